@@ -1,0 +1,68 @@
+//! [`AbsPath`]: the name of a place that the workspace has resolved. Holding one means that links were
+//! followed and confinement was checked when it was made; it does not mean that the place still exists.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An absolute path without links, `.` or `..`, made only by the workspace.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AbsPath(Arc<Path>);
+
+impl AbsPath {
+    /// Takes a path that is known to be canonical.
+    pub(crate) fn canonical(path: PathBuf) -> Self {
+        debug_assert!(path.is_absolute());
+        Self(path.into())
+    }
+
+    /// A path that stands for a place without asking any file system: for tests and for claims on
+    /// places that only have a name. `.` and `..` are resolved in the text.
+    pub fn lexical(path: &Path) -> Self {
+        let mut clean = PathBuf::from("/");
+        for component in path.components() {
+            match component {
+                std::path::Component::Normal(name) => clean.push(name),
+                std::path::Component::ParentDir => {
+                    clean.pop();
+                }
+                _ => {}
+            }
+        }
+        Self(clean.into())
+    }
+
+    /// The path itself.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The last part of the path.
+    pub fn file_name(&self) -> Option<&OsStr> {
+        self.0.file_name()
+    }
+
+    /// Whether this place is `other` or lies below it.
+    pub fn is_within(&self, other: &AbsPath) -> bool {
+        self.0.starts_with(&other.0)
+    }
+}
+
+impl fmt::Debug for AbsPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for AbsPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+impl AsRef<Path> for AbsPath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}

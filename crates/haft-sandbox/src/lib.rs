@@ -2,6 +2,13 @@
 //! only the workspace can make, and starts processes only through it. It knows nothing of tools, calls,
 //! permissions or JSON.
 
+mod error;
+pub mod names;
 mod path;
+mod stat;
+mod workspace;
 
+pub use error::{PathError, PathErrorKind};
 pub use path::AbsPath;
+pub use stat::{Entry, Kind, Stamp, Stat};
+pub use workspace::{Access, Folder, OpenFile, Place, Workspace};

@@ -43,6 +43,17 @@ impl AbsPath {
         self.0.file_name()
     }
 
+    /// The directory that this place lies in; nothing above `/`.
+    pub fn parent(&self) -> Option<AbsPath> {
+        self.0.parent().map(|parent| Self(parent.into()))
+    }
+
+    /// The place of that name in this directory, as a listing gives it. The name is not looked up: what
+    /// is there by now, or that it is a link, shows when it is opened.
+    pub fn child(&self, name: &OsStr) -> AbsPath {
+        Self::lexical(&self.0.join(name))
+    }
+
     /// Whether this place is `other` or lies below it.
     pub fn is_within(&self, other: &AbsPath) -> bool {
         self.0.starts_with(&other.0)

@@ -1,0 +1,82 @@
+//! File names as text. A name may be any bytes; text must be UTF-8. What is not UTF-8 is shown as `\xNN`,
+//! and the workspace finds the file again by that text.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// The name or path as text: unchanged where it is UTF-8, each other byte as `\xNN`.
+pub fn show(name: impl AsRef<OsStr>) -> String {
+    let name = name.as_ref();
+    if let Some(text) = name.to_str() {
+        return text.to_owned();
+    }
+    let mut text = String::with_capacity(name.len() + 16);
+    for chunk in name.as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The bytes behind a text made by [`show`], or nothing when the text holds no `\xNN` that `show` could
+/// have written. Bytes below 0x80 are always valid UTF-8, so `show` never writes them this way; leaving
+/// them alone means that no `/` or NUL can come out of decoding.
+pub(crate) fn decode(text: &str) -> Option<OsString> {
+    if !text.contains("\\x") {
+        return None;
+    }
+    let bytes = text.as_bytes();
+    let mut name = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    let mut found = false;
+    while at < bytes.len() {
+        if let Some(byte) = escaped(&bytes[at..]) {
+            name.push(byte);
+            at += 4;
+            found = true;
+        } else {
+            name.push(bytes[at]);
+            at += 1;
+        }
+    }
+    found.then(|| OsString::from_vec(name))
+}
+
+fn escaped(bytes: &[u8]) -> Option<u8> {
+    let [b'\\', b'x', high, low, ..] = *bytes else {
+        return None;
+    };
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
+    (byte >= 0x80).then_some(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_shown_unchanged() {
+        for name in ["a\nb", "\u{1b}[2J", "-rf", " lead", "trail ", "é", "\\xff"] {
+            assert_eq!(show(name), name);
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_shown_and_found_again() {
+        let name = OsString::from_vec(b"a\xff\xfe/\xc3b".to_vec());
+        assert_eq!(show(&name), "a\\xff\\xfe/\\xc3b");
+        assert_eq!(decode(&show(&name)), Some(name));
+    }
+
+    #[test]
+    fn decoding_never_makes_a_separator_or_a_nul() {
+        assert_eq!(decode("a\\x2fb\\x00"), None);
+        assert_eq!(decode("plain"), None);
+        assert_eq!(decode("cut\\xf"), None);
+    }
+}

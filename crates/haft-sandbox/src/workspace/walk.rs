@@ -1,0 +1,112 @@
+//! Following a path name by name, as the kernel would, to learn its canonical spelling. This is the slow
+//! way, for paths with links and for places that do not exist yet. It yields a name and nothing else:
+//! whatever is later learned or read comes through the folder's handle.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use crate::error::PathErrorKind;
+
+/// As many links as Linux follows.
+const MAX_LINKS: usize = 40;
+
+/// As many bytes as one name may have.
+pub(super) const MAX_NAME: usize = 255;
+
+/// Follows `rest` from `start`, which is canonical. What does not exist is kept by name, if only names
+/// follow. Errors met where `inside` says no are all [`PathErrorKind::Outside`], so that nothing can be
+/// learned about what lies there.
+pub(super) fn walk(
+    start: &Path,
+    rest: &Path,
+    inside: impl Fn(&Path) -> bool,
+) -> Result<PathBuf, PathErrorKind> {
+    let mut here = start.to_owned();
+    let mut steps = VecDeque::new();
+    push_front(&mut steps, rest);
+    let mut links = 0;
+    while let Some(step) = steps.pop_front() {
+        let name = match step {
+            Step::Top => {
+                here = PathBuf::from("/");
+                continue;
+            }
+            Step::Up => {
+                here.pop();
+                continue;
+            }
+            Step::Name(name) => name,
+        };
+        let next = here.join(&name);
+        let fail = |kind| {
+            if inside(&here) {
+                kind
+            } else {
+                PathErrorKind::Outside
+            }
+        };
+        let file_type = match rustix::fs::lstat(&next) {
+            Ok(raw) => FileType::from_raw_mode(raw.st_mode),
+            Err(Errno::NOENT) => return missing(next, steps).map_err(fail),
+            Err(errno) => return Err(fail(errno.into())),
+        };
+        match file_type {
+            FileType::Symlink => {
+                // Links in /proc are doors to other processes, and their text is not where they lead.
+                if here.starts_with("/proc") {
+                    return Err(PathErrorKind::Outside);
+                }
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(fail(PathErrorKind::Loop));
+                }
+                let target =
+                    rustix::fs::readlink(&next, Vec::new()).map_err(|errno| fail(errno.into()))?;
+                push_front(&mut steps, Path::new(&os_string(target.into_bytes())));
+            }
+            FileType::Directory => here = next,
+            _ if steps.is_empty() => here = next,
+            _ => return Err(fail(PathErrorKind::NotADirectory)),
+        }
+    }
+    Ok(here)
+}
+
+enum Step {
+    Top,
+    Up,
+    Name(OsString),
+}
+
+fn push_front(steps: &mut VecDeque<Step>, path: &Path) {
+    for component in path.components().rev() {
+        match component {
+            Component::Normal(name) => steps.push_front(Step::Name(name.to_owned())),
+            Component::ParentDir => steps.push_front(Step::Up),
+            Component::RootDir => steps.push_front(Step::Top),
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+}
+
+/// The place that would be there if its directories were made. `..` cannot be followed through what does
+/// not exist.
+fn missing(mut place: PathBuf, steps: VecDeque<Step>) -> Result<PathBuf, PathErrorKind> {
+    for step in steps {
+        match step {
+            Step::Name(name) if name.len() > MAX_NAME => return Err(PathErrorKind::TooLong),
+            Step::Name(name) => place.push(name),
+            Step::Up | Step::Top => return Err(PathErrorKind::NotFound),
+        }
+    }
+    Ok(place)
+}
+
+fn os_string(bytes: Vec<u8>) -> OsString {
+    use std::os::unix::ffi::OsStringExt as _;
+    OsString::from_vec(bytes)
+}

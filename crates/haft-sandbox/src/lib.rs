@@ -5,10 +5,12 @@
 mod error;
 pub mod names;
 mod path;
+pub mod process;
 mod stat;
 mod workspace;
 
 pub use error::{PathError, PathErrorKind};
 pub use path::AbsPath;
+pub use process::{Exit, Finished, Run, run};
 pub use stat::{Entry, Kind, Stamp, Stat};
 pub use workspace::{Access, Folder, OpenFile, Place, Workspace};

@@ -1,0 +1,175 @@
+//! A process and everything it has started, so that all of it can be ended. The group catches most of the
+//! tree; what has left the group is found by asking each process for its children, before the parent dies
+//! and the trail is lost.
+
+use std::collections::{HashMap, HashSet};
+
+use rustix::process::{Pid, Signal};
+
+/// How often the tree is searched again for processes that were started during the last search.
+const MAX_ROUNDS: usize = 16;
+
+/// A process with everything below it. All of it is ended when this is dropped.
+pub(super) struct Tree {
+    leader: Pid,
+    /// Whether the leader's number may by now belong to another process.
+    leader_gone: bool,
+    over: bool,
+    known: HashMap<Pid, Handle>,
+}
+
+impl Tree {
+    /// Takes charge of a process that leads its own group.
+    pub(super) fn new(leader: Pid) -> Self {
+        Self {
+            leader,
+            leader_gone: false,
+            over: false,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Notes that the leader has ended and was waited for.
+    pub(super) fn leader_ended(&mut self) {
+        self.leader_gone = true;
+    }
+
+    /// Asks everything in the tree to end.
+    pub(super) fn ask_to_end(&mut self) {
+        self.find();
+        self.signal(Signal::TERM);
+    }
+
+    /// Whether anything in the tree still runs.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.leader_gone
+            || rustix::process::test_kill_process_group(self.leader).is_ok()
+            || self.known.values().any(Handle::is_alive)
+    }
+
+    /// Ends everything in the tree at once. Only the first time: later the numbers may belong to others.
+    pub(super) fn kill(&mut self) {
+        if self.over {
+            return;
+        }
+        self.over = true;
+        // Stopped processes start no others, so the search comes to an end.
+        let _ = rustix::process::kill_process_group(self.leader, Signal::STOP);
+        for _ in 0..MAX_ROUNDS {
+            let found = self.find();
+            if found.is_empty() {
+                break;
+            }
+            for pid in found {
+                if let Some(handle) = self.known.get(&pid) {
+                    handle.signal(Signal::STOP);
+                }
+            }
+        }
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Failing means that it has ended already.
+        let _ = rustix::process::kill_process_group(self.leader, signal);
+        for handle in self.known.values() {
+            handle.signal(signal);
+        }
+    }
+
+    /// Looks for processes not known yet, and tells which.
+    fn find(&mut self) -> Vec<Pid> {
+        let mut new = Vec::new();
+        let mut open: Vec<Pid> = self.known.keys().copied().collect();
+        if !self.leader_gone {
+            open.push(self.leader);
+        }
+        let mut seen: HashSet<Pid> = open.iter().copied().collect();
+        while let Some(parent) = open.pop() {
+            for child in children(parent) {
+                if seen.insert(child)
+                    && let Some(handle) = Handle::open(child)
+                {
+                    self.known.insert(child, handle);
+                    new.push(child);
+                    open.push(child);
+                }
+            }
+        }
+        new
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[cfg(target_os = "linux")]
+struct Handle(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Handle {
+    fn open(pid: Pid) -> Option<Self> {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        pidfd_open(pid, PidfdFlags::empty()).ok().map(Self)
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Failing means that it has ended already.
+        let _ = rustix::process::pidfd_send_signal(&self.0, signal);
+    }
+
+    fn is_alive(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // The handle becomes readable when the process ends.
+        matches!(poll(&mut fds, Some(&now)), Ok(0))
+    }
+}
+
+/// The direct children of every thread of a process.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+fn children(pid: Pid) -> Vec<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    let threads = threads.into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            let pids = list
+                .split_ascii_whitespace()
+                .filter_map(|pid| pid.parse().ok());
+            pids.filter_map(Pid::from_raw).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+// Elsewhere only the group is known.
+#[cfg(not(target_os = "linux"))]
+struct Handle;
+
+#[cfg(not(target_os = "linux"))]
+impl Handle {
+    fn open(_: Pid) -> Option<Self> {
+        None
+    }
+
+    fn signal(&self, _: Signal) {}
+
+    fn is_alive(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn children(_: Pid) -> Vec<Pid> {
+    Vec::new()
+}

@@ -7,10 +7,13 @@ pub mod names;
 mod path;
 pub mod process;
 mod stat;
+mod store;
+pub mod user;
 mod workspace;
 
 pub use error::{PathError, PathErrorKind};
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Run, run};
 pub use stat::{Entry, Kind, Stamp, Stat};
+pub use store::{Store, StoreEntry, StoreLock};
 pub use workspace::{Access, Folder, OpenFile, Place, Workspace};

@@ -1,0 +1,224 @@
+//! haft's own private folders: state that no model names. Files are replaced as a whole, so a reader sees
+//! the old or the new content and a crash leaves one of them.
+#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How the names of unfinished files begin; they are never listed.
+const UNFINISHED: &str = ".unfinished-";
+
+/// One private folder. It is made, for its owner only, when something is first written to it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    dir: PathBuf,
+    /// A name on the way here that was none; every use of this folder fails with it.
+    refused: Option<String>,
+}
+
+/// One file of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreEntry {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When its content last changed.
+    pub modified: SystemTime,
+}
+
+/// Holds a lock until it is dropped.
+#[derive(Debug)]
+pub struct StoreLock {
+    // Closing the file gives the lock back.
+    _file: File,
+}
+
+impl Store {
+    /// The store at `dir`. Nothing is touched yet.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            refused: None,
+        }
+    }
+
+    /// Where the store is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A folder in this one.
+    pub fn folder(&self, name: &str) -> Self {
+        let refused = self
+            .refused
+            .clone()
+            .or_else(|| (!is_plain(name)).then(|| name.to_owned()));
+        Self {
+            dir: self.path(name),
+            refused,
+        }
+    }
+
+    /// Where the file of that name is, for programs that need to be told. Never outside the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        match Path::new(name).file_name() {
+            Some(name) => self.dir.join(name),
+            None => self.dir.clone(),
+        }
+    }
+
+    /// The content of a file, or nothing if there is none.
+    pub fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let path = self.checked(name)?;
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(naming(&path, error)),
+        }
+    }
+
+    /// Replaces the content of a file. Afterwards it is on disk.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.checked(name)?;
+        self.replace(&path, bytes)
+            .map_err(|error| naming(&path, error))
+    }
+
+    /// Adds to the end of a file. Adding less than a page is not torn by other writers, but only
+    /// [`Store::sync`] makes sure that it is on disk.
+    pub fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.checked(name)?;
+        let add = || {
+            self.make()?;
+            let mut options = OpenOptions::new();
+            options
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(&path)?
+                .write_all(bytes)
+        };
+        add().map_err(|error| naming(&path, error))
+    }
+
+    /// Waits until what was appended to a file is on disk.
+    pub fn sync(&self, name: &str) -> io::Result<()> {
+        let path = self.checked(name)?;
+        File::open(&path)
+            .and_then(|file| file.sync_data())
+            .map_err(|error| naming(&path, error))
+    }
+
+    /// Removes a file; one that is missing is fine.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        let path = self.checked(name)?;
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(naming(&path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The files in this folder, in no order; none if the folder is missing.
+    pub fn entries(&self) -> io::Result<Vec<StoreEntry>> {
+        self.usable()?;
+        let listing = match std::fs::read_dir(&self.dir) {
+            Ok(listing) => listing,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(naming(&self.dir, error)),
+        };
+        let mut entries = Vec::new();
+        for entry in listing {
+            let entry = entry.map_err(|error| naming(&self.dir, error))?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // Removed by another process meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(naming(&entry.path(), error)),
+            };
+            if metadata.is_file() && !name.starts_with(UNFINISHED) {
+                let modified = metadata.modified()?;
+                entries.push(StoreEntry {
+                    name,
+                    size: metadata.len(),
+                    modified,
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Waits until no other process holds the lock of that name, and holds it until dropped. The lock is
+    /// a file of its own: locking the name of a file that is replaced would lock the old one.
+    pub fn lock(&self, name: &str) -> io::Result<StoreLock> {
+        let path = self.checked(name)?;
+        let take = || {
+            self.make()?;
+            let mut options = OpenOptions::new();
+            let file = options
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)?;
+            file.lock()?;
+            Ok(StoreLock { _file: file })
+        };
+        take().map_err(|error| naming(&path, error))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.make()?;
+        let mut file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .tempfile_in(&self.dir)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    fn make(&self) -> io::Result<()> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+    }
+
+    fn checked(&self, name: &str) -> io::Result<PathBuf> {
+        self.usable()?;
+        if is_plain(name) {
+            Ok(self.dir.join(name))
+        } else {
+            Err(refusal(name))
+        }
+    }
+
+    fn usable(&self) -> io::Result<()> {
+        match &self.refused {
+            Some(name) => Err(refusal(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', '\0'])
+}
+
+fn refusal(name: &str) -> io::Error {
+    io::Error::new(
+        ErrorKind::InvalidInput,
+        format!("{name:?} is not a plain file name"),
+    )
+}
+
+fn naming(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}

@@ -28,7 +28,6 @@ impl PathError {
 
 /// What can be wrong with a path.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum PathErrorKind {
     /// There is no text.
     Empty,

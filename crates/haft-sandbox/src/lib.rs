@@ -14,6 +14,6 @@ mod workspace;
 pub use error::{PathError, PathErrorKind};
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Run, run};
-pub use stat::{Entry, Kind, Stamp, Stat};
+pub use stat::{Entry, Kind, Name, Stamp, Stat};
 pub use store::{Store, StoreEntry, StoreLock};
 pub use workspace::{Access, Folder, OpenFile, Place, Workspace};

@@ -93,6 +93,30 @@ pub struct Entry {
     pub stat: Stat,
 }
 
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub name: OsString,
+    /// What has that name; a link is not followed.
+    pub kind: Kind,
+}
+
+impl From<FileType> for Kind {
+    fn from(file_type: FileType) -> Self {
+        match file_type {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Symlink,
+            FileType::Fifo => Self::Special("fifo"),
+            FileType::Socket => Self::Special("socket"),
+            FileType::BlockDevice => Self::Special("block device"),
+            FileType::CharacterDevice => Self::Special("character device"),
+            _ => Self::Special("special file"),
+        }
+    }
+}
+
 impl From<&rustix::fs::Stat> for Stat {
     // The widths and signs of these fields differ between platforms.
     #[allow(clippy::unnecessary_cast)]
@@ -101,7 +125,7 @@ impl From<&rustix::fs::Stat> for Stat {
         let seconds = raw.st_mtime as i64;
         let nanos = raw.st_mtime_nsec as u32;
         Self {
-            kind: kind(FileType::from_raw_mode(raw.st_mode)),
+            kind: FileType::from_raw_mode(raw.st_mode).into(),
             size,
             mode: raw.st_mode as u32 & 0o7777,
             modified: time(seconds, nanos),
@@ -113,19 +137,6 @@ impl From<&rustix::fs::Stat> for Stat {
                 ctime_ns: word(raw.st_ctime as i64, raw.st_ctime_nsec as u32),
             },
         }
-    }
-}
-
-fn kind(file_type: FileType) -> Kind {
-    match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Fifo => Kind::Special("fifo"),
-        FileType::Socket => Kind::Special("socket"),
-        FileType::BlockDevice => Kind::Special("block device"),
-        FileType::CharacterDevice => Kind::Special("character device"),
-        _ => Kind::Special("special file"),
     }
 }
 

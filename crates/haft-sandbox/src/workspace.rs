@@ -7,6 +7,7 @@ mod beneath;
 mod walk;
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 
 use std::fmt;
@@ -19,7 +20,7 @@ use beneath::Beneath;
 use crate::error::{PathError, PathErrorKind};
 use crate::names;
 use crate::path::AbsPath;
-use crate::stat::{Entry, Kind, Stat};
+use crate::stat::{Entry, Kind, Name, Stat};
 
 /// As many bytes as a path may have, the NUL at its end included.
 const MAX_PATH: usize = 4096;
@@ -84,7 +85,8 @@ impl Workspace {
         })))
     }
 
-    /// The same workspace with one more folder.
+    /// The same workspace with one more folder. Of folders within each other the innermost decides what
+    /// may be done, of two at the same place the one added last.
     pub fn with_folder(&self, dir: &Path, access: Access) -> Result<Self, PathError> {
         let mut inside = Inside::clone(&self.0);
         inside.folders.push(Folder::open(dir, access)?);
@@ -168,6 +170,11 @@ impl Workspace {
     /// Reads one directory, in no order. What vanishes meanwhile is left out.
     pub fn list(&self, path: &AbsPath) -> Result<Vec<Entry>, PathError> {
         self.beneath(path, Beneath::list)
+    }
+
+    /// Like [`Workspace::list`], without looking at each entry: several times faster, for walking.
+    pub fn names(&self, path: &AbsPath) -> Result<Vec<Name>, PathError> {
+        self.beneath(path, Beneath::names)
     }
 
     /// The path as text: relative to the root if it is inside, absolute otherwise.

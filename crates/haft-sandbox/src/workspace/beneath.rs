@@ -2,16 +2,17 @@
 //! swapped in after a path was resolved therefore leads nowhere. Linux does it in one call; elsewhere, and
 //! where a container forbids that call, each directory on the way is opened in turn.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::PathErrorKind;
-use crate::stat::{Entry, Kind, Stat};
+use crate::stat::{Entry, Kind, Name, Stat};
 
 /// Enough to stand on a directory and look up names in it, without the right to read it where possible.
 #[cfg(target_os = "linux")]
@@ -57,7 +58,7 @@ impl Beneath {
         })
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(super) fn by_steps(self) -> Self {
         Self {
             way: Way::Steps,
@@ -118,17 +119,39 @@ impl Beneath {
 
     /// Reads one directory, in no order. What vanishes meanwhile is left out.
     pub(super) fn list(&self, below: &Path) -> Result<Vec<Entry>, PathErrorKind> {
-        let directory = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let fd = match self.way {
+        read(self.open_directory(below)?, |directory, entry| {
+            let stat = look(directory, entry.file_name())?;
+            Ok(stat.map(|stat| Entry {
+                name: owned(entry.file_name()),
+                stat,
+            }))
+        })
+    }
+
+    /// Reads one directory like [`Beneath::list`], but looks only at what the directory itself does not tell.
+    pub(super) fn names(&self, below: &Path) -> Result<Vec<Name>, PathErrorKind> {
+        read(self.open_directory(below)?, |directory, entry| {
+            let kind = match entry.file_type() {
+                FileType::Unknown => look(directory, entry.file_name())?.map(|stat| stat.kind),
+                known => Some(known.into()),
+            };
+            Ok(kind.map(|kind| Name {
+                name: owned(entry.file_name()),
+                kind,
+            }))
+        })
+    }
+
+    fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
+        let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        match self.way {
             #[cfg(target_os = "linux")]
-            Way::Whole => whole(self.fd.as_fd(), below, directory).map_err(link_appeared)?,
+            Way::Whole => whole(self.fd.as_fd(), below, flags).map_err(link_appeared),
             Way::Steps => {
                 let (parent, name) = self.parent(below)?;
-                rustix::fs::openat(&parent, name, directory, Mode::empty())
-                    .map_err(link_appeared)?
+                rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(link_appeared)
             }
-        };
-        entries(fd)
+        }
     }
 
     fn open_by_steps(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
@@ -235,24 +258,31 @@ fn link_appeared(errno: Errno) -> PathErrorKind {
     }
 }
 
-fn entries(fd: OwnedFd) -> Result<Vec<Entry>, PathErrorKind> {
-    use std::os::unix::ffi::OsStrExt as _;
+/// Reads a directory and keeps what `keep` makes of each entry.
+fn read<T>(
+    fd: OwnedFd,
+    keep: impl Fn(BorrowedFd<'_>, &DirEntry) -> Result<Option<T>, Errno>,
+) -> Result<Vec<T>, PathErrorKind> {
     let mut directory = Dir::new(fd)?;
-    let mut entries = Vec::new();
-    while let Some(read) = directory.read() {
-        let read = read?;
-        let name = read.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        match rustix::fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(raw) => entries.push(Entry {
-                name: OsStr::from_bytes(name.to_bytes()).to_owned(),
-                stat: Stat::from(&raw),
-            }),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
+    let mut kept = Vec::new();
+    while let Some(entry) = directory.read() {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            kept.extend(keep(directory.fd()?, &entry)?);
         }
     }
-    Ok(entries)
+    Ok(kept)
+}
+
+/// Looks at one entry; nothing if it has vanished.
+fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Stat>, Errno> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(raw) => Ok(Some(Stat::from(&raw))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn owned(name: &CStr) -> OsString {
+    OsStr::from_bytes(name.to_bytes()).to_owned()
 }

@@ -384,7 +384,6 @@ fn special_files_are_refused_and_never_waited_on() {
     });
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn devices_and_kernel_files_are_refused_even_in_a_folder_of_the_workspace() {
     both_ways(|at| {
@@ -509,6 +508,14 @@ fn a_listing_does_not_follow_links() {
         let link = sub.child(OsStr::new("d"));
         assert_eq!(at.workspace.stat(&link).unwrap().kind, Kind::Symlink);
         assert!(at.workspace.list(&link).is_err());
+        assert!(at.workspace.names(&link).is_err());
+        let names = at.workspace.names(&sub).unwrap();
+        assert_eq!(names.len(), kinds.len());
+        assert!(
+            names
+                .into_iter()
+                .all(|name| kinds.contains(&(name.name, name.kind)))
+        );
         let canary = link.child(OsStr::new("canary.txt"));
         assert!(at.workspace.stat(&canary).is_err());
         assert!(at.workspace.open_file(&canary).is_err());
@@ -610,7 +617,6 @@ fn home_is_spelled_with_a_tilde() {
 }
 
 /// Another thread swaps a directory for a link that leads out, as fast as it can.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_link_swapped_in_never_leads_out() {
     both_ways(|at| {

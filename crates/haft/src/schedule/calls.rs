@@ -1,0 +1,325 @@
+//! The state behind the schedule. Each waiting entry is registered with exactly one entry that is in its
+//! way and looks again when that one is gone, so memory stays in proportion to the calls however many of
+//! them conflict. Does not wake anybody itself: that is for the caller, after unlocking.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use super::Blocker;
+use super::index::{Class, Index, Key, Mark, NodeId, State};
+use crate::claim::{Access, Claims, Resource};
+
+/// Freed entries are kept for reuse; this many are given back once there is no call left.
+const KEPT_WHEN_EMPTY: usize = 1024;
+
+/// The unfinished calls, and who waits for whom among them.
+pub(super) struct Calls {
+    pub(super) index: Index,
+    pub(super) entries: Vec<Entry>,
+    pub(super) free: Vec<usize>,
+    /// The turns under `SafeFirst` that are unsealed or have unfinished calls.
+    pub(super) turns: HashMap<u64, Turn>,
+    next_seq: u64,
+    /// A turn up to this one that is not in `turns` counts as sealed, so that a late call cannot hang.
+    last_sealed: Option<u64>,
+}
+
+/// A turn is a resource of its own, which safe calls read and the others write. Until it is sealed a gate
+/// reads it too, which holds the writers back.
+pub(super) struct Turn {
+    start: u64,
+    node: NodeId,
+    gate: Option<usize>,
+}
+
+/// An unfinished call.
+pub(super) struct Entry {
+    /// None for a gate.
+    call: Option<Arc<str>>,
+    turn: Option<u64>,
+    key: Key,
+    state: State,
+    /// One per claim, then one for the turn.
+    marks: Vec<Mark>,
+    /// The claims, kept only while the call waits.
+    claims: Claims,
+    /// Whom to tell when this one is out of the way.
+    waiters: Vec<usize>,
+    /// The one entry this one waits for, and its place among that one's waiters.
+    blocker: Option<(usize, usize)>,
+    waker: Option<Waker>,
+    /// The blocker that was last reported.
+    told: Option<u64>,
+}
+
+impl Entry {
+    fn replace_waker(&mut self, cx: &Context<'_>) -> Option<Waker> {
+        match &self.waker {
+            Some(waker) if waker.will_wake(cx.waker()) => None,
+            _ => self.waker.replace(cx.waker().clone()),
+        }
+    }
+}
+
+/// Whom to wake once the lock is released.
+#[derive(Default)]
+pub(super) struct Freed {
+    waiters: Vec<Waker>,
+    /// The waker of the freed call itself, of no use any more; dropped without the lock like the others.
+    own: Option<Waker>,
+}
+
+impl Freed {
+    pub(super) fn wake(self) {
+        self.waiters.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// What an entry finds when it looks whether it may run.
+pub(super) enum Look {
+    Start,
+    /// With the blocker, if it is a new one.
+    Wait(Option<Blocker>),
+}
+
+impl Calls {
+    pub(super) fn new() -> Self {
+        Self {
+            index: Index::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            turns: HashMap::new(),
+            next_seq: 0,
+            last_sealed: None,
+        }
+    }
+
+    pub(super) fn add(&mut self, call: Option<Arc<str>>, turn: Option<u64>) -> usize {
+        let slot = self.free.pop().unwrap_or(self.entries.len());
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let key = Key {
+            group: seq,
+            class: Class::First,
+            seq,
+            slot,
+        };
+        if let Some(entry) = self.entries.get_mut(slot) {
+            // Everything else was cleared when the slot became free.
+            (entry.call, entry.turn, entry.key) = (call, turn, key);
+            return slot;
+        }
+        self.entries.push(Entry {
+            call,
+            turn,
+            key,
+            state: State::Waiting,
+            marks: Vec::new(),
+            claims: Claims::none(),
+            waiters: Vec::new(),
+            blocker: None,
+            waker: None,
+            told: None,
+        });
+        slot
+    }
+
+    pub(super) fn open_turn(&mut self, turn: u64) {
+        if self.turns.contains_key(&turn) {
+            return;
+        }
+        let node = self.index.add_root();
+        let mut opened = Turn {
+            start: self.next_seq,
+            node,
+            gate: None,
+        };
+        if self.last_sealed.is_none_or(|last| turn > last) {
+            let gate = self.add(None, None);
+            let mark = Mark {
+                node,
+                access: Access::Read,
+            };
+            self.index
+                .place(mark, self.entries[gate].key, State::Running);
+            self.entries[gate].marks.push(mark);
+            self.entries[gate].state = State::Running;
+            opened.gate = Some(gate);
+        }
+        self.turns.insert(turn, opened);
+    }
+
+    pub(super) fn seal(&mut self, turn: u64) -> Freed {
+        self.last_sealed = self.last_sealed.max(Some(turn));
+        let gate = self.turns.get_mut(&turn).and_then(|turn| turn.gate.take());
+        let freed = gate.map(|gate| self.finish(gate)).unwrap_or_default();
+        self.close_turn(turn);
+        freed
+    }
+
+    /// Forgets a turn on which nothing stands any more, neither a call nor the gate.
+    fn close_turn(&mut self, turn: u64) {
+        if let Some(over) = self.turns.get(&turn)
+            && self.index.is_unmarked(over.node)
+        {
+            self.index.remove_root(over.node);
+            self.turns.remove(&turn);
+        }
+    }
+
+    /// Marks the claims of an entry that has none. It starts at once if nothing is in the way, so that
+    /// only those who wait pay for waiting.
+    pub(super) fn claim(&mut self, slot: usize, claims: &Claims) -> State {
+        let mut marks = mem::take(&mut self.entries[slot].marks);
+        marks.extend(claims.iter().map(|(access, resource)| Mark {
+            node: self.index.node(resource),
+            access,
+        }));
+        let mut key = self.entries[slot].key;
+        if let Some(turn) = self.entries[slot]
+            .turn
+            .and_then(|turn| self.turns.get(&turn))
+        {
+            key.group = turn.start;
+            let access = if claims.is_read_only() {
+                Access::Read
+            } else {
+                Access::Write
+            };
+            key.class = match access {
+                Access::Read => Class::First,
+                Access::Write => Class::Second,
+            };
+            marks.push(Mark {
+                node: turn.node,
+                access,
+            });
+        }
+        let state = match self.conflict(&marks, key) {
+            None => State::Running,
+            Some(_) => State::Waiting,
+        };
+        for mark in &marks {
+            self.index.place(*mark, key, state);
+        }
+        let entry = &mut self.entries[slot];
+        if state == State::Waiting {
+            entry.claims = claims.clone();
+        }
+        (entry.marks, entry.key, entry.state) = (marks, key, state);
+        state
+    }
+
+    /// Takes all claims of an entry back. Whoever waits for it has to look again.
+    pub(super) fn unclaim(&mut self, slot: usize) -> Freed {
+        self.stop_waiting(slot);
+        let entry = &mut self.entries[slot];
+        let (key, state) = (entry.key, entry.state);
+        let mut freed = Freed {
+            waiters: Vec::new(),
+            own: entry.waker.take(),
+        };
+        entry.claims = Claims::none();
+        for mark in entry.marks.drain(..) {
+            self.index.unplace(mark, key, state);
+        }
+        for waiter in mem::take(&mut entry.waiters) {
+            let waiter = &mut self.entries[waiter];
+            waiter.blocker = None;
+            freed.waiters.extend(waiter.waker.take());
+        }
+        freed
+    }
+
+    pub(super) fn finish(&mut self, slot: usize) -> Freed {
+        let freed = self.unclaim(slot);
+        let entry = &mut self.entries[slot];
+        entry.call = None;
+        entry.told = None;
+        entry.state = State::Waiting;
+        if let Some(turn) = entry.turn.take() {
+            self.close_turn(turn);
+        }
+        self.free.push(slot);
+        if self.free.len() == self.entries.len() && self.entries.capacity() > KEPT_WHEN_EMPTY {
+            self.entries = Vec::new();
+            self.free = Vec::new();
+        }
+        freed
+    }
+
+    pub(super) fn look(&mut self, slot: usize, cx: &Context<'_>) -> (Look, Option<Waker>) {
+        let entry = &mut self.entries[slot];
+        if entry.state == State::Running {
+            return (Look::Start, None);
+        }
+        if entry.blocker.is_some() {
+            return (Look::Wait(None), entry.replace_waker(cx));
+        }
+        let key = entry.key;
+        let marks = mem::take(&mut entry.marks);
+        let conflict = self.conflict(&marks, key);
+        if conflict.is_none() {
+            for mark in &marks {
+                self.index.start(*mark, key);
+            }
+        }
+        let entry = &mut self.entries[slot];
+        entry.marks = marks;
+        let Some((blocker, claim)) = conflict else {
+            entry.state = State::Running;
+            entry.claims = Claims::none();
+            return (Look::Start, entry.waker.take());
+        };
+        let old = entry.replace_waker(cx);
+        (Look::Wait(self.wait_for(slot, blocker, claim)), old)
+    }
+
+    /// The latest entry in the way, and which of the marks it is in the way of. Waiting for the latest
+    /// makes a chain of conflicting calls wait each for its neighbour.
+    fn conflict(&self, marks: &[Mark], key: Key) -> Option<(Key, usize)> {
+        let mut found: Option<(Key, usize)> = None;
+        for (claim, mark) in marks.iter().enumerate() {
+            if let Some(blocker) = self.index.conflict(*mark, key)
+                && found.is_none_or(|(latest, _)| blocker > latest)
+            {
+                found = Some((blocker, claim));
+            }
+        }
+        found
+    }
+
+    fn wait_for(&mut self, slot: usize, blocker: Key, claim: usize) -> Option<Blocker> {
+        let holder = &mut self.entries[blocker.slot];
+        let place = holder.waiters.len();
+        holder.waiters.push(slot);
+        let call = holder.call.clone();
+        let entry = &mut self.entries[slot];
+        entry.blocker = Some((blocker.slot, place));
+        // A gate is nobody's call and goes unmentioned.
+        let call = call?;
+        if entry.told.replace(blocker.seq) == Some(blocker.seq) {
+            return None;
+        }
+        // Past the claims comes the mark of the turn.
+        let resource = match entry.claims.iter().nth(claim) {
+            Some((_, resource)) => resource.clone(),
+            None => Resource::State(Cow::Borrowed("turn")),
+        };
+        Some(Blocker { call, resource })
+    }
+
+    fn stop_waiting(&mut self, slot: usize) {
+        let Some((blocker, place)) = self.entries[slot].blocker.take() else {
+            return;
+        };
+        let waiters = &mut self.entries[blocker].waiters;
+        waiters.swap_remove(place);
+        if let Some(&moved) = waiters.get(place) {
+            self.entries[moved].blocker = Some((blocker, place));
+        }
+    }
+}

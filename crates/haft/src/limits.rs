@@ -1,7 +1,6 @@
 //! No reply exceeds its limit, splits a character or loses what it cut. Cuts texts and JSON values to a
 //! number of characters and keeps whole what was cut. Knows nothing of replies or dialects: what a cut is
 //! called and where the whole text went is said by the caller's marker.
-#![allow(dead_code)] // until the engine cuts with it
 
 mod json;
 mod kept;

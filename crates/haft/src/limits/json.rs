@@ -66,7 +66,8 @@ fn fits(value: &Value, left: &mut usize) -> bool {
         // A character has at most four bytes, so a huge text need not be counted.
         Value::String(text) => text.len() / 4 <= *left && take(left, string_length(text)),
         Value::Array(items) => {
-            take(left, 2 + items.len().saturating_sub(1)) && items.iter().all(|item| fits(item, left))
+            take(left, 2 + items.len().saturating_sub(1))
+                && items.iter().all(|item| fits(item, left))
         }
         Value::Object(fields) => {
             take(left, 2 + fields.len().saturating_sub(1))

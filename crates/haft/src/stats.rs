@@ -1,0 +1,273 @@
+//! How often each tool was called, how that ended and how long it took. Counts of processes that run side
+//! by side add up in one saved file. Knows tools by name only, and nothing of calls or replies.
+
+mod histogram;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haft_sandbox::Store;
+use serde::{Deserialize, Serialize};
+
+use histogram::{Buckets, Histogram};
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The tool did what was asked.
+    Success,
+    /// It did not, for whatever reason.
+    Failure,
+}
+
+/// The figures of all tools, as this process knows them.
+#[derive(Debug, Default)]
+pub struct Stats {
+    tools: Mutex<HashMap<Arc<str>, Live>>,
+    /// What no file has yet. Locked for as long as a save takes, so that saves do not cross.
+    unsaved: Mutex<BTreeMap<String, ToolStats>>,
+}
+
+/// The figures of one tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolStats {
+    /// How many calls there were.
+    pub calls: u64,
+    /// How many of them succeeded.
+    pub successes: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// How long all of them took together, in nanoseconds.
+    pub total_ns: u64,
+    /// How long the shortest took, in nanoseconds; 0 before the first.
+    pub min_ns: u64,
+    /// How long the longest took, in nanoseconds.
+    pub max_ns: u64,
+    histogram: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    /// Everything but what is in `recent`.
+    base: ToolStats,
+    /// Recorded since the last save; its own histogram stays empty, `buckets` is in its place.
+    recent: ToolStats,
+    buckets: Buckets,
+}
+
+impl Stats {
+    /// Figures that begin at zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts one call. Allocates only when a tool is first seen.
+    pub fn record(&self, tool: &Arc<str>, took: Duration, outcome: Outcome) {
+        let mut tools = lock(&self.tools);
+        match tools.get_mut(tool) {
+            Some(live) => live.record(took, outcome),
+            None => tools.entry(tool.clone()).or_default().record(took, outcome),
+        }
+    }
+
+    /// The figures of every tool called so far.
+    pub fn snapshot(&self) -> BTreeMap<String, ToolStats> {
+        let tools = lock(&self.tools);
+        let sum = |live: &Live| {
+            let mut stats = live.base.clone();
+            stats.merge(&live.recent());
+            stats
+        };
+        tools
+            .iter()
+            .map(|(name, live)| (name.to_string(), sum(live)))
+            .collect()
+    }
+
+    /// Adds figures that are already saved elsewhere: the snapshot has them, [`Stats::save`] leaves them out.
+    pub fn merge(&self, saved: &BTreeMap<String, ToolStats>) {
+        let mut tools = lock(&self.tools);
+        for (name, stats) in saved {
+            tools
+                .entry(name.as_str().into())
+                .or_default()
+                .base
+                .merge(stats);
+        }
+    }
+
+    /// Adds what was recorded since the last save to the file `name` of the store. Other processes may do
+    /// the same at the same time. A file that cannot be understood is set aside as `<name>.damaged`.
+    pub fn save(&self, store: &Store, name: &str) -> io::Result<()> {
+        let mut unsaved = lock(&self.unsaved);
+        for (tool, live) in lock(&self.tools).iter_mut() {
+            if live.recent.calls > 0 {
+                let recent = live.take_recent();
+                live.base.merge(&recent);
+                unsaved.entry(tool.to_string()).or_default().merge(&recent);
+            }
+        }
+        if unsaved.is_empty() {
+            return Ok(());
+        }
+        let _lock = store.lock(&format!("{name}.lock"))?;
+        let mut all = match Self::load(store, name) {
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                set_aside(store, name)?;
+                BTreeMap::new()
+            }
+            loaded => loaded?,
+        };
+        for (tool, stats) in unsaved.iter() {
+            all.entry(tool.clone()).or_default().merge(stats);
+        }
+        store.write(name, &serde_json::to_vec(&all)?)?;
+        unsaved.clear();
+        Ok(())
+    }
+
+    /// The saved figures; none if nothing was saved yet. A damaged file is an error of the kind
+    /// [`ErrorKind::InvalidData`].
+    pub fn load(store: &Store, name: &str) -> io::Result<BTreeMap<String, ToolStats>> {
+        let Some(bytes) = store.read(name)? else {
+            return Ok(BTreeMap::new());
+        };
+        let damaged = |reason: String| {
+            let path = store.path(name);
+            io::Error::new(
+                ErrorKind::InvalidData,
+                format!("`{}` is damaged: {reason}", path.display()),
+            )
+        };
+        let all: BTreeMap<String, ToolStats> =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        match all.iter().find(|(_, stats)| !stats.is_sound()) {
+            Some((tool, _)) => Err(damaged(format!(
+                "the figures of `{tool}` contradict each other"
+            ))),
+            None => Ok(all),
+        }
+    }
+}
+
+impl ToolStats {
+    /// How long a call took on average.
+    pub fn average(&self) -> Option<Duration> {
+        self.total_ns
+            .checked_div(self.calls)
+            .map(Duration::from_nanos)
+    }
+
+    /// How long a call took that half of them did not exceed, to within 3.2 %.
+    pub fn p50(&self) -> Option<Duration> {
+        self.percentile(50)
+    }
+
+    /// How long a call took that 95 % of them did not exceed, to within 3.2 %.
+    pub fn p95(&self) -> Option<Duration> {
+        self.percentile(95)
+    }
+
+    /// The part of the calls that succeeded, from 0 to 1.
+    pub fn success_rate(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.successes as f64 / self.calls as f64)
+    }
+
+    /// Adds the figures of other calls.
+    pub fn merge(&mut self, other: &ToolStats) {
+        if other.calls == 0 {
+            return;
+        }
+        self.min_ns = if self.calls == 0 {
+            other.min_ns
+        } else {
+            self.min_ns.min(other.min_ns)
+        };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.calls = self.calls.saturating_add(other.calls);
+        self.successes = self.successes.saturating_add(other.successes);
+        self.failures = self.failures.saturating_add(other.failures);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.histogram.merge(&other.histogram);
+    }
+
+    fn percentile(&self, percent: u64) -> Option<Duration> {
+        if self.calls == 0 {
+            return None;
+        }
+        let rank = (u128::from(self.calls) * u128::from(percent)).div_ceil(100);
+        let rank = u64::try_from(rank).unwrap_or(u64::MAX).max(1);
+        // The ends are known exactly, which is what makes the figures of few calls right.
+        let ns = match rank {
+            1 => self.min_ns,
+            _ if rank == self.calls => self.max_ns,
+            _ => self
+                .histogram
+                .value_at(rank)
+                .clamp(self.min_ns, self.max_ns),
+        };
+        Some(Duration::from_nanos(ns))
+    }
+
+    fn is_sound(&self) -> bool {
+        self.min_ns <= self.max_ns
+            && self.successes.checked_add(self.failures) == Some(self.calls)
+            && self.histogram.is_sound(self.calls)
+    }
+}
+
+impl Live {
+    fn record(&mut self, took: Duration, outcome: Outcome) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let recent = &mut self.recent;
+        recent.min_ns = if recent.calls == 0 {
+            ns
+        } else {
+            recent.min_ns.min(ns)
+        };
+        recent.max_ns = recent.max_ns.max(ns);
+        recent.total_ns = recent.total_ns.saturating_add(ns);
+        recent.calls += 1;
+        match outcome {
+            Outcome::Success => recent.successes += 1,
+            Outcome::Failure => recent.failures += 1,
+        }
+        self.buckets.add(ns);
+    }
+
+    fn recent(&self) -> ToolStats {
+        ToolStats {
+            histogram: self.buckets.histogram(),
+            ..self.recent.clone()
+        }
+    }
+
+    fn take_recent(&mut self) -> ToolStats {
+        let recent = self.recent();
+        self.recent = ToolStats::default();
+        self.buckets.clear();
+        recent
+    }
+}
+
+/// Copies a damaged file to a name that no other damaged one has; the file itself is about to be replaced.
+fn set_aside(store: &Store, name: &str) -> io::Result<()> {
+    let Some(bytes) = store.read(name)? else {
+        return Ok(());
+    };
+    let mut aside = format!("{name}.damaged");
+    let mut number = 1;
+    while store.read(&aside)?.is_some() {
+        number += 1;
+        aside = format!("{name}.damaged-{number}");
+    }
+    store.write(&aside, &bytes)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -19,10 +19,7 @@ pub struct PathError {
 
 impl PathError {
     pub(crate) fn new(path: impl Into<String>, kind: impl Into<PathErrorKind>) -> Self {
-        Self {
-            path: path.into(),
-            kind: kind.into(),
-        }
+        Self { path: path.into(), kind: kind.into() }
     }
 }
 

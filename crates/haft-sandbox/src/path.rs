@@ -54,6 +54,13 @@ impl AbsPath {
         Self::lexical(&self.0.join(name))
     }
 
+    /// An entry directly below this place. Opening it never follows a link, so naming it is safe even if it
+    /// has become one.
+    pub fn entry(&self, name: &OsStr) -> Self {
+        let named = Path::new(name).file_name().unwrap_or_default();
+        Self(self.0.join(named).into())
+    }
+
     /// Whether this place is `other` or lies below it.
     pub fn is_within(&self, other: &AbsPath) -> bool {
         self.0.starts_with(&other.0)

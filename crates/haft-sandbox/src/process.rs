@@ -85,8 +85,7 @@ pub async fn run(run: Run, cancelled: impl Future<Output = ()> + Send) -> io::Re
     let mut stderr = Kept::new(run.max_output);
     let exit = {
         let pipes = (child.stdout.take(), child.stderr.take());
-        let mut draining =
-            pin!(async { tokio::join!(stdout.drain(pipes.0), stderr.drain(pipes.1)) });
+        let mut draining = pin!(async { tokio::join!(stdout.drain(pipes.0), stderr.drain(pipes.1)) });
         let mut drained = false;
         let mut feeding = pin!(feed(child.stdin.take(), run.stdin));
         let mut fed = false;
@@ -126,21 +125,11 @@ pub async fn run(run: Run, cancelled: impl Future<Output = ()> + Send) -> io::Re
     tree.kill();
     let dropped = stdout.dropped + stderr.dropped;
     let (stdout, stderr) = (stdout.bytes, stderr.bytes);
-    Ok(Finished {
-        exit,
-        stdout,
-        stderr,
-        dropped,
-        duration: start.elapsed(),
-    })
+    Ok(Finished { exit, stdout, stderr, dropped, duration: start.elapsed() })
 }
 
 fn spawn(run: &Run) -> io::Result<Child> {
-    let stdin = if run.stdin.is_empty() {
-        Stdio::null()
-    } else {
-        Stdio::piped()
-    };
+    let stdin = if run.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
     let mut command = Command::new(&run.program);
     command
         .args(&run.args)
@@ -158,10 +147,7 @@ fn spawn(run: &Run) -> io::Result<Child> {
 }
 
 fn leader(child: &Child) -> io::Result<Pid> {
-    let pid = child
-        .id()
-        .and_then(|pid| i32::try_from(pid).ok())
-        .and_then(Pid::from_raw);
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     pid.ok_or_else(|| io::Error::other("a process that has just been started has no number"))
 }
 
@@ -210,11 +196,7 @@ struct Kept {
 
 impl Kept {
     fn new(max: usize) -> Self {
-        Self {
-            bytes: Vec::new(),
-            max,
-            dropped: 0,
-        }
+        Self { bytes: Vec::new(), max, dropped: 0 }
     }
 
     async fn drain(&mut self, pipe: Option<impl AsyncRead + Unpin>) {

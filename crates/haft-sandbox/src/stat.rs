@@ -65,13 +65,7 @@ impl Stamp {
 
     /// The stamp that [`Stamp::as_words`] gave.
     pub fn from_words([dev, ino, size, mtime_ns, ctime_ns]: [u64; 5]) -> Self {
-        Self {
-            dev,
-            ino,
-            size,
-            mtime_ns,
-            ctime_ns,
-        }
+        Self { dev, ino, size, mtime_ns, ctime_ns }
     }
 
     /// Whether both stamps are of the same file, changed or not.
@@ -154,9 +148,7 @@ fn time(seconds: i64, nanos: u32) -> SystemTime {
 
 /// Only compared, so wrapping around for times before 1970 or far ahead does no harm.
 fn word(seconds: i64, nanos: u32) -> u64 {
-    (seconds as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(nanos.into())
+    (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(nanos.into())
 }
 
 #[cfg(test)]
@@ -165,13 +157,7 @@ mod tests {
 
     #[test]
     fn a_stamp_survives_being_kept() {
-        let stamp = Stamp {
-            dev: 1,
-            ino: 2,
-            size: 3,
-            mtime_ns: 4,
-            ctime_ns: u64::MAX,
-        };
+        let stamp = Stamp { dev: 1, ino: 2, size: 3, mtime_ns: 4, ctime_ns: u64::MAX };
         assert_eq!(Stamp::from_words(stamp.as_words()), stamp);
     }
 

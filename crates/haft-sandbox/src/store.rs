@@ -40,10 +40,7 @@ pub struct StoreLock {
 impl Store {
     /// The store at `dir`. Nothing is touched yet.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            refused: None,
-        }
+        Self { dir: dir.into(), refused: None }
     }
 
     /// Where the store is.
@@ -53,14 +50,8 @@ impl Store {
 
     /// A folder in this one.
     pub fn folder(&self, name: &str) -> Self {
-        let refused = self
-            .refused
-            .clone()
-            .or_else(|| (!is_plain(name)).then(|| name.to_owned()));
-        Self {
-            dir: self.path(name),
-            refused,
-        }
+        let refused = self.refused.clone().or_else(|| (!is_plain(name)).then(|| name.to_owned()));
+        Self { dir: self.path(name), refused }
     }
 
     /// Where the file of that name is, for programs that need to be told. Never outside the folder.
@@ -84,8 +75,7 @@ impl Store {
     /// Replaces the content of a file. Afterwards it is on disk.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.checked(name)?;
-        self.replace(&path, bytes)
-            .map_err(|error| naming(&path, error))
+        self.replace(&path, bytes).map_err(|error| naming(&path, error))
     }
 
     /// Adds to the end of a file. Adding less than a page is not torn by other writers, but only
@@ -95,12 +85,7 @@ impl Store {
         let add = || {
             self.make()?;
             let mut options = OpenOptions::new();
-            options
-                .append(true)
-                .create(true)
-                .mode(0o600)
-                .open(&path)?
-                .write_all(bytes)
+            options.append(true).create(true).mode(0o600).open(&path)?.write_all(bytes)
         };
         add().map_err(|error| naming(&path, error))
     }
@@ -108,9 +93,7 @@ impl Store {
     /// Waits until what was appended to a file is on disk.
     pub fn sync(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;
-        File::open(&path)
-            .and_then(|file| file.sync_data())
-            .map_err(|error| naming(&path, error))
+        File::open(&path).and_then(|file| file.sync_data()).map_err(|error| naming(&path, error))
     }
 
     /// Removes a file; one that is missing is fine.
@@ -144,11 +127,7 @@ impl Store {
             };
             if metadata.is_file() && !name.starts_with(UNFINISHED) {
                 let modified = metadata.modified()?;
-                entries.push(StoreEntry {
-                    name,
-                    size: metadata.len(),
-                    modified,
-                });
+                entries.push(StoreEntry { name, size: metadata.len(), modified });
             }
         }
         Ok(entries)
@@ -161,12 +140,7 @@ impl Store {
         let take = || {
             self.make()?;
             let mut options = OpenOptions::new();
-            let file = options
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)?;
+            let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
             file.lock()?;
             Ok(StoreLock { _file: file })
         };
@@ -175,29 +149,21 @@ impl Store {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.make()?;
-        let mut file = tempfile::Builder::new()
-            .prefix(UNFINISHED)
-            .tempfile_in(&self.dir)?;
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         File::open(&self.dir)?.sync_all()
     }
 
-    fn make(&self) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
+    /// Makes the folder, for its owner alone, where it is missing. Writing does that by itself.
+    pub fn make(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)
     }
 
     fn checked(&self, name: &str) -> io::Result<PathBuf> {
         self.usable()?;
-        if is_plain(name) {
-            Ok(self.dir.join(name))
-        } else {
-            Err(refusal(name))
-        }
+        if is_plain(name) { Ok(self.dir.join(name)) } else { Err(refusal(name)) }
     }
 
     fn usable(&self) -> io::Result<()> {
@@ -213,10 +179,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn refusal(name: &str) -> io::Error {
-    io::Error::new(
-        ErrorKind::InvalidInput,
-        format!("{name:?} is not a plain file name"),
-    )
+    io::Error::new(ErrorKind::InvalidInput, format!("{name:?} is not a plain file name"))
 }
 
 fn naming(path: &Path, error: io::Error) -> io::Error {

@@ -9,10 +9,7 @@ use std::path::{Path, PathBuf};
 /// The whole content of a regular file or a pipe; an error when it is larger than `max` bytes.
 pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?
-        .take(max.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|error| naming(path, error))?;
+    open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| naming(path, error))?;
     if bytes.len() as u64 > max {
         let message = format!("`{}` is larger than {max} bytes", path.display());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -23,11 +20,7 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 /// Opens a file for reading; an error when it is a directory.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = File::open(path).map_err(|error| naming(path, error))?;
-    if file
-        .metadata()
-        .map_err(|error| naming(path, error))?
-        .is_dir()
-    {
+    if file.metadata().map_err(|error| naming(path, error))?.is_dir() {
         return Err(naming(path, io::ErrorKind::IsADirectory.into()));
     }
     Ok(file)

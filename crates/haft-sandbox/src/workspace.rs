@@ -79,10 +79,7 @@ impl Workspace {
     /// Opens the folder that a session works in.
     pub fn open(root: &Path) -> Result<Self, PathError> {
         let root = Folder::open(root, Access::Write)?;
-        Ok(Self(Arc::new(Inside {
-            folders: vec![root],
-            focus: None,
-        })))
+        Ok(Self(Arc::new(Inside { folders: vec![root], focus: None })))
     }
 
     /// The same workspace with one more folder. Of folders within each other the innermost decides what
@@ -102,19 +99,13 @@ impl Workspace {
             Some(_) => return Err(PathError::new(dir, PathErrorKind::NotADirectory)),
             None => return Err(PathError::new(dir, PathErrorKind::NotFound)),
         }
-        let inside = Inside {
-            focus: Some(place.path),
-            ..Inside::clone(&self.0)
-        };
+        let inside = Inside { focus: Some(place.path), ..Inside::clone(&self.0) };
         Ok(Self(Arc::new(inside)))
     }
 
     /// The same workspace with nothing left out.
     pub fn without_focus(&self) -> Self {
-        Self(Arc::new(Inside {
-            focus: None,
-            ..Inside::clone(&self.0)
-        }))
+        Self(Arc::new(Inside { focus: None, ..Inside::clone(&self.0) }))
     }
 
     /// The folder that the session works in.
@@ -130,6 +121,11 @@ impl Workspace {
     /// The folder that everything is narrowed to, if any.
     pub fn focus(&self) -> Option<&AbsPath> {
         self.0.focus.as_ref()
+    }
+
+    /// How it is held that nothing leads out of the root, in words.
+    pub fn confinement(&self) -> &'static str {
+        self.0.folders[0].handle.confinement()
     }
 
     /// What may be done at a place: what its innermost folder allows, nothing outside.
@@ -158,8 +154,7 @@ impl Workspace {
 
     /// Opens a regular file for reading, and nothing else; never waits.
     pub fn open_file(&self, path: &AbsPath) -> Result<OpenFile, PathError> {
-        self.beneath(path, Beneath::open_file)
-            .map(|(file, stat)| OpenFile { file, stat })
+        self.beneath(path, Beneath::open_file).map(|(file, stat)| OpenFile { file, stat })
     }
 
     /// Looks at a place. If it has become a link, this looks at the link.
@@ -191,8 +186,7 @@ impl Workspace {
         path: &AbsPath,
         act: impl Fn(&Beneath, &Path) -> Result<T, PathErrorKind>,
     ) -> Result<T, PathError> {
-        self.act_beneath(path.as_path(), act)
-            .map_err(|kind| PathError::new(self.display(path), kind))
+        self.act_beneath(path.as_path(), act).map_err(|kind| PathError::new(self.display(path), kind))
     }
 
     fn act_beneath<T>(
@@ -201,9 +195,7 @@ impl Workspace {
         act: impl Fn(&Beneath, &Path) -> Result<T, PathErrorKind>,
     ) -> Result<T, PathErrorKind> {
         let folder = self.admit(path)?;
-        let below = path
-            .strip_prefix(&folder.path)
-            .map_err(|_| PathErrorKind::Outside)?;
+        let below = path.strip_prefix(&folder.path).map_err(|_| PathErrorKind::Outside)?;
         act(&folder.handle, below)
     }
 
@@ -215,9 +207,7 @@ impl Workspace {
         if bytes.contains(&0) {
             return Err(PathErrorKind::NulByte);
         }
-        let absolute = base
-            .as_path()
-            .join(expand_home(text).as_deref().unwrap_or(text));
+        let absolute = base.as_path().join(expand_home(text).as_deref().unwrap_or(text));
         if absolute.as_os_str().len() >= MAX_PATH {
             return Err(PathErrorKind::TooLong);
         }
@@ -240,10 +230,7 @@ impl Workspace {
             // No link was on the way, so `..` in the text means what it means to the kernel.
             let path = join_plain(folder.path.as_path(), below);
             self.admit(&path)?;
-            return Ok(Place {
-                path: AbsPath::canonical(path),
-                stat: Some(stat),
-            });
+            return Ok(Place { path: AbsPath::canonical(path), stat: Some(stat) });
         }
         let (start, rest) = match spelled {
             Some((folder, below)) => (folder.path.as_path(), below),
@@ -256,10 +243,7 @@ impl Workspace {
             Err(PathErrorKind::NotFound) => None,
             Err(kind) => return Err(kind),
         };
-        Ok(Place {
-            path: AbsPath::canonical(path),
-            stat,
-        })
+        Ok(Place { path: AbsPath::canonical(path), stat })
     }
 
     /// The folder that the text of a path names, by its canonical or its given spelling, and the rest.
@@ -295,11 +279,7 @@ impl Workspace {
 
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let folders = self
-            .0
-            .folders
-            .iter()
-            .map(|folder| (&folder.path, folder.access));
+        let folders = self.0.folders.iter().map(|folder| (&folder.path, folder.access));
         f.debug_map().entries(folders).finish()
     }
 }
@@ -317,19 +297,12 @@ impl Folder {
         }
         let handle = Beneath::open(&canonical).map_err(|errno| fail(errno.into()))?;
         let path = AbsPath::canonical(canonical);
-        Ok(Self {
-            path,
-            access,
-            given,
-            handle: Arc::new(handle),
-        })
+        Ok(Self { path, access, given, handle: Arc::new(handle) })
     }
 
     /// What follows the folder in the text of a path, part by part: `/ws-evil` is not in `/ws`.
     fn below<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        path.strip_prefix(&self.path)
-            .or_else(|_| path.strip_prefix(&self.given))
-            .ok()
+        path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given)).ok()
     }
 }
 

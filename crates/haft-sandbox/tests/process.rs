@@ -30,12 +30,7 @@ async fn finish(run: Run) -> Finished {
 fn is_running(pid: &str) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // What nobody has waited for yet is dead nevertheless.
-        Ok(stat) => !stat
-            .rsplit(')')
-            .next()
-            .unwrap()
-            .trim_start()
-            .starts_with('Z'),
+        Ok(stat) => !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'),
         Err(_) => false,
     }
 }
@@ -76,10 +71,7 @@ async fn codes_and_signals_are_told_exactly() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let missing = Run {
-        program: "/no/such/program".into(),
-        ..sh("")
-    };
+    let missing = Run { program: "/no/such/program".into(), ..sh("") };
     let error = run(missing, pending()).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(error.to_string().contains("/no/such/program"), "{error}");
@@ -96,10 +88,7 @@ async fn folder_environment_and_input_arrive() {
         ..sh("pwd; echo $GREETING; cat; echo problem >&2")
     })
     .await;
-    assert_eq!(
-        text(&done.stdout),
-        format!("{}\nhello\ninput", canonical.display())
-    );
+    assert_eq!(text(&done.stdout), format!("{}\nhello\ninput", canonical.display()));
     assert_eq!(text(&done.stderr), "problem");
     assert_eq!((done.exit, done.dropped), (Exit::Code(0), 0));
 }
@@ -120,12 +109,7 @@ async fn a_hanging_process_dies_with_its_whole_tree() {
     let script = format!("{{ {script}\n }} | tee {}", report.display());
     // Ended as soon as all five have reported, so that the test depends on no length of time.
     let all_there = async {
-        while std::fs::read_to_string(&report)
-            .unwrap_or_default()
-            .lines()
-            .count()
-            < 5
-        {
+        while std::fs::read_to_string(&report).unwrap_or_default().lines().count() < 5 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
@@ -139,11 +123,7 @@ async fn a_hanging_process_dies_with_its_whole_tree() {
 #[tokio::test]
 async fn what_was_printed_before_the_time_was_over_is_kept() {
     let limit = Duration::from_millis(500);
-    let done = finish(Run {
-        timeout: limit,
-        ..sh("echo a; echo $$ >&2; exec sleep 600")
-    })
-    .await;
+    let done = finish(Run { timeout: limit, ..sh("echo a; echo $$ >&2; exec sleep 600") }).await;
     assert_eq!(done.exit, Exit::TimedOut);
     assert_eq!(text(&done.stdout), "a");
     assert!(done.duration >= limit);
@@ -154,10 +134,7 @@ async fn what_was_printed_before_the_time_was_over_is_kept() {
 async fn a_process_that_ignores_the_request_to_end_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report");
-    let script = format!(
-        "trap '' TERM INT HUP; echo $$ > {}; while :; do sleep 600; done",
-        report.display()
-    );
+    let script = format!("trap '' TERM INT HUP; echo $$ > {}; while :; do sleep 600; done", report.display());
     let ready = async { drop(line_in(&report).await) };
     let done = run(sh(&script), ready).await.unwrap();
     assert_eq!(done.exit, Exit::Cancelled);
@@ -174,20 +151,14 @@ async fn a_process_that_heeds_the_request_can_clean_up() {
     );
     let ready = async { drop(line_in(&report).await) };
     let done = run(sh(&script), ready).await.unwrap();
-    assert_eq!(
-        (done.exit, text(&done.stdout)),
-        (Exit::Cancelled, "cleaned")
-    );
+    assert_eq!((done.exit, text(&done.stdout)), (Exit::Cancelled, "cleaned"));
 }
 
 #[tokio::test]
 async fn dropping_the_future_ends_the_tree() {
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report");
-    let script = format!(
-        "setsid sh -c 'echo $$ > {}; sleep 600' & wait",
-        report.display()
-    );
+    let script = format!("setsid sh -c 'echo $$ > {}; sleep 600' & wait", report.display());
     let pid = tokio::select! {
         _ = finish(sh(&script)) => panic!("it ended by itself"),
         pid = line_in(&report) => pid,
@@ -199,11 +170,7 @@ async fn dropping_the_future_ends_the_tree() {
 async fn endless_output_is_counted_and_not_kept() {
     let size = 64 << 20;
     let script = format!("head -c {size} /dev/zero; head -c {size} /dev/zero >&2");
-    let done = finish(Run {
-        max_output: 1000,
-        ..sh(&script)
-    })
-    .await;
+    let done = finish(Run { max_output: 1000, ..sh(&script) }).await;
     assert_eq!((done.stdout.len(), done.stderr.len()), (1000, 1000));
     assert_eq!(done.dropped, 2 * size - 2000);
     assert_eq!(done.exit, Exit::Code(0));
@@ -213,19 +180,11 @@ async fn endless_output_is_counted_and_not_kept() {
 async fn input_that_is_not_read_does_no_harm() {
     let stdin = vec![b'x'; 1 << 20];
     for script in ["exit 5", "exec <&-; exit 5", "head -c 1 >/dev/null; exit 5"] {
-        let done = finish(Run {
-            stdin: stdin.clone(),
-            ..sh(script)
-        })
-        .await;
+        let done = finish(Run { stdin: stdin.clone(), ..sh(script) }).await;
         assert_eq!(done.exit, Exit::Code(5), "{script}");
     }
     // Reading and writing at the same time, more than any pipe holds.
-    let done = finish(Run {
-        stdin: stdin.clone(),
-        ..sh("cat; cat >/dev/null")
-    })
-    .await;
+    let done = finish(Run { stdin: stdin.clone(), ..sh("cat; cat >/dev/null") }).await;
     assert_eq!(done.stdout, stdin);
 }
 
@@ -248,9 +207,8 @@ async fn the_last_output_of_a_process_is_not_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_run_at_once() {
-    let runs: Vec<_> = (0..50)
-        .map(|n| tokio::spawn(async move { finish(sh(&format!("echo {n}"))).await }))
-        .collect();
+    let runs: Vec<_> =
+        (0..50).map(|n| tokio::spawn(async move { finish(sh(&format!("echo {n}"))).await })).collect();
     for (n, run) in runs.into_iter().enumerate() {
         assert_eq!(text(&run.await.unwrap().stdout), n.to_string());
     }

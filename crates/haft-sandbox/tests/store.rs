@@ -38,12 +38,8 @@ fn what_is_written_is_private_and_whole() {
     assert_eq!(mode(&dir.path().join("state")), 0o700);
     assert_eq!(mode(&store.path("a")), 0o600);
     assert_eq!(mode(&store.path("log")), 0o600);
-    let mut entries: Vec<_> = store
-        .entries()
-        .unwrap()
-        .into_iter()
-        .map(|entry| (entry.name, entry.size))
-        .collect();
+    let mut entries: Vec<_> =
+        store.entries().unwrap().into_iter().map(|entry| (entry.name, entry.size)).collect();
     entries.sort();
     assert_eq!(entries, [("a".to_owned(), 3), ("log".to_owned(), 2)]);
     store.remove("a").unwrap();
@@ -85,13 +81,7 @@ fn a_reader_sees_the_old_or_the_new() {
         });
         while !done.load(Ordering::Relaxed) {
             assert!(contents.contains(&store.read("f").unwrap().unwrap()));
-            assert!(
-                store
-                    .entries()
-                    .unwrap()
-                    .iter()
-                    .all(|entry| entry.name == "f")
-            );
+            assert!(store.entries().unwrap().iter().all(|entry| entry.name == "f"));
         }
     });
 }
@@ -108,9 +98,7 @@ fn a_lock_lets_one_in_at_a_time() {
                     let _lock = store.lock("lock").unwrap();
                     let count = store.read("count").unwrap().unwrap();
                     let count: u32 = String::from_utf8(count).unwrap().parse().unwrap();
-                    store
-                        .write("count", (count + 1).to_string().as_bytes())
-                        .unwrap();
+                    store.write("count", (count + 1).to_string().as_bytes()).unwrap();
                 }
             });
         }
@@ -131,10 +119,7 @@ fn a_file_that_a_person_named_is_read_up_to_a_limit() {
         (user::read(dir.path(), 4).unwrap_err(), dir.path()),
         (user::canonical(&missing).unwrap_err(), &missing),
     ] {
-        assert!(
-            error.to_string().contains(path.to_str().unwrap()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
     assert!(user::exists(&file) && !user::exists(&missing));
     assert!(user::current_dir().unwrap().is_absolute());

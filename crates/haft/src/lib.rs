@@ -1,12 +1,58 @@
-//! One engine for a model's tool calls.
+//! haft: one engine for a model's tool calls.
+#![doc = include_str!("../README.md")]
 
+mod activity;
+mod call;
 mod claim;
+mod context;
+mod decode;
+mod dialect;
+mod engine;
+mod fault;
+mod function;
+mod hooks;
+pub mod json;
 mod limits;
+mod operation;
+mod permissions;
+mod preview;
+mod registry;
+mod render;
+mod reply;
 mod schedule;
+mod session;
+mod spec;
 mod stats;
+pub mod suggest;
+pub mod tokens;
+mod tool;
+mod turn;
 
+pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
+pub use call::{Call, Input};
 pub use claim::{Access, Claims, Resource};
-pub use haft_sandbox::AbsPath;
+pub use context::{Context, Effect};
+pub use decode::takes_string;
+pub use dialect::{Dialect, Failed, Plain, fault_parts, text_fault, text_notes};
+pub use engine::{Engine, EngineBuilder};
+pub use fault::{Fault, FaultKind};
+pub use function::{AsyncBody, Function, blocking_function, function};
+pub use haft_sandbox::{AbsPath, Workspace};
+pub use hooks::{
+    CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
+};
 pub use limits::{Cut, CutField, Kept, Lost, Swept, cut_json, cut_text};
+pub use operation::{Operation, Preview};
+pub use permissions::{
+    Approval, ApprovalRequest, Approver, Choice, Decision, Judge, Mode, NoApprover, Question, Rule,
+    Sensitivity, Verdict,
+};
+pub use preview::result as preview_result;
+pub use registry::{Format, Registry};
+pub use reply::{Audience, Block, Content, IntoReply, Reply};
 pub use schedule::Policy;
+pub use session::{SavedSession, Session, SessionBuilder};
+pub use spec::{DEFAULT_MAX_RESULT, Spec};
 pub use stats::{Outcome, Stats, ToolStats};
+pub use tool::{BoxFuture, DynTool, Prepared, Tool, Typed};
+pub use turn::{CallHandle, Turn};

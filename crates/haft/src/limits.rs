@@ -13,7 +13,8 @@ pub use json::{CutField, Lost, cut_json};
 pub use kept::{Kept, Swept};
 
 /// Which part of something too long is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// The beginning.
     Start,
@@ -30,12 +31,7 @@ pub enum Cut {
 /// counts against `max`. It is left out only where it does not fit into `max` itself. The cut is never
 /// inside a character, a CRLF or (as far as is cheaply known) before a combining mark, and falls on a line
 /// border if there is one within a tenth of what is kept.
-pub fn cut_text(
-    text: &str,
-    max: usize,
-    keep: Cut,
-    marker: &dyn Fn(usize) -> String,
-) -> Option<String> {
+pub fn cut_text(text: &str, max: usize, keep: Cut, marker: &dyn Fn(usize) -> String) -> Option<String> {
     // A character has at least one byte.
     if text.len() <= max {
         return None;
@@ -93,9 +89,7 @@ fn head_end(text: &str, room: usize, cost: &impl Fn(char) -> usize) -> usize {
     }
     for _ in 0..LONGEST_CLUSTER {
         match (text[..end].chars().next_back(), text[end..].chars().next()) {
-            (Some(before), Some(after)) if belongs_together(before, after) => {
-                end -= before.len_utf8()
-            }
+            (Some(before), Some(after)) if belongs_together(before, after) => end -= before.len_utf8(),
             _ => break,
         }
     }
@@ -120,13 +114,8 @@ fn tail_start(text: &str, room: usize, cost: &impl Fn(char) -> usize) -> usize {
         return line;
     }
     for _ in 0..LONGEST_CLUSTER {
-        match (
-            text[..start].chars().next_back(),
-            text[start..].chars().next(),
-        ) {
-            (Some(before), Some(after)) if belongs_together(before, after) => {
-                start += after.len_utf8()
-            }
+        match (text[..start].chars().next_back(), text[start..].chars().next()) {
+            (Some(before), Some(after)) if belongs_together(before, after) => start += after.len_utf8(),
             _ => break,
         }
     }

@@ -3,7 +3,6 @@
 //! nothing of tools, permissions or what a call does once it may run.
 //!
 //! Waits lead only to lower keys or to calls that run, and a running call does not wait: no deadlock.
-#![allow(dead_code)] // until the engine drives it
 
 mod calls;
 mod index;
@@ -58,13 +57,7 @@ impl Schedule {
     /// Takes the next place in the order. The order of these calls is the order of the schedule.
     ///
     /// Under [`Policy::SafeFirst`] a call that changes something does not run before its turn is sealed.
-    pub(crate) fn enter(
-        &self,
-        call: &Arc<str>,
-        turn: u64,
-        policy: Policy,
-        claims: &Claims,
-    ) -> Ticket {
+    pub(crate) fn enter(&self, call: &Arc<str>, turn: u64, policy: Policy, claims: &Claims) -> Ticket {
         let mut calls = self.lock();
         let turn = match policy {
             Policy::Claims => None,
@@ -76,11 +69,7 @@ impl Schedule {
         let slot = calls.add(Some(call.clone()), turn);
         let state = calls.claim(slot, claims);
         drop(calls);
-        Ticket {
-            schedule: self.clone(),
-            slot,
-            state,
-        }
+        Ticket { schedule: self.clone(), slot, state }
     }
 
     /// No more calls will be submitted in this turn. A call that comes nevertheless is not held back.

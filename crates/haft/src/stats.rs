@@ -82,21 +82,14 @@ impl Stats {
             stats.merge(&live.recent());
             stats
         };
-        tools
-            .iter()
-            .map(|(name, live)| (name.to_string(), sum(live)))
-            .collect()
+        tools.iter().map(|(name, live)| (name.to_string(), sum(live))).collect()
     }
 
     /// Adds figures that are already saved elsewhere: the snapshot has them, [`Stats::save`] leaves them out.
     pub fn merge(&self, saved: &BTreeMap<String, ToolStats>) {
         let mut tools = lock(&self.tools);
         for (name, stats) in saved {
-            tools
-                .entry(name.as_str().into())
-                .or_default()
-                .base
-                .merge(stats);
+            tools.entry(name.as_str().into()).or_default().base.merge(stats);
         }
     }
 
@@ -138,17 +131,12 @@ impl Stats {
         };
         let damaged = |reason: String| {
             let path = store.path(name);
-            io::Error::new(
-                ErrorKind::InvalidData,
-                format!("`{}` is damaged: {reason}", path.display()),
-            )
+            io::Error::new(ErrorKind::InvalidData, format!("`{}` is damaged: {reason}", path.display()))
         };
         let all: BTreeMap<String, ToolStats> =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         match all.iter().find(|(_, stats)| !stats.is_sound()) {
-            Some((tool, _)) => Err(damaged(format!(
-                "the figures of `{tool}` contradict each other"
-            ))),
+            Some((tool, _)) => Err(damaged(format!("the figures of `{tool}` contradict each other"))),
             None => Ok(all),
         }
     }
@@ -157,9 +145,7 @@ impl Stats {
 impl ToolStats {
     /// How long a call took on average.
     pub fn average(&self) -> Option<Duration> {
-        self.total_ns
-            .checked_div(self.calls)
-            .map(Duration::from_nanos)
+        self.total_ns.checked_div(self.calls).map(Duration::from_nanos)
     }
 
     /// How long a call took that half of them did not exceed, to within 3.2 %.
@@ -182,11 +168,7 @@ impl ToolStats {
         if other.calls == 0 {
             return;
         }
-        self.min_ns = if self.calls == 0 {
-            other.min_ns
-        } else {
-            self.min_ns.min(other.min_ns)
-        };
+        self.min_ns = if self.calls == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
         self.calls = self.calls.saturating_add(other.calls);
         self.successes = self.successes.saturating_add(other.successes);
@@ -205,10 +187,7 @@ impl ToolStats {
         let ns = match rank {
             1 => self.min_ns,
             _ if rank == self.calls => self.max_ns,
-            _ => self
-                .histogram
-                .value_at(rank)
-                .clamp(self.min_ns, self.max_ns),
+            _ => self.histogram.value_at(rank).clamp(self.min_ns, self.max_ns),
         };
         Some(Duration::from_nanos(ns))
     }
@@ -224,11 +203,7 @@ impl Live {
     fn record(&mut self, took: Duration, outcome: Outcome) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let recent = &mut self.recent;
-        recent.min_ns = if recent.calls == 0 {
-            ns
-        } else {
-            recent.min_ns.min(ns)
-        };
+        recent.min_ns = if recent.calls == 0 { ns } else { recent.min_ns.min(ns) };
         recent.max_ns = recent.max_ns.max(ns);
         recent.total_ns = recent.total_ns.saturating_add(ns);
         recent.calls += 1;
@@ -240,10 +215,7 @@ impl Live {
     }
 
     fn recent(&self) -> ToolStats {
-        ToolStats {
-            histogram: self.buckets.histogram(),
-            ..self.recent.clone()
-        }
+        ToolStats { histogram: self.buckets.histogram(), ..self.recent.clone() }
     }
 
     fn take_recent(&mut self) -> ToolStats {

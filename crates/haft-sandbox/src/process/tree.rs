@@ -21,12 +21,7 @@ pub(super) struct Tree {
 impl Tree {
     /// Takes charge of a process that leads its own group.
     pub(super) fn new(leader: Pid) -> Self {
-        Self {
-            leader,
-            leader_gone: false,
-            over: false,
-            known: HashMap::new(),
-        }
+        Self { leader, leader_gone: false, over: false, known: HashMap::new() }
     }
 
     /// Notes that the leader has ended and was waited for.
@@ -125,10 +120,7 @@ impl Handle {
     fn is_alive(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // The handle becomes readable when the process ends.
         matches!(poll(&mut fds, Some(&now)), Ok(0))
     }
@@ -140,13 +132,10 @@ impl Handle {
 fn children(pid: Pid) -> Vec<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     let threads = threads.into_iter().flatten().flatten();
-    let lists =
-        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     lists
         .flat_map(|list| {
-            let pids = list
-                .split_ascii_whitespace()
-                .filter_map(|pid| pid.parse().ok());
+            let pids = list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
             pids.filter_map(Pid::from_raw).collect::<Vec<_>>()
         })
         .collect()

@@ -21,9 +21,7 @@ const STAND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// For reading; never waits for the other end of a fifo and never takes a terminal.
-const READ: OFlags = OFlags::NONBLOCK
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
+const READ: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open directory of the workspace.
 #[derive(Debug)]
@@ -50,20 +48,20 @@ impl Beneath {
         let fd = rustix::fs::openat(CWD, path, STAND | OFlags::NOFOLLOW, Mode::empty())?;
         let device = Stat::from(&rustix::fs::fstat(&fd)?).stamp.device();
         let made_by_kernel = is_proc(fd.as_fd());
-        Ok(Self {
-            way: Way::of(fd.as_fd()),
-            fd,
-            device,
-            made_by_kernel,
-        })
+        Ok(Self { way: Way::of(fd.as_fd()), fd, device, made_by_kernel })
+    }
+
+    pub(super) fn confinement(&self) -> &'static str {
+        match self.way {
+            #[cfg(target_os = "linux")]
+            Way::Whole => "by the kernel (openat2)",
+            Way::Steps => "name by name (openat)",
+        }
     }
 
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn by_steps(self) -> Self {
-        Self {
-            way: Way::Steps,
-            ..self
-        }
+        Self { way: Way::Steps, ..self }
     }
 
     /// Looks at `below` if the way there is free of links. Unlike everywhere else here, `below` may
@@ -121,10 +119,7 @@ impl Beneath {
     pub(super) fn list(&self, below: &Path) -> Result<Vec<Entry>, PathErrorKind> {
         read(self.open_directory(below)?, |directory, entry| {
             let stat = look(directory, entry.file_name())?;
-            Ok(stat.map(|stat| Entry {
-                name: owned(entry.file_name()),
-                stat,
-            }))
+            Ok(stat.map(|stat| Entry { name: owned(entry.file_name()), stat }))
         })
     }
 
@@ -135,10 +130,7 @@ impl Beneath {
                 FileType::Unknown => look(directory, entry.file_name())?.map(|stat| stat.kind),
                 known => Some(known.into()),
             };
-            Ok(kind.map(|kind| Name {
-                name: owned(entry.file_name()),
-                kind,
-            }))
+            Ok(kind.map(|kind| Name { name: owned(entry.file_name()), kind }))
         })
     }
 
@@ -156,11 +148,7 @@ impl Beneath {
 
     fn open_by_steps(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
         let (parent, name) = self.parent(below)?;
-        let before = Stat::from(&rustix::fs::statat(
-            &parent,
-            name,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?);
+        let before = Stat::from(&rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?);
         self.require_file(&before, parent.as_fd())?;
         let fd = rustix::fs::openat(&parent, name, READ | OFlags::NOFOLLOW, Mode::empty())
             .map_err(link_appeared)?;
@@ -222,11 +210,7 @@ impl Way {
 #[cfg(target_os = "linux")]
 fn whole(fd: BorrowedFd<'_>, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
-    let below = if below.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        below
-    };
+    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(fd, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }

@@ -99,12 +99,7 @@ macro_rules! assert_refused {
 #[test]
 fn reads_by_relative_and_absolute_spellings() {
     both_ways(|at| {
-        for text in [
-            "file.txt",
-            "./file.txt",
-            "sub/../file.txt",
-            "sub/deep/../../file.txt",
-        ] {
+        for text in ["file.txt", "./file.txt", "sub/../file.txt", "sub/deep/../../file.txt"] {
             assert_eq!(at.read(text).unwrap(), "inside", "{text}");
         }
         assert_eq!(at.read(&at.text("ws/file.txt")).unwrap(), "inside");
@@ -121,10 +116,7 @@ fn reads_by_relative_and_absolute_spellings() {
 #[test]
 fn a_neighbour_with_the_same_prefix_is_outside() {
     both_ways(|at| {
-        assert_refused!(
-            at.refuses(&at.text("ws-evil/canary.txt")),
-            PathErrorKind::Outside
-        );
+        assert_refused!(at.refuses(&at.text("ws-evil/canary.txt")), PathErrorKind::Outside);
         assert_refused!(at.refuses("../ws-evil/canary.txt"), PathErrorKind::Outside);
         assert_refused!(at.refuses("../ws-evil/new.txt"), PathErrorKind::Outside);
     });
@@ -137,14 +129,7 @@ fn links_that_lead_out_are_refused() {
         at.link("../out/canary.txt", "ws/relative");
         at.link("../out/not-yet", "ws/dangling");
         at.link(at.path("out"), "ws/d");
-        for text in [
-            "absolute",
-            "relative",
-            "dangling",
-            "d",
-            "d/canary.txt",
-            "d/new.txt",
-        ] {
+        for text in ["absolute", "relative", "dangling", "d", "d/canary.txt", "d/new.txt"] {
             assert_refused!(at.refuses(text), PathErrorKind::Outside);
         }
         assert_refused!(at.refuses("d/sub/new.txt"), PathErrorKind::Outside);
@@ -156,13 +141,8 @@ fn links_that_lead_out_are_refused() {
 fn nothing_can_be_learned_about_what_lies_outside() {
     both_ways(|at| {
         at.link(at.path("out"), "ws/d");
-        let answers = [
-            "d/canary.txt",
-            "d/missing",
-            "d/canary.txt/x",
-            "d/missing/../x",
-        ]
-        .map(|text| at.resolve(text).unwrap_err().kind);
+        let answers = ["d/canary.txt", "d/missing", "d/canary.txt/x", "d/missing/../x"]
+            .map(|text| at.resolve(text).unwrap_err().kind);
         for answer in answers {
             assert_refused!(answer, PathErrorKind::Outside);
         }
@@ -176,19 +156,13 @@ fn links_that_stay_inside_are_followed() {
         at.link(at.path("ws/sub"), "ws/absolute");
         at.link("../sub/deep", "ws/sub/up");
         assert_eq!(at.read("l").unwrap(), "inside");
-        assert_eq!(
-            at.resolve("l").unwrap().path.as_path(),
-            at.path("ws/file.txt")
-        );
+        assert_eq!(at.resolve("l").unwrap().path.as_path(), at.path("ws/file.txt"));
         assert_eq!(at.read("absolute/deep/leaf.txt").unwrap(), "leaf");
         // After a link, `..` is the parent of where it leads.
         assert_eq!(at.read("sub/up/../deep/leaf.txt").unwrap(), "leaf");
         at.link("sub/new.txt", "ws/dangling");
         let place = at.resolve("dangling").unwrap();
-        assert_eq!(
-            (place.path.as_path(), place.stat),
-            (&*at.path("ws/sub/new.txt"), None)
-        );
+        assert_eq!((place.path.as_path(), place.stat), (&*at.path("ws/sub/new.txt"), None));
     });
 }
 
@@ -207,10 +181,7 @@ fn places_that_do_not_exist_have_a_canonical_name() {
     both_ways(|at| {
         at.link("sub", "ws/l");
         let place = at.resolve("l/./new/er.txt").unwrap();
-        assert_eq!(
-            (place.path.as_path(), place.stat),
-            (&*at.path("ws/sub/new/er.txt"), None)
-        );
+        assert_eq!((place.path.as_path(), place.stat), (&*at.path("ws/sub/new/er.txt"), None));
         assert_refused!(at.refuses("new/../file.txt"), PathErrorKind::NotFound);
         assert_refused!(at.refuses("missing.txt"), PathErrorKind::NotFound);
     });
@@ -223,39 +194,18 @@ fn a_file_is_not_a_directory() {
             assert_refused!(at.refuses(text), PathErrorKind::NotADirectory);
         }
         let file = at.resolve("file.txt").unwrap().path;
-        assert_refused!(
-            at.workspace.list(&file).unwrap_err().kind,
-            PathErrorKind::NotADirectory
-        );
+        assert_refused!(at.workspace.list(&file).unwrap_err().kind, PathErrorKind::NotADirectory);
         assert_refused!(at.refuses("sub"), PathErrorKind::NotAFile(Kind::Directory));
-        let inside = at
-            .resolve("sub")
-            .unwrap()
-            .path
-            .child(OsStr::new("../file.txt/x"));
-        assert_refused!(
-            at.workspace.stat(&inside).unwrap_err().kind,
-            PathErrorKind::NotADirectory
-        );
+        let inside = at.resolve("sub").unwrap().path.child(OsStr::new("../file.txt/x"));
+        assert_refused!(at.workspace.stat(&inside).unwrap_err().kind, PathErrorKind::NotADirectory);
     });
 }
 
 #[test]
 fn the_root_itself_has_many_names_and_nothing_above_it_has_one() {
     both_ways(|at| {
-        for text in [
-            ".",
-            "./",
-            "sub/..",
-            "./sub/..",
-            &at.text("ws"),
-            &at.text("ws/"),
-        ] {
-            assert_eq!(
-                &at.resolve(text).unwrap().path,
-                at.workspace.root(),
-                "{text}"
-            );
+        for text in [".", "./", "sub/..", "./sub/..", &at.text("ws"), &at.text("ws/")] {
+            assert_eq!(&at.resolve(text).unwrap().path, at.workspace.root(), "{text}");
         }
         assert_refused!(at.refuses(""), PathErrorKind::Empty);
         for text in ["..", "/", "../..", "/..", "sub/../.."] {
@@ -281,10 +231,7 @@ fn doors_in_proc_stay_shut() {
         at.link("/proc/self/root", "ws/door");
         assert_refused!(at.refuses(&format!("door{canary}")), PathErrorKind::Outside);
         // Even one that leads back inside.
-        assert_refused!(
-            at.refuses(&format!("door{}", at.text("ws/file.txt"))),
-            PathErrorKind::Outside
-        );
+        assert_refused!(at.refuses(&format!("door{}", at.text("ws/file.txt"))), PathErrorKind::Outside);
     });
 }
 
@@ -303,13 +250,7 @@ fn long_paths_are_refused() {
         let name = "n".repeat(256);
         let long = format!("{}f", "a/".repeat(3000));
         let slashes = format!("{}file.txt", "./".repeat(2048));
-        for text in [
-            &name,
-            &format!("new/{name}"),
-            &long,
-            &slashes,
-            &"p".repeat(4097),
-        ] {
+        for text in [&name, &format!("new/{name}"), &long, &slashes, &"p".repeat(4097)] {
             assert_refused!(at.refuses(text), PathErrorKind::TooLong);
         }
         assert!(at.resolve(&long).unwrap_err().to_string().len() < 500);
@@ -323,18 +264,10 @@ fn every_spelling_of_a_linked_root_works() {
         at.link(at.path("ws"), "project");
         at.link(at.path("ws"), "other");
         let mut workspace = Workspace::open(&at.path("project")).unwrap();
-        if at.workspace.0.folders[0]
-            .handle
-            .glance(Path::new(""))
-            .is_none()
-        {
+        if at.workspace.0.folders[0].handle.glance(Path::new("")).is_none() {
             workspace = by_steps(&workspace);
         }
-        let texts = [
-            "file.txt".into(),
-            at.text("project/file.txt"),
-            at.text("ws/file.txt"),
-        ];
+        let texts = ["file.txt".into(), at.text("project/file.txt"), at.text("ws/file.txt")];
         for text in texts.iter().chain([&at.text("other/file.txt")]) {
             let place = workspace.resolve(workspace.root(), text).unwrap();
             assert_eq!(place.path.as_path(), at.path("ws/file.txt"));
@@ -345,18 +278,9 @@ fn every_spelling_of_a_linked_root_works() {
 
 #[test]
 fn the_root_of_the_file_system_is_no_workspace() {
-    assert_refused!(
-        Workspace::open(Path::new("/")).unwrap_err().kind,
-        PathErrorKind::RootRefused
-    );
-    assert_refused!(
-        Workspace::open(Path::new("/usr/..")).unwrap_err().kind,
-        PathErrorKind::RootRefused
-    );
-    assert_refused!(
-        Workspace::open(Path::new("")).unwrap_err().kind,
-        PathErrorKind::Empty
-    );
+    assert_refused!(Workspace::open(Path::new("/")).unwrap_err().kind, PathErrorKind::RootRefused);
+    assert_refused!(Workspace::open(Path::new("/usr/..")).unwrap_err().kind, PathErrorKind::RootRefused);
+    assert_refused!(Workspace::open(Path::new("")).unwrap_err().kind, PathErrorKind::Empty);
     let at = Fixture::new();
     let open = |name| Workspace::open(&at.path(name)).unwrap_err().kind;
     assert_refused!(open("ws/file.txt"), PathErrorKind::NotADirectory);
@@ -369,39 +293,19 @@ fn special_files_are_refused_and_never_waited_on() {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(CWD, at.path("ws/p"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at.path("ws/s")).unwrap();
-        assert_refused!(
-            at.refuses("p"),
-            PathErrorKind::NotAFile(Kind::Special("fifo"))
-        );
-        assert_refused!(
-            at.refuses("s"),
-            PathErrorKind::NotAFile(Kind::Special("socket"))
-        );
-        assert_eq!(
-            at.read("p").unwrap_err().to_string(),
-            "`p` is a fifo, not a regular file"
-        );
+        assert_refused!(at.refuses("p"), PathErrorKind::NotAFile(Kind::Special("fifo")));
+        assert_refused!(at.refuses("s"), PathErrorKind::NotAFile(Kind::Special("socket")));
+        assert_eq!(at.read("p").unwrap_err().to_string(), "`p` is a fifo, not a regular file");
     });
 }
 
 #[test]
 fn devices_and_kernel_files_are_refused_even_in_a_folder_of_the_workspace() {
     both_ways(|at| {
-        let steps = at.workspace.0.folders[0]
-            .handle
-            .glance(Path::new(""))
-            .is_none();
-        let add = |dir: &str| {
-            at.workspace
-                .with_folder(Path::new(dir), Access::Read)
-                .unwrap()
-        };
+        let steps = at.workspace.0.folders[0].handle.glance(Path::new("")).is_none();
+        let add = |dir: &str| at.workspace.with_folder(Path::new(dir), Access::Read).unwrap();
         let open = |workspace: Workspace, text: &str| {
-            let workspace = if steps {
-                by_steps(&workspace)
-            } else {
-                workspace
-            };
+            let workspace = if steps { by_steps(&workspace) } else { workspace };
             let place = workspace.resolve(workspace.root(), text).unwrap();
             workspace.open_file(&place.path).unwrap_err().kind
         };
@@ -411,15 +315,8 @@ fn devices_and_kernel_files_are_refused_even_in_a_folder_of_the_workspace() {
                 PathErrorKind::NotAFile(Kind::Special("character device"))
             );
         }
-        for text in [
-            "/proc/kmsg",
-            "/proc/version",
-            &format!("/proc/{}/environ", std::process::id()),
-        ] {
-            assert_refused!(
-                open(add("/proc"), text),
-                PathErrorKind::NotAFile(Kind::Special("kernel file"))
-            );
+        for text in ["/proc/kmsg", "/proc/version", &format!("/proc/{}/environ", std::process::id())] {
+            assert_refused!(open(add("/proc"), text), PathErrorKind::NotAFile(Kind::Special("kernel file")));
         }
     });
 }
@@ -432,34 +329,20 @@ fn what_the_user_may_not_read_is_denied_by_name() {
     both_ways(|at| {
         fs::set_permissions(at.path("ws/file.txt"), fs::Permissions::from_mode(0o000)).unwrap();
         fs::set_permissions(at.path("ws/sub"), fs::Permissions::from_mode(0o000)).unwrap();
-        let denied = [
-            at.read("file.txt").unwrap_err(),
-            at.read("sub/deep/leaf.txt").unwrap_err(),
-        ];
+        let denied = [at.read("file.txt").unwrap_err(), at.read("sub/deep/leaf.txt").unwrap_err()];
         let listed = at.workspace.list(at.workspace.root()).unwrap().len();
         fs::set_permissions(at.path("ws/sub"), fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(listed, 2);
         assert_eq!(denied[0].to_string(), "no permission to use `file.txt`");
-        assert_eq!(
-            denied[1].to_string(),
-            "no permission to use `sub/deep/leaf.txt`"
-        );
+        assert_eq!(denied[1].to_string(), "no permission to use `sub/deep/leaf.txt`");
     });
 }
 
 #[test]
 fn odd_names_are_listed_and_found_again() {
     both_ways(|at| {
-        let names: [&[u8]; 8] = [
-            b"a\nb",
-            b"\x1b[2J",
-            b"-rf",
-            b"--pre=x",
-            b"\xff\xfe",
-            b" lead",
-            b"trail ",
-            b"\\xfe",
-        ];
+        let names: [&[u8]; 8] =
+            [b"a\nb", b"\x1b[2J", b"-rf", b"--pre=x", b"\xff\xfe", b" lead", b"trail ", b"\\xfe"];
         fs::create_dir(at.path("ws/odd")).unwrap();
         for name in names {
             fs::write(at.path("ws/odd").join(OsStr::from_bytes(name)), name).unwrap();
@@ -470,13 +353,7 @@ fn odd_names_are_listed_and_found_again() {
         for entry in entries {
             let path = odd.child(&entry.name);
             let found = at.resolve(&at.workspace.display(&path)).unwrap();
-            assert_eq!(
-                found,
-                Place {
-                    path,
-                    stat: Some(entry.stat)
-                }
-            );
+            assert_eq!(found, Place { path, stat: Some(entry.stat) });
             let mut content = Vec::new();
             let mut file = at.workspace.open_file(&found.path).unwrap().file;
             file.read_to_end(&mut content).unwrap();
@@ -490,32 +367,17 @@ fn a_listing_does_not_follow_links() {
     both_ways(|at| {
         at.link(at.path("out"), "ws/sub/d");
         let sub = at.resolve("sub").unwrap().path;
-        let mut kinds: Vec<_> = at
-            .workspace
-            .list(&sub)
-            .unwrap()
-            .into_iter()
-            .map(|entry| (entry.name, entry.stat.kind))
-            .collect();
+        let mut kinds: Vec<_> =
+            at.workspace.list(&sub).unwrap().into_iter().map(|entry| (entry.name, entry.stat.kind)).collect();
         kinds.sort_by(|a, b| a.0.cmp(&b.0));
-        assert_eq!(
-            kinds,
-            [
-                ("d".into(), Kind::Symlink),
-                ("deep".into(), Kind::Directory)
-            ]
-        );
+        assert_eq!(kinds, [("d".into(), Kind::Symlink), ("deep".into(), Kind::Directory)]);
         let link = sub.child(OsStr::new("d"));
         assert_eq!(at.workspace.stat(&link).unwrap().kind, Kind::Symlink);
         assert!(at.workspace.list(&link).is_err());
         assert!(at.workspace.names(&link).is_err());
         let names = at.workspace.names(&sub).unwrap();
         assert_eq!(names.len(), kinds.len());
-        assert!(
-            names
-                .into_iter()
-                .all(|name| kinds.contains(&(name.name, name.kind)))
-        );
+        assert!(names.into_iter().all(|name| kinds.contains(&(name.name, name.kind))));
         let canary = link.child(OsStr::new("canary.txt"));
         assert!(at.workspace.stat(&canary).is_err());
         assert!(at.workspace.open_file(&canary).is_err());
@@ -526,27 +388,17 @@ fn a_listing_does_not_follow_links() {
 fn a_made_up_path_is_refused() {
     both_ways(|at| {
         let canary = AbsPath::canonical(at.path("out/canary.txt"));
-        assert_refused!(
-            at.workspace.open_file(&canary).unwrap_err().kind,
-            PathErrorKind::Outside
-        );
+        assert_refused!(at.workspace.open_file(&canary).unwrap_err().kind, PathErrorKind::Outside);
         let dotted = AbsPath::canonical(at.path("ws/../out/canary.txt"));
         assert!(at.workspace.open_file(&dotted).is_err());
-        assert!(
-            at.workspace
-                .list(&AbsPath::canonical(at.path("ws/..")))
-                .is_err()
-        );
+        assert!(at.workspace.list(&AbsPath::canonical(at.path("ws/.."))).is_err());
     });
 }
 
 #[test]
 fn the_focus_narrows_all_but_folders_for_reading() {
     both_ways(|at| {
-        let all = at
-            .workspace
-            .with_folder(&at.path("out"), Access::Read)
-            .unwrap();
+        let all = at.workspace.with_folder(&at.path("out"), Access::Read).unwrap();
         let all = all.with_folder(&at.path("ws-evil"), Access::Write).unwrap();
         let narrow = all.with_focus("sub").unwrap();
         let resolve = |text: &str| narrow.resolve(narrow.root(), text);
@@ -560,31 +412,19 @@ fn the_focus_narrows_all_but_folders_for_reading() {
             PathErrorKind::OutsideFocus(_)
         );
         let file = all.resolve(all.root(), "file.txt").unwrap().path;
-        assert_refused!(
-            narrow.open_file(&file).unwrap_err().kind,
-            PathErrorKind::OutsideFocus(_)
-        );
+        assert_refused!(narrow.open_file(&file).unwrap_err().kind, PathErrorKind::OutsideFocus(_));
         assert!(narrow.without_focus().open_file(&file).is_ok());
         assert!(narrow.with_focus(".").is_err());
         assert!(narrow.with_focus(&at.text("ws/sub/deep")).is_ok());
-        assert_refused!(
-            all.with_focus("file.txt").unwrap_err().kind,
-            PathErrorKind::NotADirectory
-        );
-        assert_refused!(
-            all.with_focus("none").unwrap_err().kind,
-            PathErrorKind::NotFound
-        );
+        assert_refused!(all.with_focus("file.txt").unwrap_err().kind, PathErrorKind::NotADirectory);
+        assert_refused!(all.with_focus("none").unwrap_err().kind, PathErrorKind::NotFound);
     });
 }
 
 #[test]
 fn access_is_that_of_the_innermost_folder() {
     let at = Fixture::new();
-    let workspace = at
-        .workspace
-        .with_folder(&at.path("ws/sub"), Access::Read)
-        .unwrap();
+    let workspace = at.workspace.with_folder(&at.path("ws/sub"), Access::Read).unwrap();
     let access = |name| workspace.access(&AbsPath::canonical(at.path(name)));
     assert_eq!(access("ws/file.txt"), Some(Access::Write));
     assert_eq!(access("ws/sub/deep"), Some(Access::Read));
@@ -629,8 +469,7 @@ fn a_link_swapped_in_never_leads_out() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    rustix::fs::renameat_with(CWD, &here, CWD, &there, RenameFlags::EXCHANGE)
-                        .unwrap();
+                    rustix::fs::renameat_with(CWD, &here, CWD, &there, RenameFlags::EXCHANGE).unwrap();
                 }
             });
             let _stop = Stop(&done);
@@ -670,8 +509,8 @@ impl Drop for Stop<'_> {
 }
 
 const PARTS: [&str; 16] = [
-    "..", "..", ".", "", "a", "b", "f", "missing", "in", "abs_in", "to_f", "out", "abs_out",
-    "loop", "dangling", "\\xff",
+    "..", "..", ".", "", "a", "b", "f", "missing", "in", "abs_in", "to_f", "out", "abs_out", "loop",
+    "dangling", "\\xff",
 ];
 
 const STARTS: [&str; 8] = ["", "", "", "/", "ws/", "given/", "out/", "ws-evil/"];

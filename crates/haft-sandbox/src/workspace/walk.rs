@@ -43,11 +43,7 @@ pub(super) fn walk(
         };
         let next = here.join(&name);
         let fail = |kind| {
-            if inside(&here) {
-                kind
-            } else {
-                PathErrorKind::Outside
-            }
+            if inside(&here) { kind } else { PathErrorKind::Outside }
         };
         let file_type = match rustix::fs::lstat(&next) {
             Ok(raw) => FileType::from_raw_mode(raw.st_mode),
@@ -64,8 +60,7 @@ pub(super) fn walk(
                 if links > MAX_LINKS {
                     return Err(fail(PathErrorKind::Loop));
                 }
-                let target =
-                    rustix::fs::readlink(&next, Vec::new()).map_err(|errno| fail(errno.into()))?;
+                let target = rustix::fs::readlink(&next, Vec::new()).map_err(|errno| fail(errno.into()))?;
                 push_front(&mut steps, Path::new(&os_string(target.into_bytes())));
             }
             FileType::Directory => here = next,

@@ -43,18 +43,11 @@ pub fn cut_json(value: &mut Value, max: usize, keep: Cut) -> Option<Vec<CutField
         return None;
     }
     let weight = Weight::of(value);
-    let mut shears = Shears {
-        keep,
-        path: String::new(),
-        cuts: Vec::new(),
-    };
+    let mut shears = Shears { keep, path: String::new(), cuts: Vec::new() };
     if weight.least <= max {
         shears.cut(value, &weight, max);
     } else {
-        *value = Value::Object(Map::from_iter([(
-            "truncated".to_owned(),
-            Value::Bool(true),
-        )]));
+        *value = Value::Object(Map::from_iter([("truncated".to_owned(), Value::Bool(true))]));
         shears.note(Lost::Everything);
     }
     Some(shears.cuts)
@@ -66,14 +59,11 @@ fn fits(value: &Value, left: &mut usize) -> bool {
         // A character has at most four bytes, so a huge text need not be counted.
         Value::String(text) => text.len() / 4 <= *left && take(left, string_length(text)),
         Value::Array(items) => {
-            take(left, 2 + items.len().saturating_sub(1))
-                && items.iter().all(|item| fits(item, left))
+            take(left, 2 + items.len().saturating_sub(1)) && items.iter().all(|item| fits(item, left))
         }
         Value::Object(fields) => {
             take(left, 2 + fields.len().saturating_sub(1))
-                && fields
-                    .iter()
-                    .all(|(key, field)| take(left, string_length(key) + 1) && fits(field, left))
+                && fields.iter().all(|(key, field)| take(left, string_length(key) + 1) && fits(field, left))
         }
         scalar => take(left, scalar_length(scalar)),
     }
@@ -100,40 +90,24 @@ impl Weight {
                 let length = string_length(text);
                 // A lone `…` in quotes.
                 let least = if length <= SHORT { length } else { 3 };
-                Self {
-                    length,
-                    least,
-                    parts: Vec::new(),
-                }
+                Self { length, least, parts: Vec::new() }
             }
             Value::Array(items) => {
                 let parts: Vec<Weight> = items.iter().map(Weight::of).collect();
                 let frame = 2 + items.len().saturating_sub(1);
                 let length = frame + parts.iter().map(|part| part.length).sum::<usize>();
-                Self {
-                    length,
-                    least: 2,
-                    parts,
-                }
+                Self { length, least: 2, parts }
             }
             Value::Object(fields) => {
                 let parts: Vec<Weight> = fields.values().map(Weight::of).collect();
                 let frame = object_frame(fields);
                 let length = frame + parts.iter().map(|part| part.length).sum::<usize>();
                 let least = frame + parts.iter().map(|part| part.least).sum::<usize>();
-                Self {
-                    length,
-                    least,
-                    parts,
-                }
+                Self { length, least, parts }
             }
             scalar => {
                 let length = scalar_length(scalar);
-                Self {
-                    length,
-                    least: length,
-                    parts: Vec::new(),
-                }
+                Self { length, least: length, parts: Vec::new() }
             }
         }
     }
@@ -147,10 +121,7 @@ struct Shears {
 
 impl Shears {
     fn note(&mut self, lost: Lost) {
-        self.cuts.push(CutField {
-            path: self.path.clone(),
-            lost,
-        });
+        self.cuts.push(CutField { path: self.path.clone(), lost });
     }
 
     /// Makes the value print within `room`, which is no less than the least it can be.
@@ -177,8 +148,7 @@ impl Shears {
         }
         let length = self.path.len();
         self.path.push('/');
-        self.path
-            .push_str(&step.replace('~', "~0").replace('/', "~1"));
+        self.path.push_str(&step.replace('~', "~0").replace('/', "~1"));
         self.cut(value, weight, room);
         self.path.truncate(length);
     }
@@ -209,11 +179,7 @@ impl Shears {
                 Cut::End => false,
                 Cut::Both => head <= tail,
             };
-            let at = if from_head {
-                head
-            } else {
-                items.len() - 1 - tail
-            };
+            let at = if from_head { head } else { items.len() - 1 - tail };
             let comma = usize::from(head + tail > 0);
             let fits = weights[at].length + comma <= left;
             // One item may be cut, if what it can still have is worth having.
@@ -246,20 +212,12 @@ impl Shears {
 
 /// How much each part may have so that all fit into `room` and the light ones stay whole.
 fn share(parts: &[Weight], room: usize) -> usize {
-    let needed = |share: usize| -> usize {
-        parts
-            .iter()
-            .map(|part| part.length.min(share).max(part.least))
-            .sum()
-    };
+    let needed =
+        |share: usize| -> usize { parts.iter().map(|part| part.length.min(share).max(part.least)).sum() };
     let (mut enough, mut too_much) = (0, room + 1);
     while too_much - enough > 1 {
         let middle = enough + (too_much - enough) / 2;
-        if needed(middle) <= room {
-            enough = middle
-        } else {
-            too_much = middle
-        }
+        if needed(middle) <= room { enough = middle } else { too_much = middle }
     }
     enough
 }

@@ -36,13 +36,7 @@ pub struct Swept {
 impl Kept {
     /// Texts are kept in `store`, no longer than `max_age` and no more than `max_bytes` of them.
     pub fn new(store: Store, max_age: Duration, max_bytes: u64) -> Self {
-        Self {
-            store,
-            max_age,
-            max_bytes,
-            count: AtomicU64::new(0),
-            latest: Mutex::new(None),
-        }
+        Self { store, max_age, max_bytes, count: AtomicU64::new(0), latest: Mutex::new(None) }
     }
 
     /// Keeps a text in a file of its own, whose name begins like `id_hint`. Now and then sweeps.
@@ -61,26 +55,15 @@ impl Kept {
 
     /// Removes what is too old, then the oldest until the rest is small enough; never the text kept last.
     pub fn sweep(&self) -> io::Result<Swept> {
-        let latest = self
-            .latest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut entries = self.store.entries()?;
         entries.retain(|entry| entry.name.ends_with(SUFFIX));
         entries.sort_by(|a, b| (a.modified, &a.name).cmp(&(b.modified, &b.name)));
         let now = SystemTime::now();
         let mut total: u64 = entries.iter().map(|entry| entry.size).sum();
         let mut swept = Swept::default();
-        for StoreEntry {
-            name,
-            size,
-            modified,
-        } in entries
-        {
-            let is_old = now
-                .duration_since(modified)
-                .is_ok_and(|age| age > self.max_age);
+        for StoreEntry { name, size, modified } in entries {
+            let is_old = now.duration_since(modified).is_ok_and(|age| age > self.max_age);
             if !is_old && total <= self.max_bytes {
                 break;
             }
@@ -103,9 +86,6 @@ fn file_name(hint: &str, count: u64) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
     let hint: String = hint.chars().filter(|char| plain(*char)).take(40).collect();
     let hint = if hint.is_empty() { "result" } else { &hint };
-    let time = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_nanos();
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("{hint}-{time:x}-{:x}-{count:x}{SUFFIX}", process::id())
 }

@@ -124,19 +124,14 @@ fn without_room_for_the_marker_the_text_alone_is_cut() {
 
 #[test]
 fn characters_that_belong_together_stay_together() {
-    assert_eq!(
-        cut_text("abe\u{301}fgh", 3, Cut::Start, &|_| String::new()).unwrap(),
-        "ab"
-    );
-    assert_eq!(
-        cut_text("abce\u{301}fg", 3, Cut::End, &|_| String::new()).unwrap(),
-        "fg"
-    );
+    assert_eq!(cut_text("abe\u{301}fgh", 3, Cut::Start, &|_| String::new()).unwrap(), "ab");
+    assert_eq!(cut_text("abce\u{301}fg", 3, Cut::End, &|_| String::new()).unwrap(), "fg");
 }
 
 #[test]
 fn the_heavy_fields_pay() {
-    let mut value = json!({"path": "src/main.rs", "lines": 3, "text": "x".repeat(5000), "also": "y".repeat(60)});
+    let mut value =
+        json!({"path": "src/main.rs", "lines": 3, "text": "x".repeat(5000), "also": "y".repeat(60)});
     let cuts = cut_json(&mut value, 300, Cut::Start).unwrap();
     assert_eq!(cuts.len(), 1);
     assert_eq!(cuts[0].path, "/text");
@@ -152,20 +147,13 @@ fn a_long_list_keeps_whole_rows_from_the_kept_side() {
     let cuts = cut_json(&mut value, 400, Cut::End).unwrap();
     let left = value["rows"].as_array().unwrap();
     assert_eq!(left.last(), Some(&json!({"n": 999})));
-    assert_eq!(
-        cuts,
-        [CutField {
-            path: "/rows".into(),
-            lost: Lost::Items(1000 - left.len())
-        }]
-    );
+    assert_eq!(cuts, [CutField { path: "/rows".into(), lost: Lost::Items(1000 - left.len()) }]);
     assert!(printed(&value) > 380);
 }
 
 #[test]
 fn a_record_in_an_array_is_cut_inside() {
-    let mut value =
-        json!([{"type": "text", "text": "x".repeat(5000)}, {"type": "text", "text": "short"}]);
+    let mut value = json!([{"type": "text", "text": "x".repeat(5000)}, {"type": "text", "text": "short"}]);
     cut_json(&mut value, 300, Cut::End).unwrap();
     assert_eq!(value[1]["text"], "short");
     assert!(value[0]["text"].as_str().unwrap().starts_with("…xxx"));
@@ -173,19 +161,11 @@ fn a_record_in_an_array_is_cut_inside() {
 
 #[test]
 fn keys_that_do_not_fit_leave_a_mark_only() {
-    let fields = (0..100)
-        .map(|n| (format!("key{n}"), Value::from(n)))
-        .collect();
+    let fields = (0..100).map(|n| (format!("key{n}"), Value::from(n))).collect();
     let mut value = Value::Object(fields);
     let cuts = cut_json(&mut value, 200, Cut::End).unwrap();
     assert_eq!(value, json!({"truncated": true}));
-    assert_eq!(
-        cuts,
-        [CutField {
-            path: String::new(),
-            lost: Lost::Everything
-        }]
-    );
+    assert_eq!(cuts, [CutField { path: String::new(), lost: Lost::Everything }]);
 }
 
 #[test]
@@ -193,29 +173,11 @@ fn kept_texts_have_safe_names_and_are_swept_from_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path().join("kept"));
     let kept = Kept::new(store.clone(), Duration::from_secs(3600), 2500);
-    let paths: Vec<_> = (0..5)
-        .map(|_| kept.keep("../a b/ü", &"x".repeat(1000)).unwrap())
-        .collect();
-    let names: Vec<_> = paths
-        .iter()
-        .map(|path| path.file_name().unwrap().to_str().unwrap())
-        .collect();
-    assert!(
-        names
-            .iter()
-            .all(|name| name.starts_with("ab-") && name.ends_with(".txt"))
-    );
-    assert_eq!(
-        kept.sweep().unwrap(),
-        Swept {
-            files: 3,
-            bytes: 3000
-        }
-    );
-    assert_eq!(
-        store.read(names[4]).unwrap().unwrap(),
-        "x".repeat(1000).into_bytes()
-    );
+    let paths: Vec<_> = (0..5).map(|_| kept.keep("../a b/ü", &"x".repeat(1000)).unwrap()).collect();
+    let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert!(names.iter().all(|name| name.starts_with("ab-") && name.ends_with(".txt")));
+    assert_eq!(kept.sweep().unwrap(), Swept { files: 3, bytes: 3000 });
+    assert_eq!(store.read(names[4]).unwrap().unwrap(), "x".repeat(1000).into_bytes());
     assert_eq!(store.read(names[0]).unwrap(), None);
     assert_eq!(kept.sweep().unwrap(), Swept::default());
 }

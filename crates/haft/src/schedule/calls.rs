@@ -101,12 +101,7 @@ impl Calls {
         let slot = self.free.pop().unwrap_or(self.entries.len());
         let seq = self.next_seq;
         self.next_seq += 1;
-        let key = Key {
-            group: seq,
-            class: Class::First,
-            seq,
-            slot,
-        };
+        let key = Key { group: seq, class: Class::First, seq, slot };
         if let Some(entry) = self.entries.get_mut(slot) {
             // Everything else was cleared when the slot became free.
             (entry.call, entry.turn, entry.key) = (call, turn, key);
@@ -132,19 +127,11 @@ impl Calls {
             return;
         }
         let node = self.index.add_root();
-        let mut opened = Turn {
-            start: self.next_seq,
-            node,
-            gate: None,
-        };
+        let mut opened = Turn { start: self.next_seq, node, gate: None };
         if self.last_sealed.is_none_or(|last| turn > last) {
             let gate = self.add(None, None);
-            let mark = Mark {
-                node,
-                access: Access::Read,
-            };
-            self.index
-                .place(mark, self.entries[gate].key, State::Running);
+            let mark = Mark { node, access: Access::Read };
+            self.index.place(mark, self.entries[gate].key, State::Running);
             self.entries[gate].marks.push(mark);
             self.entries[gate].state = State::Running;
             opened.gate = Some(gate);
@@ -174,29 +161,17 @@ impl Calls {
     /// only those who wait pay for waiting.
     pub(super) fn claim(&mut self, slot: usize, claims: &Claims) -> State {
         let mut marks = mem::take(&mut self.entries[slot].marks);
-        marks.extend(claims.iter().map(|(access, resource)| Mark {
-            node: self.index.node(resource),
-            access,
-        }));
+        marks
+            .extend(claims.iter().map(|(access, resource)| Mark { node: self.index.node(resource), access }));
         let mut key = self.entries[slot].key;
-        if let Some(turn) = self.entries[slot]
-            .turn
-            .and_then(|turn| self.turns.get(&turn))
-        {
+        if let Some(turn) = self.entries[slot].turn.and_then(|turn| self.turns.get(&turn)) {
             key.group = turn.start;
-            let access = if claims.is_read_only() {
-                Access::Read
-            } else {
-                Access::Write
-            };
+            let access = if claims.is_read_only() { Access::Read } else { Access::Write };
             key.class = match access {
                 Access::Read => Class::First,
                 Access::Write => Class::Second,
             };
-            marks.push(Mark {
-                node: turn.node,
-                access,
-            });
+            marks.push(Mark { node: turn.node, access });
         }
         let state = match self.conflict(&marks, key) {
             None => State::Running,
@@ -218,10 +193,7 @@ impl Calls {
         self.stop_waiting(slot);
         let entry = &mut self.entries[slot];
         let (key, state) = (entry.key, entry.state);
-        let mut freed = Freed {
-            waiters: Vec::new(),
-            own: entry.waker.take(),
-        };
+        let mut freed = Freed { waiters: Vec::new(), own: entry.waker.take() };
         entry.claims = Claims::none();
         for mark in entry.marks.drain(..) {
             self.index.unplace(mark, key, state);

@@ -83,10 +83,7 @@ struct Node {
 
 impl Index {
     pub(super) fn new() -> Self {
-        Self {
-            nodes: fixed_nodes(),
-            free: Vec::new(),
-        }
+        Self { nodes: fixed_nodes(), free: Vec::new() }
     }
 
     /// The node of a resource, made if it is not there. A node that gets no mark afterwards would stay,
@@ -126,10 +123,9 @@ impl Index {
     pub(super) fn conflict(&self, mark: Mark, key: Key) -> Option<Key> {
         let (here, above): (&[Mode], &[Mode]) = match mark.access {
             Access::Read => (&[Mode::Write, Mode::WriteBelow], &[Mode::Write]),
-            Access::Write => (
-                &[Mode::Read, Mode::Write, Mode::ReadBelow, Mode::WriteBelow],
-                &[Mode::Read, Mode::Write],
-            ),
+            Access::Write => {
+                (&[Mode::Read, Mode::Write, Mode::ReadBelow, Mode::WriteBelow], &[Mode::Read, Mode::Write])
+            }
         };
         let mut found = self.nodes[mark.node].latest(here, key);
         let mut next = self.nodes[mark.node].parent;
@@ -197,11 +193,7 @@ impl Index {
             return child;
         }
         let name: Arc<OsStr> = name.into();
-        let child = self.add(Node {
-            parent: Some(parent),
-            name: Some(name.clone()),
-            ..Node::default()
-        });
+        let child = self.add(Node { parent: Some(parent), name: Some(name.clone()), ..Node::default() });
         self.nodes[parent].children.insert(name, child);
         child
     }
@@ -237,9 +229,7 @@ impl Index {
     pub(super) fn is_empty(&self) -> bool {
         self.live() == 0
             && self.nodes[..FIXED].iter().all(|node| node.is_unmarked())
-            && self.nodes[PATHS..FIXED]
-                .iter()
-                .all(|node| node.children.is_empty())
+            && self.nodes[PATHS..FIXED].iter().all(|node| node.children.is_empty())
     }
 }
 
@@ -253,17 +243,12 @@ impl Node {
 
     fn latest(&self, modes: &[Mode], key: Key) -> Option<Key> {
         modes.iter().fold(None, |found, mode| {
-            found
-                .max(self.waiting[*mode as usize].last_before(key))
-                .max(self.running[*mode as usize].last())
+            found.max(self.waiting[*mode as usize].last_before(key)).max(self.running[*mode as usize].last())
         })
     }
 
     fn is_unmarked(&self) -> bool {
-        self.waiting
-            .iter()
-            .chain(&self.running)
-            .all(|keys| matches!(keys, Keys::None))
+        self.waiting.iter().chain(&self.running).all(|keys| matches!(keys, Keys::None))
     }
 }
 
@@ -283,9 +268,7 @@ impl Keys {
         match self {
             Keys::None => *self = Keys::One(key, 1),
             Keys::One(held, count) if *held == key => *count += 1,
-            Keys::One(held, count) => {
-                *self = Keys::Many(BTreeMap::from([(*held, *count), (key, 1)]))
-            }
+            Keys::One(held, count) => *self = Keys::Many(BTreeMap::from([(*held, *count), (key, 1)])),
             Keys::Many(counts) => *counts.entry(key).or_default() += 1,
         }
     }
@@ -340,12 +323,7 @@ fn modes(access: Access) -> (Mode, Mode) {
 }
 
 fn fixed_nodes() -> Vec<Node> {
-    (0..FIXED)
-        .map(|id| Node {
-            parent: (id != TOP).then_some(TOP),
-            ..Node::default()
-        })
-        .collect()
+    (0..FIXED).map(|id| Node { parent: (id != TOP).then_some(TOP), ..Node::default() }).collect()
 }
 
 /// Two commands are the same resource only when all their words are equal, so a command is one node; the

@@ -42,8 +42,8 @@ fn enter(schedule: &Schedule, call: &str, claims: &Claims) -> Ticket {
 fn poll(ticket: &mut Ticket, bell: &Arc<Bell>) -> (bool, Vec<Blocker>) {
     let waker = Waker::from(bell.clone());
     let mut blockers = Vec::new();
-    let ready = pin!(ticket.ready(|blocker| blockers.push(blocker.clone())))
-        .poll(&mut Context::from_waker(&waker));
+    let ready =
+        pin!(ticket.ready(|blocker| blockers.push(blocker.clone()))).poll(&mut Context::from_waker(&waker));
     (ready.is_ready(), blockers)
 }
 
@@ -53,10 +53,7 @@ fn is_ready(ticket: &mut Ticket) -> bool {
 
 fn assert_empty(schedule: &Schedule) {
     let calls = schedule.lock();
-    assert!(
-        calls.index.is_empty(),
-        "the index holds something after the last call"
-    );
+    assert!(calls.index.is_empty(), "the index holds something after the last call");
     assert_eq!(calls.free.len(), calls.entries.len());
     assert!(calls.turns.is_empty());
 }
@@ -87,14 +84,9 @@ impl Model {
     fn conflict(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.calls[a], &self.calls[b]);
         let both = a.claims.conflict(&b.claims).is_some();
-        assert_eq!(
-            both,
-            b.claims.conflict(&a.claims).is_some(),
-            "conflict is symmetric"
-        );
-        let turn = a.turn.is_some()
-            && a.turn == b.turn
-            && !(a.claims.is_read_only() && b.claims.is_read_only());
+        assert_eq!(both, b.claims.conflict(&a.claims).is_some(), "conflict is symmetric");
+        let turn =
+            a.turn.is_some() && a.turn == b.turn && !(a.claims.is_read_only() && b.claims.is_read_only());
         both || turn
     }
 
@@ -161,16 +153,9 @@ impl Model {
         (it.running, it.polled) = (ready, (!ready).then_some(rung));
         for blocker in blockers {
             let other: usize = blocker.call.parse().unwrap();
-            assert!(
-                self.in_the_way(call, other),
-                "{call} waits for {other} without need"
-            );
+            assert!(self.in_the_way(call, other), "{call} waits for {other} without need");
             let it = &mut self.calls[call];
-            assert_ne!(
-                it.told.last(),
-                Some(&blocker.call),
-                "{call} was told twice of {other}"
-            );
+            assert_ne!(it.told.last(), Some(&blocker.call), "{call} was told twice of {other}");
             it.told.push(blocker.call);
         }
     }
@@ -192,10 +177,7 @@ impl Model {
     fn close_turns(&mut self) {
         let calls = &self.calls;
         self.turns.retain(|turn, (_, sealed)| {
-            !*sealed
-                || calls
-                    .iter()
-                    .any(|call| call.ticket.is_some() && call.turn == Some(*turn))
+            !*sealed || calls.iter().any(|call| call.ticket.is_some() && call.turn == Some(*turn))
         });
     }
 
@@ -208,10 +190,7 @@ impl Model {
             for b in 0..a {
                 let other = &self.calls[b];
                 let both = other.ticket.is_some() && it.running && other.running;
-                assert!(
-                    !(both && self.conflict(a, b)),
-                    "{a} and {b} conflict and run at once"
-                );
+                assert!(!(both && self.conflict(a, b)), "{a} and {b} conflict and run at once");
             }
             if let Some(rung) = it.polled
                 && self.may_run(a)
@@ -233,10 +212,7 @@ impl Model {
                 if it.ticket.is_none() {
                     continue;
                 }
-                if it
-                    .polled
-                    .is_none_or(|rung| it.bell.0.load(Ordering::Relaxed) > rung)
-                {
+                if it.polled.is_none_or(|rung| it.bell.0.load(Ordering::Relaxed) > rung) {
                     self.poll(call);
                     moved = true;
                 }
@@ -250,10 +226,7 @@ impl Model {
                 break;
             }
         }
-        assert!(
-            self.calls.iter().all(|call| call.ticket.is_none()),
-            "a call hangs"
-        );
+        assert!(self.calls.iter().all(|call| call.ticket.is_none()), "a call hangs");
     }
 }
 
@@ -283,12 +256,10 @@ fn any_resource() -> impl Strategy<Value = Resource> {
 
 fn any_claims() -> impl Strategy<Value = Claims> {
     proptest::collection::vec((any::<bool>(), any_resource()), 0..4).prop_map(|claims| {
-        claims
-            .into_iter()
-            .fold(Claims::none(), |all, (write, resource)| match write {
-                true => all.write(resource),
-                false => all.read(resource),
-            })
+        claims.into_iter().fold(Claims::none(), |all, (write, resource)| match write {
+            true => all.write(resource),
+            false => all.read(resource),
+        })
     })
 }
 
@@ -308,17 +279,16 @@ fn run(steps: Vec<Step>) {
     let schedule = Schedule::new();
     let mut model = Model::default();
     for step in steps {
-        let unfinished: Vec<usize> = (0..model.calls.len())
-            .filter(|i| model.calls[*i].ticket.is_some())
-            .collect();
+        let unfinished: Vec<usize> =
+            (0..model.calls.len()).filter(|i| model.calls[*i].ticket.is_some()).collect();
         let nth = |n: usize| (!unfinished.is_empty()).then(|| unfinished[n % unfinished.len()]);
         match step {
             Step::Enter(claims, turn, policy) => model.enter(&schedule, claims, turn, policy),
             Step::Seal(turn) => model.seal(&schedule, turn),
             Step::Poll(n) => nth(n).into_iter().for_each(|call| model.poll(call)),
-            Step::Reclaim(n, claims) => nth(n)
-                .into_iter()
-                .for_each(|call| model.reclaim(call, claims.clone())),
+            Step::Reclaim(n, claims) => {
+                nth(n).into_iter().for_each(|call| model.reclaim(call, claims.clone()))
+            }
             Step::Finish(n) => {
                 nth(n)
                     .filter(|i| model.calls[*i].running)
@@ -367,13 +337,7 @@ fn only_what_conflicts_waits() {
     let bell = Arc::default();
     let (ready, blockers) = poll(&mut read_a, &bell);
     assert!(!ready);
-    assert_eq!(
-        blockers,
-        [Blocker {
-            call: "edit a".into(),
-            resource: path("/w/a")
-        }]
-    );
+    assert_eq!(blockers, [Blocker { call: "edit a".into(), resource: path("/w/a") }]);
     assert_eq!(poll(&mut read_a, &bell), (false, vec![]), "told once");
     drop(edit_a);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
@@ -412,8 +376,7 @@ fn a_rewritten_call_waits_for_a_later_one_only_if_that_runs() {
 #[test]
 fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     let schedule = Schedule::new();
-    let enter =
-        |call: &str, claims: &Claims| schedule.enter(&call.into(), 7, Policy::SafeFirst, claims);
+    let enter = |call: &str, claims: &Claims| schedule.enter(&call.into(), 7, Policy::SafeFirst, claims);
     let mut edit_a = enter("edit a", &writes("/a"));
     let mut edit_b = enter("edit b", &writes("/b"));
     let mut read_a = enter("read a", &reads("/a"));
@@ -421,23 +384,13 @@ fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     assert!(is_ready(&mut read_a) && is_ready(&mut read_b));
     drop((read_a, read_b));
     let bell = Arc::default();
-    assert_eq!(
-        poll(&mut edit_a, &bell),
-        (false, vec![]),
-        "the turn is not sealed"
-    );
+    assert_eq!(poll(&mut edit_a, &bell), (false, vec![]), "the turn is not sealed");
     schedule.seal(7);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     assert!(is_ready(&mut edit_a));
     let (ready, blockers) = poll(&mut edit_b, &bell);
     assert!(!ready);
-    assert_eq!(
-        blockers,
-        [Blocker {
-            call: "edit a".into(),
-            resource: Resource::State("turn".into())
-        }]
-    );
+    assert_eq!(blockers, [Blocker { call: "edit a".into(), resource: Resource::State("turn".into()) }]);
     drop(edit_a);
     assert!(is_ready(&mut edit_b));
     drop(edit_b);
@@ -445,10 +398,7 @@ fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     schedule.seal(8);
     assert_empty(&schedule);
     let mut late = schedule.enter(&"late".into(), 7, Policy::SafeFirst, &writes("/a"));
-    assert!(
-        is_ready(&mut late),
-        "a call that comes after the seal is not held back"
-    );
+    assert!(is_ready(&mut late), "a call that comes after the seal is not held back");
     drop(late);
     assert_empty(&schedule);
 }
@@ -463,20 +413,15 @@ fn ten_thousand_calls_that_all_conflict_run_in_order() {
     let begin = Instant::now();
     let name: Arc<str> = "call".into();
     let bell = Arc::default();
-    let mut tickets: Vec<Ticket> = (0..MANY)
-        .map(|_| schedule.enter(&name, 0, Policy::Claims, &Claims::everything()))
-        .collect();
+    let mut tickets: Vec<Ticket> =
+        (0..MANY).map(|_| schedule.enter(&name, 0, Policy::Claims, &Claims::everything())).collect();
     for (i, ticket) in tickets.iter_mut().enumerate() {
         assert_eq!(poll(ticket, &bell).0, i == 0);
     }
     for (i, mut ticket) in tickets.into_iter().enumerate() {
         assert!(is_ready(&mut ticket));
         drop(ticket);
-        assert_eq!(
-            bell.0.load(Ordering::Relaxed),
-            (i + 1).min(MANY - 1),
-            "each wakes its successor only"
-        );
+        assert_eq!(bell.0.load(Ordering::Relaxed), (i + 1).min(MANY - 1), "each wakes its successor only");
     }
     assert!(begin.elapsed() < QUICK, "{:?}", begin.elapsed());
     assert_empty(&schedule);
@@ -489,12 +434,7 @@ fn ten_thousand_independent_calls_all_run_at_once() {
     let name: Arc<str> = "call".into();
     let mut tickets: Vec<Ticket> = (0..MANY)
         .map(|i| {
-            schedule.enter(
-                &name,
-                0,
-                Policy::Claims,
-                &writes(&format!("/home/me/w/src/{}/{i}", i % 100)),
-            )
+            schedule.enter(&name, 0, Policy::Claims, &writes(&format!("/home/me/w/src/{}/{i}", i % 100)))
         })
         .collect();
     assert!(tickets.iter_mut().all(is_ready));
@@ -505,10 +445,7 @@ fn ten_thousand_independent_calls_all_run_at_once() {
     drop(after);
     assert!(begin.elapsed() < QUICK, "{:?}", begin.elapsed());
     assert_empty(&schedule);
-    assert!(
-        schedule.lock().entries.is_empty(),
-        "a large arena is given back"
-    );
+    assert!(schedule.lock().entries.is_empty(), "a large arena is given back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

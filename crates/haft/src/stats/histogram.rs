@@ -74,14 +74,8 @@ impl Histogram {
     /// Whether this can be the histogram of that many values.
     pub(super) fn is_sound(&self, values: u64) -> bool {
         let rising = self.0.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let known = self
-            .0
-            .last()
-            .is_none_or(|(bucket, _)| usize::from(*bucket) < BUCKETS);
-        let sum = self
-            .0
-            .iter()
-            .fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
+        let known = self.0.last().is_none_or(|(bucket, _)| usize::from(*bucket) < BUCKETS);
+        let sum = self.0.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
         rising && known && sum == values
     }
 }

@@ -10,11 +10,7 @@ fn recorded(samples: &[(u64, bool)]) -> ToolStats {
     let stats = Stats::new();
     let tool: Arc<str> = "Read".into();
     for (ns, good) in samples {
-        let outcome = if *good {
-            Outcome::Success
-        } else {
-            Outcome::Failure
-        };
+        let outcome = if *good { Outcome::Success } else { Outcome::Failure };
         stats.record(&tool, Duration::from_nanos(*ns), outcome);
     }
     stats.snapshot().remove("Read").unwrap_or_default()
@@ -33,10 +29,7 @@ fn exact(samples: &[(u64, bool)], percent: usize) -> u64 {
 
 fn assert_near(found: Duration, exact: u64) {
     let found = found.as_nanos() as f64;
-    assert!(
-        (found - exact as f64).abs() <= exact as f64 * 0.032,
-        "{found} is not near {exact}"
-    );
+    assert!((found - exact as f64).abs() <= exact as f64 * 0.032, "{found} is not near {exact}");
 }
 
 proptest! {
@@ -79,13 +72,7 @@ fn few_calls_have_sane_percentiles() {
     assert_eq!(one.p50(), Some(Duration::from_nanos(1_000_003)));
     assert_eq!(one.p95(), one.p50());
     let two = recorded(&[(100, true), (9_000, false)]);
-    assert_eq!(
-        (two.p50(), two.p95()),
-        (
-            Some(Duration::from_nanos(100)),
-            Some(Duration::from_nanos(9_000))
-        )
-    );
+    assert_eq!((two.p50(), two.p95()), (Some(Duration::from_nanos(100)), Some(Duration::from_nanos(9_000))));
     assert_eq!(two.average(), Some(Duration::from_nanos(4_550)));
 }
 
@@ -103,11 +90,7 @@ fn writers_side_by_side_lose_nothing() {
                 let stats = if n % 2 == 0 { shared } else { &own };
                 for _ in 0..10 {
                     stats.record(&"Read".into(), Duration::from_micros(5), Outcome::Success);
-                    stats.record(
-                        &format!("tool {n}").into(),
-                        Duration::from_micros(7),
-                        Outcome::Failure,
-                    );
+                    stats.record(&format!("tool {n}").into(), Duration::from_micros(7), Outcome::Failure);
                     stats.save(&store, "stats.json").unwrap();
                 }
             });
@@ -141,10 +124,7 @@ fn saved_figures_are_not_saved_again() {
     let store = Store::at(dir.path());
     let stats = Stats::new();
     assert_eq!(Stats::load(&store, "stats.json").unwrap(), BTreeMap::new());
-    stats.merge(&BTreeMap::from([(
-        "Read".to_owned(),
-        recorded(&[(5, true), (6, true)]),
-    )]));
+    stats.merge(&BTreeMap::from([("Read".to_owned(), recorded(&[(5, true), (6, true)]))]));
     stats.record(&"Read".into(), Duration::from_nanos(7), Outcome::Success);
     stats.save(&store, "stats.json").unwrap();
     assert_eq!(stats.snapshot()["Read"].calls, 3);
@@ -158,19 +138,10 @@ fn a_damaged_file_is_reported_and_set_aside() {
     let contradiction = serde_json::json!({"Read": {
         "calls": 3, "successes": 1, "failures": 1, "total_ns": 0, "min_ns": 0, "max_ns": 0, "histogram": [[7, 3]],
     }});
-    let damage = [
-        b"{\"Read\": {\"calls\"".to_vec(),
-        contradiction.to_string().into_bytes(),
-    ];
-    for (bytes, aside) in damage
-        .iter()
-        .zip(["stats.json.damaged", "stats.json.damaged-2"])
-    {
+    let damage = [b"{\"Read\": {\"calls\"".to_vec(), contradiction.to_string().into_bytes()];
+    for (bytes, aside) in damage.iter().zip(["stats.json.damaged", "stats.json.damaged-2"]) {
         store.write("stats.json", bytes).unwrap();
-        assert_eq!(
-            Stats::load(&store, "stats.json").unwrap_err().kind(),
-            ErrorKind::InvalidData
-        );
+        assert_eq!(Stats::load(&store, "stats.json").unwrap_err().kind(), ErrorKind::InvalidData);
         let stats = Stats::new();
         stats.record(&"Read".into(), Duration::from_nanos(7), Outcome::Success);
         stats.save(&store, "stats.json").unwrap();

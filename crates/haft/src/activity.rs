@@ -1,0 +1,282 @@
+//! The stream of events about everything that happens. Emitting never blocks and never waits: a slow
+//! subscriber loses output chunks and progress (and is told how many), but never the end of a call.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::{Fault, Reply, Resource};
+
+/// Output chunks and progress beyond this many unread ones are dropped.
+const MAX_UNREAD: usize = 1024;
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// When.
+    pub at: SystemTime,
+    /// In which session.
+    pub session: Arc<str>,
+    /// In which turn of it.
+    pub turn: u64,
+    /// To which call.
+    pub call: Arc<str>,
+    /// Of which tool.
+    pub tool: Arc<str>,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum What {
+    /// A call was taken on.
+    Started {
+        /// Its arguments.
+        input: Arc<Value>,
+    },
+    /// A call waits for another one.
+    Waiting {
+        /// The call it waits for.
+        on: Arc<str>,
+        /// What both of them want.
+        resource: Resource,
+    },
+    /// A piece of output, while the call runs.
+    Output {
+        /// The text.
+        chunk: String,
+    },
+    /// How far a call has come.
+    Progress(Progress),
+    /// Somebody is asked for permission.
+    Asked {
+        /// Why.
+        reason: String,
+    },
+    /// The answer to that.
+    Answered {
+        /// In a word or two.
+        answer: String,
+    },
+    /// Something went wrong: a call failed, or a hook that could not stop it.
+    Fault(Fault),
+    /// A call is over, one way or the other. Every call that started ends exactly once.
+    Ended {
+        /// What the model gets.
+        reply: Arc<Reply>,
+        /// How long it took, waiting included.
+        took: Duration,
+    },
+    /// Output and progress that this subscriber was too slow for, beginning with this call's.
+    Gap {
+        /// How many events.
+        lost: u64,
+    },
+}
+
+/// How far a call has come.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// How much is done.
+    pub done: u64,
+    /// Of how much, if that is known.
+    pub total: Option<u64>,
+    /// What is being done.
+    pub message: String,
+}
+
+/// The kinds of events, for those who want only some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A call was taken on.
+    Started = 1,
+    /// A call waits for another one.
+    Waiting = 1 << 1,
+    /// A piece of output.
+    Output = 1 << 2,
+    /// Progress.
+    Progress = 1 << 3,
+    /// Somebody is asked.
+    Asked = 1 << 4,
+    /// Somebody answered.
+    Answered = 1 << 5,
+    /// Something went wrong.
+    Fault = 1 << 6,
+    /// A call is over.
+    Ended = 1 << 7,
+    /// Events were lost.
+    Gap = 1 << 8,
+}
+
+impl What {
+    /// The kind of event.
+    pub fn kind(&self) -> EventKind {
+        match self {
+            What::Started { .. } => EventKind::Started,
+            What::Waiting { .. } => EventKind::Waiting,
+            What::Output { .. } => EventKind::Output,
+            What::Progress(_) => EventKind::Progress,
+            What::Asked { .. } => EventKind::Asked,
+            What::Answered { .. } => EventKind::Answered,
+            What::Fault(_) => EventKind::Fault,
+            What::Ended { .. } => EventKind::Ended,
+            What::Gap { .. } => EventKind::Gap,
+        }
+    }
+}
+
+/// The stream of events.
+#[derive(Clone, Default)]
+pub struct Activity(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// Every kind that some subscriber wants, so that nobody builds an event that nobody reads.
+    wanted: AtomicU32,
+    queues: Mutex<Vec<Arc<Queue>>>,
+}
+
+struct Queue {
+    wanted: u32,
+    unread: Mutex<Unread>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Unread {
+    events: VecDeque<Arc<Event>>,
+    droppable: usize,
+    closed: bool,
+}
+
+impl Activity {
+    /// Every event from now on, until the subscription is dropped.
+    pub fn subscribe(&self) -> Subscription {
+        self.listen(u32::MAX)
+    }
+
+    /// Events of some kinds from now on. Gaps are told to everybody.
+    pub fn subscribe_to(&self, kinds: &[EventKind]) -> Subscription {
+        self.listen(kinds.iter().fold(0, |all, kind| all | *kind as u32))
+    }
+
+    fn listen(&self, wanted: u32) -> Subscription {
+        let queue = Arc::new(Queue { wanted, unread: Mutex::default(), arrived: Notify::new() });
+        let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.push(queue.clone());
+        self.0.count_wanted(&queues);
+        Subscription { queue, activity: Arc::downgrade(&self.0) }
+    }
+
+    /// Whether somebody wants events of this kind.
+    pub(crate) fn wants(&self, kind: EventKind) -> bool {
+        self.0.wanted.load(Ordering::Relaxed) & kind as u32 != 0
+    }
+
+    /// Tells everybody who wants to know. The event is built only if somebody does.
+    pub(crate) fn emit(&self, kind: EventKind, event: impl FnOnce() -> Event) {
+        if !self.wants(kind) {
+            return;
+        }
+        let event = Arc::new(event());
+        let queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue in queues.iter().filter(|queue| queue.wanted & kind as u32 != 0) {
+            queue.push(&event);
+        }
+    }
+}
+
+impl Inner {
+    fn count_wanted(&self, queues: &[Arc<Queue>]) {
+        self.wanted.store(queues.iter().fold(0, |all, queue| all | queue.wanted), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let queues = self.queues.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for queue in queues {
+            queue.unread.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+            queue.arrived.notify_one();
+        }
+    }
+}
+
+impl Queue {
+    fn push(&self, event: &Arc<Event>) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(event.what, What::Output { .. } | What::Progress(_)) {
+            if unread.droppable >= MAX_UNREAD {
+                unread.lose(event);
+                return;
+            }
+            unread.droppable += 1;
+        }
+        unread.events.push_back(event.clone());
+        drop(unread);
+        self.arrived.notify_one();
+    }
+}
+
+impl Unread {
+    /// Counts a lost event where it would have stood.
+    fn lose(&mut self, event: &Arc<Event>) {
+        if let Some(last) = self.events.back_mut()
+            && let What::Gap { lost } = last.what
+        {
+            *last = Arc::new(Event { what: What::Gap { lost: lost + 1 }, ..(**event).clone() });
+        } else {
+            self.events.push_back(Arc::new(Event { what: What::Gap { lost: 1 }, ..(**event).clone() }));
+        }
+    }
+}
+
+/// The events that one subscriber gets. Dropping it unsubscribes.
+pub struct Subscription {
+    queue: Arc<Queue>,
+    activity: Weak<Inner>,
+}
+
+impl Subscription {
+    /// The next event.
+    pub async fn next(&mut self) -> Option<Arc<Event>> {
+        let queue = self.queue.clone();
+        loop {
+            let arrived = queue.arrived.notified();
+            if let Some(event) = self.try_next() {
+                return Some(event);
+            }
+            if queue.unread.lock().unwrap_or_else(PoisonError::into_inner).closed {
+                return None;
+            }
+            arrived.await;
+        }
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Arc<Event>> {
+        let mut unread = self.queue.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = unread.events.pop_front()?;
+        if matches!(event.what, What::Output { .. } | What::Progress(_)) {
+            unread.droppable -= 1;
+        }
+        Some(event)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let Some(activity) = self.activity.upgrade() else { return };
+        let mut queues = activity.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
+        activity.count_wanted(&queues);
+    }
+}

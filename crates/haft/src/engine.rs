@@ -1,0 +1,517 @@
+//! The pipeline: what happens to every call, in the order it happens. `take_on` finds, decodes and claims
+//! at once, so that calls claim in the order they came; `carry_out` waits, checks, permits, runs, renders
+//! and records. Each stage's rules live in the module of its name.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use haft_sandbox::Workspace;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::activity::{Activity, EventKind, What};
+use crate::hooks::{self, Hook, HookAnswer, HookDecision, HookEvent};
+use crate::permissions::{self, Judge, NoApprover, Question, denied};
+use crate::registry::Entry;
+use crate::schedule::Ticket;
+use crate::turn::{self, Earlier, Shared};
+use crate::{
+    ApprovalRequest, Approver, Call, Choice, Claims, Context, Decision, Failed, Fault, FaultKind, Input,
+    Kept, Outcome, Prepared, Preview, Reply, Resource, Rule, Sensitivity, Session, SessionBuilder, Stats,
+    Turn, Verdict, limits, render, spec,
+};
+
+/// One engine: what all sessions share. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    activity: Activity,
+    stats: Stats,
+    hooks: Vec<Arc<dyn Hook>>,
+    judges: Vec<Arc<dyn Judge>>,
+    approver: Arc<dyn Approver>,
+    kept: Option<Kept>,
+    max_results: HashMap<String, usize>,
+}
+
+/// An engine that is being set up.
+pub struct EngineBuilder(Inner);
+
+impl EngineBuilder {
+    /// Adds something that is called before and after calls.
+    pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
+        self.0.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Adds somebody who judges calls by rules.
+    pub fn judge(mut self, judge: impl Judge + 'static) -> Self {
+        self.0.judges.push(Arc::new(judge));
+        self
+    }
+
+    /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.0.approver = Arc::new(approver);
+        self
+    }
+
+    /// Sets where the whole of a reply is kept that had to be cut.
+    pub fn keep_results(mut self, kept: Kept) -> Self {
+        self.0.kept = Some(kept);
+        self
+    }
+
+    /// Sets the longest reply of a tool, in characters.
+    pub fn max_result(mut self, tool: impl Into<String>, chars: usize) -> Self {
+        self.0.max_results.insert(tool.into(), chars);
+        self
+    }
+
+    /// The engine.
+    pub fn build(self) -> Engine {
+        Engine(Arc::new(self.0))
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl Engine {
+    /// Sets up an engine.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder(Inner {
+            activity: Activity::default(),
+            stats: Stats::new(),
+            hooks: Vec::new(),
+            judges: Vec::new(),
+            approver: Arc::new(NoApprover),
+            kept: None,
+            max_results: HashMap::new(),
+        })
+    }
+
+    /// Sets up a session in a workspace.
+    pub fn session(&self, workspace: Workspace) -> SessionBuilder {
+        SessionBuilder::new(self.clone(), workspace)
+    }
+
+    /// The stream of events.
+    pub fn activity(&self) -> &Activity {
+        &self.0.activity
+    }
+
+    /// The figures of every tool.
+    pub fn stats(&self) -> &Stats {
+        &self.0.stats
+    }
+
+    /// Stages 1 to 3, without waiting for anything.
+    pub(crate) fn take_on(&self, session: &Session, turn: &Turn, call: Call) -> Job {
+        let cancel = turn.shared.cancel.child_token();
+        let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel);
+        let mut job = Job {
+            engine: self.clone(),
+            turn: turn.shared.clone(),
+            entry: None,
+            input: Value::Null,
+            notes: Vec::new(),
+            ticket: None,
+            claimed: None,
+            started: Instant::now(),
+            ended: false,
+            cx,
+        };
+        let claimed = match std::panic::catch_unwind(AssertUnwindSafe(|| job.admit(call.input))) {
+            Ok(claimed) => claimed,
+            Err(panic) => Err(panicked(&*panic)),
+        };
+        job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
+        job.claimed = Some(claimed);
+        job
+    }
+}
+
+/// One call on its way.
+pub(crate) struct Job {
+    engine: Engine,
+    turn: Arc<Shared>,
+    cx: Context,
+    entry: Option<Arc<Entry>>,
+    input: Value,
+    notes: Vec<String>,
+    ticket: Option<Ticket>,
+    claimed: Option<Result<Claimed, Fault>>,
+    started: Instant,
+    ended: bool,
+}
+
+/// A call that knows what it will touch.
+struct Claimed {
+    prepared: Box<dyn Prepared>,
+    claims: Claims,
+    verdict: Verdict,
+}
+
+/// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
+/// checked again, but neither hooks nor people are asked twice.
+#[derive(Default)]
+struct Settled {
+    hooked: bool,
+    allowed: bool,
+    must_ask: Option<String>,
+}
+
+impl Job {
+    pub(crate) fn cancel_token(&self) -> &CancellationToken {
+        self.cx.cancel_token()
+    }
+
+    /// Stages 4 to 9.
+    pub(crate) async fn carry_out(mut self) -> Reply {
+        let cancelled = self.cx.cancelled();
+        let outcome = {
+            let mut attempt = std::pin::pin!(caught(self.attempt()));
+            let mut cancelled = std::pin::pin!(cancelled);
+            std::future::poll_fn(|task| match attempt.as_mut().poll(task) {
+                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
+            })
+            .await
+        };
+        let outcome = outcome.unwrap_or_else(|| Err(self.cx.cancelled_fault()));
+        self.ticket = None;
+        let reply = self.render(&outcome);
+        self.record(outcome.err(), reply).await
+    }
+
+    /// Everything up to a reply or a fault.
+    async fn attempt(&mut self) -> Result<Reply, Fault> {
+        let mut claimed = match self.claimed.take() {
+            Some(claimed) => claimed?,
+            None => return Err(Fault::new(FaultKind::Internal, "the call was carried out twice")),
+        };
+        let mut settled = Settled::default();
+        loop {
+            self.wait().await?;
+            let preview = self.check(&mut claimed).await?;
+            match self.permit(&mut claimed, preview, &mut settled).await? {
+                None => break,
+                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+            }
+        }
+        self.run(claimed.prepared).await
+    }
+
+    /// 1 find, 2 decode, 3 claim.
+    fn admit(&mut self, input: Input) -> Result<Claimed, Fault> {
+        if let Input::Value(value) = &input {
+            self.input = value.clone();
+        }
+        let entry = self.cx.session().tools().find(self.cx.tool(), &self.cx)?;
+        let entry = self.entry.insert(entry).clone();
+        let spec = entry.tool.spec();
+        let decoded = entry.decoder.decode(input, spec)?;
+        self.input = decoded.value;
+        self.notes.extend(decoded.notes);
+
+        let prepared = entry.tool.prepare(&self.input, &self.cx)?;
+        let mut claims = prepared.claims();
+        let question = Question { spec, input: &self.input, claims: &claims, cx: &self.cx };
+        let verdict = permissions::judge(&self.engine.0.judges, &question)?;
+        if self.cx.session().dialect().refuses_repeats() {
+            // The same call twice waits for itself, so that the second one knows what became of the first.
+            let key = format!("repeat:{:x}", turn::repeat_key(self.cx.tool(), &self.input));
+            claims = claims.write(Resource::State(key.into()));
+        }
+        match &mut self.ticket {
+            Some(ticket) => ticket.reclaim(&claims),
+            None => {
+                let session = self.cx.session();
+                let ticket =
+                    session.schedule().enter(self.cx.call(), self.turn.number, session.policy(), &claims);
+                self.ticket = Some(ticket);
+            }
+        }
+        Ok(Claimed { prepared, claims, verdict })
+    }
+
+    /// 4 wait: for earlier calls that touch the same.
+    async fn wait(&mut self) -> Result<(), Fault> {
+        let cx = &self.cx;
+        if let Some(ticket) = &mut self.ticket {
+            let waiting = |on: &crate::schedule::Blocker| {
+                cx.emit(EventKind::Waiting, || What::Waiting {
+                    on: on.call.clone(),
+                    resource: on.resource.clone(),
+                });
+            };
+            ticket.ready(waiting).await;
+        }
+        if self.cx.is_cancelled() { Err(self.cx.cancelled_fault()) } else { Ok(()) }
+    }
+
+    /// 5 check: whether it can run at all, and what it would change.
+    async fn check(&mut self, claimed: &mut Claimed) -> Result<Option<Preview>, Fault> {
+        if self.cx.session().dialect().refuses_repeats()
+            && let Some(fingerprint) = claimed.prepared.fingerprint(&self.cx)
+        {
+            let key = turn::repeat_key(self.cx.tool(), &self.input);
+            if let Some(earlier) = self.turn.earlier(key, fingerprint) {
+                return Err(repeated(&earlier));
+            }
+            self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
+        }
+        claimed.prepared.check(&self.cx).await
+    }
+
+    /// 6 permit: hooks, then rules, mode and sensitivity, then whoever is to be asked. An input to go on
+    /// with instead is returned.
+    async fn permit(
+        &mut self,
+        claimed: &mut Claimed,
+        preview: Option<Preview>,
+        settled: &mut Settled,
+    ) -> Result<Option<Value>, Fault> {
+        if !settled.hooked {
+            settled.hooked = true;
+            if let Some(rewritten) = self.before(settled).await? {
+                return Ok(Some(rewritten));
+            }
+        }
+        let Some(entry) = &self.entry else { return Ok(None) };
+        let spec = entry.tool.spec();
+        let question = Question { spec, input: &self.input, claims: &claimed.claims, cx: &self.cx };
+        let verdict = match (&claimed.verdict, &settled.must_ask) {
+            (_, Some(reason)) => Verdict::Ask(reason.clone()),
+            (Verdict::Abstain, None) if settled.allowed => Verdict::Allow,
+            (verdict, None) => verdict.clone(),
+        };
+        let approval = claimed.prepared.approval(&self.cx);
+        let granted = self.cx.session().grants();
+        let Some(reason) = permissions::weigh(&question, &verdict, &approval, &granted)? else {
+            return Ok(None);
+        };
+        if settled.allowed && settled.must_ask.is_none() {
+            return Ok(None);
+        }
+        let rule = Rule::covering(&spec.name, &claimed.claims);
+        let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
+        if spec.sensitivity != Sensitivity::Extreme {
+            choices.insert(1, Choice::AllowAlways(rule));
+        }
+        self.cx.emit(EventKind::Asked, || What::Asked { reason: reason.clone() });
+        let request = ApprovalRequest {
+            call: self.cx.call().clone(),
+            session: self.cx.session().id().clone(),
+            tool: self.cx.tool().clone(),
+            input: self.input.clone(),
+            claims: claimed.claims.clone(),
+            preview,
+            reason,
+            choices: choices.clone(),
+        };
+        let decision = self.engine.0.approver.ask(request).await;
+        let answer = match &decision {
+            Ok(Decision::AllowOnce) => "allowed once",
+            Ok(Decision::AllowAlways(_)) => "allowed always",
+            Ok(Decision::AllowEdited(_)) => "allowed with other arguments",
+            Ok(Decision::Deny { .. }) => "denied",
+            Err(_) => "no answer",
+        };
+        self.cx.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
+        settled.must_ask = None;
+        settled.allowed = true;
+        match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
+            Decision::AllowOnce => Ok(None),
+            Decision::AllowAlways(rule) if spec.sensitivity != Sensitivity::Extreme => {
+                self.cx.session().grant(rule);
+                Ok(None)
+            }
+            Decision::AllowAlways(_) => Ok(None),
+            Decision::AllowEdited(input) => {
+                self.notes.push("the user changed the arguments before allowing the call".to_owned());
+                Ok(Some(input))
+            }
+            Decision::Deny { feedback } => {
+                Err(denied(feedback.unwrap_or_else(|| format!("the user denied `{}`", self.cx.tool()))))
+            }
+        }
+    }
+
+    /// The hooks that come before a call. One that fails denies.
+    async fn before(&mut self, settled: &mut Settled) -> Result<Option<Value>, Fault> {
+        let engine = self.engine.clone();
+        let mut rewritten = None;
+        for hook in engine.0.hooks.iter().filter(|hook| hook.wants(HookEvent::PreToolUse, self.cx.tool())) {
+            let current = rewritten.as_ref().unwrap_or(&self.input);
+            let input = hooks::input(HookEvent::PreToolUse, &self.cx, current);
+            let answer: HookAnswer = hook
+                .call(&input, &self.cx)
+                .await
+                .map_err(|error| denied(hooks::failure(&**hook, HookEvent::PreToolUse, &error)))?;
+            self.notes.extend(answer.additional_context);
+            let reason = answer.reason.unwrap_or_else(|| format!("the hook `{}` said so", hook.name()));
+            match answer.decision {
+                Some(HookDecision::Deny) => {
+                    return Err(denied(format!("denied by the hook `{}`: {reason}", hook.name())));
+                }
+                Some(HookDecision::Ask) => settled.must_ask = Some(reason),
+                Some(HookDecision::Allow) => settled.allowed = true,
+                None => {}
+            }
+            rewritten = answer.updated_input.or(rewritten);
+        }
+        Ok(rewritten)
+    }
+
+    /// 7 run: no longer than the tool may.
+    async fn run(&mut self, prepared: Box<dyn Prepared>) -> Result<Reply, Fault> {
+        let running = prepared.run(self.cx.clone());
+        match self.entry.as_ref().and_then(|entry| entry.tool.spec().timeout) {
+            None => running.await,
+            Some(limit) => match tokio::time::timeout(limit, running).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(timed_out(limit)),
+            },
+        }
+    }
+
+    /// 8 render: the dialect's words, held to the tool's limit.
+    fn render(&mut self, outcome: &Result<Reply, Fault>) -> Reply {
+        let dialect = self.cx.session().dialect();
+        let mut reply = match outcome {
+            Ok(reply) => reply.clone(),
+            Err(fault) => dialect.present(&Failed { tool: self.cx.tool(), input: &self.input }, fault),
+        };
+        if !self.notes.is_empty() {
+            dialect.note(&mut reply, &self.notes);
+        }
+        self.fit(reply)
+    }
+
+    fn fit(&self, mut reply: Reply) -> Reply {
+        reply.id = self.cx.call().clone();
+        reply.name = self.cx.tool().clone();
+        let (max, cut) = match &self.entry {
+            Some(entry) => (entry.tool.spec().max_result, entry.tool.spec().cut),
+            None => (spec::DEFAULT_MAX_RESULT, limits::Cut::default()),
+        };
+        let max = self.engine.0.max_results.get(&**self.cx.tool()).copied().unwrap_or(max);
+        render::fit(&mut reply, max, cut, self.engine.0.kept.as_ref());
+        reply
+    }
+
+    /// 9 record: hooks, what the session knows, figures, the end.
+    async fn record(mut self, fault: Option<Fault>, mut reply: Reply) -> Reply {
+        let event = if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
+        if !self.engine.0.hooks.is_empty() {
+            let said = self.after(event, fault.as_ref(), &reply).await;
+            if !said.is_empty() {
+                self.cx.session().dialect().note(&mut reply, &said);
+                reply = self.fit(reply);
+            }
+        }
+        if !reply.is_error {
+            let effects = self.cx.take_effects();
+            if !effects.is_empty() {
+                self.cx.session().apply(effects);
+            }
+        }
+        if let Some(fault) = fault {
+            self.cx.emit(EventKind::Fault, || What::Fault(fault));
+        }
+        self.end(&reply);
+        reply
+    }
+
+    /// The hooks that come after a call. They cannot undo it; what they say is passed on.
+    async fn after(&mut self, event: HookEvent, fault: Option<&Fault>, reply: &Reply) -> Vec<String> {
+        let engine = self.engine.clone();
+        let mut said = Vec::new();
+        for hook in engine.0.hooks.iter().filter(|hook| hook.wants(event, self.cx.tool())) {
+            let mut input = hooks::input(event, &self.cx, &self.input);
+            input.tool_response = Some(reply.to_json());
+            input.error = fault.map(ToString::to_string);
+            match hook.call(&input, &self.cx).await {
+                Ok(answer) => {
+                    said.extend(answer.additional_context);
+                    if answer.decision == Some(HookDecision::Deny) {
+                        said.extend(answer.reason);
+                    }
+                }
+                Err(error) => {
+                    let fault = Fault::failed(hooks::failure(&**hook, event, &error));
+                    self.cx.emit(EventKind::Fault, || What::Fault(fault));
+                }
+            }
+        }
+        said
+    }
+
+    fn end(&mut self, reply: &Reply) {
+        self.ended = true;
+        let took = self.started.elapsed();
+        if self.entry.is_some() {
+            let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
+            self.engine.stats().record(self.cx.tool(), took, outcome);
+        }
+        self.cx.emit(EventKind::Ended, || What::Ended { reply: Arc::new(reply.clone()), took });
+    }
+}
+
+impl Drop for Job {
+    /// Whoever waited for the call has gone: the work is told to stop and the call still ends.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.cx.cancel_token().cancel();
+            let fault = self.cx.cancelled_fault();
+            let reply = self.render(&Err(fault));
+            self.end(&reply);
+        }
+    }
+}
+
+/// Polls a future and turns a panic in it into a fault of this call alone.
+async fn caught(work: impl Future<Output = Result<Reply, Fault>>) -> Result<Reply, Fault> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|task| {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(task))) {
+            Ok(poll) => poll,
+            Err(panic) => Poll::Ready(Err(panicked(&*panic))),
+        }
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Fault::new(FaultKind::Internal, format!("the tool crashed: {text}"))
+        .hint("this is a mistake in the tool, not in the call; try another way")
+}
+
+fn repeated(earlier: &Earlier) -> Fault {
+    Fault::new(
+        FaultKind::Redundant,
+        format!(
+            "the same call was made before in this turn, as `{}`, and nothing it reads has changed",
+            earlier.call
+        ),
+    )
+    .hint("use the reply to that call")
+    .with("earlier_call", &*earlier.call)
+}
+
+fn timed_out(limit: Duration) -> Fault {
+    Fault::new(FaultKind::Timeout, format!("the call took longer than {} s", limit.as_secs_f64()))
+        .with("limit_ms", limit.as_millis() as u64)
+}

@@ -1,0 +1,110 @@
+//! JSON as a model sends it: parsed strictly, within limits of size and depth. What two parsers could read
+//! in two ways (duplicate keys) is refused rather than guessed.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::{Fault, FaultKind};
+
+/// The longest JSON text of one call.
+pub const MAX_INPUT_BYTES: usize = 32 * 1024 * 1024;
+
+/// Parses one JSON text. Nesting is limited to 128 levels by the parser.
+pub fn parse(text: &str) -> Result<Value, Fault> {
+    if text.len() > MAX_INPUT_BYTES {
+        return Err(too_long(text.len() as u64));
+    }
+    let mut source = serde_json::Deserializer::from_str(text);
+    let value = Strict.deserialize(&mut source).and_then(|value| source.end().map(|()| value));
+    value.map_err(|error| Fault::invalid(format!("not valid JSON: {error}")))
+}
+
+/// The fault for an input that is longer than [`MAX_INPUT_BYTES`].
+pub fn too_long(bytes: u64) -> Fault {
+    Fault::new(
+        FaultKind::TooLarge,
+        format!("the input is {bytes} bytes long; at most {MAX_INPUT_BYTES} are taken"),
+    )
+    .hint("send less in one call, for example by writing a file in parts")
+    .with("limit", MAX_INPUT_BYTES)
+}
+
+/// What a value is, with its article, for messages.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a number",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        source.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(Strict)? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
+            }
+            object.insert(key, entries.next_value_seed(Strict)?);
+        }
+        Ok(Value::Object(object))
+    }
+}

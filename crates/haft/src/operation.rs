@@ -1,0 +1,36 @@
+//! What the engine can do, in its own words. An operation knows no JSON, no tool name and no dialect.
+
+use std::future::Future;
+
+use crate::{Claims, Context, Fault};
+
+/// One thing the engine can do; a value is one request with every path resolved.
+pub trait Operation: Send + Sized + 'static {
+    /// What it found or did.
+    type Output: Send;
+
+    /// Everything that [`run`](Operation::run) may touch.
+    fn claims(&self) -> Claims;
+
+    /// Looks, without changing anything, whether the operation can run, and plans it: a failure here means
+    /// that nobody is asked for permission. The preview is shown to whoever is asked.
+    fn check(&mut self, _cx: &Context) -> impl Future<Output = Result<Option<Preview>, Fault>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// A number that is the same as long as everything the operation reads is the same. `None` when that
+    /// cannot be told cheaply.
+    fn fingerprint(&self, _cx: &Context) -> Option<u64> {
+        None
+    }
+
+    /// Does it.
+    fn run(self, cx: &Context) -> impl Future<Output = Result<Self::Output, Fault>> + Send;
+}
+
+/// What a change would do, for the person who is asked about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preview {
+    /// A unified diff, or another text that shows the effect.
+    pub diff: String,
+}

@@ -1,0 +1,275 @@
+//! Whether a call may happen. Judges speak first and a judge that fails denies; then the mode and the
+//! tool's sensitivity; then, if it must be asked, the approver. Knows nothing of how a person is asked.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Access, BoxFuture, Claims, Context, Fault, FaultKind, Preview, Resource, Spec};
+
+/// How much harm a call can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sensitivity {
+    /// Changes nothing: nobody is asked.
+    Safe,
+    /// Changes something that can be seen to: asked, once or always.
+    Sensitive,
+    /// Changes much, or what cannot be brought back: asked every time.
+    Extreme,
+}
+
+/// What a tool says of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approval {
+    /// What follows from the tool's sensitivity.
+    BySensitivity,
+    /// Nobody needs to be asked about this one.
+    NotNeeded,
+    /// Somebody must be asked about this one, and why.
+    Needed(String),
+}
+
+/// How permissive a session is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// What is not safe is asked.
+    #[default]
+    Default,
+    /// Nothing is changed.
+    Plan,
+    /// Changes of files in the workspace are not asked.
+    AcceptEdits,
+    /// Nothing is asked; what is denied stays denied.
+    Bypass,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Mode; 4] = [Mode::Default, Mode::Plan, Mode::AcceptEdits, Mode::Bypass];
+
+    /// The name of the mode.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Default => "default",
+            Mode::Plan => "plan",
+            Mode::AcceptEdits => "accept-edits",
+            Mode::Bypass => "bypass",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Fault;
+
+    fn from_str(name: &str) -> Result<Self, Fault> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
+            Fault::invalid(format!("no mode `{name}`")).hint("default, plan, accept-edits or bypass")
+        })
+    }
+}
+
+/// A call that was allowed for good: a tool, or a tool on one subject.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rule {
+    /// The tool's name.
+    pub tool: String,
+    /// The file, command or host it is about; any when there is none.
+    pub subject: Option<String>,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Some(subject) => write!(f, "{}({subject})", self.tool),
+            None => f.write_str(&self.tool),
+        }
+    }
+}
+
+impl Rule {
+    /// The narrowest rule that covers a call: its tool, and what it changes if that is one thing.
+    pub(crate) fn covering(tool: &str, claims: &Claims) -> Rule {
+        let mut changed = claims.iter().filter(|(access, _)| *access == Access::Write);
+        let subject = match (changed.next(), changed.next()) {
+            (Some((_, resource)), None) if *resource != Resource::Everything => Some(resource.to_string()),
+            _ => None,
+        };
+        Rule { tool: tool.to_owned(), subject }
+    }
+
+    fn covers(&self, narrowest: &Rule) -> bool {
+        self.tool == narrowest.tool && (self.subject.is_none() || self.subject == narrowest.subject)
+    }
+}
+
+/// A call as a judge sees it.
+pub struct Question<'a> {
+    /// What there is to know of the tool.
+    pub spec: &'a Spec,
+    /// The arguments, decoded.
+    pub input: &'a Value,
+    /// Everything the call may touch.
+    pub claims: &'a Claims,
+    /// Where it is called.
+    pub cx: &'a Context,
+}
+
+/// What a judge says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing either way.
+    Abstain,
+    /// It may happen, and nobody needs to be asked.
+    Allow,
+    /// Somebody must be asked, and why.
+    Ask(String),
+    /// It must not happen, and why.
+    Deny(String),
+}
+
+/// Somebody who judges calls by rules, at once and without asking anybody. An error denies.
+pub trait Judge: Send + Sync {
+    /// Who judges, for messages.
+    fn name(&self) -> &str;
+
+    /// Judges one call.
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String>;
+}
+
+/// What somebody is asked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ApprovalRequest {
+    /// The call.
+    pub call: Arc<str>,
+    /// The session.
+    pub session: Arc<str>,
+    /// The tool's name.
+    pub tool: Arc<str>,
+    /// The arguments.
+    pub input: Value,
+    /// Everything the call may touch.
+    pub claims: Claims,
+    /// What it would change.
+    pub preview: Option<Preview>,
+    /// Why it is asked.
+    pub reason: String,
+    /// The answers that are offered.
+    pub choices: Vec<Choice>,
+}
+
+/// An answer that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Just this call.
+    AllowOnce,
+    /// Every call that the rule covers. Not offered for calls that do extreme harm.
+    AllowAlways(Rule),
+    /// This call with other arguments.
+    Edit,
+    /// Not this call.
+    Deny,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Just this call.
+    AllowOnce,
+    /// This call and every later one that the rule covers.
+    AllowAlways(Rule),
+    /// With these arguments instead; they are decoded and checked again.
+    AllowEdited(Value),
+    /// No; the model is told the feedback.
+    Deny {
+        /// What to do instead.
+        feedback: Option<String>,
+    },
+}
+
+/// Somebody who can be asked. An error denies.
+pub trait Approver: Send + Sync {
+    /// Asks, and waits for the answer for as long as it takes.
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>>;
+}
+
+/// Nobody to ask: every question is answered with no, and with how to allow it.
+pub struct NoApprover;
+
+impl Approver for NoApprover {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+        let feedback = format!(
+            "`{}` needs permission and there is nobody to ask; the user can allow it by starting with `--mode bypass`",
+            request.tool
+        );
+        Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
+    }
+}
+
+/// What the judges say together: the strictest word wins, and a judge that fails denies.
+pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Result<Verdict, Fault> {
+    let mut together = Verdict::Abstain;
+    for judge in judges {
+        let verdict = judge
+            .judge(question)
+            .map_err(|error| denied(format!("`{}` could not judge the call: {error}", judge.name())))?;
+        together = match (together, verdict) {
+            (_, Verdict::Deny(reason)) => return Err(denied(reason)),
+            (Verdict::Ask(reason), _) | (_, Verdict::Ask(reason)) => Verdict::Ask(reason),
+            (Verdict::Allow, _) | (_, Verdict::Allow) => Verdict::Allow,
+            (Verdict::Abstain, Verdict::Abstain) => Verdict::Abstain,
+            (Verdict::Deny(reason), _) => return Err(denied(reason)),
+        };
+    }
+    Ok(together)
+}
+
+/// What follows from verdict, mode and sensitivity: `None` when it may happen, or why somebody must be asked.
+pub(crate) fn weigh(
+    question: &Question<'_>,
+    verdict: &Verdict,
+    approval: &Approval,
+    granted: &[Rule],
+) -> Result<Option<String>, Fault> {
+    let Question { spec, claims, cx, .. } = question;
+    let mode = cx.session().mode();
+    if mode == Mode::Plan && !(spec.read_only && claims.is_read_only()) {
+        return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
+            .hint("finish the plan first; nothing can be changed in plan mode"));
+    }
+    if mode == Mode::Bypass {
+        return Ok(None);
+    }
+    let reason = match (verdict, approval, spec.sensitivity) {
+        (Verdict::Allow, _, _) => return Ok(None),
+        (Verdict::Ask(reason), _, _) => reason.clone(),
+        (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
+        (_, Approval::Needed(reason), _) => reason.clone(),
+        (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
+        _ => format!("`{}` can change things", spec.name),
+    };
+    if spec.sensitivity == Sensitivity::Extreme {
+        return Ok(Some(reason));
+    }
+    let narrowest = Rule::covering(&spec.name, claims);
+    let asked_by_rule = matches!(verdict, Verdict::Ask(_));
+    if !asked_by_rule && granted.iter().any(|rule| rule.covers(&narrowest)) {
+        return Ok(None);
+    }
+    let only_files = claims.iter().all(|(access, resource)| {
+        access == Access::Read || matches!(resource, Resource::Path(path) if cx.workspace().access(path) == Some(haft_sandbox::Access::Write))
+    });
+    if mode == Mode::AcceptEdits && !asked_by_rule && only_files {
+        return Ok(None);
+    }
+    Ok(Some(reason))
+}
+
+pub(crate) fn denied(reason: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Denied, reason)
+}

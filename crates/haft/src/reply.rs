@@ -1,0 +1,199 @@
+//! What a call gets back. A tool builds one; the engine names it after its call and holds it to its limit.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::Fault;
+
+/// What a call gets back: content for the model, a value for programs, and whether it failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The id of the call; set by the engine.
+    pub id: Arc<str>,
+    /// The name of the tool that was called; set by the engine.
+    pub name: Arc<str>,
+    /// What the model reads.
+    pub content: Vec<Block>,
+    /// What a program reads.
+    pub structured: Option<Value>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// Whether the text is the structured value itself, written out by the engine once it is final.
+    pub(crate) is_object: bool,
+}
+
+/// One piece of content and whom it is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// The content.
+    pub content: Content,
+    /// Whom it is for.
+    pub audience: Audience,
+}
+
+/// A piece of content.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// A picture.
+    Image {
+        /// Such as `image/png`.
+        media_type: String,
+        /// The file's bytes.
+        data: Vec<u8>,
+    },
+}
+
+/// Whom a piece of content is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// The model and the person who watches.
+    #[default]
+    Everyone,
+    /// The model alone: it is not displayed.
+    Model,
+}
+
+impl Reply {
+    fn with_content(content: Vec<Block>) -> Self {
+        Self { id: "".into(), name: "".into(), content, structured: None, is_error: false, is_object: false }
+    }
+
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::with_content(vec![Block { content: Content::Text(text.into()), audience: Audience::Everyone }])
+    }
+
+    /// A picture.
+    pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
+        let content = Content::Image { media_type: media_type.into(), data };
+        Self::with_content(vec![Block { content, audience: Audience::Everyone }])
+    }
+
+    /// A value whose JSON is also the text that the model reads.
+    pub fn object(value: Value) -> Self {
+        Self { structured: Some(value), is_object: true, ..Self::with_content(Vec::new()) }
+    }
+
+    /// A text that tells of a failure.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Marks the reply as telling of a failure.
+    pub fn failed(mut self) -> Self {
+        self.is_error = true;
+        self
+    }
+
+    /// Adds what a program wants to know.
+    pub fn structured(mut self, value: impl Serialize) -> Self {
+        self.structured = serde_json::to_value(value).ok();
+        self
+    }
+
+    /// Adds a text that only the model reads.
+    pub fn internal(mut self, text: impl Into<String>) -> Self {
+        self.content.push(Block { content: Content::Text(text.into()), audience: Audience::Model });
+        self
+    }
+
+    /// Makes the whole reply one that only the model reads.
+    pub fn internal_only(mut self) -> Self {
+        for block in &mut self.content {
+            block.audience = Audience::Model;
+        }
+        self
+    }
+
+    /// All text of the reply, as the model reads it.
+    pub fn full_text(&self) -> String {
+        self.texts(|_| true)
+    }
+
+    /// The text that is displayed to people.
+    pub fn display_text(&self) -> String {
+        self.texts(|block| block.audience == Audience::Everyone)
+    }
+
+    fn texts(&self, wanted: impl Fn(&Block) -> bool) -> String {
+        let mut all = String::new();
+        for block in self.content.iter().filter(|block| wanted(block)) {
+            if let Content::Text(text) = &block.content {
+                if !all.is_empty() {
+                    all.push('\n');
+                }
+                all.push_str(text);
+            }
+        }
+        all
+    }
+
+    /// The reply as one JSON object: `id`, `name`, `is_error`, `content` and `structured`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": &*self.id,
+            "name": &*self.name,
+            "is_error": self.is_error,
+            "content": self.content.iter().map(Block::to_json).collect::<Vec<_>>(),
+            "structured": self.structured,
+        })
+    }
+}
+
+impl Block {
+    fn to_json(&self) -> Value {
+        let mut value = match &self.content {
+            Content::Text(text) => json!({"type": "text", "text": text}),
+            Content::Image { media_type, data } => {
+                json!({"type": "image", "data": BASE64.encode(data), "mimeType": media_type})
+            }
+        };
+        if self.audience == Audience::Model {
+            value["annotations"] = json!({"audience": ["assistant"]});
+        }
+        value
+    }
+}
+
+/// What a tool made of a closure may return.
+pub trait IntoReply {
+    /// The reply, or the fault to be presented by the dialect.
+    fn into_reply(self) -> Result<Reply, Fault>;
+}
+
+impl IntoReply for Reply {
+    fn into_reply(self) -> Result<Reply, Fault> {
+        Ok(self)
+    }
+}
+
+impl IntoReply for String {
+    fn into_reply(self) -> Result<Reply, Fault> {
+        Ok(Reply::text(self))
+    }
+}
+
+impl IntoReply for &str {
+    fn into_reply(self) -> Result<Reply, Fault> {
+        Ok(Reply::text(self))
+    }
+}
+
+impl IntoReply for Value {
+    fn into_reply(self) -> Result<Reply, Fault> {
+        Ok(Reply::object(self))
+    }
+}
+
+impl<T: IntoReply, E: Into<Fault>> IntoReply for Result<T, E> {
+    fn into_reply(self) -> Result<Reply, Fault> {
+        self.map_err(Into::into)?.into_reply()
+    }
+}

@@ -1,0 +1,164 @@
+//! The calls of one assistant message: submitted as each is complete, answered in call order.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Job;
+use crate::{Call, Fault, FaultKind, Reply, Session};
+
+/// The calls of one assistant message. Dropping it cancels those that are unfinished.
+pub struct Turn {
+    session: Session,
+    pending: VecDeque<Submitted>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the calls of a turn share.
+pub(crate) struct Shared {
+    pub(crate) number: u64,
+    pub(crate) cancel: CancellationToken,
+    repeats: Mutex<HashMap<u64, Earlier>>,
+}
+
+/// A call that was made before in the turn.
+#[derive(Clone)]
+pub(crate) struct Earlier {
+    pub(crate) call: Arc<str>,
+    pub(crate) fingerprint: u64,
+}
+
+/// A call that is under way.
+pub struct CallHandle {
+    id: Arc<str>,
+    cancel: CancellationToken,
+}
+
+impl CallHandle {
+    /// The call.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// Stops this call; its siblings go on. Its reply says that it was cancelled.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+struct Submitted {
+    id: Arc<str>,
+    name: Arc<str>,
+    reply: JoinHandle<Reply>,
+}
+
+impl Turn {
+    pub(crate) fn new(session: Session, number: u64, cancel: CancellationToken) -> Self {
+        let shared = Arc::new(Shared { number, cancel, repeats: Mutex::default() });
+        Self { session, pending: VecDeque::new(), shared }
+    }
+
+    /// Takes on a call, which runs as soon as no earlier one is in its way. Calls may be submitted while
+    /// the message is still streaming.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn submit(&mut self, call: Call) -> CallHandle {
+        let (id, name) = (call.id.clone(), call.name.clone());
+        let job = self.session.engine().take_on(&self.session, self, call);
+        let handle = CallHandle { id: id.clone(), cancel: job.cancel_token().clone() };
+        let reply = Handle::current().spawn(Job::carry_out(job));
+        self.pending.push_back(Submitted { id, name, reply });
+        handle
+    }
+
+    /// The next reply, in call order. Tells the engine that no further calls will come.
+    pub async fn next(&mut self) -> Option<Reply> {
+        self.seal();
+        let submitted = self.pending.front_mut()?;
+        let reply = match (&mut submitted.reply).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let fault = Fault::new(FaultKind::Internal, format!("the call was lost: {error}"));
+                let mut reply = crate::dialect::text_fault(&fault);
+                reply.id = submitted.id.clone();
+                reply.name = submitted.name.clone();
+                reply
+            }
+        };
+        self.pending.pop_front();
+        Some(reply)
+    }
+
+    /// All replies that are left, in call order.
+    pub async fn finish(mut self) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(self.pending.len());
+        while let Some(reply) = self.next().await {
+            replies.push(reply);
+        }
+        replies
+    }
+
+    /// Says that no further calls will come. Under [`Policy::SafeFirst`](crate::Policy::SafeFirst) the calls
+    /// that change things wait for this.
+    pub fn seal(&self) {
+        self.session.schedule().seal(self.shared.number);
+    }
+
+    /// Stops every call of the turn.
+    pub fn cancel(&self) {
+        self.shared.cancel.cancel();
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.seal();
+        if !self.pending.is_empty() {
+            self.cancel();
+        }
+    }
+}
+
+impl Shared {
+    /// An earlier call of the same tool with the same arguments that saw what this one would see.
+    pub(crate) fn earlier(&self, key: u64, fingerprint: u64) -> Option<Earlier> {
+        let repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+        repeats.get(&key).filter(|earlier| earlier.fingerprint == fingerprint).cloned()
+    }
+
+    pub(crate) fn remember(&self, key: u64, earlier: Earlier) {
+        self.repeats.lock().unwrap_or_else(PoisonError::into_inner).insert(key, earlier);
+    }
+}
+
+/// The same for the same tool and the same arguments, in whatever order the arguments stand.
+pub(crate) fn repeat_key(tool: &str, input: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tool.hash(&mut hasher);
+    hash_value(input, &mut hasher);
+    hasher.finish()
+}
+
+fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
+    match value {
+        Value::Object(fields) => {
+            let mut keys: Vec<&String> = fields.keys().collect();
+            keys.sort();
+            for key in keys {
+                key.hash(hasher);
+                hash_value(&fields[key], hasher);
+            }
+        }
+        Value::Array(items) => {
+            items.len().hash(hasher);
+            items.iter().for_each(|item| hash_value(item, hasher));
+        }
+        other => other.to_string().hash(hasher),
+    }
+}

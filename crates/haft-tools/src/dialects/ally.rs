@@ -1,0 +1,109 @@
+//! `ally`: read, ls and their kin. Every reply is an object: `success`, `error`, and the tool's fields.
+
+use std::sync::Arc;
+
+use haft::{Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::tool;
+
+mod ls;
+mod read;
+
+use ls::Ls;
+use read::Read;
+
+/// The dialect.
+pub struct Ally;
+
+impl Dialect for Ally {
+    fn name(&self) -> &'static str {
+        "ally"
+    }
+
+    fn summary(&self) -> &'static str {
+        "read, ls and their kin: replies as objects with `success` and `error`"
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![tool::<Read>(), tool::<Ls>()]
+    }
+
+    fn present(&self, failed: &Failed<'_>, fault: &Fault) -> Reply {
+        let mut object = fault.details().clone();
+        let suggestion = match (fault.kind(), object.shift_remove("example")) {
+            (FaultKind::InvalidInput, Some(example)) => {
+                Some(format!("Example: {}", spelt(failed.tool, &example)))
+            }
+            _ => fault.hint_text().map(str::to_owned),
+        };
+        let told = format!("{}: {}", spelt(failed.tool, failed.input), fault.message());
+        let mut all = Map::new();
+        all.insert("success".into(), json!(false));
+        all.insert("error".into(), json!(told));
+        all.insert("error_type".into(), json!(error_type(fault.kind())));
+        if let Some(suggestion) = suggestion {
+            all.insert("suggestion".into(), json!(suggestion));
+        }
+        for (name, value) in object {
+            all.entry(name).or_insert(value);
+        }
+        Reply::object(Value::Object(all)).failed()
+    }
+
+    fn note(&self, reply: &mut Reply, notes: &[String]) {
+        super::note_in_object(reply, notes);
+    }
+
+    fn refuses_repeats(&self) -> bool {
+        true
+    }
+}
+
+/// The tool's fields behind `success` and `error`.
+fn success(fields: impl Serialize) -> Reply {
+    let mut object = Map::new();
+    object.insert("success".into(), json!(true));
+    object.insert("error".into(), json!(""));
+    if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
+        object.extend(fields);
+    }
+    Reply::object(Value::Object(object))
+}
+
+fn error_type(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::InvalidInput | FaultKind::Redundant | FaultKind::TooLarge => "validation_error",
+        FaultKind::UnknownTool | FaultKind::Disabled | FaultKind::NotFound | FaultKind::WrongKind => {
+            "user_error"
+        }
+        FaultKind::Encoding | FaultKind::Cancelled => "user_error",
+        FaultKind::Outside => "security_error",
+        FaultKind::OutsideFocus | FaultKind::Denied | FaultKind::AccessDenied => "permission_error",
+        _ => "system_error",
+    }
+}
+
+/// A call as this dialect spells it: `read(file_paths=["a"], limit=5)`. Long values are cut.
+fn spelt(tool: &str, input: &Value) -> String {
+    let fields = input.as_object().into_iter().flatten();
+    let told = fields.filter(|(_, value)| !is_nothing(value)).map(|(name, value)| {
+        let mut text = value.to_string();
+        if let Some((at, _)) = text.char_indices().nth(80) {
+            text.truncate(at);
+            text.push('…');
+        }
+        format!("{name}={text}")
+    });
+    format!("{tool}({})", told.collect::<Vec<_>>().join(", "))
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}

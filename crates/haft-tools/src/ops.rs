@@ -1,0 +1,9 @@
+//! What the engine can do, in its own words.
+
+mod list;
+mod place;
+mod read;
+
+pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
+pub use place::{existing, existing_folder};
+pub use read::{Body, Caps, FileRead, Lines, Part, Read, TokenBudget, only};

@@ -1,0 +1,7 @@
+//! What several dialects write the same way.
+
+mod lines;
+mod times;
+
+pub(crate) use lines::{Fidelity, Numbered, decode, number};
+pub(crate) use times::{iso, seconds};

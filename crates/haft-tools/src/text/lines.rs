@@ -1,0 +1,136 @@
+//! Lines with their numbers in front.
+
+/// Lines with their numbers in front.
+pub(crate) struct Numbered<'a> {
+    /// What stands between the number and the line.
+    pub(crate) separator: &'a str,
+    /// The number of the first line.
+    pub(crate) first: u64,
+    /// Longer lines are cut, and say so.
+    pub(crate) max_chars: usize,
+}
+
+/// What a line ends with that was cut.
+const CUT_MARK: &str = "… [line cut]";
+
+/// Writes lines as `     1\tline`: the number six wide, then the separator. No line end after the last.
+pub(crate) fn number(text: &str, numbered: &Numbered<'_>) -> String {
+    let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
+    let mut out = String::with_capacity(text.len() + lines * (6 + numbered.separator.len()));
+    let mut number = Number::new(numbered.first);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest.as_bytes());
+        let line = &rest[..end.unwrap_or(rest.len())];
+        rest = end.map_or("", |end| &rest[end + 1..]);
+        out.push_str(number.next());
+        out.push_str(numbered.separator);
+        push_line(&mut out, line.strip_suffix('\r').unwrap_or(line), numbered.max_chars);
+        if !rest.is_empty() {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn push_line(out: &mut String, line: &str, max_chars: usize) {
+    if line.len() > max_chars
+        && let Some((at, _)) = line.char_indices().nth(max_chars)
+    {
+        out.push_str(&line[..at]);
+        out.push_str(CUT_MARK);
+    } else {
+        out.push_str(line);
+    }
+}
+
+/// A number that counts up in its own digits, right-aligned to six places.
+struct Number {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Number {
+    fn new(mut value: u64) -> Self {
+        let mut digits = [b' '; 20];
+        let mut start = digits.len();
+        // One less, because `next` counts first.
+        value = value.saturating_sub(1);
+        while value > 0 {
+            start -= 1;
+            digits[start] = b'0' + (value % 10) as u8;
+            value /= 10;
+        }
+        Self { digits, start }
+    }
+
+    fn next(&mut self) -> &str {
+        let mut at = self.digits.len();
+        loop {
+            at -= 1;
+            match self.digits[at] {
+                b'9' => self.digits[at] = b'0',
+                b' ' => {
+                    self.digits[at] = b'1';
+                    break;
+                }
+                _ => {
+                    self.digits[at] += 1;
+                    break;
+                }
+            }
+        }
+        self.start = self.start.min(at);
+        let from = self.start.min(self.digits.len() - 6);
+        std::str::from_utf8(&self.digits[from..]).unwrap_or_default()
+    }
+}
+
+/// Bytes as text: unchanged where they are UTF-8, with `�` for what is not. A byte order mark is left out.
+pub(crate) fn decode(bytes: Vec<u8>) -> (String, Fidelity) {
+    let (text, fidelity) = match String::from_utf8(bytes) {
+        Ok(text) => (text, Fidelity::Exact),
+        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Fidelity::Lossy),
+    };
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => (rest.to_owned(), fidelity),
+        None => (text, fidelity),
+    }
+}
+
+/// Whether text shows its bytes exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fidelity {
+    /// It does.
+    Exact,
+    /// Some bytes are no text, and were replaced.
+    Lossy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tabbed(text: &str, first: u64, max_chars: usize) -> String {
+        number(text, &Numbered { separator: "\t", first, max_chars })
+    }
+
+    #[test]
+    fn numbers_are_six_wide_and_grow() {
+        assert_eq!(tabbed("a\nb\n", 1, 10), "     1\ta\n     2\tb");
+        assert_eq!(tabbed("a\nb", 999_999, 10), "999999\ta\n1000000\tb");
+        assert_eq!(tabbed("a\nb\nc", 9, 10), "     9\ta\n    10\tb\n    11\tc");
+    }
+
+    #[test]
+    fn empty_lines_and_carriage_returns() {
+        assert_eq!(tabbed("\n\nx\r\n", 1, 10), "     1\t\n     2\t\n     3\tx");
+        assert_eq!(tabbed("", 1, 10), "");
+    }
+
+    #[test]
+    fn long_lines_are_cut_at_characters() {
+        assert_eq!(tabbed("äöü\n", 1, 2), "     1\täö… [line cut]");
+        assert_eq!(tabbed("äö\n", 1, 2), "     1\täö");
+    }
+}

@@ -1,1 +1,27 @@
-fn main() {}
+//! The haft command. Reads what was typed, does it, and turns the outcome into an exit code: 0 when it
+//! worked, 1 when a tool failed or was denied, 2 when the command line or the settings are wrong.
+
+mod args;
+mod commands;
+mod config;
+mod host;
+mod style;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        // Clap prints help on stdout and mistakes on stderr, and knows their exit codes.
+        Err(error) => error.exit(),
+    };
+    match commands::run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            style::report(&error);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What can be typed. Nothing here looks at files or settings.
+
+use std::path::PathBuf;
+
+use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
+use haft::{Format, Mode};
+
+/// One engine for a model's tool calls: several dialects, confined, in parallel, in order.
+#[derive(Parser)]
+#[command(name = "haft", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Flags)]
+pub(crate) struct Common {
+    /// The dialect that the session speaks: claude, ally, cdd or workspace [default: claude]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) dialect: Option<String>,
+    /// The folder that the session may touch [default: the current folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Another folder that the session may touch; may be given several times
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// Narrow the session to one folder of the workspace
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) focus: Option<String>,
+    /// How permissive the session is [default: default]
+    #[arg(long, global = true, value_name = "MODE", value_enum)]
+    pub(crate) mode: Option<ModeName>,
+    /// Keep what the session knows under this name, and go on from it next time
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// Print JSON instead of text for people
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show the tools of a dialect
+    Tools {
+        /// As text, or as definitions for an API
+        #[arg(long, value_enum, default_value = "text")]
+        format: ToolFormat,
+    },
+    /// Make one call; its reply goes to stdout
+    Call {
+        /// The tool's name
+        tool: String,
+        /// The arguments: a JSON object, `-` to read one from stdin, or `name=value` pairs
+        #[arg(value_name = "JSON | - | NAME=VALUE")]
+        input: Vec<String>,
+    },
+    /// Make the calls of a file: JSON Lines, each line a call or a turn of calls
+    Batch {
+        /// The file; `-` for stdin
+        #[arg(default_value = "-")]
+        file: PathBuf,
+    },
+    /// Show how often each tool was called, and how long it took
+    Stats,
+    /// Show what is in force here: workspace, settings, trust, state
+    Doctor,
+    /// Print every setting and what it means, as Markdown
+    Settings,
+    /// Print a script that completes haft's arguments in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// A mode, as it is typed.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ModeName {
+    /// What is not safe is asked
+    Default,
+    /// Nothing is changed
+    Plan,
+    /// Changes of files in the workspace are not asked
+    AcceptEdits,
+    /// Nothing is asked
+    Bypass,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Default => Mode::Default,
+            ModeName::Plan => Mode::Plan,
+            ModeName::AcceptEdits => Mode::AcceptEdits,
+            ModeName::Bypass => Mode::Bypass,
+        }
+    }
+}
+
+/// A form in which tools are shown.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum ToolFormat {
+    /// For people
+    Text,
+    /// Everything haft knows of each tool
+    Json,
+    /// OpenAI Chat Completions
+    Openai,
+    /// OpenAI Responses
+    OpenaiResponses,
+    /// Anthropic Messages
+    Anthropic,
+    /// The Model Context Protocol
+    Mcp,
+    /// The reference of every dialect
+    Markdown,
+}
+
+impl ToolFormat {
+    /// The form for an API, if it is one.
+    pub(crate) fn api(self) -> Option<Format> {
+        match self {
+            ToolFormat::Text | ToolFormat::Markdown => None,
+            ToolFormat::Json => Some(Format::Haft),
+            ToolFormat::Openai => Some(Format::OpenAi),
+            ToolFormat::OpenaiResponses => Some(Format::OpenAiResponses),
+            ToolFormat::Anthropic => Some(Format::Anthropic),
+            ToolFormat::Mcp => Some(Format::Mcp),
+        }
+    }
+}

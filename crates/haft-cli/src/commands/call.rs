@@ -1,0 +1,85 @@
+//! `haft call`: one call.
+
+use std::io::{IsTerminal, Read, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use haft::{Call, Content, Input, Reply, Session, json as strict, takes_string};
+use serde_json::{Map, Value};
+
+use super::interruptible;
+use crate::args::Common;
+use crate::host::Host;
+use crate::style::harmless;
+
+pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
+    let host = Host::open(common)?;
+    let session = host.session(None)?;
+    let input = read_input(words, tool, &session)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let call = Call::new("call_1", tool, input);
+    let outcome = runtime.block_on(interruptible(&session, session.call(call)));
+    host.close(&session)?;
+    let Ok(reply) = outcome else { return Ok(ExitCode::from(130)) };
+    print(&reply, common)?;
+    Ok(if reply.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
+    let stdout = std::io::stdout();
+    let mut text = if common.json { serde_json::to_string_pretty(&reply.to_json())? } else { words(reply) };
+    if stdout.is_terminal() {
+        text = harmless(&text);
+    }
+    let mut out = stdout.lock();
+    writeln!(out, "{text}")?;
+    Ok(())
+}
+
+fn words(reply: &Reply) -> String {
+    let blocks = reply.content.iter().map(|block| match &block.content {
+        Content::Text(text) => text.clone(),
+        Content::Image { media_type, data } => format!("[{media_type}, {} bytes]", data.len()),
+        _ => String::new(),
+    });
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+/// A JSON object, `-` for one on stdin, or `name=value` pairs.
+fn read_input(words: &[String], tool: &str, session: &Session) -> anyhow::Result<Input> {
+    match words {
+        [] => Ok(Input::Value(Value::Object(Map::new()))),
+        [dash] if dash == "-" => {
+            let mut text = String::new();
+            let limit = strict::MAX_INPUT_BYTES as u64 + 1;
+            std::io::stdin().take(limit).read_to_string(&mut text).context("stdin cannot be read")?;
+            Ok(Input::Text(text))
+        }
+        [json] if json.trim_start().starts_with('{') => Ok(Input::Text(json.clone())),
+        pairs => pairs_to_object(pairs, tool, session).map(|object| Input::Value(Value::Object(object))),
+    }
+}
+
+/// Values are strings where the tool takes strings, and JSON elsewhere. A name given twice makes a list.
+fn pairs_to_object(pairs: &[String], tool: &str, session: &Session) -> anyhow::Result<Map<String, Value>> {
+    let spec = session.tools().spec(tool);
+    let mut object = Map::new();
+    for pair in pairs {
+        let Some((name, text)) = pair.split_once('=') else {
+            bail!("`{pair}` is neither a JSON object nor `name=value`");
+        };
+        let plain = spec.as_ref().is_none_or(|spec| takes_string(spec, name));
+        let value = match serde_json::from_str(text) {
+            Ok(value) if !plain => value,
+            _ => Value::String(text.to_owned()),
+        };
+        match object.get_mut(name) {
+            None => {
+                object.insert(name.to_owned(), value);
+            }
+            Some(Value::Array(list)) => list.push(value),
+            Some(first) => *first = Value::Array(vec![first.take(), value]),
+        }
+    }
+    Ok(object)
+}

@@ -1,0 +1,103 @@
+//! `haft settings`: every setting and what it means, from the types themselves.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::config::Settings;
+
+const INTRO: &str = "\
+# Settings
+
+Every setting, as `haft settings` prints it. haft reads, in this order:
+
+1. `$XDG_CONFIG_HOME/haft/config.toml` (`~/.config/haft/config.toml`): the user's own
+2. `.haft/config.toml` in the workspace: the project's
+3. `.haft/config.local.toml` in the workspace: the project's, on this machine
+
+Later files win; lists add up. A file that is wrong stops haft. The settings of a project whose folder is not
+named in the user's `trusted` can make haft stricter, but loosen nothing and run nothing.
+
+| setting | type | meaning |
+|---|---|---|
+";
+
+const EXAMPLE: &str = r#"
+## An example
+
+```toml
+dialect = "ally"
+trusted = ["~/code/mine"]
+
+[limits]
+max_result = { read_file = 50000 }
+
+[[hooks.pre_tool_use]]
+matcher = "Edit|Write"
+command = "./scripts/may-edit"
+timeout = 10
+```
+"#;
+
+pub(super) fn run() -> anyhow::Result<ExitCode> {
+    std::io::stdout().write_all(reference()?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reference() -> anyhow::Result<String> {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+    });
+    let schema = settings.into_generator().into_root_schema_for::<Settings>().to_value();
+    let mut text = INTRO.to_owned();
+    rows(&mut text, "", &schema)?;
+    text.push_str(EXAMPLE);
+    Ok(text)
+}
+
+fn rows(text: &mut String, prefix: &str, schema: &Value) -> anyhow::Result<()> {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let name = format!("{prefix}{name}");
+        let about = field["description"].as_str().unwrap_or_default().replace('\n', " ");
+        if field["properties"].is_object() {
+            rows(text, &format!("{name}."), field)?;
+            continue;
+        }
+        writeln!(text, "| `{name}` | {} | {about} |", type_of(field))?;
+        if field["items"]["properties"].is_object() {
+            rows(text, &format!("{name}[]."), &field["items"])?;
+        }
+    }
+    Ok(())
+}
+
+fn type_of(field: &Value) -> String {
+    let options = |field: &Value| -> Option<String> {
+        let branches = field["oneOf"].as_array()?;
+        let words: Vec<String> = branches
+            .iter()
+            .filter_map(|branch| branch["const"].as_str())
+            .map(|word| format!("`{word}`"))
+            .collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    };
+    let branches = field["anyOf"].as_array().into_iter().flatten();
+    if let Some(words) = options(field).or_else(|| branches.filter_map(options).next()) {
+        return words;
+    }
+    let kinds: Vec<&str> = match &field["type"] {
+        Value::Array(kinds) => {
+            kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null").collect()
+        }
+        kind => kind.as_str().into_iter().collect(),
+    };
+    match kinds.as_slice() {
+        ["array"] if field["items"]["properties"].is_object() => "list of tables".to_owned(),
+        ["array"] => format!("list of {}s", type_of(&field["items"])),
+        ["object"] => format!("table of {}s", type_of(&field["additionalProperties"])),
+        ["integer"] => "number".to_owned(),
+        kinds => kinds.join(" or "),
+    }
+}

@@ -1,0 +1,204 @@
+//! From what was typed and what is set to an engine and a session: the one place where they meet.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use haft::{
+    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Engine, HookEvent, Kept, Mode, Policy, SavedSession, Session,
+    Stats, ToolPattern, Workspace,
+};
+use haft_sandbox::{Access, Store, user};
+use haft_tools::dialects;
+
+use crate::args::Common;
+use crate::config::{self, Folders, HookSetting, Loaded, Settings};
+use crate::style;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const STATS: &str = "stats.json";
+
+/// Everything a command needs to make calls in a workspace.
+pub(crate) struct Host {
+    pub(crate) loaded: Loaded,
+    pub(crate) workspace: Workspace,
+    pub(crate) state: Store,
+    engine: Engine,
+    mode: Mode,
+    dialect: Arc<dyn Dialect>,
+    session_name: Option<String>,
+}
+
+/// The workspace's folder, the settings in force for it, and where its state is kept.
+pub(crate) struct Ground {
+    pub(crate) root: PathBuf,
+    pub(crate) loaded: Loaded,
+    pub(crate) folders: Folders,
+    pub(crate) state: Store,
+}
+
+impl Ground {
+    pub(crate) fn find(common: &Common) -> anyhow::Result<Self> {
+        let root = match &common.workspace {
+            Some(dir) => user::canonical(dir).context("the workspace cannot be opened")?,
+            None => implicit_root()?,
+        };
+        let folders = Folders::find()?;
+        let loaded = config::load(&folders, &root)?;
+        let state = Store::at(folders.state.join(workspace_key(&root)));
+        Ok(Self { root, loaded, folders, state })
+    }
+}
+
+/// The current folder, unless that is everything or the user's whole home: those must be named.
+fn implicit_root() -> anyhow::Result<PathBuf> {
+    let here = user::current_dir()?;
+    let here = user::canonical(&here)?;
+    let home = etcetera::home_dir().ok().and_then(|home| user::canonical(&home).ok());
+    if here == Path::new("/") || Some(&here) == home.as_ref() {
+        anyhow::bail!(
+            "`{}` is a wide workspace: change to a project's folder, or name it with --workspace if you mean it",
+            here.display()
+        );
+    }
+    Ok(here)
+}
+
+/// A name for a workspace's state: readable, and different for different folders.
+fn workspace_key(root: &Path) -> String {
+    let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(40).collect();
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in root.as_os_str().as_encoded_bytes() {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{name}-{hash:016x}")
+}
+
+impl Host {
+    pub(crate) fn open(common: &Common) -> anyhow::Result<Self> {
+        let Ground { root, loaded, state, .. } = Ground::find(common)?;
+        if !loaded.ignored.is_empty() {
+            style::notice(&format!(
+                "this folder is not trusted, so these settings of its own are ignored: {}. \
+                 To trust it, add it to `trusted` in your own settings",
+                loaded.ignored.join(", ")
+            ));
+        }
+        let settings = &loaded.settings;
+        let mut workspace = Workspace::open(&root)?;
+        for dir in common.add_dir.iter().chain(&settings.add_dirs) {
+            workspace = workspace.with_folder(dir, Access::Write)?;
+        }
+        let results = state.folder("results");
+        results
+            .make()
+            .with_context(|| format!("the state folder `{}` cannot be made", results.dir().display()))?;
+        workspace = workspace.with_folder(results.dir(), Access::Read)?;
+        if let Some(focus) = &common.focus {
+            workspace = workspace.with_focus(focus)?;
+        }
+        let mode = common.mode.map(Mode::from).or(settings.mode.map(Mode::from)).unwrap_or_default();
+        let dialect = dialect(common.dialect.as_deref(), settings)?;
+        let engine = engine(settings, &root, results)?;
+        Ok(Self { workspace, state, engine, mode, dialect, session_name: common.session.clone(), loaded })
+    }
+
+    pub(crate) fn dialect_name(&self) -> &'static str {
+        self.dialect.name()
+    }
+
+    /// A session in the dialect that was asked for, or in another one.
+    pub(crate) fn session(&self, other: Option<&str>) -> anyhow::Result<Session> {
+        let dialect = match other {
+            Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault))?,
+            None => self.dialect.clone(),
+        };
+        let policy = self.loaded.settings.schedule.map(Policy::from).unwrap_or_default();
+        let mut builder = self.engine.session(self.workspace.clone()).mode(self.mode).policy(policy);
+        for name in &self.loaded.settings.tools {
+            builder =
+                builder.shared_tool(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
+        }
+        builder = builder.dialect(dialect);
+        if let Some(name) = &self.session_name {
+            builder = builder.id(name.clone()).resume(self.saved(name)?);
+        }
+        Ok(builder.start())
+    }
+
+    fn saved(&self, name: &str) -> anyhow::Result<SavedSession> {
+        let sessions = self.state.folder("sessions");
+        let file = format!("{name}.json");
+        let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
+        match bytes {
+            None => Ok(SavedSession::default()),
+            Some(bytes) => serde_json::from_slice(&bytes).with_context(|| {
+                format!(
+                    "the session `{name}` is damaged; remove `{}` to begin anew",
+                    sessions.path(&file).display()
+                )
+            }),
+        }
+    }
+
+    /// Keeps the figures, and what the session knows if it has a name.
+    pub(crate) fn close(&self, session: &Session) -> anyhow::Result<()> {
+        self.engine.stats().save(&self.state, STATS).context("the figures could not be kept")?;
+        if let Some(name) = &self.session_name {
+            let bytes = serde_json::to_vec(&session.save())?;
+            let sessions = self.state.folder("sessions");
+            sessions.write(&format!("{name}.json"), &bytes).context("the session could not be kept")?;
+        }
+        Ok(())
+    }
+}
+
+/// The figures of a workspace.
+pub(crate) fn stats(state: &Store) -> anyhow::Result<std::collections::BTreeMap<String, haft::ToolStats>> {
+    Stats::load(state, STATS).with_context(|| {
+        format!("the figures cannot be read; `{}` may be damaged", state.path(STATS).display())
+    })
+}
+
+/// The dialect that was typed, or set, or the first one.
+pub(crate) fn dialect(typed: Option<&str>, settings: &Settings) -> anyhow::Result<Arc<dyn Dialect>> {
+    match typed.or(settings.dialect.as_deref()) {
+        Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault)),
+        None => Ok(Arc::new(dialects::Claude)),
+    }
+}
+
+fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<Engine> {
+    let days = settings.limits.keep_days.unwrap_or(7);
+    let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
+    let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
+    let mut engine =
+        Engine::builder().keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
+    for (tool, chars) in &settings.limits.max_result {
+        engine = engine.max_result(tool, *chars);
+    }
+    let hooks = [
+        (HookEvent::PreToolUse, &settings.hooks.pre_tool_use),
+        (HookEvent::PostToolUse, &settings.hooks.post_tool_use),
+        (HookEvent::PostToolUseFailure, &settings.hooks.post_tool_use_failure),
+    ];
+    for (event, hooks) in hooks {
+        for hook in hooks {
+            engine = engine.hook(command_hook(event, hook, root)?);
+        }
+    }
+    Ok(engine.build())
+}
+
+fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
+    Ok(CommandHook {
+        event,
+        tools: ToolPattern::new(&hook.matcher).map_err(|fault| style::wrong(&fault))?,
+        command: hook.command.clone(),
+        dir: root.to_owned(),
+        timeout: hook.timeout.map_or(DEFAULT_HOOK_TIMEOUT, Duration::from_secs),
+    })
+}

@@ -1,0 +1,73 @@
+//! What haft looks like on a terminal. Colour is left out, by anstream, where it is not wanted.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use haft::Fault;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
+
+/// Tells a mistake, with what to do about it, on stderr.
+pub(crate) fn report(error: &anyhow::Error) {
+    let mut stderr = anstream::stderr();
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    let _ = writeln!(stderr, "{BAD}error:{BAD:#} {text}");
+}
+
+/// Tells something that is good to know, on stderr.
+pub(crate) fn notice(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{BOLD}note:{BOLD:#} {text}");
+}
+
+/// A fault as an error of the command itself.
+pub(crate) fn wrong(fault: &Fault) -> anyhow::Error {
+    anyhow::anyhow!("{fault}")
+}
+
+/// Text that comes from files and models, with control characters made visible so that none reaches the
+/// terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Marks that change how the text around them is shown without being seen themselves.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+}
+
+/// A duration, to three digits.
+pub(crate) fn duration(took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    let (value, unit) = match seconds {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s => (s * 1e6, "µs"),
+    };
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}

@@ -222,11 +222,11 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
                 _ => format!("unknown fields `{}`", unexpected.join("`, `")),
             };
             match (near.as_deref(), known.is_empty()) {
-                (Some([near]), _) => format!("{unknown}; did you mean `{near}`?"),
+                (Some([near]), _) => format!("{unknown} (did you mean `{near}`?)"),
                 (_, false) => {
-                    format!("{unknown}; the fields are `{}`", known.join("`, `"))
+                    format!("{unknown} (the fields are `{}`)", known.join("`, `"))
                 }
-                (_, true) => format!("{unknown}; no fields are taken"),
+                (_, true) => format!("{unknown} (no fields are taken)"),
             }
         }
         ValidationErrorKind::Type { kind } => {

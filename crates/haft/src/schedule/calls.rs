@@ -75,6 +75,7 @@ pub(super) struct Freed {
 impl Freed {
     pub(super) fn wake(self) {
         self.waiters.into_iter().for_each(Waker::wake);
+        drop(self.own);
     }
 }
 

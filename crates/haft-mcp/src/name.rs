@@ -1,0 +1,88 @@
+//! Names of tools that other servers offer: `mcp__server__tool`, legal for every model API.
+
+/// The longest name that every model API takes.
+const MAX_NAME: usize = 64;
+
+/// The two parts of a qualified name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolName<'a> {
+    /// The server.
+    pub server: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+}
+
+impl<'a> ToolName<'a> {
+    /// Takes a qualified name apart. A tool's own name may hold `__`; a server's may not.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+        (!server.is_empty() && !tool.is_empty()).then_some(Self { server, tool })
+    }
+}
+
+/// The name under which a model sees a server's tool. Characters that some API refuses become `_`, a server's
+/// `__` becomes one `_`, and what is too long is cut and told apart by a number made of the whole name.
+pub fn qualified(server: &str, tool: &str) -> String {
+    let mut server_part = legal(server);
+    while server_part.contains("__") {
+        server_part = server_part.replace("__", "_");
+    }
+    let name = format!("mcp__{}__{}", server_part.trim_matches('_'), legal(tool));
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in server.bytes().chain([0]).chain(tool.bytes()) {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    format!("{}_{hash:08x}", &name[..MAX_NAME - 9])
+}
+
+fn legal(name: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let legal: String = name.chars().map(keep).collect();
+    if legal.is_empty() { "unnamed".to_owned() } else { legal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_qualified_name_comes_apart_again() {
+        let name = qualified("files", "read_file");
+        assert_eq!(name, "mcp__files__read_file");
+        assert_eq!(ToolName::parse(&name), Some(ToolName { server: "files", tool: "read_file" }));
+    }
+
+    #[test]
+    fn a_tool_may_hold_two_underscores_and_a_server_may_not() {
+        let name = qualified("my__server", "a__b");
+        assert_eq!(ToolName::parse(&name), Some(ToolName { server: "my_server", tool: "a__b" }));
+    }
+
+    #[test]
+    fn hostile_names_become_legal_and_stay_apart() {
+        let long = "x".repeat(200);
+        let names = [
+            qualified("s", "a b\u{1b}[2J"),
+            qualified("s", ""),
+            qualified("ü", "é"),
+            qualified("s", &long),
+            qualified("s", &format!("{long}y")),
+            qualified(&long, "t"),
+        ];
+        for name in &names {
+            assert!(name.len() <= MAX_NAME, "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{name}");
+        }
+        assert_ne!(names[3], names[4]);
+    }
+
+    #[test]
+    fn what_is_no_qualified_name_is_none() {
+        for name in ["Read", "mcp__", "mcp__a", "mcp____b", "mcp__a__"] {
+            assert_eq!(ToolName::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+# What CI runs.
+check: fmt clippy test doc deny
+
+fmt:
+    cargo fmt --all --check
+
+clippy:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+test:
+    cargo test --workspace
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+deny:
+    cargo deny check
+
+# Takes what the tests printed as right: cases, snapshots and generated documents. Review the diff.
+update:
+    UPDATE_CASES=1 UPDATE_DOCS=1 INSTA_UPDATE=always cargo test --workspace
+
+# The figures that haft promises, beside their limits.
+figures:
+    cargo bench -p haft-tools --bench figures
+    bench/startup

@@ -229,8 +229,12 @@ impl Job {
         let verdict = permissions::judge(&self.engine.0.judges, &question)?;
         if self.cx.session().dialect().refuses_repeats() {
             // The same call twice waits for itself, so that the second one knows what became of the first.
-            let key = format!("repeat:{:x}", turn::repeat_key(self.cx.tool(), &self.input));
-            claims = claims.write(Resource::State(key.into()));
+            let same = format!(
+                "the same call of {} ({:x})",
+                self.cx.tool(),
+                turn::repeat_key(self.cx.tool(), &self.input)
+            );
+            claims = claims.write(Resource::State(same.into()));
         }
         match &mut self.ticket {
             Some(ticket) => ticket.reclaim(&claims),

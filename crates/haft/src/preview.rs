@@ -31,13 +31,36 @@ pub fn result(reply: &Reply, max_lines: usize) -> Vec<String> {
 
 fn body(value: &Value) -> Option<String> {
     if value.get("success") == Some(&Value::Bool(false)) || value.get("ok") == Some(&Value::Bool(false)) {
-        let error = value.get("error")?;
-        let message = error.get("message").unwrap_or(error);
-        return message.as_str().map(str::to_owned);
+        return failure(value.get("error")?, value);
     }
-    BODY_FIELDS.iter().find_map(|field| match value.get(field)? {
-        Value::String(text) => Some(text.clone()),
-        nested @ Value::Object(_) => body(nested),
-        _ => None,
+    BODY_FIELDS
+        .iter()
+        .find_map(|field| match value.get(field)? {
+            Value::String(text) => Some(text.clone()),
+            nested @ Value::Object(_) => body(nested),
+            _ => None,
+        })
+        .or_else(|| names(value))
+}
+
+fn failure(error: &Value, reply: &Value) -> Option<String> {
+    let message = error.get("message").unwrap_or(error).as_str()?;
+    let hint = reply.get("suggestion").or_else(|| error.get("details")?.get("hint"));
+    Some(match hint.and_then(Value::as_str) {
+        Some(hint) => format!("{message}\nhint: {hint}"),
+        None => message.to_owned(),
+    })
+}
+
+/// The names in the first list of named things: what a listing shows at a glance.
+fn names(value: &Value) -> Option<String> {
+    let lists = value.as_object()?.values().filter_map(Value::as_array);
+    lists.into_iter().find_map(|list| {
+        let named = list.iter().map(|item| {
+            let name = item.get("name")?.as_str()?;
+            let mark = if item.get("type").is_some_and(|kind| kind == "directory") { "/" } else { "" };
+            Some(format!("{name}{mark}"))
+        });
+        named.collect::<Option<Vec<String>>>().map(|names| names.join("\n"))
     })
 }

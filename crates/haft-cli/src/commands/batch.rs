@@ -44,7 +44,7 @@ pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
                     continue;
                 }
             };
-        let shown = (!as_json).then(|| Shown::new(&session, &calls));
+        let shown = (!as_json).then(|| Shown::new(&session));
         let work = async {
             let mut turn = session.turn();
             for call in calls {

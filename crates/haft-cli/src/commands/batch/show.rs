@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::{Call, DynTool, EventKind, Fault, Input, Reply, Session, Subscription, What};
+use haft::{EventKind, Fault, Reply, Session, Subscription, What};
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless};
 
@@ -15,68 +15,67 @@ const MAX_LINES: usize = 8;
 /// A turn that is being watched.
 pub(super) struct Shown {
     events: Subscription,
-    dialect: &'static str,
-    uses: Vec<Option<String>>,
-    tools: Vec<Option<Arc<dyn DynTool>>>,
+    session: Session,
     began: Instant,
 }
 
+/// What the events told of one call.
+#[derive(Default)]
+struct Told {
+    about: Option<String>,
+    waits: Vec<String>,
+    took: Duration,
+}
+
 impl Shown {
-    pub(super) fn new(session: &Session, calls: &[Call]) -> Self {
-        let events = session.engine().activity().subscribe_to(&[EventKind::Waiting, EventKind::Ended]);
-        let tools: Vec<_> = calls.iter().map(|call| session.tools().get(&call.name)).collect();
-        let uses = calls.iter().zip(&tools).map(|(call, tool)| match (&call.input, tool) {
-            (Input::Value(input), Some(tool)) => tool.preview_use(input),
-            _ => None,
-        });
-        Self { uses: uses.collect(), tools, events, dialect: session.dialect().name(), began: Instant::now() }
+    pub(super) fn new(session: &Session) -> Self {
+        let kinds = [EventKind::Started, EventKind::Waiting, EventKind::Ended];
+        let events = session.engine().activity().subscribe_to(&kinds);
+        Self { events, session: session.clone(), began: Instant::now() }
     }
 
     pub(super) fn print(mut self, number: usize, replies: &[Reply]) -> anyhow::Result<()> {
         let wall = self.began.elapsed();
-        let mut took: HashMap<Arc<str>, Duration> = HashMap::new();
-        let mut waited: HashMap<Arc<str>, Vec<String>> = HashMap::new();
+        let mut told: HashMap<Arc<str>, Told> = HashMap::new();
         while let Some(event) = self.events.try_next() {
+            let call = told.entry(event.call.clone()).or_default();
             match &event.what {
-                What::Ended { took: time, .. } => {
-                    took.insert(event.call.clone(), *time);
+                What::Started { input } => {
+                    call.about =
+                        self.session.tools().get(&event.tool).and_then(|tool| tool.preview_use(input));
                 }
-                What::Waiting { on, resource } => {
-                    waited
-                        .entry(event.call.clone())
-                        .or_default()
-                        .push(format!("waited for {on}: {resource}"));
-                }
+                What::Waiting { on, resource } => call.waits.push(format!("waited for {on}: {resource}")),
+                What::Ended { took, .. } => call.took = *took,
                 _ => {}
             }
         }
         let mut out = anstream::stdout().lock();
         let calls = if replies.len() == 1 { "call" } else { "calls" };
-        let work: Duration = took.values().sum();
+        let work: Duration = told.values().map(|call| call.took).sum();
         writeln!(
             out,
-            "{BOLD}turn {number}{BOLD:#} {DIM}· {} · {} {calls} in {} ({} if one after the other){DIM:#}",
-            self.dialect,
+            "{BOLD}turn {number}{BOLD:#} {DIM}· {} · {} {calls} in {}, {} of work{DIM:#}",
+            self.session.dialect().name(),
             replies.len(),
             duration(wall),
             duration(work),
         )?;
-        for (at, reply) in replies.iter().enumerate() {
+        for reply in replies {
+            let call = told.remove(&reply.id).unwrap_or_default();
             let (mark, style) = if reply.is_error { ("✗", BAD) } else { ("✓", GOOD) };
-            let time = took.get(&reply.id).map(|time| duration(*time)).unwrap_or_default();
-            let about = self.uses.get(at).and_then(Option::as_deref).unwrap_or_default();
+            let name = harmless(&reply.name);
+            let about = harmless(&call.about.unwrap_or_default());
             writeln!(
                 out,
-                "  {style}{mark}{style:#} {NAME}{}{NAME:#} {} {DIM}{time}{DIM:#}",
-                harmless(&reply.name),
-                harmless(about),
+                "  {style}{mark}{style:#} {NAME}{name}{NAME:#} {about} {DIM}{}{DIM:#}",
+                duration(call.took)
             )?;
-            for wait in waited.get(&reply.id).into_iter().flatten() {
-                writeln!(out, "      {DIM}{}{DIM:#}", harmless(wait))?;
+            for wait in call.waits {
+                writeln!(out, "      {DIM}{}{DIM:#}", harmless(&wait))?;
             }
-            let lines = match self.tools.get(at) {
-                Some(Some(tool)) => tool.preview_result(reply, MAX_LINES),
-                _ => haft::preview_result(reply, MAX_LINES),
+            let lines = match self.session.tools().get(&reply.name) {
+                Some(tool) => tool.preview_result(reply, MAX_LINES),
+                None => haft::preview_result(reply, MAX_LINES),
             };
             for line in lines {
                 writeln!(out, "      {}", harmless(&line))?;

@@ -101,7 +101,7 @@ impl Tool for Ls {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(format!("list {}", input.file_path))
+        Some(input.file_path.clone())
     }
 }
 

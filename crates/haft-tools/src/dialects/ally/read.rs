@@ -104,7 +104,7 @@ impl Tool for Read {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(format!("read {}", input.file_paths.join(", ")))
+        Some(input.file_paths.join(", "))
     }
 }
 

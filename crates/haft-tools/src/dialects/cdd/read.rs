@@ -66,7 +66,7 @@ impl Tool for Read {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(format!("read {}", input.file_path))
+        Some(input.file_path.clone())
     }
 }
 

@@ -66,12 +66,12 @@ impl Tool for Read {
 
     fn preview_use(input: &Input) -> Option<String> {
         Some(match (input.offset, input.limit) {
-            (None, None) => format!("read {}", input.file_path),
+            (None, None) => input.file_path.clone(),
             (offset, Some(limit)) => {
                 let first = offset.unwrap_or(1).max(1);
-                format!("read {} lines {first}–{}", input.file_path, first.saturating_add(limit) - 1)
+                format!("{} lines {first}–{}", input.file_path, first.saturating_add(limit) - 1)
             }
-            (Some(offset), None) => format!("read {} from line {offset}", input.file_path),
+            (Some(offset), None) => format!("{} from line {offset}", input.file_path),
         })
     }
 }

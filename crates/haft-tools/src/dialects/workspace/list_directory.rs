@@ -85,7 +85,7 @@ impl Tool for ListDirectory {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(format!("list {}", input.path))
+        Some(input.path.clone())
     }
 }
 

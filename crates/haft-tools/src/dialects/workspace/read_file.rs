@@ -77,7 +77,7 @@ impl Tool for ReadFile {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(format!("read {}", input.path))
+        Some(input.path.clone())
     }
 }
 

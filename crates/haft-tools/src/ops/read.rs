@@ -13,6 +13,8 @@ use haft_sandbox::{OpenFile, Stat};
 const SMALL: u64 = 256 * 1024;
 /// How much is read at a time.
 const CHUNK: usize = 256 * 1024;
+/// What a line's number and its end take beside the line.
+const NUMBER_BYTES: usize = 8;
 /// How much of a text is tokenized to tell how dense it is.
 const TOKEN_SAMPLE: usize = 10 * 1024;
 
@@ -48,7 +50,7 @@ pub struct Caps {
     pub file_bytes: Option<u64>,
     /// Longer lines are cut.
     pub line_chars: usize,
-    /// A longer window ends at the line where this is reached.
+    /// A longer window ends at the line where this is reached, a number before each line counted in.
     pub window_bytes: usize,
     /// A NUL in so many first bytes makes a file a binary one.
     pub sniff_bytes: usize,
@@ -129,12 +131,9 @@ impl Operation for Read {
                 Err(fault) => Err(fault),
             };
             if let (Some(spent), Ok(file)) = (&mut budget, &outcome) {
-                spent.add(file, cx);
+                spent.add(file, cx)?;
             }
             read.push(outcome);
-        }
-        if let Some(fault) = budget.and_then(|spent| spent.fault()) {
-            return Err(fault);
         }
         if read.iter().all(Result::is_err) { Err(none_read(read)) } else { Ok(read) }
     }
@@ -278,7 +277,8 @@ impl Window {
             }
         }
         while !chunk.is_empty() {
-            if self.at_start && (self.left == Some(0) || self.lines.text.len() >= self.window_bytes) {
+            let taken = self.lines.text.len() + self.lines.count as usize * NUMBER_BYTES;
+            if self.at_start && (self.left == Some(0) || taken >= self.window_bytes) {
                 return Flow::Full;
             }
             let end = memchr::memchr(b'\n', chunk);
@@ -365,45 +365,39 @@ fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
 struct Spent {
     budget: TokenBudget,
     tokens: usize,
-    files: Vec<(String, usize)>,
+    files: Vec<String>,
 }
 
 impl Spent {
-    fn add(&mut self, file: &FileRead, cx: &Context) {
-        let Body::Lines(lines) = &file.body else { return };
+    /// Counts a file in. The first one that goes beyond the budget ends the reading.
+    fn add(&mut self, file: &FileRead, cx: &Context) -> Result<(), Fault> {
+        let Body::Lines(lines) = &file.body else { return Ok(()) };
         let text = String::from_utf8_lossy(&lines.text);
         let numbers = lines.count as usize * self.budget.per_line;
-        let tokens = if text.len() + numbers <= self.budget.max.saturating_sub(self.tokens) {
-            // Every token is at least a byte: a text this short fits without being counted.
-            text.len() / 4 + numbers
+        // Every token is at least a byte: a text this short fits without being counted.
+        let tokens = if text.len() + numbers + self.tokens <= self.budget.max {
+            text.len() / 3 + numbers
         } else {
             let sample = &text[..text.floor_char_boundary(TOKEN_SAMPLE)];
             let density = tokens::count(sample) as f64 / sample.len().max(1) as f64;
             (text.len() as f64 * density) as usize + numbers
         };
         self.tokens += tokens;
-        self.files.push((cx.workspace().display(&file.path), tokens));
-    }
-
-    fn fault(self) -> Option<Fault> {
+        self.files.push(format!("`{}` about {tokens}", cx.workspace().display(&file.path)));
         let max = self.budget.max;
         if self.tokens <= max {
-            return None;
+            return Ok(());
         }
-        let files: Vec<String> =
-            self.files.iter().map(|(name, tokens)| format!("`{name}` about {tokens}")).collect();
-        Some(
-            Fault::new(
-                FaultKind::TooLarge,
-                format!(
-                    "that is about {} tokens, and at most {max} can be read at once: {}",
-                    self.tokens,
-                    files.join(", ")
-                ),
-            )
-            .hint("read fewer files at once, or a part of them with `limit` and `offset`")
-            .with("estimated_tokens", self.tokens)
-            .with("limit", max),
+        Err(Fault::new(
+            FaultKind::TooLarge,
+            format!(
+                "that is about {} tokens or more, and at most {max} can be read at once: {}",
+                self.tokens,
+                self.files.join(", ")
+            ),
         )
+        .hint("read fewer files at once, or a part of them with `limit` and `offset`")
+        .with("estimated_tokens", self.tokens)
+        .with("limit", max))
     }
 }

@@ -54,7 +54,7 @@ impl Tool for Read {
             caps: Caps {
                 file_bytes: Some(MAX_FILE_BYTES),
                 line_chars: MAX_LINE_CHARS,
-                window_bytes: MAX_RESULT_CHARS * 3 / 4,
+                window_bytes: MAX_RESULT_CHARS - MAX_LINE_CHARS - 1000,
                 sniff_bytes: 0,
                 tokens: None,
             },

@@ -52,8 +52,8 @@ impl Tool for Read {
             caps: Caps {
                 file_bytes: None,
                 line_chars: MAX_LINE_CHARS,
-                // Leaves room for the numbers, so that the window ends at a line and not in one.
-                window_bytes: MAX_RESULT_CHARS * 3 / 4,
+                // Leaves room for one more line and a note, so that the window ends at a line and not in one.
+                window_bytes: MAX_RESULT_CHARS - MAX_LINE_CHARS - 1000,
                 sniff_bytes: 8192,
                 tokens: None,
             },

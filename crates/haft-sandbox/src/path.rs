@@ -6,6 +6,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::names;
+
 /// An absolute path without links, `.` or `..`, made only by the workspace.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AbsPath(Arc<Path>);
@@ -75,7 +77,7 @@ impl fmt::Debug for AbsPath {
 
 impl fmt::Display for AbsPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display().fmt(f)
+        f.write_str(&names::show(&*self.0))
     }
 }
 

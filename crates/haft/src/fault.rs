@@ -24,6 +24,8 @@ pub enum FaultKind {
     NotFound,
     /// It exists but is something else: a folder where a file is wanted, a device, a binary.
     WrongKind,
+    /// The path is none: empty, with a NUL byte, too long, or a link that leads in circles.
+    BadPath,
     /// The path leads out of the workspace.
     Outside,
     /// The path leads out of the folder that the session is focused on.
@@ -58,6 +60,7 @@ impl FaultKind {
             FaultKind::Redundant => "redundant",
             FaultKind::NotFound => "not_found",
             FaultKind::WrongKind => "wrong_kind",
+            FaultKind::BadPath => "bad_path",
             FaultKind::Outside => "outside",
             FaultKind::OutsideFocus => "outside_focus",
             FaultKind::Denied => "denied",
@@ -166,8 +169,8 @@ impl From<PathError> for Fault {
             }
             PathErrorKind::NotAFile(_) => (FaultKind::WrongKind, None),
             PathErrorKind::AccessDenied => (FaultKind::AccessDenied, None),
-            PathErrorKind::Empty | PathErrorKind::NulByte | PathErrorKind::TooLong => {
-                (FaultKind::InvalidInput, None)
+            PathErrorKind::Empty | PathErrorKind::NulByte | PathErrorKind::TooLong | PathErrorKind::Loop => {
+                (FaultKind::BadPath, None)
             }
             _ => (FaultKind::Io, None),
         };

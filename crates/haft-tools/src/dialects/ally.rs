@@ -74,7 +74,9 @@ fn success(fields: impl Serialize) -> Reply {
 
 fn error_type(kind: FaultKind) -> &'static str {
     match kind {
-        FaultKind::InvalidInput | FaultKind::Redundant | FaultKind::TooLarge => "validation_error",
+        FaultKind::InvalidInput | FaultKind::BadPath | FaultKind::Redundant | FaultKind::TooLarge => {
+            "validation_error"
+        }
         FaultKind::UnknownTool | FaultKind::Disabled | FaultKind::NotFound | FaultKind::WrongKind => {
             "user_error"
         }

@@ -52,7 +52,7 @@ fn ok(value: impl Serialize) -> Reply {
 
 fn code(kind: FaultKind) -> &'static str {
     match kind {
-        FaultKind::Outside | FaultKind::OutsideFocus => "INVALID_PATH",
+        FaultKind::Outside | FaultKind::OutsideFocus | FaultKind::BadPath => "INVALID_PATH",
         FaultKind::NotFound => "FILE_NOT_FOUND",
         FaultKind::Denied | FaultKind::AccessDenied => "PERMISSION_DENIED",
         FaultKind::Timeout => "TIMEOUT",

@@ -66,10 +66,23 @@ pub(crate) fn typed<T: DeserializeOwned>(input: &Value, spec: &Spec) -> Result<T
         let path = error.path().to_string();
         let problem = match path.as_str() {
             "." => error.inner().to_string(),
+            field if beyond_counting(input, error.path()) => {
+                format!("`{field}` must be a number that can be counted to, such as 1000")
+            }
             field => format!("`{field}`: {}", error.inner()),
         };
         with_example(Fault::invalid(problem), spec)
     })
+}
+
+/// Whether a value is a whole number that no integer holds. A schema takes it, and serde does not.
+fn beyond_counting(input: &Value, path: &serde_path_to_error::Path) -> bool {
+    let value = path.iter().try_fold(input, |value, step| match step {
+        serde_path_to_error::Segment::Map { key } => value.get(key),
+        serde_path_to_error::Segment::Seq { index } => value.get(index),
+        _ => None,
+    });
+    value.and_then(Value::as_f64).is_some_and(|number| number.fract() == 0.0 && number.abs() >= 9e15)
 }
 
 fn object_in(text: &str, spec: &Spec) -> Result<Value, Fault> {
@@ -86,7 +99,7 @@ fn repair(value: &mut Value, validator: &Validator, notes: &mut Vec<String>) {
                 apply(&mut mended, &at, candidate.clone());
                 let fits = !validator
                     .iter_errors(&mended)
-                    .any(|left| left.instance_path().as_str().starts_with(&at));
+                    .any(|left| is_at_or_below(left.instance_path().as_str(), &at));
                 fits.then_some((at.clone(), candidate, mended))
             })
         });
@@ -97,6 +110,11 @@ fn repair(value: &mut Value, validator: &Validator, notes: &mut Vec<String>) {
         }
         *value = mended;
     }
+}
+
+/// Whether a JSON pointer leads to a place or into it.
+fn is_at_or_below(pointer: &str, place: &str) -> bool {
+    pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// What a value of the wrong type may have been meant to be; `None` stands for leaving it out.
@@ -235,7 +253,7 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
                 TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect(),
             };
             let wanted: Vec<&str> = wanted.iter().map(|kind| with_article(kind)).collect();
-            format!("`{name}` must be {}, not {} {came}", wanted.join(" or "), bare_kind(problem.instance()))
+            format!("`{name}` must be {}, not {came}", wanted.join(" or "))
         }
         ValidationErrorKind::Enum { options } => {
             let options: Vec<String> = options.as_array().into_iter().flatten().map(brief).collect();
@@ -253,16 +271,32 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
             format!("`{name}` must be less than {limit}, not {came}")
         }
         ValidationErrorKind::MinItems { limit } => {
-            format!("`{name}` must have at least {limit} items, not {}", count(problem.instance()))
+            format!(
+                "`{name}` must have at least {}, not {}",
+                counted(*limit, "item"),
+                count(problem.instance())
+            )
         }
         ValidationErrorKind::MaxItems { limit } => {
-            format!("`{name}` must have at most {limit} items, not {}", count(problem.instance()))
+            format!(
+                "`{name}` must have at most {}, not {}",
+                counted(*limit, "item"),
+                count(problem.instance())
+            )
         }
         ValidationErrorKind::MinLength { limit } => {
-            format!("`{name}` must have at least {limit} characters, not {}", count(problem.instance()))
+            format!(
+                "`{name}` must have at least {}, not {}",
+                counted(*limit, "character"),
+                count(problem.instance())
+            )
         }
         ValidationErrorKind::MaxLength { limit } => {
-            format!("`{name}` must have at most {limit} characters, not {}", count(problem.instance()))
+            format!(
+                "`{name}` must have at most {}, not {}",
+                counted(*limit, "character"),
+                count(problem.instance())
+            )
         }
         ValidationErrorKind::Pattern { pattern } => format!("`{name}` must match `{pattern}`, not {came}"),
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
@@ -347,11 +381,8 @@ fn with_article(kind: &str) -> &str {
     }
 }
 
-fn bare_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "",
-        other => json::kind_of(other).trim_start_matches("an ").trim_start_matches("a "),
-    }
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn count(value: &Value) -> usize {

@@ -27,6 +27,19 @@ pub enum Input {
     Text(String),
 }
 
+impl Input {
+    /// The same, parsed if it is text that can be. What cannot stays text, so that whoever decodes it says why.
+    pub(crate) fn read(self) -> Self {
+        match self {
+            Input::Text(text) => match json::parse(&text) {
+                Ok(value) => Input::Value(value),
+                Err(_) => Input::Text(text),
+            },
+            value => value,
+        }
+    }
+}
+
 impl From<Value> for Input {
     fn from(value: Value) -> Self {
         Input::Value(value)

@@ -213,6 +213,7 @@ impl Job {
 
     /// 1 find, 2 decode, 3 claim.
     fn admit(&mut self, input: Input) -> Result<Claimed, Fault> {
+        let input = input.read();
         if let Input::Value(value) = &input {
             self.input = value.clone();
         }

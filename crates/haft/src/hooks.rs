@@ -142,7 +142,7 @@ pub struct CommandHook {
 
 impl Hook for CommandHook {
     fn name(&self) -> &str {
-        &self.command
+        self.command.trim()
     }
 
     fn wants(&self, event: HookEvent, tool: &str) -> bool {
@@ -308,5 +308,6 @@ fn mode_word(mode: Mode) -> &'static str {
 
 /// A failed hook, for messages.
 pub(crate) fn failure(hook: &dyn Hook, event: HookEvent, error: &str) -> String {
-    format!("the {} hook `{}` {error}", event.name(), hook.name())
+    let what = format!("the {} hook `{}` {error}", event.name(), hook.name());
+    if event == HookEvent::PreToolUse { format!("denied, because {what}") } else { what }
 }

@@ -204,8 +204,8 @@ pub struct NoApprover;
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
         let feedback = format!(
-            "`{}` needs permission and there is nobody to ask; the user can allow it by starting with `--mode bypass`",
-            request.tool
+            "`{}` needs permission ({}) and there is nobody to ask; the user can allow it by starting with `--mode bypass`",
+            request.tool, request.reason
         );
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
     }

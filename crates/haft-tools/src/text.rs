@@ -3,5 +3,5 @@
 mod lines;
 mod times;
 
-pub(crate) use lines::{Fidelity, Numbered, decode, number};
+pub(crate) use lines::{Fidelity, Numbered, count_of, decode, number};
 pub(crate) use times::{iso, seconds};

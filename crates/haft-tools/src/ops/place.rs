@@ -1,42 +1,57 @@
 //! From a path as the model wrote it to a place that exists, or a fault that says what is there instead.
 
-use haft::{Context, Fault, FaultKind, suggest};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use haft::{AbsPath, Context, Fault, FaultKind, suggest};
 use haft_sandbox::{Kind, Place, Stat, names};
 
 /// More names than this are not compared when a path is misspelt.
 const MAX_COMPARED: usize = 10_000;
 
-/// A place that exists, of whatever kind.
-pub fn existing(path: &str, cx: &Context) -> Result<(Place, Stat), Fault> {
-    let place = cx.workspace().resolve(&cx.cwd(), path)?;
+/// A place that exists, of whatever kind. A relative path starts from `base`.
+pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat), Fault> {
+    let place = cx.workspace().resolve(base, path)?;
     match place.stat {
         Some(stat) => Ok((place, stat)),
-        None => Err(missing(path, &place, cx)),
+        None => Err(missing(path, &place, base, cx)),
     }
 }
 
 /// A folder that exists.
-pub fn existing_folder(path: &str, cx: &Context) -> Result<Place, Fault> {
-    let (place, stat) = existing(path, cx)?;
-    if stat.kind == Kind::Directory {
-        Ok(place)
-    } else {
-        Err(Fault::new(FaultKind::WrongKind, format!("`{path}` is a file, not a folder"))
-            .hint("name the folder it is in, or read it as a file")
-            .with("path", path))
+pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<Place, Fault> {
+    let (place, stat) = existing(path, base, cx)?;
+    let fault = |hint: &str| {
+        Fault::new(FaultKind::WrongKind, format!("`{path}` is a {}, not a folder", stat.kind))
+            .hint(hint)
+            .with("path", path)
+    };
+    match stat.kind {
+        Kind::Directory => Ok(place),
+        Kind::File => Err(fault("name the folder it is in, or read it as a file")),
+        _ => Err(fault("name the folder it is in")),
     }
 }
 
 /// Says which part of the path is missing and what is there that is spelt alike.
-fn missing(path: &str, place: &Place, cx: &Context) -> Fault {
+fn missing(path: &str, place: &Place, base: &AbsPath, cx: &Context) -> Fault {
+    if let Some(target) = dangling(path, place) {
+        let target = spelt(target, base);
+        return Fault::new(
+            FaultKind::NotFound,
+            format!("`{path}` is a link to `{target}`, which does not exist"),
+        )
+        .with("path", path)
+        .with("target", target);
+    }
     let fault = Fault::new(FaultKind::NotFound, format!("`{path}` does not exist")).with("path", path);
     let Some((folder, wanted)) = nearest_folder(place, cx) else { return fault };
     let Ok(entries) = cx.workspace().list(&folder) else { return fault };
     let names: Vec<String> =
         entries.iter().take(MAX_COMPARED).map(|entry| names::show(&entry.name)).collect();
     let near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
-    let shown = cx.workspace().display(&folder);
-    let inside = |name: &str| if shown == "." { name.to_owned() } else { format!("{shown}/{name}") };
+    let shown = spelt(&folder, base);
+    let inside = |name: &str| spelt(&folder.entry(OsStr::new(name)), base);
     let near: Vec<String> = near.into_iter().map(inside).collect();
     if !near.is_empty() {
         let list: Vec<&str> = near.iter().map(String::as_str).collect();
@@ -45,12 +60,28 @@ fn missing(path: &str, place: &Place, cx: &Context) -> Fault {
     }
     match names.len() {
         0 => fault.hint(format!("the folder `{shown}` is empty")),
+        1 => fault.hint(format!("the folder `{shown}` has 1 entry, `{}`", names[0])),
         count => fault.hint(format!("the folder `{shown}` has {count} entries, none of a similar name")),
     }
 }
 
+/// Where the last part of a path leads, if it is a link and nothing is there.
+fn dangling<'a>(path: &str, place: &'a Place) -> Option<&'a AbsPath> {
+    let asked = Path::new(path).file_name()?;
+    (place.path.file_name()? != asked && !path.contains("\\x")).then_some(&place.path)
+}
+
+/// A place as the model would write it: from `base` on if it is below, and whole otherwise.
+fn spelt(path: &AbsPath, base: &AbsPath) -> String {
+    match path.as_path().strip_prefix(base) {
+        Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
+        Ok(below) => names::show(below),
+        Err(_) => names::show(path.as_path()),
+    }
+}
+
 /// The deepest folder on the way that exists, and the name that is not in it.
-fn nearest_folder(place: &Place, cx: &Context) -> Option<(haft::AbsPath, String)> {
+fn nearest_folder(place: &Place, cx: &Context) -> Option<(AbsPath, String)> {
     let mut missing = place.path.as_path();
     loop {
         let parent = missing.parent()?;

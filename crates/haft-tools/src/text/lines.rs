@@ -18,7 +18,11 @@ pub(crate) fn number(text: &str, numbered: &Numbered<'_>) -> String {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     let mut out = String::with_capacity(text.len() + lines * (6 + numbered.separator.len()));
     let mut number = Number::new(numbered.first);
-    let mut rest = text;
+    // A byte order mark is no part of a file's first line; anywhere else it is a character like others.
+    let mut rest = match numbered.first {
+        1 => text.strip_prefix('\u{feff}').unwrap_or(text),
+        _ => text,
+    };
     while !rest.is_empty() {
         let end = memchr::memchr(b'\n', rest.as_bytes());
         let line = &rest[..end.unwrap_or(rest.len())];
@@ -86,16 +90,17 @@ impl Number {
     }
 }
 
-/// Bytes as text: unchanged where they are UTF-8, with `�` for what is not. A byte order mark is left out.
+/// Bytes as text: unchanged where they are UTF-8, with `�` for what is not.
 pub(crate) fn decode(bytes: Vec<u8>) -> (String, Fidelity) {
-    let (text, fidelity) = match String::from_utf8(bytes) {
+    match String::from_utf8(bytes) {
         Ok(text) => (text, Fidelity::Exact),
         Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Fidelity::Lossy),
-    };
-    match text.strip_prefix('\u{feff}') {
-        Some(rest) => (rest.to_owned(), fidelity),
-        None => (text, fidelity),
     }
+}
+
+/// How many of something: `1 line`, `2 lines`.
+pub(crate) fn count_of(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Whether text shows its bytes exactly.
@@ -126,6 +131,13 @@ mod tests {
     fn empty_lines_and_carriage_returns() {
         assert_eq!(tabbed("\n\nx\r\n", 1, 10), "     1\t\n     2\t\n     3\tx");
         assert_eq!(tabbed("", 1, 10), "");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_left_out_of_the_first_line_only() {
+        assert_eq!(tabbed("\u{feff}a\n\u{feff}b\n", 1, 10), "     1\ta\n     2\t\u{feff}b");
+        assert_eq!(tabbed("\u{feff}b\n", 2, 10), "     2\t\u{feff}b");
+        assert_eq!(tabbed("\u{feff}", 1, 10), "     1\t");
     }
 
     #[test]

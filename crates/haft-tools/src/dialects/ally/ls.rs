@@ -77,7 +77,7 @@ impl Tool for Ls {
 
     fn lower(input: &Input, cx: &Context) -> Result<List, Fault> {
         Ok(List {
-            folder: ops::existing_folder(&input.file_path, cx)?.path,
+            folder: ops::existing_folder(&input.file_path, &cx.cwd(), cx)?.path,
             depth: Depth::One,
             hidden: Hidden::Show,
             ignore: ops::ignore_set(&input.ignore)?,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::success;
 use crate::ops::{self, Body, Caps, FileRead, Part, TokenBudget};
-use crate::text::{Numbered, decode, number};
+use crate::text::{Numbered, count_of, decode, number};
 
 /// All files together, as a model counts.
 const MAX_TOKENS: usize = 1500;
@@ -67,7 +67,7 @@ impl Tool for Read {
         let files: Vec<Result<AbsPath, Fault>> = input
             .file_paths
             .iter()
-            .map(|path| ops::existing(path, cx).map(|(place, _)| place.path))
+            .map(|path| ops::existing(path, &cx.cwd(), cx).map(|(place, _)| place.path))
             .collect();
         Ok(ops::Read {
             files,
@@ -112,7 +112,7 @@ fn shown(file: FileRead, first: u64) -> String {
     match file.body {
         Body::Lines(lines) if lines.count == 0 => match lines.total {
             Some(0) | None => "[Empty file]".to_owned(),
-            Some(total) => format!("[No line {first}: the file has {total} lines]"),
+            Some(total) => format!("[No line {first}: the file has {}]", count_of(total, "line")),
         },
         Body::Lines(lines) => {
             let (text, _) = decode(lines.text);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::ops::{self, Body, Caps, FileRead, Part};
-use crate::text::{Numbered, number};
+use crate::text::{Numbered, count_of, number};
 
 const DEFAULT_LINES: u64 = 2000;
 const MAX_LINE_CHARS: usize = 2000;
@@ -47,7 +47,7 @@ impl Tool for Read {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {
-        let (place, _) = ops::existing(&input.file_path, cx)?;
+        let (place, _) = ops::existing(&input.file_path, &cx.cwd(), cx)?;
         Ok(ops::Read {
             files: vec![Ok(place.path)],
             part: Part::Lines { start: input.offset.saturating_add(1), count: Some(input.limit) },
@@ -84,7 +84,10 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
     if lines.count == 0 {
         let why = match lines.total {
             Some(0) | None => format!("({path} is empty)"),
-            Some(total) => format!("({path} has {total} lines; offset {} lies past its end)", input.offset),
+            Some(total) => {
+                let lines = count_of(total, "line");
+                format!("({path} has {lines}; offset {} lies past its end)", input.offset)
+            }
         };
         return Ok(Reply::text(why).structured(structured));
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::ops::{self, Body, Caps, FileRead, Part};
-use crate::text::{Fidelity, Numbered, decode, number};
+use crate::text::{Fidelity, Numbered, count_of, decode, number};
 
 /// Lines that are read when no limit is given.
 const DEFAULT_LINES: u64 = 2000;
@@ -42,7 +42,7 @@ impl Tool for Read {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {
-        let (place, _) = ops::existing(&input.file_path, cx)?;
+        let (place, _) = ops::existing(&input.file_path, &cx.cwd(), cx)?;
         Ok(ops::Read {
             files: vec![Ok(place.path)],
             part: Part::Lines {
@@ -95,7 +95,7 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
     if count == 0 {
         let why = match total {
             0 => format!("`{path}` exists but is empty"),
-            total => format!("`{path}` has {total} lines; line {first} lies past its end"),
+            total => format!("`{path}` has {}; line {first} lies past its end", count_of(total, "line")),
         };
         return Ok(Reply::text(format!("<system-reminder>{why}</system-reminder>")).structured(structured));
     }

@@ -49,7 +49,7 @@ struct Entry {
     name: String,
     /// `file`, `directory` or `symlink`
     r#type: &'static str,
-    /// Its size in bytes
+    /// Its size in bytes; 0 for directories
     size: u64,
     /// When it was last changed, as an ISO 8601 timestamp
     modified: String,
@@ -67,7 +67,7 @@ impl Tool for ListDirectory {
 
     fn lower(input: &Input, cx: &Context) -> Result<List, Fault> {
         Ok(List {
-            folder: ops::existing_folder(&input.path, cx)?.path,
+            folder: ops::existing_folder(&input.path, cx.workspace().root(), cx)?.path,
             depth: if input.recursive { Depth::All } else { Depth::One },
             hidden: if input.include_hidden { Hidden::Show } else { Hidden::Skip },
             ignore: ops::ignore_set(&[])?,
@@ -97,7 +97,8 @@ fn entry(listed: Listed) -> Entry {
             Kind::Symlink => "symlink",
             Kind::File | Kind::Special(_) => "file",
         },
-        size: listed.size,
+        // What a file system keeps for a directory itself says nothing of what is in it.
+        size: if listed.kind == Kind::Directory { 0 } else { listed.size },
         modified: iso(listed.modified),
     }
 }

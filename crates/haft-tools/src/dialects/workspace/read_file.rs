@@ -58,7 +58,7 @@ impl Tool for ReadFile {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {
-        let (place, _) = ops::existing(&input.path, cx)?;
+        let (place, _) = ops::existing(&input.path, cx.workspace().root(), cx)?;
         Ok(ops::Read {
             files: vec![Ok(place.path)],
             part: Part::Bytes,

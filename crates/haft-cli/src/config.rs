@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use etcetera::BaseStrategy;
-use haft::{Mode, Policy};
+use haft::{DEFAULT_MAX_RESULT, Mode, Policy};
 use haft_sandbox::user;
+use haft_tools::dialects;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -42,11 +43,13 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    /// The longest reply of a tool, in characters, by the tool's name.
+    /// The longest reply of a tool, in characters, by the tool's name. A project that is not trusted can only
+    /// make it shorter.
     pub(crate) max_result: BTreeMap<String, usize>,
-    /// For how many days the whole of a reply is kept that was cut (7 when nothing is said).
+    /// For how many days the whole of a reply is kept that was cut (7 when nothing is said). Trusted
+    /// projects only.
     pub(crate) keep_days: Option<u64>,
-    /// How many megabytes of such replies are kept (256 when nothing is said).
+    /// How many megabytes of such replies are kept (256 when nothing is said). Trusted projects only.
     pub(crate) keep_megabytes: Option<u64>,
 }
 
@@ -185,7 +188,7 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
             bail!("`{}` sets `trusted`, which only the user's own file can", path.display());
         }
         if trust == Trust::None {
-            ignored.extend(found.restrict().into_iter().map(|key| format!(".haft/{name}: {key}")));
+            ignored.extend(found.restrict(&settings).into_iter().map(|key| format!(".haft/{name}: {key}")));
         }
         settings.add(found);
     }
@@ -219,9 +222,29 @@ impl Settings {
         self.hooks.post_tool_use_failure.extend(later.hooks.post_tool_use_failure);
     }
 
+    /// How long a reply of a tool may be as things stand, whatever the dialect.
+    fn longest_reply(&self, tool: &str) -> usize {
+        let dialects = dialects::all();
+        let of_that_name = dialects.iter().flat_map(|dialect| dialect.tools());
+        let own = of_that_name.filter(|found| *found.spec().name == *tool).map(|tool| tool.spec().max_result);
+        let set = self.limits.max_result.get(tool).copied();
+        set.or(own.min()).unwrap_or(DEFAULT_MAX_RESULT)
+    }
+
     /// Takes out what would loosen anything or run anything, and names it.
-    fn restrict(&mut self) -> Vec<&'static str> {
+    fn restrict(&mut self, so_far: &Settings) -> Vec<&'static str> {
         let mut out = Vec::new();
+        let all = self.limits.max_result.len();
+        self.limits.max_result.retain(|tool, chars| *chars <= so_far.longest_reply(tool));
+        if self.limits.max_result.len() < all {
+            out.push("limits.max_result");
+        }
+        if self.limits.keep_days.take().is_some() {
+            out.push("limits.keep_days");
+        }
+        if self.limits.keep_megabytes.take().is_some() {
+            out.push("limits.keep_megabytes");
+        }
         if self.mode.is_some_and(|mode| mode != ModeSetting::Plan) {
             self.mode = None;
             out.push("mode");

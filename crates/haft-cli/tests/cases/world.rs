@@ -1,0 +1,224 @@
+//! A temporary folder with a workspace and a home in it, everything in it dated alike, and what became of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use chrono::DateTime;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
+
+use super::format::{Case, Named, Section};
+use super::show;
+
+/// When everything in a case was last changed, unless it says so itself.
+const WHEN: &str = "2024-01-02T03:04:05Z";
+
+pub(crate) struct World {
+    base: PathBuf,
+    kept: Vec<String>,
+    _folder: tempfile::TempDir,
+}
+
+/// What is in a workspace: by path, what it is and what it holds.
+pub(crate) type Snapshot = BTreeMap<PathBuf, (String, Vec<u8>)>;
+
+impl World {
+    /// Makes what exists before the call.
+    pub(crate) fn make(case: &Case) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let world = Self { base: folder.path().canonicalize()?, kept: Vec::new(), _folder: folder };
+        fs::create_dir(world.workspace())?;
+        fs::create_dir_all(world.config())?;
+        for section in &case.sections {
+            let made = if let Some(rest) = section.of("file") {
+                world.file(rest, &section.body)
+            } else if let Some(rest) = section.of("folder") {
+                world.folder(rest)
+            } else if let Some(rest) = section.of("link") {
+                world.link(rest)
+            } else if let Some(rest) = section.of("fifo") {
+                world.fifo(rest)
+            } else if section.of("settings").is_some() {
+                Ok(fs::write(world.config().join("config.toml"), world.filled(&section.body))?)
+            } else {
+                Ok(())
+            };
+            made.with_context(|| section.head.clone())?;
+        }
+        world.date()?;
+        Ok(world)
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.base.join("ws")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.base.join("home/.config/haft")
+    }
+
+    /// The binary, in the workspace, with nothing of the environment of whoever runs the tests.
+    pub(crate) fn haft(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let home = self.base.join("home");
+        command.current_dir(self.workspace()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("XDG_CONFIG_HOME", home.join(".config")).env("XDG_STATE_HOME", home.join("state"));
+        command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CACHE_HOME", home.join("cache"));
+        command.env("HOME", home);
+        command
+    }
+
+    /// Text of a case with the paths that `$WS`, `$TMP` and `$KEPT` stand for.
+    pub(crate) fn filled(&self, text: &str) -> String {
+        let text = text.replace("$WS", &self.workspace().to_string_lossy());
+        let text = text.replace("$TMP", &self.base.to_string_lossy());
+        match self.kept.last() {
+            Some(kept) => text.replace("$KEPT", kept),
+            None => text,
+        }
+    }
+
+    /// Text that haft wrote, with names instead of paths that differ from run to run.
+    pub(crate) fn named(&mut self, text: &str) -> String {
+        let state = self.base.join("home/state/haft").to_string_lossy().into_owned();
+        let mut text = text.to_owned();
+        while let Some(start) = text.find(&state) {
+            let Some(length) = text[start..].find(".txt") else { break };
+            let kept = text[start..start + length + 4].to_owned();
+            text = text.replace(&kept, "$KEPT");
+            self.kept.push(kept);
+        }
+        let text = text.replace(&*self.workspace().to_string_lossy(), "$WS");
+        text.replace(&*self.base.to_string_lossy(), "$TMP")
+    }
+
+    fn place(&self, name: &OsStr) -> anyhow::Result<PathBuf> {
+        let path = self.workspace().join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        Ok(path)
+    }
+
+    fn file(&self, rest: &str, body: &str) -> anyhow::Result<()> {
+        let named = Named::parse(rest)?;
+        let mut text = match named.generated()? {
+            Some(text) => text,
+            None => self.filled(body),
+        };
+        if named.has("no final newline") {
+            text.pop();
+        }
+        if named.has("crlf") {
+            text = text.replace('\n', "\r\n");
+        }
+        if named.has("bom") {
+            text.insert(0, '\u{feff}');
+        }
+        let bytes = if named.has("base64") {
+            let plain: String = text.split_whitespace().collect();
+            base64::engine::general_purpose::STANDARD.decode(plain)?
+        } else {
+            text.into_bytes()
+        };
+        let path = self.place(&named.name)?;
+        fs::write(&path, bytes)?;
+        let mode = named.value("mode").unwrap_or("644");
+        fs::set_permissions(&path, fs::Permissions::from_mode(u32::from_str_radix(mode, 8)?))?;
+        self.date_one(&path, named.value("modified").unwrap_or(WHEN))
+    }
+
+    fn folder(&self, rest: &str) -> anyhow::Result<()> {
+        let named = Named::parse(rest)?;
+        Ok(fs::create_dir_all(self.place(&named.name)?)?)
+    }
+
+    fn link(&self, rest: &str) -> anyhow::Result<()> {
+        let (name, target) = rest.split_once(" -> ").context("a link is written `name -> target`")?;
+        Ok(symlink(self.filled(target), self.place(name.as_ref())?)?)
+    }
+
+    fn fifo(&self, rest: &str) -> anyhow::Result<()> {
+        let path = self.place(rest.as_ref())?;
+        Ok(rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o644), 0)?)
+    }
+
+    /// Folders and links are dated last, because making what is in a folder changes it.
+    fn date(&self) -> anyhow::Result<()> {
+        for (path, (kind, _)) in snapshot(&self.base)? {
+            let path = self.base.join(path);
+            if kind == "folder" {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+            }
+            if !kind.starts_with("file") {
+                self.date_one(&path, WHEN)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn date_one(&self, path: &Path, when: &str) -> anyhow::Result<()> {
+        let when = DateTime::parse_from_rfc3339(when)?;
+        let time =
+            Timespec { tv_sec: when.timestamp(), tv_nsec: i64::from(when.timestamp_subsec_nanos()) as _ };
+        let times = Timestamps { last_access: time, last_modification: time };
+        Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+}
+
+/// Everything below a folder.
+pub(crate) fn snapshot(root: &Path) -> anyhow::Result<Snapshot> {
+    let mut found = Snapshot::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let stat = fs::symlink_metadata(&path)?;
+            let what = if stat.is_dir() {
+                folders.push(path.clone());
+                ("folder".to_owned(), Vec::new())
+            } else if stat.is_symlink() {
+                ("link".to_owned(), fs::read_link(&path)?.as_os_str().as_bytes().to_vec())
+            } else if stat.is_file() {
+                (format!("file, mode {:o}", stat.permissions().mode() & 0o777), fs::read(&path)?)
+            } else {
+                ("other".to_owned(), Vec::new())
+            };
+            let below = path.strip_prefix(root).map_err(io::Error::other)?;
+            found.insert(below.to_owned(), what);
+        }
+    }
+    Ok(found)
+}
+
+/// What has changed, as sections of a case.
+pub(crate) fn changes(before: &Snapshot, after: &Snapshot) -> anyhow::Result<Vec<Section>> {
+    let mut changes = Vec::new();
+    for path in before.keys().filter(|path| !after.contains_key(*path)) {
+        changes.push(Section::new(format!("after gone {}", path.display()), ""));
+    }
+    for (path, (kind, content)) in after.iter().filter(|(path, what)| before.get(*path) != Some(what)) {
+        if kind == "other" {
+            bail!("`{}` has become something strange", path.display());
+        }
+        let old_kind = before.get(path).map(|(kind, _)| kind.as_str());
+        let (word, mode) = kind.split_once(", ").unwrap_or((kind, ""));
+        let mode = if mode == "mode 644" || old_kind == Some(kind) { "" } else { mode };
+        let comma = if mode.is_empty() { "" } else { ", " };
+        let mut text = show::text(&String::from_utf8_lossy(content));
+        let mut end = "";
+        if !text.is_empty() && !content.ends_with(b"\n") {
+            text.push('\n');
+            end = if word == "file" { ", no final newline" } else { "" };
+        }
+        changes.push(Section::new(format!("after {word} {}{comma}{mode}{end}", path.display()), text));
+    }
+    Ok(changes)
+}

@@ -10,6 +10,9 @@ mod cdd;
 mod claude;
 mod workspace;
 
+#[cfg(test)]
+mod tests;
+
 pub use ally::Ally;
 pub use cdd::Cdd;
 pub use claude::Claude;

@@ -115,7 +115,7 @@ impl Spec {
 
     /// Says what the structured part of a reply looks like.
     pub fn output<Output: JsonSchema>(mut self) -> Self {
-        self.output = Some(Schema::of::<Output>());
+        self.output = Some(Schema::of_output::<Output>());
         self
     }
 
@@ -153,6 +153,10 @@ impl Schema {
         Self { value: OnceLock::new(), make: schema_of::<T> }
     }
 
+    fn of_output<T: JsonSchema>() -> Self {
+        Self { value: OnceLock::new(), make: output_schema_of::<T> }
+    }
+
     fn value(&self) -> &Value {
         self.value.get_or_init(self.make)
     }
@@ -177,7 +181,7 @@ fn schema_of<T: JsonSchema>() -> Value {
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut schema);
+    plain(&mut schema, Side::Input);
     if let Value::Object(root) = &mut schema {
         root.remove("description");
         root.entry("type").or_insert(json!("object"));
@@ -189,9 +193,30 @@ fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes what says nothing to a model: Rust's names of types and numbers, and `null` as a way to leave
-/// out what may be left out. Names what an object holds as all it holds.
-fn plain(schema: &mut Value) {
+/// The schema of what a type is written as. It stays open, because the engine adds notes and says what it cut.
+fn output_schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    plain(&mut schema, Side::Output);
+    if let Value::Object(root) = &mut schema {
+        root.remove("description");
+    }
+    schema
+}
+
+/// Whether a schema is for what a model sends or for what it gets.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Input,
+    Output,
+}
+
+/// Removes what says nothing to a model: Rust's names of types and numbers and, of an input, `null` as a way
+/// to leave out what may be left out. Names what an input holds as all it holds.
+fn plain(schema: &mut Value, side: Side) {
     let Value::Object(map) = schema else { return };
     map.remove("title");
     if map.get("format").and_then(Value::as_str).is_some_and(is_rust_number) {
@@ -203,11 +228,11 @@ fn plain(schema: &mut Value) {
     let required: Vec<String> = strings(map.get("required"));
     if let Some(Value::Object(properties)) = map.get_mut("properties") {
         for (name, property) in properties.iter_mut() {
-            if !required.contains(name) {
+            if side == Side::Input && !required.contains(name) {
                 without_null(property);
             }
         }
-        if !map.contains_key("additionalProperties") {
+        if side == Side::Input && !map.contains_key("additionalProperties") {
             map.insert("additionalProperties".into(), Value::Bool(false));
         }
     }
@@ -216,13 +241,13 @@ fn plain(schema: &mut Value) {
             Value::Object(children)
                 if matches!(key.as_str(), "properties" | "$defs" | "patternProperties") =>
             {
-                children.values_mut().for_each(plain);
+                children.values_mut().for_each(|child| plain(child, side));
             }
             Value::Array(children) if matches!(key.as_str(), "anyOf" | "oneOf" | "allOf" | "prefixItems") => {
-                children.iter_mut().for_each(plain);
+                children.iter_mut().for_each(|child| plain(child, side));
             }
             Value::Object(_) if matches!(key.as_str(), "items" | "additionalProperties" | "not") => {
-                plain(value)
+                plain(value, side)
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use haft::{Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -11,8 +12,8 @@ use super::tool;
 mod ls;
 mod read;
 
-use ls::Ls;
-use read::Read;
+pub(super) use ls::Ls;
+pub(super) use read::Read;
 
 /// The dialect.
 pub struct Ally;
@@ -61,15 +62,19 @@ impl Dialect for Ally {
     }
 }
 
-/// The tool's fields behind `success` and `error`.
+/// What every tool of the dialect replies: its own fields behind `success` and `error`.
+#[derive(Serialize, JsonSchema)]
+struct Success<T> {
+    /// Whether the call succeeded
+    success: bool,
+    /// What went wrong; empty when nothing did
+    error: &'static str,
+    #[serde(flatten)]
+    fields: T,
+}
+
 fn success(fields: impl Serialize) -> Reply {
-    let mut object = Map::new();
-    object.insert("success".into(), json!(true));
-    object.insert("error".into(), json!(""));
-    if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
-        object.extend(fields);
-    }
-    Reply::object(Value::Object(object))
+    Reply::object(json!(Success { success: true, error: "", fields }))
 }
 
 fn error_type(kind: FaultKind) -> &'static str {

@@ -8,7 +8,7 @@ use super::tool;
 
 mod read;
 
-use read::Read;
+pub(super) use read::Read;
 
 /// The dialect.
 pub struct Claude;

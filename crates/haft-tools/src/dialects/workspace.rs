@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use haft::{Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -12,8 +13,8 @@ use super::tool;
 mod list_directory;
 mod read_file;
 
-use list_directory::ListDirectory;
-use read_file::ReadFile;
+pub(super) use list_directory::ListDirectory;
+pub(super) use read_file::ReadFile;
 
 /// The dialect.
 pub struct Workspace;
@@ -45,9 +46,17 @@ impl Dialect for Workspace {
     }
 }
 
-/// The tool's value behind `ok`.
+/// What every tool of the dialect replies: its value behind `ok`.
+#[derive(Serialize, JsonSchema)]
+struct Done<T> {
+    /// Whether the call succeeded
+    ok: bool,
+    /// What came out
+    value: T,
+}
+
 fn ok(value: impl Serialize) -> Reply {
-    Reply::object(json!({"ok": true, "value": value}))
+    Reply::object(json!(Done { ok: true, value }))
 }
 
 fn code(kind: FaultKind) -> &'static str {

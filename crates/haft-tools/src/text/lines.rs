@@ -18,15 +18,15 @@ pub(crate) fn number(text: &str, numbered: &Numbered<'_>) -> String {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     let mut out = String::with_capacity(text.len() + lines * (6 + numbered.separator.len()));
     let mut number = Number::new(numbered.first);
+    let mut rest = text;
     // A byte order mark is no part of a file's first line; anywhere else it is a character like others.
-    let mut rest = match numbered.first {
-        1 => text.strip_prefix('\u{feff}').unwrap_or(text),
-        _ => text,
-    };
+    let mut may_be_marked = numbered.first == 1;
     while !rest.is_empty() {
         let end = memchr::memchr(b'\n', rest.as_bytes());
         let line = &rest[..end.unwrap_or(rest.len())];
         rest = end.map_or("", |end| &rest[end + 1..]);
+        let line = if may_be_marked { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
+        may_be_marked = false;
         out.push_str(number.next());
         out.push_str(numbered.separator);
         push_line(&mut out, line.strip_suffix('\r').unwrap_or(line), numbered.max_chars);

@@ -5,7 +5,7 @@ use haft_sandbox::{Kind, names};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::success;
+use super::{Success, success};
 use crate::ops::{self, Depth, Hidden, List, Listed, Listing, Order};
 use crate::text::seconds;
 
@@ -72,7 +72,7 @@ impl Tool for Ls {
     type Op = List;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Output>()
+        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Success<Output>>()
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<List, Fault> {

@@ -4,7 +4,7 @@ use haft::{AbsPath, Context, Cut, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::success;
+use super::{Success, success};
 use crate::ops::{self, Body, Caps, FileRead, Part, TokenBudget};
 use crate::text::{Numbered, count_of, decode, number};
 
@@ -60,7 +60,7 @@ impl Tool for Read {
     type Op = ops::Read;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Output>()
+        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Success<Output>>()
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {

@@ -5,7 +5,7 @@ use haft_sandbox::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ok;
+use super::{Done, ok};
 use crate::ops::{self, Depth, Hidden, List, Listed, Listing, Order};
 use crate::text::iso;
 
@@ -62,7 +62,7 @@ impl Tool for ListDirectory {
     type Op = List;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Output>()
+        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Done<Output>>()
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<List, Fault> {

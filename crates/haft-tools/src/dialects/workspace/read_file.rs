@@ -6,7 +6,7 @@ use haft::{Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ok;
+use super::{Done, ok};
 use crate::ops::{self, Body, Caps, FileRead, Part};
 use crate::text::iso;
 
@@ -54,7 +54,7 @@ impl Tool for ReadFile {
     type Op = ops::Read;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Output>()
+        spec.category("file").read_only().max_result(100_000, Cut::Start).output::<Done<Output>>()
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {

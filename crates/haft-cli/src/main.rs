@@ -7,6 +7,7 @@ mod config;
 mod host;
 mod style;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -19,9 +20,18 @@ fn main() -> ExitCode {
     };
     match commands::run(args) {
         Ok(code) => code,
+        Err(error) if is_enough(&error) => ExitCode::SUCCESS,
         Err(error) => {
             style::report(&error);
             ExitCode::from(2)
         }
     }
+}
+
+/// Whoever reads what haft prints may stop at any time, as `head` does; that is no failure.
+fn is_enough(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

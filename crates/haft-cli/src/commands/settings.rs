@@ -20,9 +20,9 @@ Every setting, as `haft settings` prints it. haft reads, in this order:
 Later files win; lists add up. A file that is wrong stops haft. The settings of a project whose folder is not
 named in the user's `trusted` can make haft stricter, but loosen nothing and run nothing.
 
-| setting | type | meaning |
-|---|---|---|
 ";
+
+const TABLE: &str = "| setting | type | meaning |\n|---|---|---|\n";
 
 const EXAMPLE: &str = r#"
 ## An example
@@ -51,26 +51,47 @@ fn reference() -> anyhow::Result<String> {
         settings.inline_subschemas = true;
     });
     let schema = settings.into_generator().into_root_schema_for::<Settings>().to_value();
-    let mut text = INTRO.to_owned();
-    rows(&mut text, "", &schema)?;
+    let mut text = format!("{INTRO}{TABLE}");
+    let mut entries = Vec::new();
+    rows(&mut text, "", &schema, &mut entries)?;
+    for Entries { of, schema } in entries {
+        let names: Vec<String> = of.iter().map(|name| format!("`{name}`")).collect();
+        write!(text, "\nEach entry of {} has:\n\n{TABLE}", names.join(", "))?;
+        rows(&mut text, "", &schema, &mut Vec::new())?;
+    }
     text.push_str(EXAMPLE);
     Ok(text)
 }
 
-fn rows(text: &mut String, prefix: &str, schema: &Value) -> anyhow::Result<()> {
+/// The settings that are lists of the same sort of table.
+struct Entries {
+    of: Vec<String>,
+    schema: Value,
+}
+
+fn rows(text: &mut String, prefix: &str, schema: &Value, entries: &mut Vec<Entries>) -> anyhow::Result<()> {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let name = format!("{prefix}{name}");
-        let about = field["description"].as_str().unwrap_or_default().replace('\n', " ");
+        let about = field["description"].as_str().unwrap_or_default();
         if field["properties"].is_object() {
-            rows(text, &format!("{name}."), field)?;
+            rows(text, &format!("{name}."), field, entries)?;
             continue;
         }
-        writeln!(text, "| `{name}` | {} | {about} |", type_of(field))?;
-        if field["items"]["properties"].is_object() {
-            rows(text, &format!("{name}[]."), &field["items"])?;
+        writeln!(text, "| `{name}` | {} | {} |", type_of(field), cell(about))?;
+        let items = &field["items"];
+        if items["properties"].is_object() {
+            match entries.iter_mut().find(|entries| entries.schema == *items) {
+                Some(same) => same.of.push(name),
+                None => entries.push(Entries { of: vec![name], schema: items.clone() }),
+            }
         }
     }
     Ok(())
+}
+
+/// Text that can stand in a table.
+fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
 }
 
 fn type_of(field: &Value) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use haft::{Engine, Workspace};
+use haft::{Engine, Spec, Workspace};
 use haft_tools::dialects;
 use serde_json::Value;
 
@@ -39,8 +39,13 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
         let kind = if spec.read_only { "reads" } else { "changes" };
         writeln!(out, "\n  {NAME}{:width$}{NAME:#}  {DIM}{} · {kind}{DIM:#}", spec.name, spec.category)?;
         writeln!(out, "  {:width$}  {}", "", spec.summary())?;
-        for (name, about) in fields(spec.input_schema()) {
-            writeln!(out, "  {:width$}    {name}  {DIM}{about}{DIM:#}", "")?;
+        for Field { name, kind, default, about } in fields(spec.input_schema()) {
+            let (mark, default) = match default {
+                Some(Value::Null) => ("", String::new()),
+                Some(default) => ("?", format!(" (default {default})")),
+                None => ("?", String::new()),
+            };
+            writeln!(out, "  {:width$}    {name}{mark}: {kind}  {DIM}{about}{default}{DIM:#}", "")?;
         }
     }
     let others: Vec<&str> =
@@ -53,27 +58,35 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each field of a schema: its name with its type, and what it means.
-fn fields(schema: &Value) -> Vec<(String, String)> {
+/// A field of a schema.
+struct Field {
+    name: String,
+    kind: String,
+    /// What it is when nothing is said; null when something must be.
+    default: Option<Value>,
+    about: String,
+}
+
+fn fields(schema: &Value) -> Vec<Field> {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties
-        .map(|(name, field)| {
-            let mark = if required.contains(&name.as_str()) { "" } else { "?" };
-            let about = field["description"].as_str().unwrap_or_default().replace('\n', " ");
-            let default = match &field["default"] {
-                Value::Null => String::new(),
-                default => format!(" (default {default})"),
-            };
-            (format!("{name}{mark}: {}", type_of(field)), format!("{about}{default}"))
+        .map(|(name, field)| Field {
+            name: name.clone(),
+            kind: type_of(field),
+            default: match required.contains(&name.as_str()) {
+                true => Some(Value::Null),
+                false => field.get("default").cloned(),
+            },
+            about: field["description"].as_str().unwrap_or_default().replace('\n', " "),
         })
         .collect()
 }
 
 fn type_of(field: &Value) -> String {
     if let Some(options) = field["enum"].as_array() {
-        return options.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+        return options.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
     }
     match field["type"].as_str() {
         Some("array") => format!("{}[]", type_of(&field["items"])),
@@ -84,22 +97,54 @@ fn type_of(field: &Value) -> String {
 
 /// The reference of every tool of every dialect.
 fn reference() -> anyhow::Result<String> {
-    let mut text = String::from(
-        "# Tools\n\nEvery tool of every dialect, as `haft tools --format markdown` prints it.\n",
-    );
+    let mut text = String::from(REFERENCE);
     for dialect in dialects::all() {
-        write!(text, "\n## {}\n\n{}\n", dialect.name(), dialect.summary())?;
+        let names: Vec<String> =
+            dialect.tools().iter().map(|tool| link(dialect.name(), &tool.spec().name)).collect();
+        writeln!(text, "| `{}` | {} | {} |", dialect.name(), names.join(", "), cell(dialect.summary()))?;
+    }
+    for dialect in dialects::all() {
         for tool in dialect.tools() {
-            let spec = tool.spec();
-            let kind = if spec.read_only { "reads" } else { "changes" };
-            write!(text, "\n### {} · {}\n\n", dialect.name(), spec.name)?;
-            writeln!(text, "{}, {kind}, replies of up to {} characters\n", spec.category, spec.max_result)?;
-            writeln!(text, "{}\n", spec.description.trim())?;
-            writeln!(text, "| field | meaning |\n|---|---|")?;
-            for (name, about) in fields(spec.input_schema()) {
-                writeln!(text, "| `{}` | {} |", name.replace('|', "\\|"), about.replace('|', "\\|"))?;
-            }
+            section(&mut text, dialect.name(), tool.spec())?;
         }
     }
     Ok(text)
+}
+
+const REFERENCE: &str = "\
+# Tools
+
+Every tool of every dialect, as `haft tools --format markdown` prints it. A session speaks one dialect
+(`--dialect NAME`); a tool of another can be added to it with the setting `tools`.
+
+| dialect | tools | what it is like |
+|---|---|---|
+";
+
+/// A link to a tool's own section, by the name that Markdown gives its heading.
+fn link(dialect: &str, tool: &str) -> String {
+    format!("[{tool}](#{dialect}--{})", tool.to_lowercase())
+}
+
+fn section(text: &mut String, dialect: &str, spec: &Spec) -> anyhow::Result<()> {
+    let kind = if spec.read_only { "only reads" } else { "may change things" };
+    write!(text, "\n## {dialect} · {}\n\n{}\n\n", spec.name, spec.description.trim())?;
+    writeln!(text, "| field | type | default | meaning |\n|---|---|---|---|")?;
+    for Field { name, kind, default, about } in fields(spec.input_schema()) {
+        let default = match default {
+            Some(Value::Null) => "required".to_owned(),
+            Some(default) => format!("`{default}`"),
+            None => String::new(),
+        };
+        writeln!(text, "| `{name}` | {} | {default} | {} |", cell(&kind), cell(&about))?;
+    }
+    writeln!(text, "\n```sh\nhaft --dialect {dialect} call {} '{}'\n```", spec.name, spec.example())?;
+    let max = spec.max_result;
+    writeln!(text, "\nCategory {}; {kind}; replies of up to {max} characters.", spec.category)?;
+    Ok(())
+}
+
+/// Text that can stand in a table.
+fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
 }

@@ -1,0 +1,584 @@
+//! The command line as a person or a program meets it: exit codes, what goes where, and every way in.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary in folders it makes itself
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+/// A workspace and a home of its own.
+struct Lab {
+    _folder: tempfile::TempDir,
+    base: PathBuf,
+}
+
+/// What came out of a run.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Lab {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("ws")).unwrap();
+        std::fs::create_dir_all(base.join("home/.config/haft")).unwrap();
+        let lab = Self { _folder: folder, base };
+        for (name, text) in files {
+            lab.write(&format!("ws/{name}"), text);
+        }
+        lab
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.base.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn settings(&self, text: &str) {
+        self.write("home/.config/haft/config.toml", text);
+    }
+
+    fn haft(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command.args(args).current_dir(self.base.join("ws")).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.base.join("home")).env("XDG_STATE_HOME", self.base.join("state"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.haft(args).stdin(Stdio::null()).output().unwrap())
+    }
+
+    fn run_with(&self, args: &[&str], stdin: &str) -> Ran {
+        let mut command = self.haft(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let text = stdin.to_owned();
+        let feeding = std::thread::spawn(move || pipe.write_all(text.as_bytes()));
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        feeding.join().unwrap().unwrap();
+        ran
+    }
+
+    /// The replies to the lines of a batch.
+    fn batch(&self, args: &[&str], lines: &[&str]) -> Vec<Value> {
+        let ran = self.run_with(&[&["batch"], args].concat(), &(lines.join("\n") + "\n"));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The state that haft keeps for the workspace.
+    fn state(&self) -> PathBuf {
+        let mut kept = std::fs::read_dir(self.base.join("state/haft")).unwrap();
+        kept.next().unwrap().unwrap().path()
+    }
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Checks that haft refused to begin: exit code 2, a reason on stderr and nothing on stdout.
+    fn refused(&self, reason: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{self:?}");
+        assert!(self.stderr.contains(reason), "`{reason}` is not in {self:?}");
+    }
+}
+
+fn text(reply: &Value) -> &str {
+    reply["content"][0]["text"].as_str().unwrap()
+}
+
+const ONE: &str = "     1\tone";
+const TWO: &str = "     1\ttwo";
+
+fn two_files() -> Lab {
+    Lab::new(&[("one.txt", "one\n"), ("two.txt", "two\n")])
+}
+
+// ── calls ────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_call_that_works_exits_with_0_and_writes_to_stdout_alone() {
+    let ran = two_files().run(&["call", "Read", r#"{"file_path":"one.txt"}"#]);
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "     1\tone\n", ""));
+}
+
+#[test]
+fn a_call_that_fails_exits_with_1_and_its_reply_is_data() {
+    let ran = two_files().run(&["call", "Read", r#"{"file_path":"three.txt"}"#]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    assert!(ran.stdout.starts_with("`three.txt` does not exist\nhint: "), "{ran:?}");
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_says_what_is_right() {
+    let lab = two_files();
+    lab.run(&["--no-such-flag"]).refused("--no-such-flag");
+    lab.run(&["call"]).refused("<TOOL>");
+    lab.run(&["--dialect", "klingon", "tools"]).refused("`claude`, `ally`, `cdd` or `workspace`");
+    lab.run(&["--mode", "yolo", "tools"]).refused("accept-edits");
+    lab.run(&["call", "Read", "one.txt"]).refused("`one.txt` is neither a JSON object nor `name=value`");
+    lab.run(&["--workspace", "nowhere", "call", "Read"]).refused("nowhere");
+    lab.run(&["--add-dir", "nowhere", "call", "Read"]).refused("nowhere");
+    lab.run(&["--focus", "nowhere", "call", "Read"]).refused("nowhere");
+    lab.run(&["batch", "nowhere.jsonl"]).refused("nowhere.jsonl");
+}
+
+#[test]
+fn a_call_as_json_is_one_object() {
+    let lab = two_files();
+    for (dialect, tool, input) in [
+        ("claude", "Read", r#"{"file_path":"one.txt"}"#),
+        ("ally", "read", r#"{"file_paths":["one.txt"]}"#),
+        ("cdd", "read", r#"{"file_path":"one.txt"}"#),
+        ("workspace", "read_file", r#"{"path":"one.txt"}"#),
+    ] {
+        let plain = lab.run(&["--dialect", dialect, "call", tool, input]);
+        let reply = lab.run(&["--dialect", dialect, "--json", "call", tool, input]).json();
+        let keys: Vec<&String> = reply.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["id", "name", "is_error", "content", "structured"]);
+        assert_eq!((&reply["name"], &reply["is_error"]), (&json!(tool), &json!(false)));
+        assert_eq!(plain.stdout, format!("{}\n", text(&reply)));
+    }
+}
+
+#[test]
+fn objects_are_the_same_as_text_and_as_value() {
+    let lab = two_files();
+    for input in [r#"{"file_paths":["one.txt"]}"#, r#"{"file_paths":["three.txt"]}"#, "{}"] {
+        let reply = lab.run(&["--dialect", "ally", "--json", "call", "read", input]).json();
+        assert_eq!(serde_json::from_str::<Value>(text(&reply)).unwrap(), reply["structured"]);
+    }
+}
+
+#[test]
+fn arguments_may_be_pairs() {
+    let lab = Lab::new(&[("7", "seven\n"), ("lines.txt", "a\nb\nc\n"), ("a=b.txt", "equals\n")]);
+    let read = |args: &[&str]| lab.run(&[&["call", "Read"], args].concat()).stdout;
+    assert_eq!(read(&["file_path=lines.txt", "offset=2", "limit=1"]).lines().next(), Some("     2\tb"));
+    assert_eq!(read(&["file_path=7"]), "     1\tseven\n", "a name that looks like a number is a name");
+    assert_eq!(read(&["file_path=a=b.txt"]), "     1\tequals\n");
+}
+
+#[test]
+fn a_name_given_twice_makes_a_list() {
+    let lab = two_files();
+    let both = ["--dialect", "ally", "--json", "call", "read", "file_paths=one.txt", "file_paths=two.txt"];
+    assert_eq!(lab.run(&both).json()["structured"]["files_read"], 2);
+    let one = lab.run(&both[..6]).json();
+    assert_eq!(one["structured"]["files_read"], 1);
+    let listed = ["--dialect", "ally", "--json", "call", "read", r#"file_paths=["one.txt","two.txt"]"#];
+    assert_eq!(lab.run(&listed).json()["structured"]["files_read"], 2);
+}
+
+#[test]
+fn arguments_may_come_on_stdin() {
+    let lab = two_files();
+    let ran = lab.run_with(&["call", "Read", "-"], "  {\"file_path\": \"two.txt\"}\n");
+    assert_eq!((ran.code, ran.stdout), (0, format!("{TWO}\n")));
+    let ran = lab.run_with(&["call", "Read", "-"], "{");
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.starts_with("not valid JSON"), "{}", ran.stdout);
+}
+
+// ── batches ──────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_batch_takes_calls_in_every_form_that_apis_send() {
+    let lab = two_files();
+    let forms = [
+        r#"{"id":"h1","name":"Read","input":{"file_path":"one.txt"}}"#,
+        r#"{"type":"tool_use","id":"toolu_1","name":"Read","input":{"file_path":"one.txt"}}"#,
+        r#"{"id":"call_o","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"one.txt\"}"}}"#,
+        r#"{"type":"function_call","id":"fc_1","call_id":"call_r","name":"Read","arguments":"{\"file_path\":\"one.txt\"}"}"#,
+        r#"[{"id":"a1","name":"Read","input":{"file_path":"one.txt"}},{"id":"a2","name":"Read","input":{"file_path":"two.txt"}}]"#,
+        r#"{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"m1","name":"Read","input":{"file_path":"one.txt"}}]}"#,
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"m2","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"two.txt\"}"}}]}"#,
+        r#"{"dialect":"claude","calls":[{"id":"t1","name":"Read","input":{"file_path":"one.txt"}}]}"#,
+        r#"{"name":"Read","input":{"file_path":"two.txt"}}"#,
+    ];
+    let replies = lab.batch(&[], &forms);
+    let got: Vec<(&str, &str)> =
+        replies.iter().map(|reply| (reply["id"].as_str().unwrap(), text(reply))).collect();
+    let wanted = [
+        ("h1", ONE),
+        ("toolu_1", ONE),
+        ("call_o", ONE),
+        ("call_r", ONE),
+        ("a1", ONE),
+        ("a2", TWO),
+        ("m1", ONE),
+        ("m2", TWO),
+        ("t1", ONE),
+        ("call_1", TWO),
+    ];
+    assert_eq!(got, wanted);
+}
+
+#[test]
+fn a_line_may_speak_a_dialect_of_its_own() {
+    let lines = [
+        r#"{"dialect":"ally","calls":[{"name":"read","input":{"file_paths":["one.txt"]}}]}"#,
+        r#"{"dialect":"workspace","calls":[{"name":"read_file","input":{"path":"one.txt"}}]}"#,
+        r#"{"dialect":"klingon","calls":[{"name":"nuqneH","input":{}}]}"#,
+        r#"{"name":"Read","input":{"file_path":"one.txt"}}"#,
+    ];
+    let replies = two_files().batch(&[], &lines);
+    assert_eq!(replies[0]["structured"]["success"], true);
+    assert_eq!(replies[1]["structured"]["value"]["content"], "one\n");
+    assert!(text(&replies[2]).starts_with("line 3: there is no dialect `klingon`"), "{}", replies[2]);
+    assert_eq!(text(&replies[3]), ONE);
+}
+
+#[test]
+fn a_line_that_is_wrong_is_answered_and_the_others_go_on() {
+    let call = r#"{"id":"fine","name":"Read","input":{"file_path":"one.txt"}}"#;
+    let lines = [
+        "not JSON",
+        call,
+        "",
+        "   ",
+        r#"{"id":"x","input":{}}"#,
+        "42",
+        r#"{"name":7}"#,
+        r#"{"name":"Read","name":"Read"}"#,
+        r#"[{"name":"Read","input":{"file_path":"one.txt"}},5]"#,
+        call,
+    ];
+    let replies = two_files().batch(&[], &lines);
+    let told: Vec<String> = replies
+        .iter()
+        .map(|reply| match &reply["id"] {
+            Value::Null => {
+                assert_eq!((&reply["name"], &reply["is_error"]), (&Value::Null, &json!(true)));
+                text(reply).split(':').next().unwrap().to_owned()
+            }
+            id => format!("{} {}", id.as_str().unwrap(), text(reply)),
+        })
+        .collect();
+    let fine = format!("fine {ONE}");
+    let wanted = ["line 1", &fine, "line 5", "line 6", "line 7", "line 8", "line 9", &fine];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn a_batch_without_a_last_line_end_is_answered_whole() {
+    let ran = two_files().run_with(&["batch"], r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
+    assert_eq!(text(&ran.json()), ONE);
+}
+
+#[test]
+fn a_batch_may_be_a_file() {
+    let lab = two_files();
+    lab.write("ws/calls.jsonl", "{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n");
+    assert_eq!(text(&lab.run(&["batch", "calls.jsonl"]).json()), ONE);
+}
+
+#[test]
+fn replies_come_in_call_order() {
+    let lab = Lab::new(&[]);
+    let names: Vec<String> = (0..40).map(|n| format!("f{n}.txt")).collect();
+    for (n, name) in names.iter().enumerate() {
+        // The first files are the largest, so that they are read last.
+        lab.write(&format!("ws/{name}"), &format!("{n}\n").repeat(20_000 / (n + 1)));
+    }
+    let calls = names.iter().map(|name| json!({"id": name, "name": "Read", "input": {"file_path": name}}));
+    let turn = Value::from(calls.collect::<Vec<_>>()).to_string();
+    let replies = lab.batch(&[], &[&turn]);
+    let ids: Vec<&str> = replies.iter().map(|reply| reply["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, names);
+    for (n, reply) in replies.iter().enumerate() {
+        assert!(text(reply).starts_with(&format!("     1\t{n}\n")), "{n}");
+    }
+}
+
+/// A line of 96 MB is not kept while it is read past.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_huge_line_is_answered_with_a_fault_in_little_memory() {
+    let lab = two_files();
+    let mut command = lab.haft(&["batch"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let megabyte = vec![b'x'; 1 << 20];
+    for _ in 0..96 {
+        stdin.write_all(&megabyte).unwrap();
+    }
+    stdin.write_all(b"\n{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n").unwrap();
+    let fault: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(text(&fault).starts_with("line 1: the input is 100663297 bytes long"), "{fault}");
+    let reply: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(text(&reply), ONE);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 80 * 1024, "{peak} kB");
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn whoever_stops_reading_has_read_enough() {
+    let lab = two_files();
+    let all: [&[&str]; 5] = [
+        &["tools"],
+        &["settings"],
+        &["doctor"],
+        &["completions", "zsh"],
+        &["call", "Read", "file_path=one.txt"],
+    ];
+    for args in all {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = lab.haft(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+    }
+}
+
+// ── what it looks like ───────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn nothing_that_is_piped_has_colours() {
+    let lab = two_files();
+    lab.run(&["call", "Read", "file_path=one.txt"]);
+    let all: [&[&str]; 7] = [
+        &["tools"],
+        &["doctor"],
+        &["stats"],
+        &["--help"],
+        &["call", "--help"],
+        &["--no-such-flag"],
+        &["--dialect", "klingon", "doctor"],
+    ];
+    for args in all {
+        for (name, value) in [("TERM", "xterm-256color"), ("NO_COLOR", "1")] {
+            let ran = Ran::of(lab.haft(args).env(name, value).output().unwrap());
+            assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "{args:?}: {ran:?}");
+        }
+    }
+    let forced = Ran::of(lab.haft(&["tools"]).env("CLICOLOR_FORCE", "1").output().unwrap());
+    assert!(forced.stdout.contains('\x1b'), "colours are there for those who want them");
+}
+
+#[test]
+fn a_reply_in_a_pipe_is_exact() {
+    let lab = Lab::new(&[("escape.txt", "\u{1b}[31mred\u{1b}[0m\n")]);
+    let ran = lab.run(&["call", "Read", "file_path=escape.txt"]);
+    assert_eq!(ran.stdout, "     1\t\u{1b}[31mred\u{1b}[0m\n");
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let lab = two_files();
+    let scripts = ["bash", "elvish", "fish", "powershell", "zsh"].map(|shell| {
+        let ran = lab.run(&["completions", shell]);
+        assert_eq!(ran.code, 0, "{shell}");
+        assert!(ran.stdout.contains("haft") && ran.stdout.contains("doctor"), "{shell}");
+        ran.stdout
+    });
+    for (at, script) in scripts.iter().enumerate() {
+        assert!(!scripts[..at].contains(script));
+    }
+    lab.run(&["completions", "tcsh"]).refused("tcsh");
+}
+
+#[test]
+fn tools_are_defined_for_every_api() {
+    let lab = two_files();
+    let first = |format: &str| lab.run(&["--dialect", "ally", "tools", "--format", format]).json()[0].clone();
+    assert_eq!(first("openai")["function"]["name"], "read");
+    assert_eq!(first("openai")["function"]["parameters"]["required"], json!(["file_paths"]));
+    assert_eq!(first("openai-responses")["parameters"]["type"], "object");
+    assert_eq!(first("anthropic")["input_schema"]["type"], "object");
+    assert_eq!(first("mcp")["inputSchema"]["type"], "object");
+    assert_eq!(first("mcp")["annotations"]["readOnlyHint"], true);
+    assert_eq!(first("json")["read_only"], true);
+    assert_eq!(lab.run(&["--dialect", "ally", "--json", "tools"]).json()[0], first("json"));
+    assert!(lab.run(&["tools"]).stdout.starts_with("claude  "));
+}
+
+// ── figures, sessions, settings ──────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn figures_add_up_over_runs() {
+    let lab = two_files();
+    assert!(lab.run(&["stats"]).stdout.starts_with("no call has been made in "));
+    assert_eq!(lab.run(&["--json", "stats"]).json(), json!([]));
+    lab.run(&["call", "Read", "file_path=one.txt"]);
+    lab.run(&["call", "Read", "file_path=three.txt"]);
+    lab.run(&["--dialect", "ally", "call", "ls", "file_path=."]);
+    lab.run(&["call", "NoSuchTool"]);
+    let stats = lab.run(&["--json", "stats"]).json();
+    let counts: Vec<Value> = stats
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| json!([row["tool"], row["calls"], row["successes"], row["failures"], row["success_rate"]]))
+        .collect();
+    assert_eq!(counts, [json!(["Read", 2, 1, 1, 0.5]), json!(["ls", 1, 1, 0, 1.0])]);
+    let table = lab.run(&["stats"]).stdout;
+    assert!(table.lines().count() == 3 && table.contains("50.0 %"), "{table}");
+}
+
+#[test]
+fn figures_of_processes_that_run_at_once_are_all_counted() {
+    let lab = two_files();
+    let children: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = lab.haft(&["call", "Read", "file_path=one.txt"]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let stats = lab.run(&["--json", "stats"]).json();
+    assert_eq!((&stats[0]["calls"], &stats[0]["successes"]), (&json!(8), &json!(8)));
+}
+
+#[test]
+fn figures_belong_to_a_workspace() {
+    let lab = two_files();
+    lab.run(&["call", "Read", "file_path=one.txt"]);
+    std::fs::create_dir(lab.base.join("other")).unwrap();
+    assert_eq!(lab.run(&["--workspace", "../other", "--json", "stats"]).json(), json!([]));
+}
+
+#[test]
+fn a_session_remembers_between_runs() {
+    let lab = two_files();
+    let reads = || -> Vec<String> {
+        let saved = std::fs::read(lab.state().join("sessions/work.json")).unwrap();
+        let saved: Value = serde_json::from_slice(&saved).unwrap();
+        let mut names: Vec<String> = saved["reads"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|read| Path::new(read[0].as_str().unwrap()).file_name().unwrap().display().to_string())
+            .collect();
+        names.sort();
+        names
+    };
+    lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
+    assert_eq!(reads(), ["one.txt"]);
+    lab.run(&["--session", "work", "call", "Read", "file_path=two.txt"]);
+    assert_eq!(reads(), ["one.txt", "two.txt"]);
+    lab.run(&["--session", "work", "call", "Read", "file_path=three.txt"]);
+    assert_eq!(reads(), ["one.txt", "two.txt"], "what could not be read was not seen");
+}
+
+#[test]
+fn a_session_that_cannot_be_kept_is_refused() {
+    let lab = two_files();
+    let read = |name: &str| lab.run(&["--session", name, "call", "Read", "file_path=one.txt"]);
+    read("../escape").refused("../escape");
+    read("work");
+    std::fs::write(lab.state().join("sessions/work.json"), "{").unwrap();
+    read("work").refused("the session `work` is damaged; remove ");
+}
+
+#[test]
+fn doctor_says_what_is_in_force() {
+    let lab = two_files();
+    lab.settings("dialect = \"cdd\"\n[[hooks.pre_tool_use]]\nmatcher = \"Edit\"\ncommand = \"true\"\n");
+    let ran = lab.run(&["doctor"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    for told in ["ws\n", "cdd: ", "config.toml", "not trusted", "before Edit: true", "state"] {
+        assert!(ran.stdout.contains(told), "`{told}` is not in {}", ran.stdout);
+    }
+    let findings = lab.run(&["--json", "doctor"]).json();
+    let states: Vec<&str> =
+        findings.as_array().unwrap().iter().map(|finding| finding["state"].as_str().unwrap()).collect();
+    assert!(states.contains(&"ok") && !states.contains(&"bad"), "{findings}");
+}
+
+#[test]
+fn doctor_names_the_place_of_a_mistake_in_the_settings() {
+    let lab = two_files();
+    lab.settings("dialect = \"ally\"\n\n[limits]\nkeep_days = \"seven\"\n");
+    let ran = lab.run(&["doctor"]);
+    ran.refused("home/.config/haft/config.toml");
+    assert!(ran.stderr.contains("line 4") && ran.stderr.contains("keep_days"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_wrong_hook_pattern_is_a_mistake_in_the_settings() {
+    let lab = two_files();
+    lab.settings("[[hooks.pre_tool_use]]\nmatcher = \"(\"\ncommand = \"true\"\n");
+    lab.run(&["call", "Read", "file_path=one.txt"]).refused("`(` is no pattern for tool names");
+}
+
+// ── the workspace ────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_wide_workspace_must_be_meant() {
+    let lab = two_files();
+    lab.write("home/notes.txt", "home\n");
+    let home = lab.base.join("home");
+    let read = ["call", "Read", "file_path=notes.txt"];
+    Ran::of(lab.haft(&read).current_dir(&home).output().unwrap()).refused("is a wide workspace");
+    Ran::of(lab.haft(&read).current_dir("/").output().unwrap()).refused("`/` is a wide workspace");
+    let meant = ["--workspace", ".", "call", "Read", "file_path=notes.txt"];
+    let ran = Ran::of(lab.haft(&meant).current_dir(&home).output().unwrap());
+    assert_eq!(ran.stdout, "     1\thome\n");
+    lab.run(&["--workspace", "/", "call", "Read"]).refused("root of the file system");
+}
+
+#[test]
+fn a_link_to_the_home_is_the_home() {
+    let lab = two_files();
+    std::os::unix::fs::symlink(lab.base.join("home"), lab.base.join("link")).unwrap();
+    let ran = Ran::of(lab.haft(&["tools"]).current_dir(lab.base.join("link")).output().unwrap());
+    ran.refused("is a wide workspace");
+}
+
+#[test]
+fn nothing_is_written_into_the_workspace() {
+    let lab = two_files();
+    lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
+    lab.batch(&[], &[r#"{"name":"Read","input":{"file_path":"one.txt"}}"#]);
+    lab.run(&["doctor"]);
+    let mut names: Vec<_> =
+        std::fs::read_dir(lab.base.join("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["one.txt", "two.txt"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_kept_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lab = two_files();
+    lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
+    let mut folders = vec![lab.state()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+}

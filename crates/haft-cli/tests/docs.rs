@@ -1,0 +1,55 @@
+//! The references in `docs/` are what the binary prints. `UPDATE_DOCS=1` writes them anew.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary, and reads and writes docs
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn tools_md_is_what_haft_prints() {
+    is_fresh("tools.md", &["tools", "--format", "markdown"]);
+}
+
+#[test]
+fn settings_md_is_what_haft_prints() {
+    is_fresh("settings.md", &["settings"]);
+}
+
+fn is_fresh(file: &str, args: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_haft")).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        return std::fs::write(path, printed).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some((at, (old, new))) =
+        written.lines().zip(printed.lines()).enumerate().find(|(_, (old, new))| old != new)
+    {
+        panic!("docs/{file}, line {} is not what haft prints:\n- {old}\n+ {new}\n{HOW}", at + 1);
+    }
+    assert!(written == printed, "docs/{file} is shorter or longer than what haft prints\n{HOW}");
+}
+
+const HOW: &str = "UPDATE_DOCS=1 cargo test -p haft-cli --test docs writes it anew";
+
+/// A table row that is broken by its own content is read as another column.
+#[test]
+fn tables_have_as_many_columns_as_their_heads() {
+    for file in ["tools.md", "settings.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut columns = None;
+        for line in text.lines() {
+            let count = line.replace("\\|", "").matches('|').count();
+            columns = match (line.starts_with('|'), columns) {
+                (false, _) => None,
+                (true, None) => Some(count),
+                (true, Some(head)) => {
+                    assert_eq!(head, count, "{file}: {line}");
+                    Some(head)
+                }
+            };
+        }
+    }
+}

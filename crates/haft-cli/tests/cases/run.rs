@@ -119,7 +119,8 @@ fn is_outcome(section: &Section) -> bool {
 fn written(text: &str, world: &mut World) -> anyhow::Result<String> {
     let shown = match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => {
-            ensure!(value.to_string() == text, "the object is not in its compact form: {text}");
+            let compact = value.to_string();
+            ensure!(compact == text, "the object is not in its compact form: {text}");
             show::json(&value)
         }
         _ => format!("{text}\n"),

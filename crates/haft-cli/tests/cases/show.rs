@@ -73,7 +73,8 @@ fn push_json(out: &mut String, value: &Value, depth: usize) {
         Value::String(text) if text.contains('\n') && !text.contains("\"\"\"") => {
             out.push_str("\"\"\"\n");
             for line in text.split('\n') {
-                let _ = writeln!(out, "{indent}{line}");
+                // No blanks at the end of a line, where an editor would take them away.
+                let _ = writeln!(out, "{}{line}", if line.is_empty() { "" } else { &indent });
             }
             out.push_str(&indent);
             return out.push_str("\"\"\"");

@@ -93,6 +93,8 @@ impl World {
             let Some(length) = text[start..].find(".txt") else { break };
             let kept = text[start..start + length + 4].to_owned();
             text = text.replace(&kept, "$KEPT");
+            // A file that a call can read is dated like all others.
+            let _ = self.date_one(Path::new(&kept), WHEN);
             self.kept.push(kept);
         }
         let text = text.replace(&*self.workspace().to_string_lossy(), "$WS");

@@ -86,7 +86,7 @@ impl Registry {
         let shown: String = name.chars().take(100).collect();
         let fault = Fault::new(FaultKind::UnknownTool, format!("there is no tool `{shown}`"));
         match near.as_slice() {
-            [] => fault.hint(format!("the tools are {}", known().collect::<Vec<_>>().join(", "))),
+            [] => fault.hint(format!("the tools are `{}`", known().collect::<Vec<_>>().join("`, `"))),
             near => fault.hint(format!("did you mean {}?", suggest::or_list(near))),
         }
     }

@@ -355,6 +355,56 @@ fn whoever_stops_reading_has_read_enough() {
     }
 }
 
+/// The hook says who it is through a FIFO, so that it is known to run; then haft is told to stop.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_stops_what_was_started() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::process::{Pid, Signal, kill_process};
+    let call = r#"{"name":"Read","input":{"file_path":"one.txt"}}"#;
+    for args in [["call", "Read", "file_path=one.txt"].as_slice(), &["batch"]] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let lab = two_files();
+            let fifo = lab.base.join("ws/fifo");
+            mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            lab.settings("[[hooks.pre_tool_use]]\ncommand = \"echo $$ > fifo; exec sleep 1000\"\n");
+            let mut child = lab
+                .haft(args)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            writeln!(stdin, "{call}").unwrap();
+            let hook = std::fs::read_to_string(&fifo).unwrap();
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let ran = Ran::of(child.wait_with_output().unwrap());
+            assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (130, "", ""), "{args:?}");
+            // Gone, or a body that nobody has buried yet.
+            let left = std::fs::read_to_string(format!("/proc/{}/stat", hook.trim())).unwrap_or_default();
+            assert!(left.is_empty() || left.contains(") Z "), "{left}");
+        }
+    }
+}
+
+/// An interrupt while no call runs is heard as well.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_ends_a_batch_that_waits_for_its_next_line() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let lab = two_files();
+    let mut child = lab.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    stdin.write_all(b"{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n").unwrap();
+    assert!(lines.next().unwrap().unwrap().contains("one"));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let stats = lab.run(&["--json", "stats"]).json();
+    assert_eq!(stats[0]["calls"], 1, "what was done before is still counted");
+}
+
 // ── what it looks like ───────────────────────────────────────────────────────────────────────────────────
 
 #[test]

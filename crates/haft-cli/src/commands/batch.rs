@@ -10,7 +10,7 @@ use haft::{Call, Fault, Reply, Session, json as strict};
 use haft_sandbox::user;
 use serde_json::{Value, json};
 
-use super::interruptible;
+use super::{Interrupted, Stop, interruptible};
 use crate::args::Common;
 use crate::host::Host;
 
@@ -20,18 +20,27 @@ use show::Shown;
 
 pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
-    let mut input: Box<dyn BufRead> = if file == Path::new("-") {
+    let mut input: Lines = if file == Path::new("-") {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
         Box::new(BufReader::new(user::open(file)?))
     };
     let as_json = common.json || !std::io::stdout().is_terminal();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut stop = {
+        let _inside = runtime.enter();
+        Stop::listen()?
+    };
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
     let mut number = 0;
     let code = loop {
         number += 1;
-        let turn = match next_line(&mut input)? {
+        let line;
+        (input, line) = match runtime.block_on(await_line(input, &mut stop)) {
+            Ok((input, line)) => (input, line?),
+            Err(Interrupted) => break ExitCode::from(INTERRUPTED),
+        };
+        let turn = match line {
             None => break ExitCode::SUCCESS,
             Some(Ok(line)) if line.trim().is_empty() => continue,
             Some(line) => line.and_then(|line| read_turn(&line)),
@@ -52,14 +61,39 @@ pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
             }
             turn.finish().await
         };
-        let Ok(replies) = runtime.block_on(interruptible(&session, work)) else { break ExitCode::from(130) };
+        let Ok(replies) = runtime.block_on(interruptible(&session, &mut stop, work)) else {
+            break ExitCode::from(INTERRUPTED);
+        };
         match shown {
             Some(shown) => shown.print(number, &replies)?,
             None => print_json(replies.iter().map(Reply::to_json))?,
         }
     };
     host.close(&sessions.first)?;
+    // A line that is still being waited for must not keep haft from ending.
+    runtime.shutdown_background();
     Ok(code)
+}
+
+/// The exit code of a command that was told to stop.
+const INTERRUPTED: u8 = 130;
+
+/// Where lines come from.
+type Lines = Box<dyn BufRead + Send>;
+
+type Line = anyhow::Result<Option<Result<String, Fault>>>;
+
+/// The next line, unless haft is told to stop while it waits for one.
+async fn await_line(mut input: Lines, stop: &mut Stop) -> Result<(Lines, Line), Interrupted> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let line = next_line(&mut input);
+        (input, line)
+    });
+    tokio::select! {
+        biased;
+        () = stop.asked() => Err(Interrupted),
+        read = reading => read.map_err(|_| Interrupted),
+    }
 }
 
 /// A session for each dialect that a line asks for, over one engine.

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use haft::{Call, Content, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
-use super::interruptible;
+use super::{Stop, interruptible};
 use crate::args::Common;
 use crate::host::Host;
 use crate::style::harmless;
@@ -18,7 +18,10 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     let input = read_input(words, tool, &session)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let call = Call::new("call_1", tool, input);
-    let outcome = runtime.block_on(interruptible(&session, session.call(call)));
+    let outcome = runtime.block_on(async {
+        let mut stop = Stop::listen()?;
+        anyhow::Ok(interruptible(&session, &mut stop, session.call(call)).await)
+    })?;
     host.close(&session)?;
     let Ok(reply) = outcome else { return Ok(ExitCode::from(130)) };
     print(&reply, common)?;

@@ -166,8 +166,12 @@ struct Claimed {
 #[derive(Default)]
 struct Settled {
     hooked: bool,
+    /// A hook said that nobody needs to be asked.
     allowed: bool,
+    /// A hook said that somebody must be asked, and why.
     must_ask: Option<String>,
+    /// Somebody was asked and did not deny.
+    answered: bool,
 }
 
 impl Job {
@@ -300,13 +304,13 @@ impl Job {
         let Some(reason) = permissions::weigh(&question, &verdict, &approval, &granted)? else {
             return Ok(None);
         };
-        if settled.allowed && settled.must_ask.is_none() {
+        if settled.answered {
             return Ok(None);
         }
-        let rule = Rule::covering(&spec.name, &claimed.claims);
         let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
-        if spec.sensitivity != Sensitivity::Extreme {
-            choices.insert(1, Choice::AllowAlways(rule));
+        // Where a rule or a hook asks, it asks again however often the user says "always".
+        if spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_)) {
+            choices.insert(1, Choice::AllowAlways(Rule::covering(&spec.name, &claimed.claims)));
         }
         self.cx.emit(EventKind::Asked, || What::Asked { reason: reason.clone() });
         let request = ApprovalRequest {
@@ -328,8 +332,7 @@ impl Job {
             Err(_) => "no answer",
         };
         self.cx.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
-        settled.must_ask = None;
-        settled.allowed = true;
+        settled.answered = true;
         match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
             Decision::AllowOnce => Ok(None),
             Decision::AllowAlways(rule) if spec.sensitivity != Sensitivity::Extreme => {

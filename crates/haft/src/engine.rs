@@ -2,6 +2,7 @@
 //! at once, so that calls claim in the order they came; `carry_out` waits, checks, permits, runs, renders
 //! and records. Each stage's rules live in the module of its name.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -17,12 +18,12 @@ use crate::activity::{Activity, EventKind, What};
 use crate::hooks::{self, Hook, HookAnswer, HookDecision, HookEvent};
 use crate::permissions::{self, Judge, NoApprover, Question, denied};
 use crate::registry::Entry;
-use crate::schedule::Ticket;
+use crate::schedule::{Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    ApprovalRequest, Approver, Call, Choice, Claims, Context, Decision, Failed, Fault, FaultKind, Input,
-    Kept, Outcome, Prepared, Preview, Reply, Resource, Rule, Sensitivity, Session, SessionBuilder, Stats,
-    Turn, Verdict, limits, render, spec,
+    Access, ApprovalRequest, Approver, Call, Choice, Claims, Context, Decision, Failed, Fault, FaultKind,
+    Input, Kept, Outcome, Prepared, Preview, Reply, Resource, Rule, Sensitivity, Session, SessionBuilder,
+    Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -159,6 +160,8 @@ struct Claimed {
     prepared: Box<dyn Prepared>,
     claims: Claims,
     verdict: Verdict,
+    /// Where repeats are refused: what tells whether a later call is one.
+    seen: Option<(u64, u64)>,
 }
 
 /// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
@@ -212,7 +215,12 @@ impl Job {
                 Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
             }
         }
-        self.run(claimed.prepared).await
+        let reply = self.run(claimed.prepared).await?;
+        if let Some((key, fingerprint)) = claimed.seen {
+            // Only now is there a reply that a repeat could use.
+            self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
+        }
+        Ok(reply)
     }
 
     /// 1 find, 2 decode, 3 claim.
@@ -228,24 +236,25 @@ impl Job {
         self.notes.extend(decoded.notes);
 
         let prepared = entry.tool.prepare(&self.input, &self.cx)?;
-        let mut claims = prepared.claims();
+        let claims = prepared.claims();
         let question = Question { spec, input: &self.input, claims: &claims, cx: &self.cx };
         let verdict = permissions::judge(&self.engine.0.judges, &question)?;
+        let access = if claims.is_read_only() { Access::Read } else { Access::Write };
+        let mut order = Cow::Borrowed(&claims);
         if self.cx.session().dialect().refuses_repeats() {
             // The same call twice waits for itself, so that the second one knows what became of the first.
             let key = format!("repeat:{:x}", turn::repeat_key(self.cx.tool(), &self.input));
-            claims = claims.write(Resource::State(key.into()));
+            order = Cow::Owned(claims.clone().write(Resource::State(key.into())));
         }
         match &mut self.ticket {
-            Some(ticket) => ticket.reclaim(&claims),
+            Some(ticket) => ticket.reclaim(&order, access),
             None => {
                 let session = self.cx.session();
-                let ticket =
-                    session.schedule().enter(self.cx.call(), self.turn.number, session.policy(), &claims);
-                self.ticket = Some(ticket);
+                let place = Place { turn: self.turn.number, policy: session.policy(), access };
+                self.ticket = Some(session.schedule().enter(self.cx.call(), place, &order));
             }
         }
-        Ok(Claimed { prepared, claims, verdict })
+        Ok(Claimed { prepared, claims, verdict, seen: None })
     }
 
     /// 4 wait: for earlier calls that touch the same.
@@ -272,7 +281,7 @@ impl Job {
             if let Some(earlier) = self.turn.earlier(key, fingerprint) {
                 return Err(repeated(&earlier));
             }
-            self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
+            claimed.seen = Some((key, fingerprint));
         }
         claimed.prepared.check(&self.cx).await
     }

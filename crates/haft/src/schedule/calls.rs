@@ -159,14 +159,13 @@ impl Calls {
 
     /// Marks the claims of an entry that has none. It starts at once if nothing is in the way, so that
     /// only those who wait pay for waiting.
-    pub(super) fn claim(&mut self, slot: usize, claims: &Claims) -> State {
+    pub(super) fn claim(&mut self, slot: usize, claims: &Claims, access: Access) -> State {
         let mut marks = mem::take(&mut self.entries[slot].marks);
         marks
             .extend(claims.iter().map(|(access, resource)| Mark { node: self.index.node(resource), access }));
         let mut key = self.entries[slot].key;
         if let Some(turn) = self.entries[slot].turn.and_then(|turn| self.turns.get(&turn)) {
             key.group = turn.start;
-            let access = if claims.is_read_only() { Access::Read } else { Access::Write };
             key.class = match access {
                 Access::Read => Class::First,
                 Access::Write => Class::Second,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::engine::uncrashed;
 use crate::{Access, BoxFuture, Claims, Context, Fault, FaultKind, Preview, Resource, Spec};
 
 /// How much harm a call can do.
@@ -215,8 +216,8 @@ impl Approver for NoApprover {
 pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Result<Verdict, Fault> {
     let mut together = Verdict::Abstain;
     for judge in judges {
-        let verdict = judge
-            .judge(question)
+        let verdict = uncrashed(|| judge.judge(question))
+            .unwrap_or_else(|panic| Err(format!("it crashed: {panic}")))
             .map_err(|error| denied(format!("`{}` could not judge the call: {error}", judge.name())))?;
         together = match (together, verdict) {
             (_, Verdict::Deny(reason)) => return Err(denied(reason)),

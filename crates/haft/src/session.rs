@@ -219,6 +219,10 @@ impl Session {
         &self.0.registry
     }
 
+    pub(crate) fn cancel_token(&self) -> &CancellationToken {
+        &self.0.cancel
+    }
+
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.0.schedule
     }

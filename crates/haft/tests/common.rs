@@ -284,7 +284,11 @@ impl Hook for Listener {
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<HookAnswer, String>> {
         self.heard.lock().unwrap().push(serde_json::to_value(input).unwrap());
-        Box::pin(async move { (self.answer)(input, cx) })
+        Box::pin(async move {
+            // Others get to run while a hook does.
+            tokio::task::yield_now().await;
+            (self.answer)(input, cx)
+        })
     }
 }
 

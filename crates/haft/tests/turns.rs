@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::{
-    Approval, Call, Claims, Context, Decision, Dialect, DynTool, Effect, Failed, Fault, Function, Mode,
-    Operation, Policy, Preview, Reply, Resource, Spec, Subscription, Tool, Typed, What, blocking_function,
-    function,
+    Approval, Call, Claims, Context, Decision, Dialect, DynTool, Effect, Failed, Fault, Function, HookAnswer,
+    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, Spec, Subscription, Tool, Typed, What,
+    blocking_function, function,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -595,10 +595,12 @@ fn seen() -> Function<Any> {
 }
 
 /// The claims were once given up before the session knew what the call had learnt.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_a_call_has_learnt_is_known_to_the_next() {
-    let rig = Rig::new(|engine| engine, |session| session.tool(see()).tool(seen()).mode(Mode::Bypass));
-    for number in 0..300 {
+    let hook = Listener::new("slow", HookEvent::PostToolUse, |_, _| Ok(HookAnswer::default()));
+    let rig =
+        Rig::new(|engine| engine.hook(hook), |session| session.tool(see()).tool(seen()).mode(Mode::Bypass));
+    for number in 0..30 {
         let name = format!("file-{number}");
         std::fs::write(rig.dir.path().join(&name), "x").unwrap();
         let mut turn = rig.session.turn();
@@ -607,7 +609,7 @@ async fn what_a_call_has_learnt_is_known_to_the_next() {
         assert_eq!(texts(&within(turn.finish()).await), ["seen", "true"], "{name}");
     }
     assert_eq!(rig.session.recent().len(), 20);
-    assert!(rig.session.recent()[0].to_string().ends_with("file-299"));
+    assert!(rig.session.recent()[0].to_string().ends_with("file-29"));
 }
 
 #[tokio::test]

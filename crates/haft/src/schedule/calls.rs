@@ -69,7 +69,7 @@ impl Entry {
 pub(super) struct Freed {
     waiters: Vec<Waker>,
     /// The waker of the freed call itself, of no use any more; dropped without the lock like the others.
-    own: Option<Waker>,
+    _own: Option<Waker>,
 }
 
 impl Freed {
@@ -192,7 +192,7 @@ impl Calls {
         self.stop_waiting(slot);
         let entry = &mut self.entries[slot];
         let (key, state) = (entry.key, entry.state);
-        let mut freed = Freed { waiters: Vec::new(), own: entry.waker.take() };
+        let mut freed = Freed { waiters: Vec::new(), _own: entry.waker.take() };
         entry.claims = Claims::none();
         for mark in entry.marks.drain(..) {
             self.index.unplace(mark, key, state);

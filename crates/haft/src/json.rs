@@ -101,7 +101,8 @@ impl<'de> Visitor<'de> for Strict {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
+                let shown: String = key.chars().take(60).collect();
+                return Err(A::Error::custom(format_args!("duplicate key `{shown}`")));
             }
             object.insert(key, entries.next_value_seed(Strict)?);
         }

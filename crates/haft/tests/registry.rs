@@ -190,3 +190,9 @@ async fn a_tool_without_parameters_has_an_object_for_a_schema() {
     assert_ok(&rig.call("nothing", json!({})).await);
     assert_says(&rig.call("nothing", json!({"a": 1})).await, &["unknown field `a`", "no fields are taken"]);
 }
+
+#[test]
+fn a_name_is_not_like_every_letter_in_it() {
+    assert!(haft::suggest::nearest("number", ["n", "um"], 3).is_empty());
+    assert_eq!(haft::suggest::nearest("file", ["n", "file_path"], 3), ["file_path"]);
+}

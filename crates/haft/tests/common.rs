@@ -248,8 +248,10 @@ pub(crate) struct Listener {
     name: &'static str,
     event: HookEvent,
     heard: Arc<Mutex<Vec<Value>>>,
-    answer: Arc<dyn Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, String> + Send + Sync>,
+    answer: Arc<Answers>,
 }
+
+type Answers = dyn Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, String> + Send + Sync;
 
 impl Listener {
     pub(crate) fn new(

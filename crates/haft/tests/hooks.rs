@@ -261,7 +261,8 @@ async fn a_rewritten_input_is_decoded_claimed_judged_and_checked() {
             Ok(if secret { Verdict::Deny("the rule denies".into()) } else { Verdict::Abstain })
         })
     };
-    let cases: [(fn(&Value) -> Value, &str, &str); 5] = [
+    type Rewrite = fn(&Value) -> Value;
+    let cases: [(Rewrite, &str, &str); 5] = [
         (|_| json!({"path": 1}), "invalid_input", "`path` must be a string"),
         (|_| json!("nonsense"), "invalid_input", "not valid JSON"),
         (|input| with_path(input, "../outside"), "outside", "outside"),

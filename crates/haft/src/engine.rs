@@ -319,7 +319,8 @@ impl Job {
         }
         let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
         // Where a rule or a hook asks, it asks again however often the user says "always".
-        if spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_)) {
+        let for_good = spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_));
+        if for_good {
             choices.insert(1, Choice::AllowAlways(Rule::covering(&spec.name, &claimed.claims)));
         }
         self.cx.emit(EventKind::Asked, || What::Asked { reason: reason.clone() });
@@ -346,7 +347,7 @@ impl Job {
         settled.answered = true;
         match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
             Decision::AllowOnce => Ok(None),
-            Decision::AllowAlways(rule) if spec.sensitivity != Sensitivity::Extreme => {
+            Decision::AllowAlways(rule) if for_good => {
                 self.cx.session().grant(rule);
                 Ok(None)
             }

@@ -93,10 +93,12 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// The narrowest rule that covers a call: its tool, and what it changes if that is one thing.
+    /// The narrowest rule that covers a call: its tool, and what it changes if that is one thing. Of a call
+    /// that changes nothing, such as one that asks a host, what it looks at.
     pub(crate) fn covering(tool: &str, claims: &Claims) -> Rule {
-        let mut changed = claims.iter().filter(|(access, _)| *access == Access::Write);
-        let subject = match (changed.next(), changed.next()) {
+        let access = if claims.is_read_only() { Access::Read } else { Access::Write };
+        let mut touched = claims.iter().filter(|(how, _)| *how == access);
+        let subject = match (touched.next(), touched.next()) {
             (Some((_, resource)), None) if *resource != Resource::Everything => Some(resource.to_string()),
             _ => None,
         };

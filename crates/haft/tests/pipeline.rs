@@ -329,13 +329,29 @@ async fn a_judge_that_asks_beats_one_that_allows_and_every_grant() {
 /// "Always" would be a promise that the next call breaks.
 #[tokio::test]
 async fn always_is_not_offered_where_a_rule_asks() {
-    let approver = Script::say([Decision::AllowOnce]);
+    let rule = Rule { tool: "note".into(), subject: None };
+    let approver = Script::say([Decision::AllowAlways(rule)]);
     let rig = Rig::new(
         |engine| engine.approver(approver.clone()).judge(verdict(Verdict::Ask("ask".into()))),
         |session| session,
     );
     assert_ok(&rig.note("a", "x").await);
     assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+    assert!(rig.session.grants().is_empty(), "what was not offered is not remembered");
+}
+
+/// "Always" for one host was once "always" for every host.
+#[tokio::test]
+async fn always_covers_what_a_call_that_changes_nothing_looks_at() {
+    let approver = Script::new([Answer::Always]);
+    let fetch = function("fetch", "Fetches", async |input: Any, _cx| input.word)
+        .claims(|input, _| Ok(Claims::none().read(Resource::Host(input.word.clone()))));
+    let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session.tool(fetch));
+    assert_ok(&rig.call("fetch", json!({"word": "example.org"})).await);
+    assert_ok(&rig.call("fetch", json!({"word": "example.org"})).await);
+    assert_eq!(rig.session.grants()[0].to_string(), "fetch(example.org)");
+    assert_eq!(kind(&rig.call("fetch", json!({"word": "evil.test"})).await), "denied");
+    assert_eq!(approver.times(), 2);
 }
 
 #[tokio::test]
@@ -557,6 +573,20 @@ async fn refusing_repeats_makes_no_reader_a_writer() {
     assert!(approver.asked()[0].choices.contains(&Choice::AllowAlways(rule)));
     rig.session.set_mode(Mode::AcceptEdits);
     assert_ok(&rig.note("a", "y").await);
+}
+
+#[tokio::test]
+async fn refusing_repeats_holds_no_reader_back() {
+    let rig = Rig::new(
+        |engine| engine,
+        |session| session.dialect(Arc::new(NoRepeats)).policy(haft::Policy::SafeFirst),
+    );
+    let mut ends = rig.engine.activity().subscribe_to(&[haft::EventKind::Ended]);
+    let mut turn = rig.session.turn();
+    turn.submit(peek("1", "a"));
+    // The turn is still open, so this is the end of a call that counts as safe.
+    assert_eq!(&*within(ends.next()).await.unwrap().call, "1");
+    assert_ok(&within(turn.finish()).await[0]);
 }
 
 // 9 record

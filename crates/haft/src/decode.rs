@@ -174,6 +174,7 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
             let wanted: Vec<&str> = wanted.iter().map(|kind| with_article(kind)).collect();
             let came = match problem.instance().as_ref() {
                 Value::Null => "null".to_owned(),
+                Value::Array(items) if items.len() > 8 => came,
                 other => format!("{} {came}", bare_kind(other)),
             };
             format!("`{name}` must be {}, not {came}", wanted.join(" or "))

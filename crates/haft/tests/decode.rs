@@ -381,6 +381,20 @@ async fn text_that_is_too_long_is_refused_unread() {
     assert_says(&reply, &["104857600 bytes", "at most 33554432"]);
 }
 
+/// Sixteen million numbers are a short text and a gigabyte of values.
+#[tokio::test]
+async fn text_of_too_many_values_is_refused_before_it_is_read() {
+    let rig = rig();
+    let wide = format!("{{\"sizes\":[{}1]}}", "1,".repeat(16_000_000));
+    assert_eq!(Call::parse(&wide).unwrap_err().kind(), haft::FaultKind::TooLarge);
+    let reply = text(&rig, wide).await;
+    assert_eq!(kind(&reply), "too_large");
+    assert_says(&reply, &["more than 2000000 values"]);
+    let many = with("/count", json!(vec![1; 1_000_001]));
+    let reply = text(&rig, many.to_string()).await;
+    assert_says(&reply, &["`count` must be an integer, not an array of 1000001 items"]);
+}
+
 #[tokio::test]
 async fn text_that_no_two_parsers_read_alike_is_refused() {
     let rig = rig();

@@ -13,6 +13,8 @@ use crate::{Fault, Reply, Resource};
 
 /// Output chunks and progress beyond this many unread ones are dropped.
 const MAX_UNREAD: usize = 1024;
+/// And output beyond this many unread bytes.
+const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -133,6 +135,17 @@ impl What {
     }
 }
 
+impl What {
+    /// How many bytes of text it holds, if a slow subscriber can do without it.
+    fn droppable(&self) -> Option<usize> {
+        match self {
+            What::Output { chunk } => Some(chunk.len()),
+            What::Progress(progress) => Some(progress.message.len()),
+            _ => None,
+        }
+    }
+}
+
 /// The stream of events.
 #[derive(Clone, Default)]
 pub struct Activity(Arc<Inner>);
@@ -154,6 +167,7 @@ struct Queue {
 struct Unread {
     events: VecDeque<Arc<Event>>,
     droppable: usize,
+    bytes: usize,
     closed: bool,
 }
 
@@ -213,12 +227,15 @@ impl Drop for Inner {
 impl Queue {
     fn push(&self, event: &Arc<Event>) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(event.what, What::Output { .. } | What::Progress(_)) {
-            if unread.droppable >= MAX_UNREAD {
+        if let Some(bytes) = event.what.droppable() {
+            if unread.droppable >= MAX_UNREAD
+                || (unread.droppable > 0 && unread.bytes + bytes > MAX_UNREAD_BYTES)
+            {
                 unread.lose(event);
                 return;
             }
             unread.droppable += 1;
+            unread.bytes += bytes;
         }
         unread.events.push_back(event.clone());
         drop(unread);
@@ -232,7 +249,7 @@ impl Unread {
         if let Some(last) = self.events.back_mut()
             && let What::Gap { lost } = last.what
         {
-            *last = Arc::new(Event { what: What::Gap { lost: lost + 1 }, ..(**event).clone() });
+            *last = Arc::new(Event { what: What::Gap { lost: lost + 1 }, ..(**last).clone() });
         } else {
             self.events.push_back(Arc::new(Event { what: What::Gap { lost: 1 }, ..(**event).clone() }));
         }
@@ -251,10 +268,12 @@ impl Subscription {
         let queue = self.queue.clone();
         loop {
             let arrived = queue.arrived.notified();
+            // Looked at before the queue: what came just before the end is still to be had.
+            let closed = queue.unread.lock().unwrap_or_else(PoisonError::into_inner).closed;
             if let Some(event) = self.try_next() {
                 return Some(event);
             }
-            if queue.unread.lock().unwrap_or_else(PoisonError::into_inner).closed {
+            if closed {
                 return None;
             }
             arrived.await;
@@ -265,8 +284,9 @@ impl Subscription {
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         let mut unread = self.queue.unread.lock().unwrap_or_else(PoisonError::into_inner);
         let event = unread.events.pop_front()?;
-        if matches!(event.what, What::Output { .. } | What::Progress(_)) {
+        if let Some(bytes) = event.what.droppable() {
             unread.droppable -= 1;
+            unread.bytes -= bytes;
         }
         Some(event)
     }

@@ -1,6 +1,8 @@
 //! From the JSON that a model sent to an input that fits the tool's schema. What is safely repairable is
 //! repaired and noted; everything else is a fault that names the field, what was expected and what came.
 
+mod repair;
+
 use std::sync::OnceLock;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -10,10 +12,12 @@ use serde_json::{Map, Value};
 
 use crate::{Fault, Input, Spec, json, spec, suggest};
 
-/// More repairs than this in one input are no slip any more.
-const MAX_REPAIRS: usize = 64;
-/// How many problems a fault lists.
+/// How many problems a fault lists; all missing fields of an object are one.
 const MAX_PROBLEMS: usize = 5;
+/// A value of more parts than this is large.
+const LARGE: usize = 20_000;
+/// How many problems are looked at to find those.
+const MAX_LOOKED_AT: usize = 64;
 
 /// Checks inputs against one tool's schema, which is compiled when the first call comes.
 #[derive(Default)]
@@ -48,15 +52,35 @@ impl Decoder {
         if let Some(validator) = validator
             && !validator.is_valid(&value)
         {
-            repair(&mut value, validator, &mut notes);
-            let problems: Vec<ValidationError<'_>> =
-                validator.iter_errors(&value).take(MAX_PROBLEMS).collect();
+            notes.extend(repair::repair(&mut value, spec.input_schema()));
+            let problems = problems(&value, validator);
             if !problems.is_empty() {
                 return Err(explain(&problems, spec));
             }
         }
-        integral(&mut value);
+        repair::integral(&mut value, spec.input_schema());
         Ok(Decoded { value, notes })
+    }
+}
+
+/// What is wrong with a value. All that is wrong is found at once, however much it is, so of a large value
+/// only the first problem is looked for.
+fn problems<'v>(value: &'v Value, validator: &'v Validator) -> Vec<ValidationError<'v>> {
+    if is_large(value, &mut { LARGE }) {
+        validator.validate(value).err().into_iter().collect()
+    } else {
+        validator.iter_errors(value).take(MAX_LOOKED_AT).collect()
+    }
+}
+
+/// Whether a value has more parts than are `left`; stops counting as soon as it has.
+fn is_large(value: &Value, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return true };
+    *left = fewer;
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_large(item, left)),
+        Value::Object(fields) => fields.values().any(|field| is_large(field, left)),
+        _ => false,
     }
 }
 
@@ -65,11 +89,11 @@ pub(crate) fn typed<T: DeserializeOwned>(input: &Value, spec: &Spec) -> Result<T
     serde_path_to_error::deserialize(input).map_err(|error| {
         let path = error.path().to_string();
         let problem = match path.as_str() {
-            "." => error.inner().to_string(),
+            "." => abbreviate(&error.inner().to_string(), 300),
             field if beyond_counting(input, error.path()) => {
-                format!("`{field}` must be a number that can be counted to, such as 1000")
+                format!("`{}` must be a number that can be counted to, such as 1000", abbreviate(field, 100))
             }
-            field => format!("`{field}`: {}", error.inner()),
+            field => format!("`{}`: {}", abbreviate(field, 100), abbreviate(&error.inner().to_string(), 300)),
         };
         with_example(Fault::invalid(problem), spec)
     })
@@ -89,122 +113,30 @@ fn object_in(text: &str, spec: &Spec) -> Result<Value, Fault> {
     json::parse(text).map_err(|fault| with_example(fault, spec))
 }
 
-/// Mends what can only have been meant one way, until nothing is left to mend.
-fn repair(value: &mut Value, validator: &Validator, notes: &mut Vec<String>) {
-    for _ in 0..MAX_REPAIRS {
-        let found = validator.iter_errors(value).take(MAX_REPAIRS).find_map(|error| {
-            let at = error.instance_path().as_str().to_owned();
-            candidates(&error).into_iter().find_map(|candidate| {
-                let mut mended = value.clone();
-                apply(&mut mended, &at, candidate.clone());
-                let fits = !validator
-                    .iter_errors(&mended)
-                    .any(|left| is_at_or_below(left.instance_path().as_str(), &at));
-                fits.then_some((at.clone(), candidate, mended))
-            })
-        });
-        let Some((at, candidate, mended)) = found else { return };
-        if let Some(now) = &candidate {
-            let before = value.pointer(&at).map_or("nothing", json::kind_of);
-            notes.push(format!("`{}` came as {before} and was read as {}", field(&at), brief(now)));
-        }
-        *value = mended;
-    }
-}
-
-/// Whether a JSON pointer leads to a place or into it.
-fn is_at_or_below(pointer: &str, place: &str) -> bool {
-    pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// What a value of the wrong type may have been meant to be; `None` stands for leaving it out.
-fn candidates(error: &ValidationError<'_>) -> Vec<Option<Value>> {
-    let instance = error.instance().as_ref();
-    let wanted = wanted_types(error);
-    let wants = |kind: &str| wanted.iter().any(|wanted| wanted == kind);
-    match instance {
-        Value::Null => vec![None],
-        Value::String(text) => {
-            let mut candidates = Vec::new();
-            let trimmed = text.trim();
-            if let Ok(parsed) = json::parse(trimmed) {
-                let fits = match &parsed {
-                    Value::Number(_) => wants("integer") || wants("number"),
-                    Value::Bool(_) => wants("boolean"),
-                    Value::Array(_) => wants("array"),
-                    Value::Object(_) => wants("object"),
-                    _ => false,
-                };
-                if fits {
-                    candidates.push(Some(parsed));
-                }
-            } else if wants("boolean") && trimmed.eq_ignore_ascii_case("true") {
-                candidates.push(Some(Value::Bool(true)));
-            } else if wants("boolean") && trimmed.eq_ignore_ascii_case("false") {
-                candidates.push(Some(Value::Bool(false)));
-            }
-            if wants("array") && candidates.is_empty() {
-                candidates.push(Some(Value::Array(vec![instance.clone()])));
-            }
-            candidates
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn wanted_types(error: &ValidationError<'_>) -> Vec<String> {
-    match error.kind() {
-        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => vec![kind.to_string()],
-        ValidationErrorKind::Type { kind: TypeKind::Multiple(kinds) } => {
-            kinds.iter().map(|kind| kind.to_string()).collect()
-        }
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            context.iter().flatten().flat_map(wanted_types).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn apply(value: &mut Value, at: &str, candidate: Option<Value>) {
-    match candidate {
-        Some(candidate) => {
-            if let Some(place) = value.pointer_mut(at) {
-                *place = candidate;
-            }
-        }
-        None => {
-            if let Some((parent, key)) = at.rsplit_once('/')
-                && let Some(Value::Object(parent)) = value.pointer_mut(parent)
-            {
-                parent.shift_remove(&unescape(key));
-            }
-        }
-    }
-}
-
-/// Writes `5.0` as `5`: to JSON they are the same integer, to serde they are not.
-fn integral(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(float) = number.as_f64()
-                && float.fract() == 0.0
-                && float.abs() < 9_007_199_254_740_992.0
-            {
-                *value = Value::from(float as i64);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(integral),
-        Value::Object(fields) => fields.values_mut().for_each(integral),
-        _ => {}
-    }
-}
-
 fn explain(problems: &[ValidationError<'_>], spec: &Spec) -> Fault {
-    let texts: Vec<String> = problems.iter().map(|problem| describe(problem, spec)).collect();
-    let mut fault = Fault::invalid(texts.join("; "));
-    let fields: Vec<String> = problems.iter().map(|problem| field(&place(problem))).collect();
-    fault = fault.with("fields", fields);
-    with_example(fault, spec)
+    let (missing, wrong): (Vec<_>, Vec<_>) =
+        problems.iter().partition(|problem| matches!(problem.kind(), ValidationErrorKind::Required { .. }));
+    let missing: Vec<String> = missing.iter().map(|problem| field(&place(problem))).collect();
+    let mut texts = Vec::new();
+    match missing.as_slice() {
+        [] => {}
+        [only] => texts.push(format!("`{only}` is missing")),
+        several => texts.push(format!("{} are missing", listed(several))),
+    }
+    texts.extend(wrong.iter().take(MAX_PROBLEMS).map(|problem| describe(problem, spec)));
+    let wrong = wrong.iter().take(MAX_PROBLEMS).map(|problem| field(&place(problem)));
+    let fields: Vec<String> = missing.into_iter().chain(wrong).collect();
+    with_example(Fault::invalid(texts.join("; ")).with("fields", fields), spec)
+}
+
+/// Names for a message: the first few, and how many more.
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> =
+        names.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", abbreviate(name, 60))).collect();
+    match names.len().saturating_sub(MAX_PROBLEMS) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 fn with_example(fault: Fault, spec: &Spec) -> Fault {
@@ -237,7 +169,7 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
                 unexpected.first().map(|first| suggest::nearest(first, known.iter().map(String::as_str), 1));
             let unknown = match unexpected.as_slice() {
                 [_] => format!("unknown field `{name}`"),
-                _ => format!("unknown fields `{}`", unexpected.join("`, `")),
+                several => format!("unknown fields {}", listed(several)),
             };
             match (near.as_deref(), known.is_empty()) {
                 (Some([near]), _) => format!("{unknown} (did you mean `{near}`?)"),
@@ -359,7 +291,7 @@ fn field(pointer: &str) -> String {
             if !text.is_empty() {
                 text.push('.');
             }
-            text.push_str(&unescape(part));
+            text.push_str(&abbreviate(&unescape(part), 60));
         }
     }
     if text.is_empty() { "input".to_owned() } else { text }
@@ -404,6 +336,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
+/// The beginning of a text, if it is longer than a message can bear.
 fn abbreviate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),

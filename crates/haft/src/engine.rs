@@ -2,6 +2,7 @@
 //! at once, so that calls claim in the order they came; `carry_out` waits, checks, permits, runs, renders
 //! and records. Each stage's rules live in the module of its name.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -14,15 +15,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Activity, EventKind, What};
-use crate::hooks::{self, Hook, HookAnswer, HookDecision, HookEvent};
+use crate::dialect::{text_fault, text_notes};
+use crate::hooks::{self, Hook, HookAnswer, HookDecision, HookEvent, HookInput};
 use crate::permissions::{self, Judge, NoApprover, Question, denied};
 use crate::registry::Entry;
-use crate::schedule::Ticket;
+use crate::schedule::{Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    ApprovalRequest, Approver, Call, Choice, Claims, Context, Decision, Failed, Fault, FaultKind, Input,
-    Kept, Outcome, Prepared, Preview, Reply, Resource, Rule, Sensitivity, Session, SessionBuilder, Stats,
-    Turn, Verdict, limits, render, spec,
+    Access, ApprovalRequest, Approver, Call, Choice, Claims, Context, Decision, Failed, Fault, FaultKind,
+    Input, Kept, Outcome, Prepared, Preview, Reply, Resource, Rule, Sensitivity, Session, SessionBuilder,
+    Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -130,10 +132,7 @@ impl Engine {
             ended: false,
             cx,
         };
-        let claimed = match std::panic::catch_unwind(AssertUnwindSafe(|| job.admit(call.input))) {
-            Ok(claimed) => claimed,
-            Err(panic) => Err(panicked(&*panic)),
-        };
+        let claimed = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
         job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
         job.claimed = Some(claimed);
         job
@@ -159,6 +158,8 @@ struct Claimed {
     prepared: Box<dyn Prepared>,
     claims: Claims,
     verdict: Verdict,
+    /// Where repeats are refused: what tells whether a later call is one.
+    seen: Option<(u64, u64)>,
 }
 
 /// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
@@ -166,8 +167,12 @@ struct Claimed {
 #[derive(Default)]
 struct Settled {
     hooked: bool,
+    /// A hook said that nobody needs to be asked.
     allowed: bool,
+    /// A hook said that somebody must be asked, and why.
     must_ask: Option<String>,
+    /// Somebody was asked and did not deny.
+    answered: bool,
 }
 
 impl Job {
@@ -187,10 +192,13 @@ impl Job {
             })
             .await
         };
-        let outcome = outcome.unwrap_or_else(|| Err(self.cx.cancelled_fault()));
-        self.ticket = None;
-        let reply = self.render(&outcome);
-        self.record(outcome.err(), reply).await
+        let outcome = match outcome {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(panic)) => Err(crashed(panic)),
+            None => Err(self.cx.cancelled_fault()),
+        };
+        let (reply, fault) = self.render(outcome);
+        self.record(fault, reply).await
     }
 
     /// Everything up to a reply or a fault.
@@ -208,7 +216,12 @@ impl Job {
                 Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
             }
         }
-        self.run(claimed.prepared).await
+        let reply = self.run(claimed.prepared).await?;
+        if let Some((key, fingerprint)) = claimed.seen {
+            // Only now is there a reply that a repeat could use.
+            self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
+        }
+        Ok(reply)
     }
 
     /// 1 find, 2 decode, 3 claim.
@@ -225,28 +238,26 @@ impl Job {
         self.notes.extend(decoded.notes);
 
         let prepared = entry.tool.prepare(&self.input, &self.cx)?;
-        let mut claims = prepared.claims();
+        let claims = prepared.claims();
         let question = Question { spec, input: &self.input, claims: &claims, cx: &self.cx };
         let verdict = permissions::judge(&self.engine.0.judges, &question)?;
+        let access = if claims.is_read_only() { Access::Read } else { Access::Write };
+        let mut order = Cow::Borrowed(&claims);
         if self.cx.session().dialect().refuses_repeats() {
             // The same call twice waits for itself, so that the second one knows what became of the first.
-            let same = format!(
-                "the same call of {} ({:x})",
-                self.cx.tool(),
-                turn::repeat_key(self.cx.tool(), &self.input)
-            );
-            claims = claims.write(Resource::State(same.into()));
+            let key = turn::repeat_key(self.cx.tool(), &self.input);
+            let same = format!("the same call of {} ({key:x})", self.cx.tool());
+            order = Cow::Owned(claims.clone().write(Resource::State(same.into())));
         }
         match &mut self.ticket {
-            Some(ticket) => ticket.reclaim(&claims),
+            Some(ticket) => ticket.reclaim(&order, access),
             None => {
                 let session = self.cx.session();
-                let ticket =
-                    session.schedule().enter(self.cx.call(), self.turn.number, session.policy(), &claims);
-                self.ticket = Some(ticket);
+                let place = Place { turn: self.turn.number, policy: session.policy(), access };
+                self.ticket = Some(session.schedule().enter(self.cx.call(), place, &order));
             }
         }
-        Ok(Claimed { prepared, claims, verdict })
+        Ok(Claimed { prepared, claims, verdict, seen: None })
     }
 
     /// 4 wait: for earlier calls that touch the same.
@@ -273,7 +284,7 @@ impl Job {
             if let Some(earlier) = self.turn.earlier(key, fingerprint) {
                 return Err(repeated(&earlier));
             }
-            self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
+            claimed.seen = Some((key, fingerprint));
         }
         claimed.prepared.check(&self.cx).await
     }
@@ -305,13 +316,14 @@ impl Job {
         let Some(reason) = permissions::weigh(&question, &verdict, &approval, &granted)? else {
             return Ok(None);
         };
-        if settled.allowed && settled.must_ask.is_none() {
+        if settled.answered {
             return Ok(None);
         }
-        let rule = Rule::covering(&spec.name, &claimed.claims);
         let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
-        if spec.sensitivity != Sensitivity::Extreme {
-            choices.insert(1, Choice::AllowAlways(rule));
+        // Where a rule or a hook asks, it asks again however often the user says "always".
+        let for_good = spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_));
+        if for_good {
+            choices.insert(1, Choice::AllowAlways(Rule::covering(&spec.name, &claimed.claims)));
         }
         self.cx.emit(EventKind::Asked, || What::Asked { reason: reason.clone() });
         let request = ApprovalRequest {
@@ -324,7 +336,8 @@ impl Job {
             reason,
             choices: choices.clone(),
         };
-        let decision = self.engine.0.approver.ask(request).await;
+        let asking = async { self.engine.0.approver.ask(request).await };
+        let decision = caught(asking).await.unwrap_or_else(|panic| Err(format!("it crashed: {panic}")));
         let answer = match &decision {
             Ok(Decision::AllowOnce) => "allowed once",
             Ok(Decision::AllowAlways(_)) => "allowed always",
@@ -333,11 +346,10 @@ impl Job {
             Err(_) => "no answer",
         };
         self.cx.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
-        settled.must_ask = None;
-        settled.allowed = true;
+        settled.answered = true;
         match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
             Decision::AllowOnce => Ok(None),
-            Decision::AllowAlways(rule) if spec.sensitivity != Sensitivity::Extreme => {
+            Decision::AllowAlways(rule) if for_good => {
                 self.cx.session().grant(rule);
                 Ok(None)
             }
@@ -356,11 +368,12 @@ impl Job {
     async fn before(&mut self, settled: &mut Settled) -> Result<Option<Value>, Fault> {
         let engine = self.engine.clone();
         let mut rewritten = None;
-        for hook in engine.0.hooks.iter().filter(|hook| hook.wants(HookEvent::PreToolUse, self.cx.tool())) {
+        for hook in
+            engine.0.hooks.iter().filter(|hook| wants(&***hook, HookEvent::PreToolUse, self.cx.tool()))
+        {
             let current = rewritten.as_ref().unwrap_or(&self.input);
             let input = hooks::input(HookEvent::PreToolUse, &self.cx, current);
-            let answer: HookAnswer = hook
-                .call(&input, &self.cx)
+            let answer = ask_hook(&**hook, &input, &self.cx)
                 .await
                 .map_err(|error| denied(hooks::failure(&**hook, HookEvent::PreToolUse, &error)))?;
             self.notes.extend(answer.additional_context);
@@ -385,24 +398,39 @@ impl Job {
             None => running.await,
             Some(limit) => match tokio::time::timeout(limit, running).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(timed_out(limit)),
+                Err(_) => {
+                    // What runs on a thread of its own can only be told.
+                    self.cx.cancel_token().cancel();
+                    Err(timed_out(limit))
+                }
             },
         }
     }
 
-    /// 8 render: the dialect's words, held to the tool's limit.
-    fn render(&mut self, outcome: &Result<Reply, Fault>) -> Reply {
+    /// 8 render: the dialect's words.
+    fn render(&mut self, outcome: Result<Reply, Fault>) -> (Reply, Option<Fault>) {
         let dialect = self.cx.session().dialect();
-        let mut reply = match outcome {
-            Ok(reply) => reply.clone(),
-            Err(fault) => dialect.present(&Failed { tool: self.cx.tool(), input: &self.input }, fault),
+        let (mut reply, fault) = match outcome {
+            Ok(reply) => (reply, None),
+            Err(fault) => {
+                let failed = Failed { tool: self.cx.tool(), input: &self.input };
+                // A dialect that crashes still owes the model an answer.
+                let reply = uncrashed(|| dialect.present(&failed, &fault));
+                (reply.unwrap_or_else(|_| text_fault(&fault)), Some(fault))
+            }
         };
-        if !self.notes.is_empty() {
-            dialect.note(&mut reply, &self.notes);
-        }
-        self.fit(reply)
+        self.note(&mut reply, &self.notes);
+        (reply, fault)
     }
 
+    fn note(&self, reply: &mut Reply, notes: &[String]) {
+        let dialect = self.cx.session().dialect();
+        if !notes.is_empty() && uncrashed(|| dialect.note(reply, notes)).is_err() {
+            text_notes(reply, notes);
+        }
+    }
+
+    /// The reply, named after its call and held to the tool's limit.
     fn fit(&self, mut reply: Reply) -> Reply {
         reply.id = self.cx.call().clone();
         reply.name = self.cx.tool().clone();
@@ -415,16 +443,24 @@ impl Job {
         reply
     }
 
-    /// 9 record: hooks, what the session knows, figures, the end.
-    async fn record(mut self, fault: Option<Fault>, mut reply: Reply) -> Reply {
+    /// 9 record: hooks, what the session knows, figures, the end. The claims are held until then: a hook
+    /// may well change what the call changed, and the next call is to see what this one has learnt.
+    async fn record(mut self, fault: Option<Fault>, reply: Reply) -> Reply {
         let event = if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
-        if !self.engine.0.hooks.is_empty() {
+        let reply = if self.is_heard(event) {
+            let mut whole = reply.clone();
+            let reply = self.fit(reply);
             let said = self.after(event, fault.as_ref(), &reply).await;
-            if !said.is_empty() {
-                self.cx.session().dialect().note(&mut reply, &said);
-                reply = self.fit(reply);
+            if said.is_empty() {
+                reply
+            } else {
+                // What was cut already is not cut again, or the file that it names would not hold the whole.
+                self.note(&mut whole, &said);
+                self.fit(whole)
             }
-        }
+        } else {
+            self.fit(reply)
+        };
         if !reply.is_error {
             let effects = self.cx.take_effects();
             if !effects.is_empty() {
@@ -438,15 +474,21 @@ impl Job {
         reply
     }
 
-    /// The hooks that come after a call. They cannot undo it; what they say is passed on.
+    fn is_heard(&self, event: HookEvent) -> bool {
+        self.engine.0.hooks.iter().any(|hook| wants(&**hook, event, self.cx.tool()))
+    }
+
+    /// The hooks that come after a call. They cannot undo it; what they say is passed on. A call that was
+    /// cancelled is heard of like any other, so they are stopped only with the session.
     async fn after(&mut self, event: HookEvent, fault: Option<&Fault>, reply: &Reply) -> Vec<String> {
         let engine = self.engine.clone();
+        let cx = self.cx.after_the_call();
         let mut said = Vec::new();
-        for hook in engine.0.hooks.iter().filter(|hook| hook.wants(event, self.cx.tool())) {
-            let mut input = hooks::input(event, &self.cx, &self.input);
+        for hook in engine.0.hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
+            let mut input = hooks::input(event, &cx, &self.input);
             input.tool_response = Some(reply.to_json());
             input.error = fault.map(ToString::to_string);
-            match hook.call(&input, &self.cx).await {
+            match ask_hook(&**hook, &input, &cx).await {
                 Ok(answer) => {
                     said.extend(answer.additional_context);
                     if answer.decision == Some(HookDecision::Deny) {
@@ -478,29 +520,43 @@ impl Drop for Job {
     fn drop(&mut self) {
         if !self.ended {
             self.cx.cancel_token().cancel();
-            let fault = self.cx.cancelled_fault();
-            let reply = self.render(&Err(fault));
-            self.end(&reply);
+            let (reply, _) = self.render(Err(self.cx.cancelled_fault()));
+            self.end(&self.fit(reply));
         }
     }
 }
 
-/// Polls a future and turns a panic in it into a fault of this call alone.
-async fn caught(work: impl Future<Output = Result<Reply, Fault>>) -> Result<Reply, Fault> {
+/// Whether a hook wants to be called. One that crashes is called, and can then fail as a hook does.
+fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
+    uncrashed(|| hook.wants(event, tool)).unwrap_or(true)
+}
+
+/// Calls a hook. A panic in it is a failure like any other.
+async fn ask_hook(hook: &dyn Hook, input: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, String> {
+    let answer = caught(async { hook.call(input, cx).await }).await;
+    answer.unwrap_or_else(|panic| Err(format!("crashed: {panic}")))
+}
+
+/// Polls a future to its end, or to the panic in it.
+async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|task| {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(task))) {
-            Ok(poll) => poll,
-            Err(panic) => Poll::Ready(Err(panicked(&*panic))),
-        }
+    std::future::poll_fn(|task| match uncrashed(|| work.as_mut().poll(task)) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    Fault::new(FaultKind::Internal, format!("the tool crashed: {text}"))
+/// What the work comes to, or what its panic says.
+pub(crate) fn uncrashed<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    })
+}
+
+fn crashed(panic: String) -> Fault {
+    Fault::new(FaultKind::Internal, format!("the tool crashed: {panic}"))
         .hint("this is a mistake in the tool, not in the call; try another way")
 }
 

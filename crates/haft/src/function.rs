@@ -52,6 +52,10 @@ where
 }
 
 /// A tool made of a closure that blocks. It runs on a thread of its own.
+///
+/// A thread cannot be stopped from outside: a call that is cancelled or takes too long is answered at once
+/// and gives up its claims, while the closure goes on. One that may take long should look at
+/// [`Context::is_cancelled`] now and then.
 pub fn blocking_function<I, F, R>(
     name: impl Into<Arc<str>>,
     description: impl Into<Cow<'static, str>>,

@@ -9,7 +9,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BoxFuture, Context, Fault, Mode, suggest};
+use crate::{BoxFuture, Context, Fault, Mode, json, suggest};
 
 /// How long an external hook may take when nothing else is said.
 pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -75,8 +75,8 @@ pub struct HookAnswer {
     pub additional_context: Option<String>,
 }
 
-/// What a hook decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a hook decides, from mild to strict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookDecision {
     /// Nobody needs to be asked. Rules that deny still deny.
     Allow,
@@ -113,7 +113,9 @@ impl ToolPattern {
         if pattern.is_empty() || pattern == "*" {
             return Ok(Self(None));
         }
-        Regex::new(&format!("^(?:{pattern})$")).map(|regex| Self(Some(regex))).map_err(|error| {
+        // By itself first: what closes the group around it must not pass for a pattern.
+        let whole = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
+        whole.map(|regex| Self(Some(regex))).map_err(|error| {
             Fault::invalid(format!("`{pattern}` is no pattern for tool names: {error}"))
                 .hint("a regular expression over the whole name, such as `Edit|Write`; `*` for every tool")
         })
@@ -221,9 +223,14 @@ fn answer(finished: &Finished, timeout: Duration) -> Result<HookAnswer, String> 
     }
     let nonsense =
         |error: &dyn std::fmt::Display| format!("printed something that is not an answer in JSON ({error})");
-    let value: Value = serde_json::from_str(stdout.trim()).map_err(|error| nonsense(&error))?;
+    let value = json::parse(stdout.trim()).map_err(|fault| nonsense(&fault.message()))?;
     no_slips(&value)?;
-    no_slips(value.get("hookSpecificOutput").unwrap_or(&Value::Null))?;
+    if let Some(specific) = value.get("hookSpecificOutput").filter(|specific| !specific.is_null()) {
+        if !specific.is_object() {
+            return Err(nonsense(&format!("`hookSpecificOutput` is {}", json::kind_of(specific))));
+        }
+        no_slips(specific)?;
+    }
     read(serde_json::from_value(value).map_err(|error| nonsense(&error))?)
 }
 
@@ -259,14 +266,18 @@ fn no_slips(answer: &Value) -> Result<(), String> {
 fn read(printed: Printed) -> Result<HookAnswer, String> {
     let specific = printed.hook_specific_output.unwrap_or_default();
     let flat = printed.flat;
-    let word = specific.permission_decision.or(flat.permission_decision).or(printed.decision);
-    let mut decision = match word.as_deref() {
-        None => None,
-        Some("allow" | "approve") => Some(HookDecision::Allow),
-        Some("ask") => Some(HookDecision::Ask),
-        Some("deny" | "block") => Some(HookDecision::Deny),
-        Some(other) => return Err(format!("decided `{other}`, which is none of allow, ask and deny")),
-    };
+    let mut decision = None;
+    // An answer that says two things is taken at its strictest.
+    for word in [specific.permission_decision, flat.permission_decision, printed.decision] {
+        let said = match word.as_deref() {
+            None => None,
+            Some("allow" | "approve") => Some(HookDecision::Allow),
+            Some("ask") => Some(HookDecision::Ask),
+            Some("deny" | "block") => Some(HookDecision::Deny),
+            Some(other) => return Err(format!("decided `{other}`, which is none of allow, ask and deny")),
+        };
+        decision = decision.max(said);
+    }
     let mut reason =
         specific.permission_decision_reason.or(flat.permission_decision_reason).or(printed.reason);
     if printed.go_on == Some(false) {

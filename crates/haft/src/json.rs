@@ -1,6 +1,7 @@
 //! JSON as a model sends it: parsed strictly, within limits of size and depth. What two parsers could read
 //! in two ways (duplicate keys) is refused rather than guessed.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -11,14 +12,24 @@ use crate::{Fault, FaultKind};
 /// The longest JSON text of one call.
 pub const MAX_INPUT_BYTES: usize = 32 * 1024 * 1024;
 
+/// The most values in the JSON of one call, those inside of others included: a parsed value takes many times
+/// the room of its text.
+pub const MAX_VALUES: usize = 2_000_000;
+
 /// Parses one JSON text. Nesting is limited to 128 levels by the parser.
 pub fn parse(text: &str) -> Result<Value, Fault> {
     if text.len() > MAX_INPUT_BYTES {
         return Err(too_long(text.len() as u64));
     }
     let mut source = serde_json::Deserializer::from_str(text);
-    let value = Strict.deserialize(&mut source).and_then(|value| source.end().map(|()| value));
-    value.map_err(|error| Fault::invalid(format!("not valid JSON: {error}")))
+    let left = Cell::new(MAX_VALUES);
+    let value = Strict(&left).deserialize(&mut source).and_then(|value| source.end().map(|()| value));
+    value.map_err(|error| match left.get() {
+        0 => Fault::new(FaultKind::TooLarge, format!("the input has more than {MAX_VALUES} values"))
+            .hint("send less in one call")
+            .with("limit", MAX_VALUES),
+        _ => Fault::invalid(format!("not valid JSON: {error}")),
+    })
 }
 
 /// The fault for an input that is longer than [`MAX_INPUT_BYTES`].
@@ -44,17 +55,23 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-struct Strict;
+/// Knows how many more values may come.
+#[derive(Clone, Copy)]
+struct Strict<'a>(&'a Cell<usize>);
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        self.0.set(self.0.get().saturating_sub(1));
+        if self.0.get() == 0 {
+            return Err(D::Error::custom("too many values"));
+        }
         source.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +108,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(Strict)? {
+        while let Some(item) = items.next_element_seed(self)? {
             array.push(item);
         }
         Ok(Value::Array(array))
@@ -101,9 +118,10 @@ impl<'de> Visitor<'de> for Strict {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
+                let shown: String = key.chars().take(60).collect();
+                return Err(A::Error::custom(format_args!("duplicate key `{shown}`")));
             }
-            object.insert(key, entries.next_value_seed(Strict)?);
+            object.insert(key, entries.next_value_seed(self)?);
         }
         Ok(Value::Object(object))
     }

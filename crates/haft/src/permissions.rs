@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::engine::uncrashed;
 use crate::{Access, BoxFuture, Claims, Context, Fault, FaultKind, Preview, Resource, Spec};
 
 /// How much harm a call can do.
@@ -92,10 +93,12 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// The narrowest rule that covers a call: its tool, and what it changes if that is one thing.
+    /// The narrowest rule that covers a call: its tool, and what it changes if that is one thing. Of a call
+    /// that changes nothing, such as one that asks a host, what it looks at.
     pub(crate) fn covering(tool: &str, claims: &Claims) -> Rule {
-        let mut changed = claims.iter().filter(|(access, _)| *access == Access::Write);
-        let subject = match (changed.next(), changed.next()) {
+        let access = if claims.is_read_only() { Access::Read } else { Access::Write };
+        let mut touched = claims.iter().filter(|(how, _)| *how == access);
+        let subject = match (touched.next(), touched.next()) {
             (Some((_, resource)), None) if *resource != Resource::Everything => Some(resource.to_string()),
             _ => None,
         };
@@ -215,8 +218,8 @@ impl Approver for NoApprover {
 pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Result<Verdict, Fault> {
     let mut together = Verdict::Abstain;
     for judge in judges {
-        let verdict = judge
-            .judge(question)
+        let verdict = uncrashed(|| judge.judge(question))
+            .unwrap_or_else(|panic| Err(format!("it crashed: {panic}")))
             .map_err(|error| denied(format!("`{}` could not judge the call: {error}", judge.name())))?;
         together = match (together, verdict) {
             (_, Verdict::Deny(reason)) => return Err(denied(reason)),

@@ -13,73 +13,122 @@ const ROOM_FOR_NOTICE: usize = 600;
 
 /// Makes a reply fit: at most `max` characters of text, and as many of structured value.
 pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
+    // First, because a picture that is none becomes text.
+    reply.content.iter_mut().for_each(check_image);
     if reply.is_object {
         fit_object(reply, max, keep, kept);
     } else {
-        fit_text(reply, max, keep, kept);
+        fit_texts(reply, 0, max, keep, kept);
         if let Some(value) = &mut reply.structured {
             cut_json(value, max, keep);
         }
-        reply.content.iter_mut().for_each(check_image);
     }
 }
 
+/// The value becomes the first text; what stands after it, such as notes, stays.
 fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
     let Some(value) = &mut reply.structured else { return };
+    let others: usize = reply.content.iter().skip(1).filter_map(text_of).map(length).sum();
+    let room = max.saturating_sub(others).max(max / 2);
     let mut text = value.to_string();
+    let mut notice = None;
     // A character has at least one byte, so most replies need no counting.
-    if text.len() > max && text.chars().count() > max {
+    if text.len() > room && length(&text) > room {
         let whole = keep_whole(kept, &reply.id, &text);
-        if let Some(cut) = cut_json(value, max.saturating_sub(ROOM_FOR_NOTICE), keep)
-            && let Value::Object(object) = value
-        {
-            let fields: Vec<&str> = cut.iter().take(3).map(|field| field.path.as_str()).collect();
-            let notice = json!({"fields": fields, "whole": whole});
-            if notice.to_string().chars().count() < ROOM_FOR_NOTICE - 20 {
-                object.insert("cut".into(), notice);
-            }
-        }
+        let lost = length(&text);
+        let cut = cut_json(value, room - ROOM_FOR_NOTICE.min(room / 2), keep).unwrap_or_default();
         text = value.to_string();
+        let fields: Vec<&str> = cut.iter().take(3).map(|field| field.path.as_str()).collect();
+        let told = json!({"fields": fields, "whole": whole});
+        let told_length = length(&told.to_string()) + r#","cut":"#.len();
+        match value {
+            Value::Object(object) if !object.contains_key("cut") && length(&text) + told_length <= room => {
+                object.insert("cut".into(), told);
+                text = value.to_string();
+            }
+            _ => notice = Some(marker(lost.saturating_sub(length(&text)), &whole)),
+        }
     }
-    let audience = reply.content.first().map_or(Audience::Everyone, |block| block.audience);
-    reply.content = vec![Block { content: Content::Text(text), audience }];
+    if let Some(short) = cut_text(&text, max, Cut::Start, &|_| String::new()) {
+        text = short;
+    }
+    let used = length(&text);
+    match reply.content.first_mut().map(|block| &mut block.content) {
+        Some(Content::Text(first)) => *first = text,
+        _ => reply.content.insert(0, Block { content: Content::Text(text), audience: Audience::Everyone }),
+    }
+    if let Some(notice) = notice.filter(|notice| used + others + length(notice) <= max) {
+        reply.content.push(Block { content: Content::Text(notice), audience: Audience::Everyone });
+    }
+    fit_texts(reply, 1, max - used, keep, kept);
 }
 
-fn fit_text(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
-    let bytes: usize = texts(reply).map(str::len).sum();
-    if bytes <= max {
+/// Cuts the texts from a block on to `max` characters together: the longest ones, so that short ones stay.
+fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option<&Kept>) {
+    let texts = || reply.content.iter().skip(from).filter_map(text_of);
+    if texts().map(str::len).sum::<usize>() <= max {
         return;
     }
-    let mut total: usize = texts(reply).map(|text| text.chars().count()).sum();
+    let lengths: Vec<usize> = texts().map(length).collect();
+    let total: usize = lengths.iter().sum();
     if total <= max {
         return;
     }
     let whole = keep_whole(kept, &reply.id, &reply.full_text());
-    while total > max {
-        let longest = reply.content.iter_mut().filter_map(|block| match &mut block.content {
-            Content::Text(text) => Some(text),
-            Content::Image { .. } => None,
+    let notice = marker(total - max, &whole);
+    let mut share = share(&lengths, max);
+    // Where there are so many texts that none has room to say that it was cut, it is said once for all.
+    let once = length(&notice) >= share;
+    let said_once = once && length(&notice) < max;
+    if said_once {
+        share = self::share(&lengths, max - length(&notice));
+    }
+    for block in reply.content.iter_mut().skip(from) {
+        let Content::Text(text) = &mut block.content else { continue };
+        let marker = |dropped| if once { String::new() } else { marker(dropped, &whole) };
+        if let Some(cut) = cut_text(text, share, keep, &marker) {
+            *text = cut;
+        }
+    }
+    if once {
+        let mut at = 0;
+        reply.content.retain(|block| {
+            at += 1;
+            at <= from || text_of(block) != Some("")
         });
-        let Some(longest) = longest.max_by_key(|text| text.len()) else { return };
-        let length = longest.chars().count();
-        let room = max.saturating_sub(total - length);
-        let marker = |dropped: usize| match &whole {
-            Value::String(path) => {
-                format!("\n[{dropped} characters cut here; the whole reply is in {path}]\n")
-            }
-            _ => format!("\n[{dropped} characters cut here]\n"),
-        };
-        let Some(cut) = cut_text(longest, room, keep, &marker) else { return };
-        total = total - length + cut.chars().count();
-        *longest = cut;
+    }
+    if said_once {
+        reply.content.push(Block { content: Content::Text(notice), audience: Audience::Everyone });
     }
 }
 
-fn texts(reply: &Reply) -> impl Iterator<Item = &str> {
-    reply.content.iter().filter_map(|block| match &block.content {
-        Content::Text(text) => Some(text.as_str()),
+fn marker(dropped: usize, whole: &Value) -> String {
+    match whole {
+        Value::String(path) => format!("\n[{dropped} characters cut here; the whole reply is in {path}]\n"),
+        _ => format!("\n[{dropped} characters cut here]\n"),
+    }
+}
+
+/// How long each text may be so that all fit into `room`.
+fn share(lengths: &[usize], room: usize) -> usize {
+    let (mut enough, mut too_much) = (0, room + 1);
+    while too_much - enough > 1 {
+        let middle = enough + (too_much - enough) / 2;
+        let needed: usize = lengths.iter().map(|length| length.min(&middle)).sum();
+        if needed <= room { enough = middle } else { too_much = middle }
+    }
+    enough
+}
+
+fn text_of(block: &Block) -> Option<&str> {
+    match &block.content {
+        Content::Text(text) => Some(text),
         Content::Image { .. } => None,
-    })
+    }
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
 }
 
 /// The path of the file that holds the whole text, or null where it could not be kept.

@@ -78,7 +78,7 @@ impl Reply {
 
     /// A value whose JSON is also the text that the model reads.
     pub fn object(value: Value) -> Self {
-        Self { structured: Some(value), is_object: true, ..Self::with_content(Vec::new()) }
+        Self { structured: Some(value), is_object: true, ..Self::text("") }
     }
 
     /// A text that tells of a failure.

@@ -13,7 +13,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use crate::claim::{Claims, Resource};
+use crate::claim::{Access, Claims, Resource};
 use calls::{Calls, Look};
 use index::State;
 
@@ -40,6 +40,17 @@ pub(crate) struct Ticket {
     state: State,
 }
 
+/// Where in the order a call stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Its turn.
+    pub(crate) turn: u64,
+    /// Who waits for whom in that turn.
+    pub(crate) policy: Policy,
+    /// Whether it changes anything, whatever it claims for the sake of order.
+    pub(crate) access: Access,
+}
+
 /// What a call waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blocker {
@@ -57,17 +68,17 @@ impl Schedule {
     /// Takes the next place in the order. The order of these calls is the order of the schedule.
     ///
     /// Under [`Policy::SafeFirst`] a call that changes something does not run before its turn is sealed.
-    pub(crate) fn enter(&self, call: &Arc<str>, turn: u64, policy: Policy, claims: &Claims) -> Ticket {
+    pub(crate) fn enter(&self, call: &Arc<str>, place: Place, claims: &Claims) -> Ticket {
         let mut calls = self.lock();
-        let turn = match policy {
+        let turn = match place.policy {
             Policy::Claims => None,
             Policy::SafeFirst => {
-                calls.open_turn(turn);
-                Some(turn)
+                calls.open_turn(place.turn);
+                Some(place.turn)
             }
         };
         let slot = calls.add(Some(call.clone()), turn);
-        let state = calls.claim(slot, claims);
+        let state = calls.claim(slot, claims, place.access);
         drop(calls);
         Ticket { schedule: self.clone(), slot, state }
     }
@@ -106,10 +117,10 @@ impl Ticket {
 
     /// The call was rewritten and claims something else now, at the same place in the order. `ready` must
     /// be awaited again: a later call that already runs may now be in the way.
-    pub(crate) fn reclaim(&mut self, claims: &Claims) {
+    pub(crate) fn reclaim(&mut self, claims: &Claims, access: Access) {
         let mut calls = self.schedule.lock();
         let freed = calls.unclaim(self.slot);
-        self.state = calls.claim(self.slot, claims);
+        self.state = calls.claim(self.slot, claims, access);
         drop(calls);
         freed.wake();
     }

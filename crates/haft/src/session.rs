@@ -176,6 +176,9 @@ impl State {
 
 impl Session {
     /// Makes one call and waits for its reply. Dropping the future cancels the call.
+    ///
+    /// A call that is made while another one runs waits for it if they conflict. So a tool that makes calls
+    /// itself, and waits for them, must not claim what they claim: it would wait for itself.
     pub async fn call(&self, call: Call) -> Reply {
         let turn = self.turn();
         let job = self.engine().take_on(self, &turn, call);
@@ -217,6 +220,10 @@ impl Session {
     /// Its tools.
     pub fn tools(&self) -> &Registry {
         &self.0.registry
+    }
+
+    pub(crate) fn cancel_token(&self) -> &CancellationToken {
+        &self.0.cancel
     }
 
     pub(crate) fn schedule(&self) -> &Schedule {

@@ -314,7 +314,10 @@ fn example(schema: &Value) -> Value {
                 shown.map(|(name, property)| (name.clone(), example(property))).collect::<Map<_, _>>(),
             )
         }
-        "array" => json!([schema.get("items").map_or(json!("…"), example)]),
+        "array" => match schema.get("prefixItems").and_then(Value::as_array) {
+            Some(items) => items.iter().map(example).collect(),
+            None => json!([schema.get("items").map_or(json!("…"), example)]),
+        },
         "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
         "boolean" => json!(true),
         _ => json!("…"),

@@ -9,7 +9,9 @@ pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>, most: u
             let folded = fold(candidate);
             let score = if folded == wanted {
                 1.0
-            } else if wanted.len() >= 3 && (folded.contains(&wanted) || wanted.contains(&folded)) {
+            } else if wanted.len().min(folded.len()) >= 3
+                && (folded.contains(&wanted) || wanted.contains(&folded))
+            {
                 0.9
             } else {
                 strsim::jaro_winkler(&wanted, &folded)

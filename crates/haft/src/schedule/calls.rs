@@ -69,13 +69,12 @@ impl Entry {
 pub(super) struct Freed {
     waiters: Vec<Waker>,
     /// The waker of the freed call itself, of no use any more; dropped without the lock like the others.
-    own: Option<Waker>,
+    _own: Option<Waker>,
 }
 
 impl Freed {
     pub(super) fn wake(self) {
         self.waiters.into_iter().for_each(Waker::wake);
-        drop(self.own);
     }
 }
 
@@ -160,14 +159,13 @@ impl Calls {
 
     /// Marks the claims of an entry that has none. It starts at once if nothing is in the way, so that
     /// only those who wait pay for waiting.
-    pub(super) fn claim(&mut self, slot: usize, claims: &Claims) -> State {
+    pub(super) fn claim(&mut self, slot: usize, claims: &Claims, access: Access) -> State {
         let mut marks = mem::take(&mut self.entries[slot].marks);
         marks
             .extend(claims.iter().map(|(access, resource)| Mark { node: self.index.node(resource), access }));
         let mut key = self.entries[slot].key;
         if let Some(turn) = self.entries[slot].turn.and_then(|turn| self.turns.get(&turn)) {
             key.group = turn.start;
-            let access = if claims.is_read_only() { Access::Read } else { Access::Write };
             key.class = match access {
                 Access::Read => Class::First,
                 Access::Write => Class::Second,
@@ -194,7 +192,7 @@ impl Calls {
         self.stop_waiting(slot);
         let entry = &mut self.entries[slot];
         let (key, state) = (entry.key, entry.state);
-        let mut freed = Freed { waiters: Vec::new(), own: entry.waker.take() };
+        let mut freed = Freed { waiters: Vec::new(), _own: entry.waker.take() };
         entry.claims = Claims::none();
         for mark in entry.marks.drain(..) {
             self.index.unplace(mark, key, state);

@@ -33,8 +33,16 @@ fn writes(text: &str) -> Claims {
     Claims::none().write(path(text))
 }
 
+fn access(claims: &Claims) -> Access {
+    if claims.is_read_only() { Access::Read } else { Access::Write }
+}
+
+fn place(turn: u64, policy: Policy, claims: &Claims) -> Place {
+    Place { turn, policy, access: access(claims) }
+}
+
 fn enter(schedule: &Schedule, call: &str, claims: &Claims) -> Ticket {
-    schedule.enter(&call.into(), 0, Policy::Claims, claims)
+    schedule.enter(&call.into(), place(0, Policy::Claims, claims), claims)
 }
 
 /// Polls once, as a task would; the future is dropped each time, so all of this also shows that `ready`
@@ -119,7 +127,7 @@ impl Model {
         }
         self.time += 1;
         let call = self.calls.len();
-        let ticket = schedule.enter(&call.to_string().into(), turn, policy, &claims);
+        let ticket = schedule.enter(&call.to_string().into(), place(turn, policy, &claims), &claims);
         self.calls.push(Call {
             ticket: Some(ticket),
             key: self.key(turn_of_policy, &claims, self.time),
@@ -138,7 +146,7 @@ impl Model {
         let key = self.key(turn, &claims, seq);
         let it = &mut self.calls[call];
         let Some(ticket) = &mut it.ticket else { return };
-        ticket.reclaim(&claims);
+        ticket.reclaim(&claims, access(&claims));
         (it.claims, it.key, it.running, it.polled) = (claims, key, false, None);
         self.calls[call].running = self.may_run(call);
     }
@@ -364,7 +372,7 @@ fn a_rewritten_call_waits_for_a_later_one_only_if_that_runs() {
     let running = enter(&schedule, "running", &writes("/b"));
     let mut waiting = enter(&schedule, "waiting", &writes("/a").write(path("/c")));
     assert!(!is_ready(&mut waiting));
-    early.reclaim(&writes("/b").write(path("/c")));
+    early.reclaim(&writes("/b").write(path("/c")), Access::Write);
     assert!(!is_ready(&mut early));
     assert!(!is_ready(&mut waiting));
     drop(running);
@@ -376,7 +384,9 @@ fn a_rewritten_call_waits_for_a_later_one_only_if_that_runs() {
 #[test]
 fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     let schedule = Schedule::new();
-    let enter = |call: &str, claims: &Claims| schedule.enter(&call.into(), 7, Policy::SafeFirst, claims);
+    let enter = |call: &str, claims: &Claims| {
+        schedule.enter(&call.into(), place(7, Policy::SafeFirst, claims), claims)
+    };
     let mut edit_a = enter("edit a", &writes("/a"));
     let mut edit_b = enter("edit b", &writes("/b"));
     let mut read_a = enter("read a", &reads("/a"));
@@ -397,7 +407,7 @@ fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     schedule.seal(7);
     schedule.seal(8);
     assert_empty(&schedule);
-    let mut late = schedule.enter(&"late".into(), 7, Policy::SafeFirst, &writes("/a"));
+    let mut late = enter("late", &writes("/a"));
     assert!(is_ready(&mut late), "a call that comes after the seal is not held back");
     drop(late);
     assert_empty(&schedule);
@@ -414,7 +424,7 @@ fn ten_thousand_calls_that_all_conflict_run_in_order() {
     let name: Arc<str> = "call".into();
     let bell = Arc::default();
     let mut tickets: Vec<Ticket> =
-        (0..MANY).map(|_| schedule.enter(&name, 0, Policy::Claims, &Claims::everything())).collect();
+        (0..MANY).map(|_| enter(&schedule, &name, &Claims::everything())).collect();
     for (i, ticket) in tickets.iter_mut().enumerate() {
         assert_eq!(poll(ticket, &bell).0, i == 0);
     }
@@ -433,9 +443,7 @@ fn ten_thousand_independent_calls_all_run_at_once() {
     let begin = Instant::now();
     let name: Arc<str> = "call".into();
     let mut tickets: Vec<Ticket> = (0..MANY)
-        .map(|i| {
-            schedule.enter(&name, 0, Policy::Claims, &writes(&format!("/home/me/w/src/{}/{i}", i % 100)))
-        })
+        .map(|i| enter(&schedule, &name, &writes(&format!("/home/me/w/src/{}/{i}", i % 100))))
         .collect();
     assert!(tickets.iter_mut().all(is_ready));
     let mut after = enter(&schedule, "after", &reads("/home/me/w"));
@@ -464,7 +472,7 @@ async fn tasks_on_threads_never_overlap_in_conflict() {
             tokio::task::yield_now().await;
             if i % 7 == 0 {
                 busy[place].store(false, Ordering::SeqCst);
-                ticket.reclaim(&claims);
+                ticket.reclaim(&claims, access(&claims));
                 ticket.ready(|_| {}).await;
                 assert!(!busy[place].swap(true, Ordering::SeqCst));
             }

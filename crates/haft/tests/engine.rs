@@ -1,0 +1,13 @@
+//! The engine as a library user meets it: through the public API, in real temporary folders, with real
+//! processes.
+#![allow(clippy::disallowed_methods)] // tests look at the files that the engine is said to have written
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod activity;
+mod common;
+mod decode;
+mod hooks;
+mod limits;
+mod pipeline;
+mod registry;
+mod turns;

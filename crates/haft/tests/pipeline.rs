@@ -33,7 +33,7 @@ async fn an_unknown_tool_is_a_fault_that_names_the_nearest() {
     assert_eq!(kind(&reply), "unknown_tool");
     assert_says(&reply, &["there is no tool `nite`", "did you mean `note`?"]);
     let reply = rig.call("zzzzzz", json!({})).await;
-    assert_says(&reply, &["the tools are note, echo"]);
+    assert_says(&reply, &["the tools are `note`, `echo`"]);
     assert_eq!(&*reply.name, "zzzzzz");
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use haft::{
-    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Engine, HookEvent, Kept, Mode, Policy, SavedSession, Session,
-    Stats, ToolPattern, Workspace,
+    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Engine, HookEvent, Kept, Mode, NoApprover, Policy,
+    SavedSession, Session, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::{Access, Store, user};
 use haft_tools::dialects;
@@ -44,6 +44,19 @@ impl Ground {
             Some(dir) => user::canonical(dir).context("the workspace cannot be opened")?,
             None => implicit_root()?,
         };
+        Self::at(root)
+    }
+
+    /// The same for commands that touch nothing, and so may be given anywhere.
+    pub(crate) fn look(common: &Common) -> anyhow::Result<Self> {
+        let root = match &common.workspace {
+            Some(dir) => user::canonical(dir).context("the workspace cannot be opened")?,
+            None => user::canonical(&user::current_dir()?)?,
+        };
+        Self::at(root)
+    }
+
+    fn at(root: PathBuf) -> anyhow::Result<Self> {
         let folders = Folders::find()?;
         let loaded = config::load(&folders, &root)?;
         let state = Store::at(folders.state.join(workspace_key(&root)));
@@ -175,8 +188,12 @@ fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<En
     let days = settings.limits.keep_days.unwrap_or(7);
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let mut engine =
-        Engine::builder().keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
+    let nobody = NoApprover::telling("the user can allow it by starting with `--mode bypass`");
+    let mut engine = Engine::builder().approver(nobody).keep_results(Kept::new(
+        results,
+        age,
+        megabytes.saturating_mul(1024 * 1024),
+    ));
     for (tool, chars) in &settings.limits.max_result {
         engine = engine.max_result(tool, *chars);
     }

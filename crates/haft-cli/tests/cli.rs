@@ -598,8 +598,20 @@ fn a_wide_workspace_must_be_meant() {
 fn a_link_to_the_home_is_the_home() {
     let lab = two_files();
     std::os::unix::fs::symlink(lab.base.join("home"), lab.base.join("link")).unwrap();
-    let ran = Ran::of(lab.haft(&["tools"]).current_dir(lab.base.join("link")).output().unwrap());
+    let read = ["call", "Read", "file_path=one.txt"];
+    let ran = Ran::of(lab.haft(&read).current_dir(lab.base.join("link")).output().unwrap());
     ran.refused("is a wide workspace");
+}
+
+#[test]
+fn what_touches_nothing_may_be_asked_anywhere() {
+    let lab = two_files();
+    for command in ["tools", "stats", "settings"] {
+        for folder in [std::path::Path::new("/"), &lab.base.join("home")] {
+            let ran = Ran::of(lab.haft(&[command]).current_dir(folder).output().unwrap());
+            assert_eq!(ran.code, 0, "{command} in {folder:?}: {ran:?}");
+        }
+    }
 }
 
 #[test]

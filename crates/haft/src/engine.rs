@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -15,16 +14,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Activity, EventKind, What};
+use crate::crash::{caught, uncrashed};
 use crate::dialect::{text_fault, text_notes};
-use crate::hooks::{self, Hook, HookAnswer, HookDecision, HookEvent, HookInput};
-use crate::permissions::{self, Judge, NoApprover, Question, denied};
+use crate::hooks::{self, Before, Hook};
+use crate::permissions::{self, Judge, NoApprover, Question, Settled};
 use crate::registry::Entry;
-use crate::schedule::{Place, Ticket};
+use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, ApprovalRequest, Approver, Call, Choice, Claims, Context, Decision, Failed, Fault, FaultKind,
-    Input, Kept, Outcome, Prepared, Preview, Reply, Resource, Rule, Sensitivity, Session, SessionBuilder,
-    Stats, Turn, Verdict, limits, render, spec,
+    Access, Approver, Call, Claims, Context, Failed, Fault, FaultKind, Input, Kept, Outcome, Prepared,
+    Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -95,7 +94,7 @@ impl Engine {
             stats: Stats::new(),
             hooks: Vec::new(),
             judges: Vec::new(),
-            approver: Arc::new(NoApprover),
+            approver: Arc::new(NoApprover::default()),
             kept: None,
             max_results: HashMap::new(),
         })
@@ -160,19 +159,6 @@ struct Claimed {
     verdict: Verdict,
     /// Where repeats are refused: what tells whether a later call is one.
     seen: Option<(u64, u64)>,
-}
-
-/// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
-/// checked again, but neither hooks nor people are asked twice.
-#[derive(Default)]
-struct Settled {
-    hooked: bool,
-    /// A hook said that nobody needs to be asked.
-    allowed: bool,
-    /// A hook said that somebody must be asked, and why.
-    must_ask: Option<String>,
-    /// Somebody was asked and did not deny.
-    answered: bool,
 }
 
 impl Job {
@@ -264,7 +250,7 @@ impl Job {
     async fn wait(&mut self) -> Result<(), Fault> {
         let cx = &self.cx;
         if let Some(ticket) = &mut self.ticket {
-            let waiting = |on: &crate::schedule::Blocker| {
+            let waiting = |on: &Blocker| {
                 cx.emit(EventKind::Waiting, || What::Waiting {
                     on: on.call.clone(),
                     resource: on.resource.clone(),
@@ -299,94 +285,32 @@ impl Job {
     ) -> Result<Option<Value>, Fault> {
         if !settled.hooked {
             settled.hooked = true;
-            if let Some(rewritten) = self.before(settled).await? {
-                return Ok(Some(rewritten));
+            if !self.engine.0.hooks.is_empty() {
+                let engine = self.engine.clone();
+                let said = hooks::before(&engine.0.hooks, &self.input, &self.cx);
+                let said: Before = Box::pin(said).await?;
+                self.notes.extend(said.notes);
+                settled.allowed = said.allowed;
+                settled.must_ask = said.must_ask;
+                if said.rewritten.is_some() {
+                    return Ok(said.rewritten);
+                }
             }
         }
-        let Some(entry) = &self.entry else { return Ok(None) };
-        let spec = entry.tool.spec();
-        let question = Question { spec, input: &self.input, claims: &claimed.claims, cx: &self.cx };
-        let verdict = match (&claimed.verdict, &settled.must_ask) {
-            (_, Some(reason)) => Verdict::Ask(reason.clone()),
-            (Verdict::Abstain, None) if settled.allowed => Verdict::Allow,
-            (verdict, None) => verdict.clone(),
-        };
+        let Some(entry) = self.entry.clone() else { return Ok(None) };
+        let question =
+            Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
+        let verdict = settled.verdict(&claimed.verdict);
         let approval = claimed.prepared.approval(&self.cx);
-        let granted = self.cx.session().grants();
-        let Some(reason) = permissions::weigh(&question, &verdict, &approval, &granted)? else {
-            return Ok(None);
-        };
+        let Some(reason) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
         if settled.answered {
             return Ok(None);
         }
-        let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
-        // Where a rule or a hook asks, it asks again however often the user says "always".
-        let for_good = spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_));
-        if for_good {
-            choices.insert(1, Choice::AllowAlways(Rule::covering(&spec.name, &claimed.claims)));
-        }
-        self.cx.emit(EventKind::Asked, || What::Asked { reason: reason.clone() });
-        let request = ApprovalRequest {
-            call: self.cx.call().clone(),
-            session: self.cx.session().id().clone(),
-            tool: self.cx.tool().clone(),
-            input: self.input.clone(),
-            claims: claimed.claims.clone(),
-            preview,
-            reason,
-            choices: choices.clone(),
-        };
-        let asking = async { self.engine.0.approver.ask(request).await };
-        let decision = caught(asking).await.unwrap_or_else(|panic| Err(format!("it crashed: {panic}")));
-        let answer = match &decision {
-            Ok(Decision::AllowOnce) => "allowed once",
-            Ok(Decision::AllowAlways(_)) => "allowed always",
-            Ok(Decision::AllowEdited(_)) => "allowed with other arguments",
-            Ok(Decision::Deny { .. }) => "denied",
-            Err(_) => "no answer",
-        };
-        self.cx.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
         settled.answered = true;
-        match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
-            Decision::AllowOnce => Ok(None),
-            Decision::AllowAlways(rule) if for_good => {
-                self.cx.session().grant(rule);
-                Ok(None)
-            }
-            Decision::AllowAlways(_) => Ok(None),
-            Decision::AllowEdited(input) => {
-                self.notes.push("the user changed the arguments before allowing the call".to_owned());
-                Ok(Some(input))
-            }
-            Decision::Deny { feedback } => {
-                Err(denied(feedback.unwrap_or_else(|| format!("the user denied `{}`", self.cx.tool()))))
-            }
-        }
-    }
-
-    /// The hooks that come before a call. One that fails denies.
-    async fn before(&mut self, settled: &mut Settled) -> Result<Option<Value>, Fault> {
-        let engine = self.engine.clone();
-        let mut rewritten = None;
-        for hook in
-            engine.0.hooks.iter().filter(|hook| wants(&***hook, HookEvent::PreToolUse, self.cx.tool()))
-        {
-            let current = rewritten.as_ref().unwrap_or(&self.input);
-            let input = hooks::input(HookEvent::PreToolUse, &self.cx, current);
-            let answer = ask_hook(&**hook, &input, &self.cx)
-                .await
-                .map_err(|error| denied(hooks::failure(&**hook, HookEvent::PreToolUse, &error)))?;
-            self.notes.extend(answer.additional_context);
-            let reason = answer.reason.unwrap_or_else(|| format!("the hook `{}` said so", hook.name()));
-            match answer.decision {
-                Some(HookDecision::Deny) => {
-                    return Err(denied(format!("denied by the hook `{}`: {reason}", hook.name())));
-                }
-                Some(HookDecision::Ask) => settled.must_ask = Some(reason),
-                Some(HookDecision::Allow) => settled.allowed = true,
-                None => {}
-            }
-            rewritten = answer.updated_input.or(rewritten);
+        let request = permissions::request(&question, &verdict, preview, reason);
+        let rewritten = Box::pin(permissions::ask(&*self.engine.0.approver, request, &self.cx)).await?;
+        if rewritten.is_some() {
+            self.notes.push("the user changed the arguments before allowing the call".to_owned());
         }
         Ok(rewritten)
     }
@@ -416,7 +340,9 @@ impl Job {
                 let failed = Failed { tool: self.cx.tool(), input: &self.input };
                 // A dialect that crashes still owes the model an answer.
                 let reply = uncrashed(|| dialect.present(&failed, &fault));
-                (reply.unwrap_or_else(|_| text_fault(&fault)), Some(fault))
+                let mut reply = reply.unwrap_or_else(|_| text_fault(&fault));
+                reply.fault = Some(fault.clone());
+                (reply, Some(fault))
             }
         };
         self.note(&mut reply, &self.notes);
@@ -446,18 +372,10 @@ impl Job {
     /// 9 record: hooks, what the session knows, figures, the end. The claims are held until then: a hook
     /// may well change what the call changed, and the next call is to see what this one has learnt.
     async fn record(mut self, fault: Option<Fault>, reply: Reply) -> Reply {
-        let event = if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
-        let reply = if self.is_heard(event) {
-            let mut whole = reply.clone();
-            let reply = self.fit(reply);
-            let said = self.after(event, fault.as_ref(), &reply).await;
-            if said.is_empty() {
-                reply
-            } else {
-                // What was cut already is not cut again, or the file that it names would not hold the whole.
-                self.note(&mut whole, &said);
-                self.fit(whole)
-            }
+        // What was not allowed has not happened, and what is no tool cannot fail as one.
+        let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);
+        let reply = if self.entry.is_some() && !denied && !self.engine.0.hooks.is_empty() {
+            Box::pin(self.heard(fault.as_ref(), reply)).await
         } else {
             self.fit(reply)
         };
@@ -474,34 +392,18 @@ impl Job {
         reply
     }
 
-    fn is_heard(&self, event: HookEvent) -> bool {
-        self.engine.0.hooks.iter().any(|hook| wants(&**hook, event, self.cx.tool()))
-    }
-
-    /// The hooks that come after a call. They cannot undo it; what they say is passed on. A call that was
-    /// cancelled is heard of like any other, so they are stopped only with the session.
-    async fn after(&mut self, event: HookEvent, fault: Option<&Fault>, reply: &Reply) -> Vec<String> {
-        let engine = self.engine.clone();
-        let cx = self.cx.after_the_call();
-        let mut said = Vec::new();
-        for hook in engine.0.hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
-            let mut input = hooks::input(event, &cx, &self.input);
-            input.tool_response = Some(reply.to_json());
-            input.error = fault.map(ToString::to_string);
-            match ask_hook(&**hook, &input, &cx).await {
-                Ok(answer) => {
-                    said.extend(answer.additional_context);
-                    if answer.decision == Some(HookDecision::Deny) {
-                        said.extend(answer.reason);
-                    }
-                }
-                Err(error) => {
-                    let fault = Fault::failed(hooks::failure(&**hook, event, &error));
-                    self.cx.emit(EventKind::Fault, || What::Fault(fault));
-                }
-            }
+    /// The reply, with what the hooks that come after a call say of it.
+    async fn heard(&mut self, fault: Option<&Fault>, reply: Reply) -> Reply {
+        let whole = reply.clone();
+        let reply = self.fit(reply);
+        let said = hooks::after(&self.engine.clone().0.hooks, &self.input, fault, &reply, &self.cx).await;
+        if said.is_empty() {
+            return reply;
         }
-        said
+        // What was cut already is not cut again, or the file that it names would not hold the whole.
+        let mut whole = whole;
+        self.note(&mut whole, &said);
+        self.fit(whole)
     }
 
     fn end(&mut self, reply: &Reply) {
@@ -524,35 +426,6 @@ impl Drop for Job {
             self.end(&self.fit(reply));
         }
     }
-}
-
-/// Whether a hook wants to be called. One that crashes is called, and can then fail as a hook does.
-fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
-    uncrashed(|| hook.wants(event, tool)).unwrap_or(true)
-}
-
-/// Calls a hook. A panic in it is a failure like any other.
-async fn ask_hook(hook: &dyn Hook, input: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, String> {
-    let answer = caught(async { hook.call(input, cx).await }).await;
-    answer.unwrap_or_else(|panic| Err(format!("crashed: {panic}")))
-}
-
-/// Polls a future to its end, or to the panic in it.
-async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
-    let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|task| match uncrashed(|| work.as_mut().poll(task)) {
-        Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
-}
-
-/// What the work comes to, or what its panic says.
-pub(crate) fn uncrashed<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
-    })
 }
 
 fn crashed(panic: String) -> Fault {

@@ -109,11 +109,11 @@ impl<I: DeserializeOwned + JsonSchema + Send + 'static> Function<I> {
 
     /// Says that the tool never changes anything: it needs no permission and runs beside others.
     pub fn read_only(self) -> Self {
-        self.spec(Spec::read_only)
+        self.about(Spec::read_only)
     }
 
     /// Says more of the tool.
-    pub fn spec(mut self, say: impl FnOnce(Spec) -> Spec) -> Self {
+    pub fn about(mut self, say: impl FnOnce(Spec) -> Spec) -> Self {
         self.spec = say(self.spec);
         self
     }

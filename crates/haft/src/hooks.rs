@@ -1,20 +1,19 @@
 //! Code and commands that see every call before and after it runs. One that comes before a call can deny,
 //! allow or rewrite it, and one that fails there denies: no hook fails open.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod command;
 
-use haft_sandbox::process::{self, Exit, Finished};
+use std::sync::Arc;
+
+pub use command::{CommandHook, DEFAULT_HOOK_TIMEOUT};
 use regex::Regex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::{BoxFuture, Context, Fault, Mode, json, suggest};
-
-/// How long an external hook may take when nothing else is said.
-pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much of what an external hook prints is read.
-const MAX_OUTPUT: usize = 1024 * 1024;
+use crate::activity::{EventKind, What};
+use crate::crash::{caught, uncrashed};
+use crate::permissions::denied;
+use crate::{BoxFuture, Context, Fault, Mode, Reply};
 
 /// When a hook is called. The names are those that existing hook scripts know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -127,173 +126,87 @@ impl ToolPattern {
     }
 }
 
-/// An external hook: a shell command that reads JSON and answers by exit code or JSON.
-#[derive(Clone, Debug)]
-pub struct CommandHook {
-    /// When it is called.
-    pub event: HookEvent,
-    /// For which tools.
-    pub tools: ToolPattern,
-    /// The command, run by `sh`.
-    pub command: String,
-    /// The folder it runs in, which it also finds in `HAFT_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`.
-    pub dir: PathBuf,
-    /// How long it may take.
-    pub timeout: Duration,
+/// What the hooks before a call say together.
+#[derive(Default)]
+pub(crate) struct Before {
+    /// The arguments to go on with instead.
+    pub(crate) rewritten: Option<Value>,
+    /// What the model is told.
+    pub(crate) notes: Vec<String>,
+    /// Nobody needs to be asked.
+    pub(crate) allowed: bool,
+    /// Somebody must be asked, and why.
+    pub(crate) must_ask: Option<String>,
 }
 
-impl Hook for CommandHook {
-    fn name(&self) -> &str {
-        self.command.trim()
-    }
-
-    fn wants(&self, event: HookEvent, tool: &str) -> bool {
-        event == self.event && self.tools.matches(tool)
-    }
-
-    fn call<'a>(
-        &'a self,
-        input: &'a HookInput<'a>,
-        cx: &'a Context,
-    ) -> BoxFuture<'a, Result<HookAnswer, String>> {
-        Box::pin(async move {
-            let stdin = serde_json::to_vec(input).map_err(|error| error.to_string())?;
-            let run = process::Run {
-                program: "sh".into(),
-                args: vec!["-c".into(), self.command.clone().into()],
-                dir: self.dir.clone(),
-                env: vec![
-                    ("HAFT_PROJECT_DIR".into(), self.dir.clone().into()),
-                    ("CLAUDE_PROJECT_DIR".into(), self.dir.clone().into()),
-                ],
-                stdin,
-                timeout: self.timeout,
-                max_output: MAX_OUTPUT,
-            };
-            let finished = process::run(run, cx.cancelled())
-                .await
-                .map_err(|error| format!("could not start: {error}"))?;
-            answer(&finished, self.timeout)
-        })
-    }
-}
-
-/// The JSON that an external hook may print. Both the nested form and the older flat one are known.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Printed {
-    #[serde(rename = "continue")]
-    go_on: Option<bool>,
-    stop_reason: Option<String>,
-    decision: Option<String>,
-    reason: Option<String>,
-    hook_specific_output: Option<Specific>,
-    #[serde(flatten)]
-    flat: Specific,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Specific {
-    permission_decision: Option<String>,
-    permission_decision_reason: Option<String>,
-    updated_input: Option<Value>,
-    additional_context: Option<String>,
-}
-
-fn answer(finished: &Finished, timeout: Duration) -> Result<HookAnswer, String> {
-    let stderr = String::from_utf8_lossy(&finished.stderr);
-    let stderr = stderr.trim();
-    let because = |what: String| if stderr.is_empty() { what } else { format!("{what}: {stderr}") };
-    match finished.exit {
-        Exit::Code(0) => {}
-        Exit::Code(2) => {
-            let reason = if stderr.is_empty() { "it gave no reason".to_owned() } else { stderr.to_owned() };
-            let decision = Some(HookDecision::Deny);
-            return Ok(HookAnswer { decision, reason: Some(reason), ..HookAnswer::default() });
+/// Calls the hooks that come before a call, one after the other. One that fails denies.
+pub(crate) async fn before(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<Before, Fault> {
+    let event = HookEvent::PreToolUse;
+    let mut said = Before::default();
+    for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
+        let told = told(event, said.rewritten.as_ref().unwrap_or(input), cx);
+        let answer =
+            ask(&**hook, &told, cx).await.map_err(|error| denied(failure(&**hook, event, &error)))?;
+        said.notes.extend(answer.additional_context);
+        let reason = answer.reason.unwrap_or_else(|| format!("the hook `{}` said so", hook.name()));
+        match answer.decision {
+            Some(HookDecision::Deny) => {
+                return Err(denied(format!("denied by the hook `{}`: {reason}", hook.name())));
+            }
+            Some(HookDecision::Ask) => said.must_ask = Some(reason),
+            Some(HookDecision::Allow) => said.allowed = true,
+            None => {}
         }
-        Exit::Code(code) => return Err(because(format!("exited with code {code}"))),
-        Exit::Signal(signal) => return Err(because(format!("was killed by signal {signal}"))),
-        Exit::TimedOut => return Err(because(format!("took longer than {} s", timeout.as_secs_f64()))),
-        Exit::Cancelled => return Err("was cancelled".to_owned()),
+        said.rewritten = answer.updated_input.or(said.rewritten);
     }
-    let stdout = String::from_utf8_lossy(&finished.stdout);
-    if stdout.trim().is_empty() {
-        return Ok(HookAnswer::default());
-    }
-    let nonsense =
-        |error: &dyn std::fmt::Display| format!("printed something that is not an answer in JSON ({error})");
-    let value = json::parse(stdout.trim()).map_err(|fault| nonsense(&fault.message()))?;
-    no_slips(&value)?;
-    if let Some(specific) = value.get("hookSpecificOutput").filter(|specific| !specific.is_null()) {
-        if !specific.is_object() {
-            return Err(nonsense(&format!("`hookSpecificOutput` is {}", json::kind_of(specific))));
-        }
-        no_slips(specific)?;
-    }
-    read(serde_json::from_value(value).map_err(|error| nonsense(&error))?)
+    Ok(said)
 }
 
-/// The fields that an answer may have, those that say nothing to haft included.
-const FIELDS: [&str; 13] = [
-    "continue",
-    "stopReason",
-    "suppressOutput",
-    "systemMessage",
-    "decision",
-    "reason",
-    "hookSpecificOutput",
-    "hookEventName",
-    "permissionDecision",
-    "permissionDecisionReason",
-    "updatedInput",
-    "additionalContext",
-    "terminalSequence",
-];
-
-/// A misspelt `permissionDecision` must not be read as no decision. Fields that are unlike every known one
-/// may be news from another agent, and are passed over.
-fn no_slips(answer: &Value) -> Result<(), String> {
-    let unknown = answer.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-    for key in unknown.filter(|key| !FIELDS.contains(key)) {
-        if let [near] = suggest::nearest(key, FIELDS, 1)[..] {
-            return Err(format!("answered with a field `{key}`; did it mean `{near}`?"));
+/// Calls the hooks that come after a call. They cannot undo it; what they say is passed on. A call that was
+/// cancelled is heard of like any other, so they are stopped only with the session.
+pub(crate) async fn after(
+    hooks: &[Arc<dyn Hook>],
+    input: &Value,
+    fault: Option<&Fault>,
+    reply: &Reply,
+    cx: &Context,
+) -> Vec<String> {
+    let event = if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
+    let after = cx.after_the_call();
+    let mut said = Vec::new();
+    for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
+        let mut told = told(event, input, &after);
+        told.tool_response = Some(reply.to_json());
+        told.error = fault.map(ToString::to_string);
+        match ask(&**hook, &told, &after).await {
+            Ok(answer) => {
+                said.extend(answer.additional_context);
+                if answer.decision == Some(HookDecision::Deny) {
+                    said.extend(answer.reason);
+                }
+            }
+            Err(error) => {
+                let fault = Fault::failed(failure(&**hook, event, &error));
+                cx.emit(EventKind::Fault, || What::Fault(fault));
+            }
         }
     }
-    Ok(())
+    said
 }
 
-fn read(printed: Printed) -> Result<HookAnswer, String> {
-    let specific = printed.hook_specific_output.unwrap_or_default();
-    let flat = printed.flat;
-    let mut decision = None;
-    // An answer that says two things is taken at its strictest.
-    for word in [specific.permission_decision, flat.permission_decision, printed.decision] {
-        let said = match word.as_deref() {
-            None => None,
-            Some("allow" | "approve") => Some(HookDecision::Allow),
-            Some("ask") => Some(HookDecision::Ask),
-            Some("deny" | "block") => Some(HookDecision::Deny),
-            Some(other) => return Err(format!("decided `{other}`, which is none of allow, ask and deny")),
-        };
-        decision = decision.max(said);
-    }
-    let mut reason =
-        specific.permission_decision_reason.or(flat.permission_decision_reason).or(printed.reason);
-    if printed.go_on == Some(false) {
-        decision = Some(HookDecision::Deny);
-        reason = printed.stop_reason.or(reason);
-    }
-    Ok(HookAnswer {
-        decision,
-        reason,
-        updated_input: specific.updated_input.or(flat.updated_input),
-        additional_context: specific.additional_context.or(flat.additional_context),
-    })
+/// Whether a hook wants to be called. One that crashes is called, and can then fail as a hook does.
+fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
+    uncrashed(|| hook.wants(event, tool)).unwrap_or(true)
 }
 
-/// The input of a hook for a call.
-pub(crate) fn input<'a>(event: HookEvent, cx: &'a Context, tool_input: &'a Value) -> HookInput<'a> {
+/// Calls a hook. A panic in it is a failure like any other.
+async fn ask(hook: &dyn Hook, told: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, String> {
+    let answer = caught(async { hook.call(told, cx).await }).await;
+    answer.unwrap_or_else(|panic| Err(format!("crashed: {panic}")))
+}
+
+/// What a hook is told of a call.
+fn told<'a>(event: HookEvent, tool_input: &'a Value, cx: &'a Context) -> HookInput<'a> {
     HookInput {
         hook_event_name: event,
         session_id: cx.session().id(),
@@ -318,7 +231,7 @@ fn mode_word(mode: Mode) -> &'static str {
 }
 
 /// A failed hook, for messages.
-pub(crate) fn failure(hook: &dyn Hook, event: HookEvent, error: &str) -> String {
+fn failure(hook: &dyn Hook, event: HookEvent, error: &str) -> String {
     let what = format!("the {} hook `{}` {error}", event.name(), hook.name());
     if event == HookEvent::PreToolUse { format!("denied, because {what}") } else { what }
 }

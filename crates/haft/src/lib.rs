@@ -5,6 +5,7 @@ mod activity;
 mod call;
 mod claim;
 mod context;
+mod crash;
 mod decode;
 mod dialect;
 mod engine;
@@ -37,7 +38,7 @@ pub use dialect::{Dialect, Failed, Plain, fault_parts, text_fault, text_notes};
 pub use engine::{Engine, EngineBuilder};
 pub use fault::{Fault, FaultKind};
 pub use function::{AsyncBody, Function, blocking_function, function};
-pub use haft_sandbox::{AbsPath, Workspace};
+pub use haft_sandbox::{AbsPath, Stamp, Store, Workspace};
 pub use hooks::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
 };

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::engine::uncrashed;
+use crate::activity::{EventKind, What};
+use crate::crash::{caught, uncrashed};
 use crate::{Access, BoxFuture, Claims, Context, Fault, FaultKind, Preview, Resource, Spec};
 
 /// How much harm a call can do.
@@ -201,15 +202,26 @@ pub trait Approver: Send + Sync {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>>;
 }
 
-/// Nobody to ask: every question is answered with no, and with how to allow it.
-pub struct NoApprover;
+/// Nobody to ask: every question is answered with no.
+#[derive(Default)]
+pub struct NoApprover {
+    how: Option<String>,
+}
+
+impl NoApprover {
+    /// Says how the user can allow what nobody can be asked about.
+    pub fn telling(how: impl Into<String>) -> Self {
+        Self { how: Some(how.into()) }
+    }
+}
 
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
-        let feedback = format!(
-            "`{}` needs permission ({}) and there is nobody to ask; the user can allow it by starting with `--mode bypass`",
-            request.tool, request.reason
-        );
+        let ApprovalRequest { tool, reason, .. } = &request;
+        let mut feedback = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
+        if let Some(how) = &self.how {
+            feedback = format!("{feedback}; {how}");
+        }
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
     }
 }
@@ -237,7 +249,6 @@ pub(crate) fn weigh(
     question: &Question<'_>,
     verdict: &Verdict,
     approval: &Approval,
-    granted: &[Rule],
 ) -> Result<Option<String>, Fault> {
     let Question { spec, claims, cx, .. } = question;
     let mode = cx.session().mode();
@@ -261,16 +272,100 @@ pub(crate) fn weigh(
     }
     let narrowest = Rule::covering(&spec.name, claims);
     let asked_by_rule = matches!(verdict, Verdict::Ask(_));
-    if !asked_by_rule && granted.iter().any(|rule| rule.covers(&narrowest)) {
+    if !asked_by_rule && cx.session().grants().iter().any(|rule| rule.covers(&narrowest)) {
         return Ok(None);
     }
+    let may_write = |path| cx.workspace().access(path) == Some(haft_sandbox::Access::Write);
     let only_files = claims.iter().all(|(access, resource)| {
-        access == Access::Read || matches!(resource, Resource::Path(path) if cx.workspace().access(path) == Some(haft_sandbox::Access::Write))
+        access == Access::Read || matches!(resource, Resource::Path(path) if may_write(path))
     });
     if mode == Mode::AcceptEdits && !asked_by_rule && only_files {
         return Ok(None);
     }
     Ok(Some(reason))
+}
+
+/// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
+/// checked again, but neither hooks nor people are asked twice.
+#[derive(Default)]
+pub(crate) struct Settled {
+    pub(crate) hooked: bool,
+    /// A hook said that nobody needs to be asked.
+    pub(crate) allowed: bool,
+    /// A hook said that somebody must be asked, and why.
+    pub(crate) must_ask: Option<String>,
+    /// Somebody was asked and did not deny.
+    pub(crate) answered: bool,
+}
+
+impl Settled {
+    /// What judges and hooks say together: a hook can ask, or allow what no judge has a word on.
+    pub(crate) fn verdict(&self, judged: &Verdict) -> Verdict {
+        match (judged, &self.must_ask) {
+            (_, Some(reason)) => Verdict::Ask(reason.clone()),
+            (Verdict::Abstain, None) if self.allowed => Verdict::Allow,
+            (verdict, None) => verdict.clone(),
+        }
+    }
+}
+
+/// The question to a person, with the answers that are offered.
+pub(crate) fn request(
+    question: &Question<'_>,
+    verdict: &Verdict,
+    preview: Option<Preview>,
+    reason: String,
+) -> ApprovalRequest {
+    let Question { spec, input, claims, cx } = question;
+    let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
+    // Where a rule or a hook asks, it asks again however often the user says "always".
+    if spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_)) {
+        choices.insert(1, Choice::AllowAlways(Rule::covering(&spec.name, claims)));
+    }
+    ApprovalRequest {
+        call: cx.call().clone(),
+        session: cx.session().id().clone(),
+        tool: cx.tool().clone(),
+        input: (*input).clone(),
+        claims: (*claims).clone(),
+        preview,
+        reason,
+        choices,
+    }
+}
+
+/// Asks, and waits for the answer. An input to go on with instead is returned.
+pub(crate) async fn ask(
+    approver: &dyn Approver,
+    request: ApprovalRequest,
+    cx: &Context,
+) -> Result<Option<Value>, Fault> {
+    let for_good = request.choices.iter().any(|choice| matches!(choice, Choice::AllowAlways(_)));
+    cx.emit(EventKind::Asked, || What::Asked { reason: request.reason.clone() });
+    let asking = caught(async { approver.ask(request).await });
+    let decision = asking.await.unwrap_or_else(|panic| Err(format!("it crashed: {panic}")));
+    let answer = match &decision {
+        Ok(Decision::AllowOnce) => "allowed once",
+        Ok(Decision::AllowAlways(_)) => "allowed always",
+        Ok(Decision::AllowEdited(_)) => "allowed with other arguments",
+        Ok(Decision::Deny { .. }) => "denied",
+        Err(_) => "no answer",
+    };
+    cx.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
+    match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
+        Decision::AllowOnce => Ok(None),
+        Decision::AllowAlways(rule) => {
+            // An answer that was not offered counts for once.
+            if for_good {
+                cx.session().grant(rule);
+            }
+            Ok(None)
+        }
+        Decision::AllowEdited(input) => Ok(Some(input)),
+        Decision::Deny { feedback } => {
+            Err(denied(feedback.unwrap_or_else(|| format!("the user denied `{}`", cx.tool()))))
+        }
+    }
 }
 
 pub(crate) fn denied(reason: impl Into<String>) -> Fault {

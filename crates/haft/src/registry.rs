@@ -135,47 +135,50 @@ impl Registry {
     /// The tools that can be used, defined for an API.
     pub fn definitions(&self, format: Format, cx: &Context) -> Vec<Value> {
         let usable = self.all().into_iter().filter(|tool| tool.enabled(cx));
-        usable.map(|tool| definition(tool.spec(), &tool.describe(cx), format)).collect()
+        usable.map(|tool| format.define(tool.spec(), &tool.describe(cx))).collect()
     }
 }
 
-fn definition(spec: &Spec, description: &str, format: Format) -> Value {
-    let (name, schema) = (&*spec.name, spec.input_schema());
-    match format {
-        Format::OpenAi => {
-            json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
-        }
-        Format::OpenAiResponses => json!({
-            "type": "function", "name": name, "description": description, "parameters": schema, "strict": false,
-        }),
-        Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
-        Format::Mcp => {
-            let mut tool = json!({
+impl Format {
+    /// A tool, defined in this form.
+    pub fn define(self, spec: &Spec, description: &str) -> Value {
+        let (name, schema) = (&*spec.name, spec.input_schema());
+        match self {
+            Format::OpenAi => {
+                json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
+            }
+            Format::OpenAiResponses => json!({
+                "type": "function", "name": name, "description": description, "parameters": schema, "strict": false,
+            }),
+            Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
+            Format::Mcp => {
+                let mut tool = json!({
+                    "name": name,
+                    "description": description,
+                    "inputSchema": schema,
+                    "annotations": {
+                        "readOnlyHint": spec.read_only,
+                        "destructiveHint": !spec.read_only && spec.sensitivity != Sensitivity::Safe,
+                    },
+                });
+                if let Some(output) = spec.output_schema() {
+                    tool["outputSchema"] = output.clone();
+                }
+                tool
+            }
+            Format::Haft => json!({
                 "name": name,
                 "description": description,
-                "inputSchema": schema,
-                "annotations": {
-                    "readOnlyHint": spec.read_only,
-                    "destructiveHint": !spec.read_only && spec.sensitivity != Sensitivity::Safe,
-                },
-            });
-            if let Some(output) = spec.output_schema() {
-                tool["outputSchema"] = output.clone();
-            }
-            tool
+                "category": spec.category,
+                "read_only": spec.read_only,
+                "sensitivity": spec.sensitivity,
+                "max_result": spec.max_result,
+                "cut": spec.cut,
+                "timeout_ms": spec.timeout.map(|timeout| timeout.as_millis() as u64),
+                "shows_progress": spec.shows_progress,
+                "input_schema": schema,
+                "output_schema": spec.output_schema(),
+            }),
         }
-        Format::Haft => json!({
-            "name": name,
-            "description": description,
-            "category": spec.category,
-            "read_only": spec.read_only,
-            "sensitivity": spec.sensitivity,
-            "max_result": spec.max_result,
-            "cut": spec.cut,
-            "timeout_ms": spec.timeout.map(|timeout| timeout.as_millis() as u64),
-            "shows_progress": spec.shows_progress,
-            "input_schema": schema,
-            "output_schema": spec.output_schema(),
-        }),
     }
 }

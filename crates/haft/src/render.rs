@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::limits::{Cut, Kept, cut_json, cut_text};
+use crate::limits::{Cut, CutField, Kept, cut_json, cut_text};
 use crate::{Audience, Block, Content, Reply};
 
 /// The largest picture, in bytes, that model APIs take.
@@ -34,9 +34,10 @@ fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
     let mut notice = None;
     // A character has at least one byte, so most replies need no counting.
     if text.len() > room && length(&text) > room {
-        let whole = keep_whole(kept, &reply.id, &text);
+        let uncut = value.clone();
         let lost = length(&text);
         let cut = cut_json(value, room - ROOM_FOR_NOTICE.min(room / 2), keep).unwrap_or_default();
+        let whole = keep_whole(kept, &reply.id, &readable(&uncut, &cut));
         text = value.to_string();
         let fields: Vec<&str> = cut.iter().take(3).map(|field| field.path.as_str()).collect();
         let told = json!({"fields": fields, "whole": whole});
@@ -61,6 +62,16 @@ fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
         reply.content.push(Block { content: Content::Text(notice), audience: Audience::Everyone });
     }
     fit_texts(reply, 1, max - used, keep, kept);
+}
+
+/// What is kept of a value, so that it can be read by lines: the one text that was cut, or all of it laid out.
+fn readable(uncut: &Value, cut: &[CutField]) -> String {
+    if let [CutField { path, .. }] = cut
+        && let Some(Value::String(text)) = uncut.pointer(path)
+    {
+        return text.clone();
+    }
+    serde_json::to_string_pretty(uncut).unwrap_or_else(|_| uncut.to_string())
 }
 
 /// Cuts the texts from a block on to `max` characters together: the longest ones, so that short ones stay.

@@ -24,6 +24,8 @@ pub struct Reply {
     pub is_error: bool,
     /// Whether the text is the structured value itself, written out by the engine once it is final.
     pub(crate) is_object: bool,
+    /// The fault that the reply tells of, in the dialect's words.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// One piece of content and whom it is for.
@@ -62,7 +64,15 @@ pub enum Audience {
 
 impl Reply {
     fn with_content(content: Vec<Block>) -> Self {
-        Self { id: "".into(), name: "".into(), content, structured: None, is_error: false, is_object: false }
+        Self {
+            id: "".into(),
+            name: "".into(),
+            content,
+            structured: None,
+            is_error: false,
+            is_object: false,
+            fault: None,
+        }
     }
 
     /// A text.
@@ -110,6 +120,11 @@ impl Reply {
             block.audience = Audience::Model;
         }
         self
+    }
+
+    /// Why the call failed, where the engine or the tool said so with a fault.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
     }
 
     /// All text of the reply, as the model reads it.

@@ -100,7 +100,7 @@ fn rig() -> Rig {
     });
     Rig::new(
         |engine| engine,
-        |session| session.tool(take.read_only().spec(|spec| spec.max_result(1_000_000, haft::Cut::End))),
+        |session| session.tool(take.read_only().about(|spec| spec.max_result(1_000_000, haft::Cut::End))),
     )
 }
 

@@ -21,7 +21,7 @@ fn answering(reply: Reply) -> Function<Any> {
 async fn answered(reply: Reply, max: usize, cut: Cut) -> (Reply, TempDir) {
     let store = TempDir::new().unwrap();
     let kept = Kept::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
-    let tool = answering(reply).spec(|spec| spec.max_result(max, cut));
+    let tool = answering(reply).about(|spec| spec.max_result(max, cut));
     let rig = Rig::new(|engine| engine.keep_results(kept), |session| session.tool(tool));
     (rig.call("answer", json!({})).await, store)
 }
@@ -71,7 +71,7 @@ async fn what_fits_is_neither_cut_nor_kept() {
 
 #[tokio::test]
 async fn without_a_place_to_keep_it_the_cut_is_still_told() {
-    let tool = answering(Reply::text(lines(1000))).spec(|spec| spec.max_result(1000, Cut::End));
+    let tool = answering(Reply::text(lines(1000))).about(|spec| spec.max_result(1000, Cut::End));
     let rig = Rig::new(|engine| engine, |session| session.tool(tool));
     let reply = rig.call("answer", json!({})).await;
     assert_says(&reply, &["characters cut here]"]);
@@ -118,9 +118,19 @@ async fn a_value_is_cut_to_valid_json_that_says_what_is_missing() {
     assert_eq!((&read["success"], &read["count"]), (&json!(true), &json!(1000)));
     assert!(read["content"].as_str().unwrap().starts_with("line 1\n"));
     assert_eq!(read["cut"]["fields"], json!(["/content"]));
+    // The one text that was cut is kept as it is, so that it can be read by lines.
     let kept = std::fs::read_to_string(read["cut"]["whole"].as_str().unwrap()).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), value);
+    assert_eq!(kept, lines(1000));
     drop(store);
+}
+
+#[tokio::test]
+async fn a_value_that_is_cut_in_several_places_is_kept_laid_out() {
+    let value = json!({"first": lines(1000), "second": lines(1000)});
+    let (reply, store) = answered(Reply::object(value.clone()), 2000, Cut::Start).await;
+    let kept = kept_whole(&reply, &store);
+    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), value);
+    assert!(kept.lines().count() > 3);
 }
 
 #[tokio::test]
@@ -130,7 +140,7 @@ async fn a_cut_value_that_cannot_say_so_itself_is_followed_by_a_word_about_it() 
         assert!(length(&reply) <= 2000);
         assert_eq!(reply.content.len(), 2);
         assert_eq!(reply.structured.as_ref().unwrap().get("cut"), value.get("cut"));
-        assert_eq!(serde_json::from_str::<Value>(&kept_whole(&reply, &store)).unwrap(), value);
+        assert_eq!(kept_whole(&reply, &store), lines(1000));
     }
 }
 
@@ -198,7 +208,7 @@ async fn what_is_kept_is_whole_even_when_a_hook_adds_to_it() {
         Ok(HookAnswer { additional_context: Some("an addition".into()), ..HookAnswer::default() })
     });
     let whole = lines(1000);
-    let tool = answering(Reply::text(whole.clone())).spec(|spec| spec.max_result(1000, Cut::Both));
+    let tool = answering(Reply::text(whole.clone())).about(|spec| spec.max_result(1000, Cut::Both));
     let rig = Rig::new(|engine| engine.keep_results(kept).hook(hook.clone()), |session| session.tool(tool));
     let reply = rig.call("answer", json!({})).await;
     assert!(length(&reply) <= 1000);
@@ -265,7 +275,7 @@ proptest! {
         if keeps {
             engine = engine.keep_results(Kept::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX));
         }
-        let tool = answering(reply.clone()).spec(|spec| spec.max_result(max, cut));
+        let tool = answering(reply.clone()).about(|spec| spec.max_result(max, cut));
         let session = engine.build().session(Workspace::open(dir.path()).unwrap()).tool(tool).start();
         let got = runtime.block_on(session.call(haft::Call::new("1", "answer", json!({}))));
         prop_assert!(length(&got) <= max, "{} > {max}", length(&got));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::{
-    Approval, Call, Choice, Claims, Context, Decision, Dialect, DynTool, Fault, HookAnswer, HookDecision,
-    Input, Mode, Operation, Question, Reply, Resource, Rule, Sensitivity, Spec, Tool, Typed, Verdict,
-    function,
+    Approval, Call, Choice, Claims, Context, Decision, Dialect, DynTool, Fault, FaultKind, HookAnswer,
+    HookDecision, Input, Mode, NoApprover, Operation, Question, Reply, Resource, Rule, Sensitivity, Spec,
+    Tool, Typed, Verdict, function,
 };
 use serde_json::{Value, json};
 
@@ -452,8 +452,10 @@ async fn bypass_asks_nobody_but_what_is_denied_stays_denied() {
 async fn with_nobody_to_ask_the_reply_says_how_to_allow_it() {
     let rig = Rig::new(|engine| engine, |session| session);
     let reply = rig.note("a", "x").await;
-    assert_eq!(kind(&reply), "denied");
-    assert_says(&reply, &["`note` needs permission", "nobody to ask", "--mode bypass"]);
+    assert_eq!(reply.fault().map(Fault::kind), Some(FaultKind::Denied));
+    assert_says(&reply, &["`note` needs permission", "nobody to ask"]);
+    let rig = Rig::new(|engine| engine.approver(NoApprover::telling("press the button")), |session| session);
+    assert_says(&rig.note("a", "x").await, &["nobody to ask; press the button"]);
 }
 
 // Repeats

@@ -24,7 +24,7 @@ fn rig() -> Rig {
         |engine| engine,
         |session| {
             let session = session.tool(named("b", "Second. And more.\nAnd a line").read_only());
-            session.tool(named("a", "Third").spec(|spec| spec.category("web").output::<Said>()))
+            session.tool(named("a", "Third").about(|spec| spec.category("web").output::<Said>()))
         },
     )
 }

@@ -492,7 +492,7 @@ async fn a_tool_that_takes_too_long_is_stopped() {
     let soon = |spec: Spec| spec.timeout(Duration::from_millis(20));
     let rig = Rig::new(
         |engine| engine,
-        |session| session.tool(forever.spec(soon)).tool(stubborn.spec(soon)).mode(Mode::Bypass),
+        |session| session.tool(forever.about(soon)).tool(stubborn.about(soon)).mode(Mode::Bypass),
     );
     let reply = rig.call("forever", json!({})).await;
     assert_eq!(kind(&reply), "timeout");

@@ -36,7 +36,7 @@ impl State {
 }
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
+    let ground = Ground::look(common)?;
     let findings = look(common, &ground);
     let healthy = findings.iter().all(|finding| finding.state != State::Bad);
     let mut out = anstream::stdout().lock();

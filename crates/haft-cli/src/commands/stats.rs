@@ -12,7 +12,7 @@ use crate::host::{self, Ground};
 use crate::style::{BOLD, DIM, NAME, duration};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
+    let ground = Ground::look(common)?;
     let stats = host::stats(&ground.state)?;
     let mut out = anstream::stdout().lock();
     if common.json {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use haft::{Engine, Spec, Workspace};
+use haft::{Registry, Spec};
 use haft_tools::dialects;
 use serde_json::Value;
 
@@ -19,20 +19,23 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
         write!(out, "{}", reference()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let ground = Ground::find(common)?;
+    let ground = Ground::look(common)?;
     let dialect = host::dialect(common.dialect.as_deref(), &ground.loaded.settings)?;
-    let mut session = Engine::default().session(Workspace::open(&ground.root)?);
-    for name in &ground.loaded.settings.tools {
-        session = session.shared_tool(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
+    let tools = Registry::default();
+    for tool in dialect.tools() {
+        tools.replace(tool);
     }
-    let session = session.dialect(dialect.clone()).start();
+    for name in &ground.loaded.settings.tools {
+        tools.replace(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
+    }
+    let tools = tools.all();
     if let Some(api) = format.api() {
-        let definitions = session.tools().definitions(api, &session.context());
+        let definitions: Vec<Value> =
+            tools.iter().map(|tool| api.define(tool.spec(), &tool.spec().description)).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&definitions)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{BOLD}{}{BOLD:#}  {}", dialect.name(), dialect.summary())?;
-    let tools = session.tools().all();
     let width = tools.iter().map(|tool| tool.spec().name.len()).max().unwrap_or_default();
     for tool in tools {
         let spec = tool.spec();

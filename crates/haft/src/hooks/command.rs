@@ -1,0 +1,182 @@
+//! External hooks: shell commands that read JSON and answer by exit code or JSON, in the words that existing
+//! agents' hook scripts use. What cannot be understood is a failure, never a yes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haft_sandbox::process::{self, Exit, Finished};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern};
+use crate::{BoxFuture, Context, json, suggest};
+
+/// How long an external hook may take when nothing else is said.
+pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of what an external hook prints is read.
+const MAX_OUTPUT: usize = 1024 * 1024;
+
+/// An external hook: a shell command that reads JSON and answers by exit code or JSON.
+#[derive(Clone, Debug)]
+pub struct CommandHook {
+    /// When it is called.
+    pub event: HookEvent,
+    /// For which tools.
+    pub tools: ToolPattern,
+    /// The command, run by `sh`.
+    pub command: String,
+    /// The folder it runs in, which it also finds in `HAFT_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`.
+    pub dir: PathBuf,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+impl Hook for CommandHook {
+    fn name(&self) -> &str {
+        self.command.trim()
+    }
+
+    fn wants(&self, event: HookEvent, tool: &str) -> bool {
+        event == self.event && self.tools.matches(tool)
+    }
+
+    fn call<'a>(
+        &'a self,
+        input: &'a HookInput<'a>,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<HookAnswer, String>> {
+        Box::pin(async move {
+            let stdin = serde_json::to_vec(input).map_err(|error| error.to_string())?;
+            let run = process::Run {
+                program: "sh".into(),
+                args: vec!["-c".into(), self.command.clone().into()],
+                dir: self.dir.clone(),
+                env: vec![
+                    ("HAFT_PROJECT_DIR".into(), self.dir.clone().into()),
+                    ("CLAUDE_PROJECT_DIR".into(), self.dir.clone().into()),
+                ],
+                stdin,
+                timeout: self.timeout,
+                max_output: MAX_OUTPUT,
+            };
+            let finished = process::run(run, cx.cancelled())
+                .await
+                .map_err(|error| format!("could not start: {error}"))?;
+            answer(&finished, self.timeout)
+        })
+    }
+}
+
+/// The JSON that an external hook may print. Both the nested form and the older flat one are known.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Printed {
+    #[serde(rename = "continue")]
+    go_on: Option<bool>,
+    stop_reason: Option<String>,
+    decision: Option<String>,
+    reason: Option<String>,
+    hook_specific_output: Option<Specific>,
+    #[serde(flatten)]
+    flat: Specific,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Specific {
+    permission_decision: Option<String>,
+    permission_decision_reason: Option<String>,
+    updated_input: Option<Value>,
+    additional_context: Option<String>,
+}
+
+fn answer(finished: &Finished, timeout: Duration) -> Result<HookAnswer, String> {
+    let stderr = String::from_utf8_lossy(&finished.stderr);
+    let stderr = stderr.trim();
+    let because = |what: String| if stderr.is_empty() { what } else { format!("{what}: {stderr}") };
+    match finished.exit {
+        Exit::Code(0) => {}
+        Exit::Code(2) => {
+            let reason = if stderr.is_empty() { "it gave no reason".to_owned() } else { stderr.to_owned() };
+            let decision = Some(HookDecision::Deny);
+            return Ok(HookAnswer { decision, reason: Some(reason), ..HookAnswer::default() });
+        }
+        Exit::Code(code) => return Err(because(format!("exited with code {code}"))),
+        Exit::Signal(signal) => return Err(because(format!("was killed by signal {signal}"))),
+        Exit::TimedOut => return Err(because(format!("took longer than {} s", timeout.as_secs_f64()))),
+        Exit::Cancelled => return Err("was cancelled".to_owned()),
+    }
+    let stdout = String::from_utf8_lossy(&finished.stdout);
+    if stdout.trim().is_empty() {
+        return Ok(HookAnswer::default());
+    }
+    let nonsense =
+        |error: &dyn std::fmt::Display| format!("printed something that is not an answer in JSON ({error})");
+    let value = json::parse(stdout.trim()).map_err(|fault| nonsense(&fault.message()))?;
+    no_slips(&value)?;
+    if let Some(specific) = value.get("hookSpecificOutput").filter(|specific| !specific.is_null()) {
+        if !specific.is_object() {
+            return Err(nonsense(&format!("`hookSpecificOutput` is {}", json::kind_of(specific))));
+        }
+        no_slips(specific)?;
+    }
+    read(serde_json::from_value(value).map_err(|error| nonsense(&error))?)
+}
+
+/// The fields that an answer may have, those that say nothing to haft included.
+const FIELDS: [&str; 13] = [
+    "continue",
+    "stopReason",
+    "suppressOutput",
+    "systemMessage",
+    "decision",
+    "reason",
+    "hookSpecificOutput",
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "additionalContext",
+    "terminalSequence",
+];
+
+/// A misspelt `permissionDecision` must not be read as no decision. Fields that are unlike every known one
+/// may be news from another agent, and are passed over.
+fn no_slips(answer: &Value) -> Result<(), String> {
+    let unknown = answer.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    for key in unknown.filter(|key| !FIELDS.contains(key)) {
+        if let [near] = suggest::nearest(key, FIELDS, 1)[..] {
+            return Err(format!("answered with a field `{key}`; did it mean `{near}`?"));
+        }
+    }
+    Ok(())
+}
+
+fn read(printed: Printed) -> Result<HookAnswer, String> {
+    let specific = printed.hook_specific_output.unwrap_or_default();
+    let flat = printed.flat;
+    let mut decision = None;
+    // An answer that says two things is taken at its strictest.
+    for word in [specific.permission_decision, flat.permission_decision, printed.decision] {
+        let said = match word.as_deref() {
+            None => None,
+            Some("allow" | "approve") => Some(HookDecision::Allow),
+            Some("ask") => Some(HookDecision::Ask),
+            Some("deny" | "block") => Some(HookDecision::Deny),
+            Some(other) => return Err(format!("decided `{other}`, which is none of allow, ask and deny")),
+        };
+        decision = decision.max(said);
+    }
+    let mut reason =
+        specific.permission_decision_reason.or(flat.permission_decision_reason).or(printed.reason);
+    if printed.go_on == Some(false) {
+        decision = Some(HookDecision::Deny);
+        reason = printed.stop_reason.or(reason);
+    }
+    Ok(HookAnswer {
+        decision,
+        reason,
+        updated_input: specific.updated_input.or(flat.updated_input),
+        additional_context: specific.additional_context.or(flat.additional_context),
+    })
+}

@@ -28,14 +28,13 @@ pub enum Input {
 }
 
 impl Input {
-    /// The same, parsed if it is text that can be. What cannot stays text, so that whoever decodes it says why.
-    pub(crate) fn read(self) -> Self {
+    /// The arguments as a value. Text that cannot be parsed stays a string, so that whoever decodes it says
+    /// why; an API that sends arguments as text sends nothing at all for a tool without parameters.
+    pub(crate) fn into_value(self) -> Value {
         match self {
-            Input::Text(text) => match json::parse(&text) {
-                Ok(value) => Input::Value(value),
-                Err(_) => Input::Text(text),
-            },
-            value => value,
+            Input::Value(value) => value,
+            Input::Text(text) if text.trim().is_empty() => Value::Null,
+            Input::Text(text) => json::parse(&text).unwrap_or(Value::String(text)),
         }
     }
 }

@@ -10,7 +10,7 @@ use jsonschema::{ValidationError, Validator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{Fault, Input, Spec, json, spec, suggest};
+use crate::{Fault, Spec, json, spec, suggest};
 
 /// How many problems a fault lists; all missing fields of an object are one.
 const MAX_PROBLEMS: usize = 5;
@@ -25,41 +25,31 @@ pub(crate) struct Decoder {
     validator: OnceLock<Option<Validator>>,
 }
 
-/// An input that fits, and what was repaired to make it fit.
-#[derive(Debug)]
-pub(crate) struct Decoded {
-    pub(crate) value: Value,
-    pub(crate) notes: Vec<String>,
-}
-
 impl Decoder {
-    pub(crate) fn decode(&self, input: Input, spec: &Spec) -> Result<Decoded, Fault> {
+    /// Makes an input fit, and tells what was repaired to do so.
+    pub(crate) fn decode(&self, value: &mut Value, spec: &Spec) -> Result<Vec<String>, Fault> {
         let mut notes = Vec::new();
-        let mut value = match input {
-            Input::Value(Value::String(text)) => {
-                let value = object_in(&text, spec)?;
+        match value {
+            Value::String(text) => {
+                *value = object_in(text, spec)?;
                 notes.push("the input came as a string of JSON and was read as the object in it".to_owned());
-                value
             }
-            Input::Value(Value::Null) => Value::Object(Map::new()),
-            Input::Value(value) => value,
-            // An API that sends arguments as text sends nothing at all for a tool without parameters.
-            Input::Text(text) if text.trim().is_empty() => Value::Object(Map::new()),
-            Input::Text(text) => object_in(&text, spec)?,
-        };
+            Value::Null => *value = Value::Object(Map::new()),
+            _ => {}
+        }
         // A schema that cannot be compiled is a foreign tool's own; that tool then judges its input itself.
         let validator = self.validator.get_or_init(|| jsonschema::validator_for(spec.input_schema()).ok());
         if let Some(validator) = validator
-            && !validator.is_valid(&value)
+            && !validator.is_valid(value)
         {
-            notes.extend(repair::repair(&mut value, spec.input_schema()));
-            let problems = problems(&value, validator);
+            notes.extend(repair::repair(value, spec.input_schema()));
+            let problems = problems(value, validator);
             if !problems.is_empty() {
                 return Err(explain(&problems, spec));
             }
         }
-        repair::integral(&mut value, spec.input_schema());
-        Ok(Decoded { value, notes })
+        repair::integral(value, spec.input_schema());
+        Ok(notes)
     }
 }
 

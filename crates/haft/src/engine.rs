@@ -116,10 +116,10 @@ impl Engine {
     }
 
     /// Stages 1 to 3, without waiting for anything.
-    pub(crate) fn take_on(&self, session: &Session, turn: &Turn, call: Call) -> Job {
+    pub(crate) fn take_on(&self, session: &Session, turn: &Turn, call: Call) -> Box<Job> {
         let cancel = turn.shared.cancel.child_token();
         let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel);
-        let mut job = Job {
+        let mut job = Box::new(Job {
             engine: self.clone(),
             turn: turn.shared.clone(),
             entry: None,
@@ -130,7 +130,7 @@ impl Engine {
             started: Instant::now(),
             ended: false,
             cx,
-        };
+        });
         let claimed = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
         job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
         job.claimed = Some(claimed);
@@ -167,7 +167,7 @@ impl Job {
     }
 
     /// Stages 4 to 9.
-    pub(crate) async fn carry_out(mut self) -> Reply {
+    pub(crate) async fn carry_out(mut self: Box<Self>) -> Reply {
         let cancelled = self.cx.cancelled();
         let outcome = {
             let mut attempt = std::pin::pin!(caught(self.attempt()));
@@ -212,16 +212,11 @@ impl Job {
 
     /// 1 find, 2 decode, 3 claim.
     fn admit(&mut self, input: Input) -> Result<Claimed, Fault> {
-        let input = input.read();
-        if let Input::Value(value) = &input {
-            self.input = value.clone();
-        }
+        self.input = input.into_value();
         let entry = self.cx.session().tools().find(self.cx.tool(), &self.cx)?;
         let entry = self.entry.insert(entry).clone();
         let spec = entry.tool.spec();
-        let decoded = entry.decoder.decode(input, spec)?;
-        self.input = decoded.value;
-        self.notes.extend(decoded.notes);
+        self.notes.extend(entry.decoder.decode(&mut self.input, spec)?);
 
         let prepared = entry.tool.prepare(&self.input, &self.cx)?;
         let claims = prepared.claims();
@@ -320,7 +315,7 @@ impl Job {
         let running = prepared.run(self.cx.clone());
         match self.entry.as_ref().and_then(|entry| entry.tool.spec().timeout) {
             None => running.await,
-            Some(limit) => match tokio::time::timeout(limit, running).await {
+            Some(limit) => match Box::pin(tokio::time::timeout(limit, running)).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     // What runs on a thread of its own can only be told.
@@ -371,7 +366,7 @@ impl Job {
 
     /// 9 record: hooks, what the session knows, figures, the end. The claims are held until then: a hook
     /// may well change what the call changed, and the next call is to see what this one has learnt.
-    async fn record(mut self, fault: Option<Fault>, reply: Reply) -> Reply {
+    async fn record(&mut self, fault: Option<Fault>, reply: Reply) -> Reply {
         // What was not allowed has not happened, and what is no tool cannot fail as one.
         let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);
         let reply = if self.entry.is_some() && !denied && !self.engine.0.hooks.is_empty() {

@@ -1,5 +1,5 @@
 //! The figures that haft promises, measured in one run and told beside their limits. Ratios are taken from
-//! interleaved rounds, the best of each, so that a busy machine disturbs both sides alike.
+//! interleaved rounds, so that a busy machine disturbs both sides alike.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::fmt::Write as _;
@@ -76,6 +76,11 @@ fn best(rounds: usize, mut work: impl FnMut()) -> Duration {
         .unwrap()
 }
 
+fn median(mut rounds: Vec<Duration>) -> Duration {
+    rounds.sort();
+    rounds[rounds.len() / 2]
+}
+
 fn told(what: &str, value: f64, unit: &str, limit: f64) {
     let verdict = if value <= limit { "ok" } else { "OVER" };
     println!("{what:62} {value:8.2} {unit:2} (at most {limit}) {verdict}");
@@ -108,11 +113,12 @@ fn turns(session: &Session, runtime: &tokio::runtime::Runtime) {
             assert_eq!(black_box(turn.finish().await).len(), calls);
         });
     };
-    let (mut small, mut large) = (Duration::MAX, Duration::MAX);
-    for _ in 0..10 {
-        small = small.min(best(3, || turn(1_000)));
-        large = large.min(best(1, || turn(10_000)));
+    let (mut small, mut large) = (Vec::new(), Vec::new());
+    for _ in 0..25 {
+        small.push(best(1, || turn(1_000)));
+        large.push(best(1, || turn(10_000)));
     }
+    let (small, large) = (median(small), median(large));
     told(
         "turn of 10,000 independent calls against one of 1,000",
         large.as_secs_f64() / small.as_secs_f64(),

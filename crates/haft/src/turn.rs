@@ -9,7 +9,6 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Job;
 use crate::{Call, Fault, FaultKind, Reply, Session};
 
 /// The calls of one assistant message. Dropping it cancels those that are unfinished.
@@ -72,7 +71,8 @@ impl Turn {
         let (id, name) = (call.id.clone(), call.name.clone());
         let job = self.session.engine().take_on(&self.session, self, call);
         let handle = CallHandle { id: id.clone(), cancel: job.cancel_token().clone() };
-        let reply = Handle::current().spawn(Job::carry_out(job));
+        // Boxed when it is first polled: a call that waits its turn to run is then small, however many do.
+        let reply = Handle::current().spawn(async move { Box::pin(job.carry_out()).await });
         self.pending.push_back(Submitted { id, name, reply });
         handle
     }

@@ -305,6 +305,8 @@ impl Job {
         let request = permissions::request(&question, &verdict, preview, reason);
         let rewritten = Box::pin(permissions::ask(&*self.engine.0.approver, request, &self.cx)).await?;
         if rewritten.is_some() {
+            // What the hooks have seen is not what will run.
+            settled.hooked = false;
             self.notes.push("the user changed the arguments before allowing the call".to_owned());
         }
         Ok(rewritten)
@@ -369,11 +371,9 @@ impl Job {
     async fn record(&mut self, fault: Option<Fault>, reply: Reply) -> Reply {
         // What was not allowed has not happened, and what is no tool cannot fail as one.
         let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);
-        let reply = if self.entry.is_some() && !denied && !self.engine.0.hooks.is_empty() {
-            Box::pin(self.heard(fault.as_ref(), reply)).await
-        } else {
-            self.fit(reply)
-        };
+        let heard =
+            self.entry.is_some() && !denied && hooks::listen(&self.engine.0.hooks, &reply, self.cx.tool());
+        let reply = if heard { Box::pin(self.heard(fault.as_ref(), reply)).await } else { self.fit(reply) };
         if !reply.is_error {
             let effects = self.cx.take_effects();
             if !effects.is_empty() {

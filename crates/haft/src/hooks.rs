@@ -15,6 +15,9 @@ use crate::crash::{caught, uncrashed};
 use crate::permissions::denied;
 use crate::{BoxFuture, Context, Fault, Mode, Reply};
 
+/// How often the hooks before a call see an input that they rewrite.
+const MAX_ROUNDS: usize = 5;
+
 /// When a hook is called. The names are those that existing hook scripts know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum HookEvent {
@@ -139,8 +142,22 @@ pub(crate) struct Before {
     pub(crate) must_ask: Option<String>,
 }
 
-/// Calls the hooks that come before a call, one after the other. One that fails denies.
+/// Calls the hooks that come before a call, one after the other. One that fails denies. When one has
+/// rewritten the input, all are called again, so that each has seen what is run.
 pub(crate) async fn before(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<Before, Fault> {
+    let mut rewritten: Option<Value> = None;
+    for _ in 0..MAX_ROUNDS {
+        let seen = rewritten.as_ref().unwrap_or(input).clone();
+        let round = round(hooks, &seen, cx).await?;
+        match round.rewritten.filter(|now| *now != seen) {
+            None => return Ok(Before { rewritten, ..round }),
+            Some(now) => rewritten = Some(now),
+        }
+    }
+    Err(denied(format!("denied, because the hooks go on rewriting the input after {MAX_ROUNDS} rounds")))
+}
+
+async fn round(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<Before, Fault> {
     let event = HookEvent::PreToolUse;
     let mut said = Before::default();
     for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
@@ -162,6 +179,16 @@ pub(crate) async fn before(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context)
     Ok(said)
 }
 
+/// Whether one of the hooks wants to hear of a call that is over.
+pub(crate) fn listen(hooks: &[Arc<dyn Hook>], reply: &Reply, tool: &str) -> bool {
+    let event = after_event(reply);
+    hooks.iter().any(|hook| wants(&**hook, event, tool))
+}
+
+fn after_event(reply: &Reply) -> HookEvent {
+    if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse }
+}
+
 /// Calls the hooks that come after a call. They cannot undo it; what they say is passed on. A call that was
 /// cancelled is heard of like any other, so they are stopped only with the session.
 pub(crate) async fn after(
@@ -171,7 +198,7 @@ pub(crate) async fn after(
     reply: &Reply,
     cx: &Context,
 ) -> Vec<String> {
-    let event = if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
+    let event = after_event(reply);
     let after = cx.after_the_call();
     let mut said = Vec::new();
     for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {

@@ -9,6 +9,7 @@ mod tests;
 
 use std::ops::Range;
 
+pub(crate) use json::json_fits;
 pub use json::{CutField, Lost, cut_json};
 pub use kept::{Kept, Swept};
 

@@ -94,16 +94,19 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// The narrowest rule that covers a call: its tool, and what it changes if that is one thing. Of a call
-    /// that changes nothing, such as one that asks a host, what it looks at.
-    pub(crate) fn covering(tool: &str, claims: &Claims) -> Rule {
-        let access = if claims.is_read_only() { Access::Read } else { Access::Write };
-        let mut touched = claims.iter().filter(|(how, _)| *how == access);
-        let subject = match (touched.next(), touched.next()) {
-            (Some((_, resource)), None) if *resource != Resource::Everything => Some(resource.to_string()),
-            _ => None,
+    /// The narrowest rule that covers a call: its tool, and the one thing it is about. None where a call
+    /// touches several things, because a rule that names one of them would cover the others too.
+    pub(crate) fn covering(tool: &str, claims: &Claims) -> Option<Rule> {
+        let is_file_read =
+            |access, resource: &Resource| access == Access::Read && matches!(resource, Resource::Path(_));
+        let mut about = claims.iter().filter(|(access, resource)| !is_file_read(*access, resource));
+        let subject = match (about.next(), about.next()) {
+            (None, _) | (Some((_, Resource::Everything)), None) => None,
+            (Some((_, Resource::Command(words))), None) => Some(serde_json::to_string(words).ok()?),
+            (Some((_, resource)), None) => Some(resource.to_string()),
+            (Some(_), Some(_)) => return None,
         };
-        Rule { tool: tool.to_owned(), subject }
+        Some(Rule { tool: tool.to_owned(), subject })
     }
 
     fn covers(&self, narrowest: &Rule) -> bool {
@@ -272,14 +275,17 @@ pub(crate) fn weigh(
     }
     let narrowest = Rule::covering(&spec.name, claims);
     let asked_by_rule = matches!(verdict, Verdict::Ask(_));
-    if !asked_by_rule && cx.session().grants().iter().any(|rule| rule.covers(&narrowest)) {
+    let granted = |narrowest: &Rule| cx.session().grants().iter().any(|rule| rule.covers(narrowest));
+    if !asked_by_rule && narrowest.as_ref().is_some_and(granted) {
         return Ok(None);
     }
     let may_write = |path| cx.workspace().access(path) == Some(haft_sandbox::Access::Write);
-    let only_files = claims.iter().all(|(access, resource)| {
-        access == Access::Read || matches!(resource, Resource::Path(path) if may_write(path))
-    });
-    if mode == Mode::AcceptEdits && !asked_by_rule && only_files {
+    let is_edit = !claims.is_read_only()
+        && claims.iter().all(|(access, resource)| match resource {
+            Resource::Path(path) => access == Access::Read || may_write(path),
+            _ => false,
+        });
+    if mode == Mode::AcceptEdits && !asked_by_rule && is_edit {
         return Ok(None);
     }
     Ok(Some(reason))
@@ -319,8 +325,11 @@ pub(crate) fn request(
     let Question { spec, input, claims, cx } = question;
     let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
     // Where a rule or a hook asks, it asks again however often the user says "always".
-    if spec.sensitivity != Sensitivity::Extreme && !matches!(verdict, Verdict::Ask(_)) {
-        choices.insert(1, Choice::AllowAlways(Rule::covering(&spec.name, claims)));
+    if spec.sensitivity != Sensitivity::Extreme
+        && !matches!(verdict, Verdict::Ask(_))
+        && let Some(rule) = Rule::covering(&spec.name, claims)
+    {
+        choices.insert(1, Choice::AllowAlways(rule));
     }
     ApprovalRequest {
         call: cx.call().clone(),
@@ -340,7 +349,10 @@ pub(crate) async fn ask(
     request: ApprovalRequest,
     cx: &Context,
 ) -> Result<Option<Value>, Fault> {
-    let for_good = request.choices.iter().any(|choice| matches!(choice, Choice::AllowAlways(_)));
+    let offered = request.choices.iter().find_map(|choice| match choice {
+        Choice::AllowAlways(rule) => Some(rule.clone()),
+        _ => None,
+    });
     cx.emit(EventKind::Asked, || What::Asked { reason: request.reason.clone() });
     let asking = caught(async { approver.ask(request).await });
     let decision = asking.await.unwrap_or_else(|panic| Err(format!("it crashed: {panic}")));
@@ -355,8 +367,8 @@ pub(crate) async fn ask(
     match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
         Decision::AllowOnce => Ok(None),
         Decision::AllowAlways(rule) => {
-            // An answer that was not offered counts for once.
-            if for_good {
+            // An answer that was not offered, or is wider, counts for once.
+            if offered.is_some_and(|offered| offered.covers(&rule)) {
                 cx.session().grant(rule);
             }
             Ok(None)

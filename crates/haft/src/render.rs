@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::limits::{Cut, CutField, Kept, cut_json, cut_text};
+use crate::limits::{Cut, CutField, Kept, cut_json, cut_text, json_fits};
 use crate::{Audience, Block, Content, Reply};
 
 /// The largest picture, in bytes, that model APIs take.
@@ -20,8 +20,24 @@ pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>)
     } else {
         fit_texts(reply, 0, max, keep, kept);
         if let Some(value) = &mut reply.structured {
-            cut_json(value, max, keep);
+            fit_beside(value, &reply.id, max, keep, kept);
         }
+    }
+}
+
+/// A value beside a text is cut and kept like a text of its own.
+fn fit_beside(value: &mut Value, id: &str, max: usize, keep: Cut, kept: Option<&Kept>) {
+    if json_fits(value, max) {
+        return;
+    }
+    let uncut = value.clone();
+    let room = max - ROOM_FOR_NOTICE.min(max / 2);
+    let cut = cut_json(value, room, keep).unwrap_or_default();
+    let told = json!({"whole": keep_whole(kept, id, &readable(&uncut, &cut)).path()});
+    if let Value::Object(object) = value
+        && length(&told.to_string()) + r#","cut":"#.len() <= max - room
+    {
+        object.entry("cut").or_insert(told);
     }
 }
 
@@ -40,7 +56,7 @@ fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
         let whole = keep_whole(kept, &reply.id, &readable(&uncut, &cut));
         text = value.to_string();
         let fields: Vec<&str> = cut.iter().take(3).map(|field| field.path.as_str()).collect();
-        let told = json!({"fields": fields, "whole": whole});
+        let told = json!({"fields": fields, "whole": whole.path()});
         let told_length = length(&told.to_string()) + r#","cut":"#.len();
         match value {
             Value::Object(object) if !object.contains_key("cut") && length(&text) + told_length <= room => {
@@ -113,10 +129,29 @@ fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option
     }
 }
 
-fn marker(dropped: usize, whole: &Value) -> String {
+/// Where the whole of something that was cut is.
+enum Whole {
+    In(String),
+    Lost(String),
+    Nowhere,
+}
+
+impl Whole {
+    fn path(&self) -> Option<&str> {
+        match self {
+            Whole::In(path) => Some(path),
+            Whole::Lost(_) | Whole::Nowhere => None,
+        }
+    }
+}
+
+fn marker(dropped: usize, whole: &Whole) -> String {
     match whole {
-        Value::String(path) => format!("\n[{dropped} characters cut here; the whole reply is in {path}]\n"),
-        _ => format!("\n[{dropped} characters cut here]\n"),
+        Whole::In(path) => format!("\n[{dropped} characters cut here; the whole reply is in {path}]\n"),
+        Whole::Lost(why) => {
+            format!("\n[{dropped} characters cut here; the whole reply could not be kept: {why}]\n")
+        }
+        Whole::Nowhere => format!("\n[{dropped} characters cut here]\n"),
     }
 }
 
@@ -142,9 +177,12 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The path of the file that holds the whole text, or null where it could not be kept.
-fn keep_whole(kept: Option<&Kept>, id: &str, text: &str) -> Value {
-    kept.and_then(|kept| kept.keep(id, text).ok()).map_or(Value::Null, |path| json!(path))
+fn keep_whole(kept: Option<&Kept>, id: &str, text: &str) -> Whole {
+    match kept.map(|kept| kept.keep(id, text)) {
+        Some(Ok(path)) => Whole::In(path.to_string_lossy().into_owned()),
+        Some(Err(error)) => Whole::Lost(error.to_string()),
+        None => Whole::Nowhere,
+    }
 }
 
 /// A picture that is none, or is larger than any model takes, is replaced by words that say so.

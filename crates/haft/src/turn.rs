@@ -150,6 +150,7 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
         Value::Object(fields) => {
             let mut keys: Vec<&String> = fields.keys().collect();
             keys.sort();
+            keys.len().hash(hasher);
             for key in keys {
                 key.hash(hasher);
                 hash_value(&fields[key], hasher);

@@ -626,3 +626,32 @@ proptest! {
         prop_assert_eq!(kind(&reply), "invalid_input");
     }
 }
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(dead_code)]
+enum Expression {
+    Not { inner: Box<Expression> },
+    Minus { inner: Box<Expression> },
+    Number(i64),
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Evaluated {
+    #[allow(dead_code)]
+    /// What is evaluated
+    expression: Expression,
+}
+
+#[tokio::test]
+async fn a_schema_with_several_forms_at_every_level_is_decoded_in_time() {
+    let tool = function("evaluate", "Evaluates", async |_: Evaluated, _cx| "done").read_only();
+    let rig = Rig::new(|engine| engine, |session| session.tool(tool));
+    let mut expression = json!({"number": 5.0});
+    for level in 0..40 {
+        let name = if level % 2 == 0 { "not" } else { "minus" };
+        expression = json!({ name: {"inner": expression} });
+    }
+    // Whether the float is found or not, there is an answer.
+    assert_eq!(rig.call("evaluate", json!({"expression": expression})).await.content.len(), 1);
+}

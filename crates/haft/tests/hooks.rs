@@ -248,8 +248,35 @@ async fn rewritten_inputs_chain_and_go_through_every_stage_again() {
     assert_eq!((rig.file("a"), rig.file("b").as_deref()), (None, Some("yy")));
     assert_eq!(third.heard()[0]["tool_input"], json!({"path": "b", "text": "y", "times": "2"}));
     assert_eq!(logged(&rig.session), ["check x", "check yy", "run yy"]);
-    // Nobody is called twice for one call.
-    assert_eq!((first.heard().len(), second.heard().len(), third.heard().len()), (1, 1, 1));
+    // All are called again, so that each has seen what is run.
+    assert_eq!((first.heard().len(), second.heard().len(), third.heard().len()), (2, 2, 2));
+    assert_eq!(first.heard()[1]["tool_input"], json!({"path": "b", "text": "y", "times": "2"}));
+}
+
+#[tokio::test]
+async fn a_later_hook_cannot_rewrite_past_an_earlier_one() {
+    let guard = Listener::new("guard", HookEvent::PreToolUse, |input, _| {
+        let decision = (input.tool_input["path"] == "secret").then_some(HookDecision::Deny);
+        Ok(HookAnswer { decision, ..HookAnswer::default() })
+    });
+    let rewriter = rewriting("rewriter", |input| with_path(input, "secret"));
+    let rig = Rig::new(|engine| engine.hook(guard).hook(rewriter), |session| session.mode(Mode::Bypass));
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["denied by the hook `guard`"]);
+    assert_eq!((rig.file("a"), rig.file("secret")), (None, None));
+}
+
+#[tokio::test]
+async fn hooks_that_never_agree_on_an_input_deny_it() {
+    let longer = rewriting("longer", |input| {
+        let text = format!("{}x", input["text"].as_str().unwrap_or_default());
+        json!({"path": input["path"], "text": text})
+    });
+    let rig = Rig::new(|engine| engine.hook(longer), |session| session.mode(Mode::Bypass));
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["go on rewriting the input"]);
 }
 
 #[tokio::test]

@@ -397,8 +397,45 @@ async fn a_hook_that_asks_is_answered_once_even_when_the_input_is_edited() {
     let rig = Rig::new(|engine| engine.approver(approver.clone()).hook(hook.clone()), |session| session);
     assert_ok(&rig.note("a", "x").await);
     assert_eq!(approver.asked()[0].reason, "the hook wonders");
-    assert_eq!((approver.times(), hook.heard().len()), (1, 1));
+    // The hook sees what will be run; the person is not asked about their own words.
+    assert_eq!((approver.times(), hook.heard().len()), (1, 2));
+    assert_eq!(hook.heard()[1]["tool_input"]["path"], "b");
     assert_eq!(rig.file("b").unwrap(), "y");
+}
+
+#[tokio::test]
+async fn always_is_granted_no_wider_than_it_was_offered() {
+    let wide = Rule { tool: "note".into(), subject: None };
+    let approver = Script::say([Decision::AllowAlways(wide), denied("no")]);
+    let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session);
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(rig.session.grants(), []);
+    assert_eq!(kind(&rig.note("b", "x").await), "denied");
+}
+
+#[tokio::test]
+async fn always_is_not_offered_for_a_call_that_touches_several_things() {
+    let two = function("two", "Touches two things", async |_: Nothing, _cx| "done").claims(|_, _| {
+        Ok(Claims::none().write(Resource::State("a".into())).read(Resource::Host("b".into())))
+    });
+    let approver = Script::say([Decision::AllowOnce]);
+    let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session.tool(two));
+    assert_ok(&rig.call("two", json!({})).await);
+    assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+}
+
+#[tokio::test]
+async fn accept_edits_accepts_nothing_but_edits_of_files() {
+    for claims in [
+        Claims::none(),
+        Claims::none().read(Resource::Host("example.org".into())),
+        Claims::none().write(Resource::State("a".into())),
+    ] {
+        let tool = function("other", "Is no edit", async |_: Nothing, _cx| "done")
+            .claims(move |_, _| Ok(claims.clone()));
+        let rig = Rig::new(|engine| engine, |session| session.tool(tool).mode(Mode::AcceptEdits));
+        assert_eq!(kind(&rig.call("other", json!({})).await), "denied");
+    }
 }
 
 #[tokio::test]
@@ -457,6 +494,9 @@ async fn with_nobody_to_ask_the_reply_says_how_to_allow_it() {
     let rig = Rig::new(|engine| engine.approver(NoApprover::telling("press the button")), |session| session);
     assert_says(&rig.note("a", "x").await, &["nobody to ask; press the button"]);
 }
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
 
 // Repeats
 

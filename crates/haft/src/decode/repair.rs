@@ -13,6 +13,8 @@ const MAX_REPAIRS: usize = 64;
 /// Strings that are no slip: after this many, no further one is looked into.
 const MAX_TRIES: usize = 1024;
 /// References that lead deeper than this lead in a circle.
+/// How many places of an input are looked at for floats that stand for integers.
+const MAX_PLACES: usize = 4_000_000;
 const MAX_DEPTH: usize = 128;
 
 /// Mends what can be mended and says what was.
@@ -24,8 +26,9 @@ pub(super) fn repair(value: &mut Value, schema: &Value) -> Vec<String> {
 
 /// Writes `5.0` as `5` where an integer is wanted: to JSON they are the same, to serde they are not.
 pub(super) fn integral(value: &mut Value, schema: &Value) {
-    let root = schema;
-    each_float(value, schema, root, 0);
+    if has_float(value) {
+        each_float(value, schema, schema, 0, &mut { MAX_PLACES });
+    }
 }
 
 struct Repair<'a> {
@@ -169,13 +172,14 @@ impl<'a> Repair<'a> {
     }
 }
 
-fn each_float(value: &mut Value, schema: &Value, root: &Value, depth: usize) {
-    if depth >= MAX_DEPTH {
-        return;
-    }
+/// Looks at every place where a float may stand for an integer. A schema that offers several forms at every
+/// level has exponentially many such places, so only so many are looked at.
+fn each_float(value: &mut Value, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
+    let Some(fewer) = left.checked_sub(1).filter(|_| depth < MAX_DEPTH) else { return };
+    *left = fewer;
     let schema = resolve(schema, root);
     for part in ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| list(schema, key)) {
-        each_float(value, part, root, depth + 1);
+        each_float(value, part, root, depth + 1, left);
     }
     match value {
         Value::Number(number) if number.is_f64() && is_integral(number) => {
@@ -189,18 +193,27 @@ fn each_float(value: &mut Value, schema: &Value, root: &Value, depth: usize) {
         Value::Array(items) => {
             for (at, item) in items.iter_mut().enumerate() {
                 if let Some(schema) = item_schema(schema, at) {
-                    each_float(item, schema, root, depth + 1);
+                    each_float(item, schema, root, depth + 1, left);
                 }
             }
         }
         Value::Object(fields) => {
             for (name, value) in fields {
                 if let Some(schema) = field_schema(schema, name) {
-                    each_float(value, schema, root, depth + 1);
+                    each_float(value, schema, root, depth + 1, left);
                 }
             }
         }
         _ => {}
+    }
+}
+
+fn has_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_float),
+        Value::Object(fields) => fields.values().any(has_float),
+        _ => false,
     }
 }
 

@@ -32,6 +32,11 @@ const SHORT: usize = 40;
 /// An array of no more items than this is a record: its items are cut rather than dropped.
 const RECORD: usize = 16;
 
+/// Whether the compact text of a value has at most `max` characters.
+pub(crate) fn json_fits(value: &Value, max: usize) -> bool {
+    fits(value, &mut { max })
+}
+
 /// Cuts the value until its compact text has at most `max` characters, and tells what was cut; nothing if
 /// it already fits.
 ///

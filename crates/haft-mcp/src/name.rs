@@ -20,27 +20,36 @@ impl<'a> ToolName<'a> {
     }
 }
 
-/// The name under which a model sees a server's tool. Characters that some API refuses become `_`, a server's
-/// `__` becomes one `_`, and what is too long is cut and told apart by a number made of the whole name.
+/// The name under which a model sees a server's tool, which [`ToolName::parse`] takes apart again. Where some
+/// API would refuse a character or the length, the name is made legal and told apart from others that look
+/// alike by a number made of the original.
 pub fn qualified(server: &str, tool: &str) -> String {
-    let mut server_part = legal(server);
-    while server_part.contains("__") {
-        server_part = server_part.replace("__", "_");
-    }
-    let name = format!("mcp__{}__{}", server_part.trim_matches('_'), legal(tool));
-    if name.len() <= MAX_NAME {
+    let (legal_server, legal_tool) = (legal(server, MAX_SERVER).replace("__", "_"), legal(tool, MAX_NAME));
+    let name = format!("mcp__{legal_server}__{legal_tool}");
+    let unchanged =
+        legal_server == server && legal_tool == tool && !server.starts_with('_') && !server.ends_with('_');
+    if unchanged && name.len() <= MAX_NAME {
         return name;
     }
     let mut hash: u32 = 0x811c_9dc5;
     for byte in server.bytes().chain([0]).chain(tool.bytes()) {
         hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
-    format!("{}_{hash:08x}", &name[..MAX_NAME - 9])
+    let server = legal_server.replace("__", "_");
+    let server = match server.trim_matches('_') {
+        "" => "server",
+        trimmed => trimmed,
+    };
+    let start = format!("mcp__{server}__{legal_tool}");
+    format!("{}_{hash:08x}", &start[..start.len().min(MAX_NAME - 9)])
 }
 
-fn legal(name: &str) -> String {
+/// The longest part of a name that a server takes up.
+const MAX_SERVER: usize = 30;
+
+fn legal(name: &str, most: usize) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
-    let legal: String = name.chars().map(keep).collect();
+    let legal: String = name.chars().take(most).map(keep).collect();
     if legal.is_empty() { "unnamed".to_owned() } else { legal }
 }
 
@@ -58,7 +67,9 @@ mod tests {
     #[test]
     fn a_tool_may_hold_two_underscores_and_a_server_may_not() {
         let name = qualified("my__server", "a__b");
-        assert_eq!(ToolName::parse(&name), Some(ToolName { server: "my_server", tool: "a__b" }));
+        let parsed = ToolName::parse(&name).unwrap();
+        assert_eq!(parsed.server, "my_server");
+        assert!(parsed.tool.starts_with("a__b_"), "{name}");
     }
 
     #[test]
@@ -77,6 +88,20 @@ mod tests {
             assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{name}");
         }
         assert_ne!(names[3], names[4]);
+        assert_ne!(qualified("a b", "t"), qualified("a_b", "t"));
+    }
+
+    #[test]
+    fn every_name_comes_apart_again() {
+        let long = "x".repeat(100);
+        let odd = ["_", "__", "a__b", "___a___", "", "é", "a b", &long, "s", "-", "_x", "x_"];
+        for server in odd {
+            for tool in odd {
+                let name = qualified(server, tool);
+                assert!(ToolName::parse(&name).is_some(), "{server:?} {tool:?} {name}");
+                assert!(name.len() <= MAX_NAME, "{name}");
+            }
+        }
     }
 
     #[test]

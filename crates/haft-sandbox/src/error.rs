@@ -11,7 +11,7 @@ use crate::stat::Kind;
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(path, kind))]
 pub struct PathError {
-    /// The path as it was written.
+    /// The path as it was written; the beginning of one that is longer than any path can be.
     pub path: String,
     /// What is wrong with it.
     pub kind: PathErrorKind,
@@ -19,12 +19,21 @@ pub struct PathError {
 
 impl PathError {
     pub(crate) fn new(path: impl Into<String>, kind: impl Into<PathErrorKind>) -> Self {
-        Self { path: path.into(), kind: kind.into() }
+        let mut path = path.into();
+        if let Some((end, _)) = path.char_indices().nth(MAX_SHOWN) {
+            path.truncate(end);
+            path.push('…');
+        }
+        Self { path, kind: kind.into() }
     }
 }
 
+/// As many characters of a path are shown as a path can have bytes.
+const MAX_SHOWN: usize = 4096;
+
 /// What can be wrong with a path.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum PathErrorKind {
     /// There is no text.
     Empty,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::names;
 
-/// An absolute path without links, `.` or `..`, made only by the workspace.
+/// An absolute path without links, `.` or `..`. It is a name, not a permission: whatever opens it checks again
+/// that it lies inside and that no link has appeared on the way.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AbsPath(Arc<Path>);
 
@@ -54,13 +55,6 @@ impl AbsPath {
     /// is there by now, or that it is a link, shows when it is opened.
     pub fn child(&self, name: &OsStr) -> AbsPath {
         Self::lexical(&self.0.join(name))
-    }
-
-    /// An entry directly below this place. Opening it never follows a link, so naming it is safe even if it
-    /// has become one.
-    pub fn entry(&self, name: &OsStr) -> Self {
-        let named = Path::new(name).file_name().unwrap_or_default();
-        Self(self.0.join(named).into())
     }
 
     /// Whether this place is `other` or lies below it.

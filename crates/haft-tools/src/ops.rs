@@ -5,5 +5,5 @@ mod place;
 mod read;
 
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
-pub use place::{existing, existing_folder};
+pub use place::{existing, existing_all, existing_folder};
 pub use read::{Body, Caps, FileRead, Lines, Part, Read, TokenBudget, only};

@@ -8,6 +8,7 @@ use haft_sandbox::AbsPath;
 
 /// Something that a call can read or write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Resource {
     /// A file or folder, and everything below it.
     Path(AbsPath),

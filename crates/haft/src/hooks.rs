@@ -20,6 +20,7 @@ const MAX_ROUNDS: usize = 5;
 
 /// When a hook is called. The names are those that existing hook scripts know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
 pub enum HookEvent {
     /// Before a call.
     PreToolUse,
@@ -79,6 +80,7 @@ pub struct HookAnswer {
 
 /// What a hook decides, from mild to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum HookDecision {
     /// Nobody needs to be asked. Rules that deny still deny.
     Allow,

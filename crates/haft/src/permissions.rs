@@ -26,6 +26,7 @@ pub enum Sensitivity {
 
 /// What a tool says of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Approval {
     /// What follows from the tool's sensitivity.
     BySensitivity,
@@ -38,6 +39,7 @@ pub enum Approval {
 /// How permissive a session is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Mode {
     /// What is not safe is asked.
     #[default]
@@ -172,6 +174,7 @@ pub struct ApprovalRequest {
 
 /// An answer that is offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Choice {
     /// Just this call.
     AllowOnce,

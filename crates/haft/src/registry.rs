@@ -20,6 +20,7 @@ pub(crate) struct Entry {
 
 /// A form in which tools are defined for an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// OpenAI's Chat Completions.
     OpenAi,

@@ -19,6 +19,7 @@ use index::State;
 
 /// In which order the calls of a turn may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Policy {
     /// A call waits for the earlier calls it conflicts with; everything else runs at once.
     #[default]

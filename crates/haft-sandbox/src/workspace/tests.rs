@@ -70,7 +70,7 @@ impl Fixture {
     #[track_caller]
     fn refuses(&self, text: &str) -> PathErrorKind {
         let error = self.read(text).expect_err(text);
-        assert_eq!(error.path, text);
+        assert!(text.starts_with(error.path.trim_end_matches('…')));
         assert!(!error.to_string().contains(CANARY));
         error.kind
     }

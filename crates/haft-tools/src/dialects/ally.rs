@@ -92,18 +92,25 @@ fn error_type(kind: FaultKind) -> &'static str {
     }
 }
 
-/// A call as this dialect spells it: `read(file_paths=["a"], limit=5)`. Long values are cut.
+/// A call as this dialect spells it: `read(file_paths=["a"], limit=5)`. Long values and long lists are cut.
 fn spelt(tool: &str, input: &Value) -> String {
     let fields = input.as_object().into_iter().flatten();
-    let told = fields.filter(|(_, value)| !is_nothing(value)).map(|(name, value)| {
-        let mut text = value.to_string();
-        if let Some((at, _)) = text.char_indices().nth(80) {
-            text.truncate(at);
-            text.push('…');
-        }
-        format!("{name}={text}")
-    });
-    format!("{tool}({})", told.collect::<Vec<_>>().join(", "))
+    let told = fields
+        .filter(|(_, value)| !is_nothing(value))
+        .take(MAX_SPELT)
+        .map(|(name, value)| format!("{}={}", shortened(name.clone(), 40), shortened(value.to_string(), 80)));
+    format!("{}({})", shortened(tool.to_owned(), 100), told.collect::<Vec<_>>().join(", "))
+}
+
+/// More arguments than this are not spelt out.
+const MAX_SPELT: usize = 10;
+
+fn shortened(mut text: String, most: usize) -> String {
+    if let Some((at, _)) = text.char_indices().nth(most) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
 }
 
 fn is_nothing(value: &Value) -> bool {

@@ -149,7 +149,7 @@ impl List {
                     listing.entries[first..].iter().rev().filter(|entry| entry.kind == Kind::Directory);
                 folders.extend(deeper.filter_map(|entry| {
                     let name = entry.path.file_name()?;
-                    Some((folder.entry(name), below.join(name)))
+                    Some((folder.child(name), below.join(name)))
                 }));
             }
         }

@@ -8,6 +8,8 @@ use haft_sandbox::{Kind, Place, Stat, names};
 
 /// More names than this are not compared when a path is misspelt.
 const MAX_COMPARED: usize = 10_000;
+/// For more missing paths than this, nothing is suggested.
+const MAX_SUGGESTED: usize = 5;
 
 /// A place that exists, of whatever kind. A relative path starts from `base`.
 pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat), Fault> {
@@ -16,6 +18,24 @@ pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat
         Some(stat) => Ok((place, stat)),
         None => Err(missing(path, &place, base, cx)),
     }
+}
+
+/// The places of several paths, or why one of them is none. What is spelt alike is looked for only for the
+/// first few that are missing: it costs a look through a folder each.
+pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Result<AbsPath, Fault>> {
+    let mut missed = 0;
+    let place_of = |path: &String| {
+        if cx.is_cancelled() {
+            return Err(cx.cancelled_fault());
+        }
+        let place = cx.workspace().resolve(base, path)?;
+        if place.stat.is_some() {
+            return Ok(place.path);
+        }
+        missed += 1;
+        if missed <= MAX_SUGGESTED { Err(missing(path, &place, base, cx)) } else { Err(not_there(path)) }
+    };
+    paths.iter().map(place_of).collect()
 }
 
 /// A folder that exists.
@@ -44,14 +64,14 @@ fn missing(path: &str, place: &Place, base: &AbsPath, cx: &Context) -> Fault {
         .with("path", path)
         .with("target", target);
     }
-    let fault = Fault::new(FaultKind::NotFound, format!("`{path}` does not exist")).with("path", path);
+    let fault = not_there(path);
     let Some((folder, wanted)) = nearest_folder(place, cx) else { return fault };
-    let Ok(entries) = cx.workspace().list(&folder) else { return fault };
+    let Ok(entries) = cx.workspace().names(&folder) else { return fault };
     let names: Vec<String> =
         entries.iter().take(MAX_COMPARED).map(|entry| names::show(&entry.name)).collect();
     let near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
     let shown = spelt(&folder, base);
-    let inside = |name: &str| spelt(&folder.entry(OsStr::new(name)), base);
+    let inside = |name: &str| spelt(&folder.child(OsStr::new(name)), base);
     let near: Vec<String> = near.into_iter().map(inside).collect();
     if !near.is_empty() {
         let list: Vec<&str> = near.iter().map(String::as_str).collect();
@@ -63,6 +83,10 @@ fn missing(path: &str, place: &Place, base: &AbsPath, cx: &Context) -> Fault {
         1 => fault.hint(format!("the folder `{shown}` has 1 entry, `{}`", names[0])),
         count => fault.hint(format!("the folder `{shown}` has {count} entries, none of a similar name")),
     }
+}
+
+fn not_there(path: &str) -> Fault {
+    Fault::new(FaultKind::NotFound, format!("`{path}` does not exist")).with("path", path)
 }
 
 /// Where the last part of a path leads, if it is a link and nothing is there.

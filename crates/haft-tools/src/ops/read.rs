@@ -13,6 +13,8 @@ use haft_sandbox::{OpenFile, Stat};
 const SMALL: u64 = 256 * 1024;
 /// How much is read at a time.
 const CHUNK: usize = 256 * 1024;
+/// How many reasons are told when nothing could be read.
+const MAX_REASONS: usize = 5;
 /// What a line's number and its end take beside the line.
 const NUMBER_BYTES: usize = 8;
 /// How much of a text is tokenized to tell how dense it is.
@@ -152,8 +154,12 @@ fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
         0 => Fault::invalid("no file was named"),
         1 => faults.remove(0),
         _ => {
-            let why: Vec<&str> = faults.iter().map(Fault::message).collect();
-            Fault::new(faults[0].kind(), format!("none of the files can be read: {}", why.join("; ")))
+            let why: Vec<&str> = faults.iter().take(MAX_REASONS).map(Fault::message).collect();
+            let more = match faults.len().saturating_sub(MAX_REASONS) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            Fault::new(faults[0].kind(), format!("none of the files can be read: {}{more}", why.join("; ")))
         }
     }
 }
@@ -250,7 +256,7 @@ impl Window {
             passed: 0,
             left: count,
             // A character is at most four bytes, so this keeps at least the characters that are wanted.
-            line_bytes: caps.line_chars.saturating_mul(4).saturating_add(4),
+            line_bytes: caps.line_chars.saturating_mul(4).saturating_add(4).min(caps.window_bytes),
             window_bytes: caps.window_bytes,
             lines: Lines::default(),
             line: 0,

@@ -1,6 +1,6 @@
 //! `read`: several files in one call.
 
-use haft::{AbsPath, Context, Cut, Fault, Reply, Spec, Tool};
+use haft::{Context, Cut, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub(crate) struct Read;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// File paths
-    #[schemars(length(min = 1), example = ["src/main.py"])]
+    #[schemars(length(min = 1, max = 200), example = ["src/main.py"])]
     file_paths: Vec<String>,
     /// Max lines per file (0 = all)
     #[serde(default)]
@@ -64,11 +64,7 @@ impl Tool for Read {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {
-        let files: Vec<Result<AbsPath, Fault>> = input
-            .file_paths
-            .iter()
-            .map(|path| ops::existing(path, &cx.cwd(), cx).map(|(place, _)| place.path))
-            .collect();
+        let files = ops::existing_all(&input.file_paths, &cx.cwd(), cx);
         Ok(ops::Read {
             files,
             part: Part::Lines { start: input.offset.max(1), count: (input.limit > 0).then_some(input.limit) },

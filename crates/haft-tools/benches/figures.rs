@@ -5,10 +5,15 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::{Call, Claims, Context, Engine, Fault, Operation, Reply, Session, Spec, Tool, Typed, Workspace};
+use haft::{
+    AbsPath, Call, Claims, Context, Engine, Fault, Operation, Reply, Resource, Session, Spec, Tool, Typed,
+    Workspace,
+};
 use haft_tools::dialects::Claude;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,13 +33,13 @@ struct Input {
     count: Option<u64>,
 }
 
-struct Idle;
+struct Idle(AbsPath);
 
 impl Operation for Idle {
     type Output = ();
 
     fn claims(&self) -> Claims {
-        Claims::none()
+        Claims::none().read(Resource::Path(self.0.clone()))
     }
 
     async fn run(self, _cx: &Context) -> Result<(), Fault> {
@@ -52,8 +57,8 @@ impl Tool for Nothing {
         spec.read_only()
     }
 
-    fn lower(_input: &Input, _cx: &Context) -> Result<Idle, Fault> {
-        Ok(Idle)
+    fn lower(_input: &Input, cx: &Context) -> Result<Idle, Fault> {
+        Ok(Idle(cx.cwd()))
     }
 
     fn render(_input: &Input, _output: (), _cx: &Context) -> Result<Reply, Fault> {
@@ -81,26 +86,31 @@ fn median(mut rounds: Vec<Duration>) -> Duration {
     rounds[rounds.len() / 2]
 }
 
+static OVER: AtomicBool = AtomicBool::new(false);
+
 fn told(what: &str, value: f64, unit: &str, limit: f64) {
+    OVER.fetch_or(value > limit, Ordering::Relaxed);
     let verdict = if value <= limit { "ok" } else { "OVER" };
     println!("{what:62} {value:8.2} {unit:2} (at most {limit}) {verdict}");
 }
 
+/// One call after the other, on one core. Somebody listens to every event, and reads them between rounds.
 fn pipeline(session: &Session, runtime: &tokio::runtime::Runtime) {
     const CALLS: usize = 1_000;
-    let took = best(30, || {
-        runtime.block_on(async {
-            for id in 0..CALLS {
-                black_box(session.call(nothing(id)).await);
-            }
-        });
-    });
-    told(
-        "pipeline around a tool that does nothing, one core",
-        took.as_secs_f64() * 1e6 / CALLS as f64,
-        "µs",
-        10.0,
-    );
+    let mut events = session.engine().activity().subscribe();
+    let mut took = Duration::MAX;
+    for _ in 0..30 {
+        took = took.min(best(1, || {
+            runtime.block_on(async {
+                for id in 0..CALLS {
+                    black_box(session.call(nothing(id)).await);
+                }
+            });
+        }));
+        while events.try_next().is_some() {}
+    }
+    let each = took.as_secs_f64() * 1e6 / CALLS as f64;
+    told("pipeline around a tool that does nothing, one core, one listener", each, "µs", 10.0);
 }
 
 fn turns(session: &Session, runtime: &tokio::runtime::Runtime) {
@@ -195,7 +205,7 @@ fn deep_in_a_large_file(folder: &Path, session: &Session, runtime: &tokio::runti
     println!("{:62} {:8.2} ms", "20 lines at line 5,000,000 of 1 GB", took.as_secs_f64() * 1e3);
 }
 
-fn main() {
+fn main() -> ExitCode {
     let folder = tempfile::tempdir().unwrap();
     let session = Engine::default()
         .session(Workspace::open(folder.path()).unwrap())
@@ -208,4 +218,5 @@ fn main() {
     turns(&session, &many);
     reading(folder.path(), &session, &one);
     deep_in_a_large_file(folder.path(), &session, &one);
+    if OVER.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -4,3 +4,8 @@
 pub mod dialects;
 pub mod ops;
 mod text;
+
+/// What the project's README shows is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -159,7 +159,14 @@ fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            Fault::new(faults[0].kind(), format!("none of the files can be read: {}{more}", why.join("; ")))
+            let fault = Fault::new(
+                faults[0].kind(),
+                format!("none of the files can be read: {}{more}", why.join("; ")),
+            );
+            match faults.iter().find_map(Fault::hint_text) {
+                Some(hint) => fault.hint(hint),
+                None => fault,
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern};
-use crate::{BoxFuture, Context, json, suggest};
+use crate::{BoxFuture, Context, json};
 
 /// How long an external hook may take when nothing else is said.
 pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -123,30 +123,23 @@ fn answer(finished: &Finished, timeout: Duration) -> Result<HookAnswer, String> 
     read(serde_json::from_value(value).map_err(|error| nonsense(&error))?)
 }
 
-/// The fields that an answer may have, those that say nothing to haft included.
-const FIELDS: [&str; 13] = [
-    "continue",
-    "stopReason",
-    "suppressOutput",
-    "systemMessage",
-    "decision",
-    "reason",
-    "hookSpecificOutput",
-    "hookEventName",
-    "permissionDecision",
-    "permissionDecisionReason",
-    "updatedInput",
-    "additionalContext",
-    "terminalSequence",
-];
+/// The fields by which an answer decides.
+const DECIDING: [&str; 5] =
+    ["continue", "decision", "hookSpecificOutput", "permissionDecision", "updatedInput"];
+/// This many letters wrong, missing, added or swapped are a slip.
+const SLIP: usize = 2;
 
-/// A misspelt `permissionDecision` must not be read as no decision. Fields that are unlike every known one
-/// may be news from another agent, and are passed over.
+/// A misspelt `permissionDecision` must not be read as no decision. Other fields that are not known may be
+/// news from another agent, and are passed over.
 fn no_slips(answer: &Value) -> Result<(), String> {
-    let unknown = answer.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-    for key in unknown.filter(|key| !FIELDS.contains(key)) {
-        if let [near] = suggest::nearest(key, FIELDS, 1)[..] {
-            return Err(format!("answered with a field `{key}`; did it mean `{near}`?"));
+    let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    for key in answer.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
+        let near = |field: &&str| strsim::damerau_levenshtein(&folded(key), &folded(field)) <= SLIP;
+        if !DECIDING.contains(&key)
+            && key.len() < 100
+            && let Some(field) = DECIDING.iter().find(|field| near(field))
+        {
+            return Err(format!("answered with a field `{key}`; did it mean `{field}`?"));
         }
     }
     Ok(())

@@ -1,6 +1,20 @@
-//! What several dialects write the same way.
+//! What several dialects write the same way, and what text in files is: encodings, edits, differences.
 
+#[allow(dead_code)]
+mod charset;
+#[allow(dead_code)]
+mod encoding;
+#[allow(dead_code)]
+mod find;
+#[allow(dead_code)]
+mod fit;
 mod lines;
+#[allow(dead_code)]
+mod reindent;
+#[allow(dead_code)]
+mod rows;
+#[allow(dead_code)]
+mod splice;
 mod times;
 
 pub(crate) use lines::{Fidelity, Numbered, count_of, decode, number};

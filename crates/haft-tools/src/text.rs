@@ -3,12 +3,22 @@
 #[allow(dead_code)]
 mod charset;
 #[allow(dead_code)]
+mod edit;
+#[allow(dead_code)]
 mod encoding;
 #[allow(dead_code)]
 mod find;
 #[allow(dead_code)]
 mod fit;
+#[allow(dead_code)]
+mod gutter;
 mod lines;
+#[allow(dead_code)]
+mod lines_edit;
+#[allow(dead_code)]
+mod mismatch;
+#[allow(dead_code)]
+mod nearest;
 #[allow(dead_code)]
 mod reindent;
 #[allow(dead_code)]

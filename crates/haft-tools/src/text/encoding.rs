@@ -86,6 +86,10 @@ pub(crate) struct Source {
     charset: Charset,
     mark: usize,
     endings: Endings,
+    /// How lines end once there are some.
+    style: Ending,
+    /// Whether it has or had places that are shown as `�`, which must not come back as that character.
+    damaged: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +122,9 @@ pub(crate) enum Unwritable {
         u32::from(*char)
     )]
     Guessed { char: char, charset: String },
+    /// It would make the file a binary one.
+    #[error("a NUL character cannot be written into a text file")]
+    Nul,
 }
 
 impl Unwritable {
@@ -128,6 +135,7 @@ impl Unwritable {
                 "use characters of that encoding, or convert the file to UTF-8 first if the user wants that"
             }
             Self::Guessed { .. } => "write that part in ASCII",
+            Self::Nul => "write it as an escape of the language the file is in",
         }
     }
 }
@@ -145,13 +153,20 @@ impl Source {
     pub(crate) fn of_text(text: impl Into<String>) -> Self {
         let text = text.into();
         let mark = if text.starts_with('\u{feff}') { 3 } else { 0 };
-        Self { endings: Endings::of(&text), body: Body::Same(text), charset: Charset::Utf8, mark }
+        let endings = Endings::of(&text);
+        let style = endings.majority();
+        Self { body: Body::Same(text), charset: Charset::Utf8, mark, endings, style, damaged: false }
     }
 
-    /// The same file with other bytes: what the encoding is has been settled.
+    /// The same file with other bytes: encoding and, where no line end is left, line ends are settled.
     pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Result<Self, Binary> {
         let mark = if bytes.starts_with(self.charset.mark()) { self.mark } else { 0 };
-        Self::in_charset(bytes, self.charset, mark)
+        let mut next = Self::in_charset(bytes, self.charset, mark)?;
+        if next.endings == Endings::default() {
+            next.style = self.style;
+        }
+        next.damaged |= self.damaged;
+        Ok(next)
     }
 
     fn in_charset(bytes: Vec<u8>, charset: Charset, mark: usize) -> Result<Self, Binary> {
@@ -159,7 +174,15 @@ impl Source {
             match String::from_utf8(bytes) {
                 Ok(text) => {
                     let endings = Endings::of(&text);
-                    return Ok(Self { body: Body::Same(text), charset, mark, endings });
+                    let style = endings.majority();
+                    return Ok(Self {
+                        body: Body::Same(text),
+                        charset,
+                        mark,
+                        endings,
+                        style,
+                        damaged: false,
+                    });
                 }
                 Err(error) => error.into_bytes(),
             }
@@ -189,7 +212,8 @@ impl Source {
             at += len;
         }
         let endings = Endings::of(&text);
-        Ok(Self { body: Body::Other { bytes, text, checkpoints, undecodable }, charset, mark, endings })
+        let body = Body::Other { bytes, text, checkpoints, undecodable };
+        Ok(Self { body, charset, mark, endings, style: endings.majority(), damaged: undecodable > 0 })
     }
 
     /// The file as text, without a byte order mark, with its own line ends.
@@ -206,6 +230,11 @@ impl Source {
             Body::Same(text) => text.as_bytes(),
             Body::Other { bytes, .. } => bytes,
         }
+    }
+
+    /// Whether its bytes are the text, all of it UTF-8.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.body, Body::Same(_))
     }
 
     /// How its characters are written.
@@ -225,7 +254,7 @@ impl Source {
 
     /// How most of its lines end.
     pub(crate) fn ending(&self) -> Ending {
-        self.endings.majority()
+        self.style
     }
 
     /// Whether its last line is ended; an empty file has no line to end.
@@ -266,12 +295,27 @@ impl Source {
         Some(self.byte_at(range.start)?..self.byte_at(range.end)?)
     }
 
+    /// How many line ends some of its bytes have. No line end is part of a longer unit in any encoding.
+    pub(crate) fn breaks_in(&self, bytes: &[u8]) -> usize {
+        let byte = super::rows::break_byte(self.ending());
+        match self.charset {
+            Charset::Utf16Le => bytes.chunks_exact(2).filter(|unit| **unit == [byte, 0]).count(),
+            Charset::Utf16Be => bytes.chunks_exact(2).filter(|unit| **unit == [0, byte]).count(),
+            _ => memchr::memchr_iter(byte, bytes).count(),
+        }
+    }
+
     /// Text as this file would hold it.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, Unwritable> {
+        if text.contains('\0') {
+            return Err(Unwritable::Nul);
+        }
         let charset = self.charset.to_string();
-        if self.undecodable() > 0
-            && let Some(char) = text.chars().find(|char| !char.is_ascii())
-        {
+        let doubtful = |char: &char| match self.undecodable() {
+            0 => self.damaged && *char == UNDECODABLE,
+            _ => !char.is_ascii(),
+        };
+        if let Some(char) = text.chars().find(doubtful) {
             return Err(Unwritable::Guessed { char, charset });
         }
         self.charset.encode(text).map_err(|char| Unwritable::Character { char, charset })

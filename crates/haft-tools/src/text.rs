@@ -3,7 +3,11 @@
 #[allow(dead_code)]
 mod charset;
 #[allow(dead_code)]
+mod diff;
+#[allow(dead_code)]
 mod edit;
+#[allow(dead_code)]
+mod editorconfig;
 #[allow(dead_code)]
 mod encoding;
 #[allow(dead_code)]
@@ -20,11 +24,15 @@ mod mismatch;
 #[allow(dead_code)]
 mod nearest;
 #[allow(dead_code)]
+mod patch;
+#[allow(dead_code)]
 mod reindent;
 #[allow(dead_code)]
 mod rows;
 #[allow(dead_code)]
 mod splice;
+#[allow(dead_code)]
+mod style;
 mod times;
 
 pub(crate) use lines::{Fidelity, Numbered, count_of, decode, number};

@@ -162,6 +162,10 @@ impl Source {
     pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Result<Self, Binary> {
         let mark = if bytes.starts_with(self.charset.mark()) { self.mark } else { 0 };
         let mut next = Self::in_charset(bytes, self.charset, mark)?;
+        // A lone `\r` that was no line end does not become one because the last `\n` went.
+        if self.style != Ending::Cr && self.endings != Endings::default() {
+            next.endings.cr = 0;
+        }
         if next.endings == Endings::default() {
             next.style = self.style;
         }

@@ -180,6 +180,7 @@ pub(crate) fn fold(char: char) -> char {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
 

@@ -141,7 +141,7 @@ fn not_found(near: Option<&Near>, numbered: bool) -> Option<String> {
         return Some(if numbered { hint } else { "read the file again, it may have changed".to_owned() });
     };
     if numbered {
-        hint.push_str("\n");
+        hint.push('\n');
     }
     hint.push_str("there it says (· is a space, → a tab)");
     for (line, text) in (near.first..).zip(&near.lines) {

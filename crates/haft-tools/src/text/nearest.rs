@@ -240,7 +240,8 @@ fn composed(line: &str) -> String {
     for char in line.chars() {
         match char {
             '\u{300}'..='\u{36f}' => {
-                if out.pop() != Some(ACCENTED) {}
+                // Takes the place of the letter, or of the sign it already is.
+                out.pop();
                 out.push(ACCENTED);
             }
             '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => out.push(ACCENTED),

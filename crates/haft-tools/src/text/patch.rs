@@ -200,15 +200,17 @@ fn update<E>(
     let splices = placed.iter().flat_map(|place| rewrite(&rows, place.row, &place.steps, source.ending()));
     let last = of.saturating_sub(1);
     draft.apply(splices.collect(), true).map_err(fail(last))?;
-    let ends = draft.current().final_newline();
-    // A file of one blank line is empty until that line is ended.
-    let puts = placed.iter().flat_map(|place| &place.steps).any(|step| matches!(step, Step::Put(_)));
+    // Not read off the text: a last line that is blank and not ended looks like an end.
+    let ends = source.text().is_empty() || source.final_newline();
+    let count = |kind: fn(&Step) -> bool| {
+        placed.iter().flat_map(|place| &place.steps).filter(|step| kind(step)).count()
+    };
+    let lines_left =
+        rows.len() + count(|step| matches!(step, Step::Put(_))) - count(|step| *step == Step::Cut);
     let (text, end) = (draft.current().text(), draft.current().ending().as_str());
     let (end_of_text, cut) = (text.len(), text.len() - if text.ends_with(end) { end.len() } else { 0 });
     let splice = match final_newline {
-        Some(FinalNewline::Present) if !ends && (puts || !text.is_empty()) => {
-            Some((end_of_text..end_of_text, end))
-        }
+        Some(FinalNewline::Present) if !ends && lines_left > 0 => Some((end_of_text..end_of_text, end)),
         Some(FinalNewline::Absent) if ends => Some((cut..end_of_text, "")),
         _ => None,
     };

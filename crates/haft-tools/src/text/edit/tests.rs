@@ -288,7 +288,7 @@ proptest! {
 
     #[test]
     fn places_in_text_lead_to_places_in_bytes_in_order(bytes in file()) {
-        let Ok(source) = Source::new(bytes.clone()) else { return Ok(()) };
+        let Ok(source) = Source::new(bytes) else { return Ok(()) };
         let places = source.text().char_indices().map(|(at, _)| at).chain([source.text().len()]);
         let bytes: Vec<usize> = places.filter_map(|at| source.byte_at(at)).collect();
         prop_assert!(bytes.windows(2).all(|pair| pair[0] < pair[1]));
@@ -313,7 +313,7 @@ proptest! {
         old in proptest::collection::vec("[ ]{0,3}[ab]{1,2}", 1..3),
     ) {
         let text = lines.join("\n");
-        let source = Source::of_text(text.clone());
+        let source = Source::of_text(text);
         let wanted: Vec<String> = old.iter().map(|line| line.trim().to_owned()).collect();
         let fitting = lines.windows(wanted.len())
             .filter(|window| window.iter().map(|line| line.trim()).eq(wanted.iter().map(String::as_str)))

@@ -10,7 +10,7 @@ use super::find::{Sameness, Wanted, find, forward, normal};
 use super::fit::{Closeness, TextSplice, fits, reindent, rewrite, same_line, steps};
 use super::gutter::{placeholder, without_numbers};
 use super::mismatch::{Mismatch, Problem};
-use super::nearest::nearest;
+use super::nearest::{Nearest, nearest};
 use super::reindent::indent_of;
 use super::rows::{Rows, line_number};
 use super::splice::{Splice, Splices};
@@ -129,9 +129,25 @@ pub(crate) fn plan(source: &Source, edits: &[Replace], leniency: Leniency) -> Re
         let note = |overlooked| Note { edit: at + 1, line, overlooked };
         draft.planned.notes.extend(change.overlooked.into_iter().map(note));
         draft.planned.replaced += change.count;
-        draft.apply(change.splices, at + 1 < edits.len()).map_err(fail)?;
+        draft.apply(change.splices, Follows::after(at, edits.len())).map_err(fail)?;
     }
     Ok(draft.done())
+}
+
+/// What comes after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// Another one, which needs the file as it is then.
+    More,
+    /// Nothing, so that the changed file need not be made.
+    Nothing,
+}
+
+impl Follows {
+    /// After the change at a place in a list of so many.
+    pub(crate) fn after(at: usize, of: usize) -> Self {
+        if at + 1 < of { Self::More } else { Self::Nothing }
+    }
 }
 
 /// A file on the way to what it will be.
@@ -151,8 +167,8 @@ impl<'a> Draft<'a> {
         self.now.as_ref().unwrap_or(self.source)
     }
 
-    /// Makes a change. `more` says whether another one follows, which needs the file as it is then.
-    pub(crate) fn apply(&mut self, splices: Vec<TextSplice>, more: bool) -> Result<(), Problem> {
+    /// Makes a change.
+    pub(crate) fn apply(&mut self, splices: Vec<TextSplice>, follows: Follows) -> Result<(), Problem> {
         let current = self.current();
         let before = current.bytes();
         let mut made = Vec::with_capacity(splices.len());
@@ -163,7 +179,7 @@ impl<'a> Draft<'a> {
             made.push(Splice { range, bytes: current.encode(&splice.text).map_err(Problem::Unwritable)? });
         }
         let plain = current.is_plain();
-        if more || !plain {
+        if follows == Follows::More || !plain {
             let mut step = Splices::default();
             step.then(before.len(), made.clone());
             let next =
@@ -253,12 +269,13 @@ fn one(source: &Source, edit: &Replace, leniency: Leniency) -> Result<Change, Pr
         }
     }
     let numbered = stripped.is_some();
-    if source.text().len() > MAX_LENIENT {
-        return Err(Problem::NotFound { near: None, numbered, lines: usize::MAX });
-    }
-    let rows = Rows::new(source.text(), source.ending());
-    let near = nearest(&rows, stripped.as_deref().unwrap_or(&old)).map(Box::new);
-    Err(Problem::NotFound { near, numbered, lines: rows.len() })
+    let wanted = stripped.as_deref().unwrap_or(&old);
+    let near = match source.text().len() {
+        0 => Nearest::EmptyFile,
+        len if len > MAX_LENIENT => Nearest::NotSought,
+        _ => nearest(&Rows::new(source.text(), source.ending()), wanted),
+    };
+    Err(Problem::NotFound { near, numbered })
 }
 
 fn exact(source: &Source, old: &str, new: &str, occurrences: Occurrences) -> Result<Option<Change>, Problem> {

@@ -333,3 +333,6 @@ fn unit_len(unit: &Unit) -> usize {
         Unit::Undecodable => UNDECODABLE.len_utf8(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,18 +83,13 @@ pub(crate) fn reindent(rows: &Rows<'_>, row: usize, block: &[&str]) -> Reindent 
         .map(|(at, line)| (indent_of(line), indent_of(rows.line(row + at))))
         .collect();
     let learnt = Reindent::learn(&pairs);
-    match (&learnt, pairs.split_first()) {
-        (Reindent::Pairs(_), Some((("", file), others))) if !others.is_empty() => {
-            match Reindent::learn(others) {
-                Reindent::Same if !others.iter().any(|(text, _)| text.is_empty()) => Reindent::Pairs(vec![
-                    (String::new(), (*file).to_owned()),
-                    (" ".to_owned(), " ".to_owned()),
-                ]),
-                _ => learnt,
-            }
-        }
-        _ => learnt,
+    let Some((("", file), others)) = pairs.split_first() else { return learnt };
+    let begins_inside =
+        matches!(learnt, Reindent::Pairs(_)) && others.iter().all(|(text, _)| !text.is_empty());
+    if begins_inside && Reindent::learn(others) == Reindent::Same {
+        return Reindent::Unindented((*file).to_owned());
     }
+    learnt
 }
 
 /// The steps from old lines to new ones, the new ones with another indentation.

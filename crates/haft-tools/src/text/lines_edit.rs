@@ -1,7 +1,7 @@
 //! Plans edits of one file by line number, each on what the ones before it leave, all or nothing. Line
 //! ends are those of the lines replaced, and whether the last line is ended stays as it was.
 
-use super::edit::{Draft, Planned};
+use super::edit::{Draft, Follows, Planned};
 use super::encoding::Source;
 use super::find::normal;
 use super::fit::{Step, rewrite};
@@ -118,7 +118,7 @@ pub(crate) fn plan_lines(source: &Source, edits: &[LineEdit]) -> Result<LinesPla
         let steps: Vec<Step> = cuts.chain(new.into_iter().map(Step::Put)).collect();
         let splices = rewrite(&rows, start - 1, &steps, current.ending());
         draft.planned.replaced += 1;
-        draft.apply(splices, at + 1 < of).map_err(fail)?;
+        draft.apply(splices, Follows::after(at, of)).map_err(fail)?;
     }
     Ok(LinesPlanned { planned: draft.done(), warnings: warnings(edits, source) })
 }

@@ -1,7 +1,7 @@
 //! Why an edit cannot be made, with all that is needed to make it right the next time.
 
 use super::encoding::Unwritable;
-use super::nearest::{Difference, Near};
+use super::nearest::{Near, Nearest};
 
 /// Why edits of a file cannot be made. None of them was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,9 @@ pub(crate) enum Problem {
     /// The text is not there.
     NotFound {
         /// What comes nearest.
-        near: Option<Box<Near>>,
+        near: Nearest,
         /// Whether the text has the line numbers of a reply in it.
         numbered: bool,
-        /// How many lines were looked through.
-        lines: usize,
     },
     /// The text is there more than once.
     Several {
@@ -79,22 +77,7 @@ impl Problem {
                 "the new text differs from the text to replace in line ends only, and those follow the file"
                     .to_owned()
             }
-            Self::NotFound { lines: 0, .. } => {
-                "the text to replace was not found: the file is empty".to_owned()
-            }
-            Self::NotFound { near: None, .. } => {
-                "the text to replace was not found, nor anything like it".to_owned()
-            }
-            Self::NotFound { near: Some(near), .. } => {
-                let names: Vec<&str> = near.differences.iter().map(|kind| kind.name()).collect();
-                let (place, verb) = if near.first == near.last {
-                    (format!("line {}", near.first), "differs")
-                } else {
-                    (format!("lines {}-{}", near.first, near.last), "differ")
-                };
-                let names = listed(&names);
-                format!("the text to replace was not found; {place} {verb} from it in {names}")
-            }
+            Self::NotFound { near, .. } => missed(near),
             Self::Several { total, loosely: false, .. } => {
                 format!("the text to replace is there {total} times")
             }
@@ -115,7 +98,7 @@ impl Problem {
         Some(match self {
             Self::Empty => "give the text that is there now".to_owned(),
             Self::Same | Self::SameButLineEnds => return None,
-            Self::NotFound { near, numbered, .. } => return not_found(near.as_deref(), *numbered),
+            Self::NotFound { near, numbered, .. } => return Some(not_found(near, *numbered)),
             Self::Several { places, total, .. } => {
                 let mut hint =
                     "give more of the text around it, or replace every occurrence; it begins at".to_owned();
@@ -132,27 +115,54 @@ impl Problem {
     }
 }
 
-fn not_found(near: Option<&Near>, numbered: bool) -> Option<String> {
-    let mut hint = String::new();
-    if numbered {
-        hint.push_str("the line numbers in front of lines are not in the file; leave them out");
+fn missed(near: &Nearest) -> String {
+    let what = "the text to replace was not found";
+    match near {
+        Nearest::EmptyFile => format!("{what}: the file is empty"),
+        Nearest::Nothing => format!("{what}, nor anything like it"),
+        Nearest::NotSought => format!("{what}, and the file is too large to look for what comes near"),
+        Nearest::Place(near) => {
+            let names: Vec<&str> = near.differences.iter().map(|kind| kind.name()).collect();
+            let names = listed(&names);
+            if near.first == near.last {
+                format!("{what}; line {} differs from it in {names}", near.first)
+            } else {
+                format!("{what}; lines {}-{} differ from it in {names}", near.first, near.last)
+            }
+        }
     }
-    let Some(near) = near else {
-        return Some(if numbered { hint } else { "read the file again, it may have changed".to_owned() });
-    };
+}
+
+fn not_found(near: &Nearest, numbered: bool) -> String {
+    let mut parts = Vec::new();
     if numbered {
-        hint.push('\n');
+        parts.push("the line numbers in front of lines are not in the file; leave them out".to_owned());
     }
-    hint.push_str("there it says (· is a space, → a tab)");
+    match near {
+        Nearest::Place(near) => parts.push(shown(near)),
+        Nearest::EmptyFile => parts.push("write the file instead".to_owned()),
+        Nearest::NotSought => parts.push("search the file for a part of the text".to_owned()),
+        Nearest::Nothing if numbered => {}
+        Nearest::Nothing => {
+            parts.push("read the file again: it may have changed, or be another one".to_owned())
+        }
+    }
+    parts.join("\n")
+}
+
+fn shown(near: &Near) -> String {
+    let mut hint = "there it says (· is a space, → a tab)".to_owned();
     for (line, text) in (near.first..).zip(&near.lines) {
         hint.push_str(&format!("\n{line}: {text}"));
     }
-    if near.differences == [Difference::Words] {
-        for (line, there, wanted) in &near.words {
-            hint.push_str(&format!("\nline {line} is `{there}`, not `{wanted}`"));
-        }
+    let more = (near.last + 1 - near.first).saturating_sub(near.lines.len());
+    if more > 0 {
+        hint.push_str(&format!("\nand {} more", super::lines::count_of(more as u64, "line")));
     }
-    Some(hint)
+    for (line, there, wanted) in &near.words {
+        hint.push_str(&format!("\nline {line} is `{there}`, not `{wanted}`"));
+    }
+    hint
 }
 
 /// `a`, `a and b`, `a, b and c`.

@@ -8,12 +8,18 @@ use rapidfuzz::distance::indel::BatchComparator;
 use super::find::fold;
 use super::rows::Rows;
 
+/// Longer texts are not looked through.
+const MAX_LINES: usize = 1_000_000;
 /// How many comparisons of lines are made at the most.
 const MAX_COMPARISONS: usize = 4_000_000;
 /// More lines of a block say no more about its place.
 const MAX_BLOCK: usize = 48;
 /// Longer lines are compared by their beginnings.
 const MAX_LINE: usize = 400;
+/// More lines of a place are not shown.
+const MAX_SHOWN: usize = 40;
+/// A longer line is shown by its beginning.
+const MAX_SHOWN_CHARS: usize = 200;
 /// Lines less alike than this are strangers.
 const ALIKE: f64 = 0.4;
 /// Places less alike than this are not worth showing.
@@ -64,6 +70,19 @@ impl Difference {
     }
 }
 
+/// What comes nearest to a text that was not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Nearest {
+    /// This place.
+    Place(Box<Near>),
+    /// Nothing is like it.
+    Nothing,
+    /// There is nothing in the file.
+    EmptyFile,
+    /// The file is too large to look.
+    NotSought,
+}
+
 /// The nearest place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Near {
@@ -71,7 +90,7 @@ pub(crate) struct Near {
     pub(crate) first: usize,
     /// Its last line.
     pub(crate) last: usize,
-    /// Its lines, with white space made visible.
+    /// Its first lines, with white space made visible.
     pub(crate) lines: Vec<String>,
     /// In what it differs.
     pub(crate) differences: Vec<Difference>,
@@ -80,7 +99,15 @@ pub(crate) struct Near {
 }
 
 /// Finds the nearest place to a text with `\n` line ends.
-pub(crate) fn nearest(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
+pub(crate) fn nearest(rows: &Rows<'_>, wanted: &str) -> Nearest {
+    match rows.len() {
+        0 => Nearest::EmptyFile,
+        lines if lines > MAX_LINES => Nearest::NotSought,
+        _ => near(rows, wanted).map_or(Nearest::Nothing, |near| Nearest::Place(Box::new(near))),
+    }
+}
+
+fn near(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
     let block: Vec<&str> = wanted.split('\n').collect();
     let from = block.iter().position(|line| !line.trim().is_empty())?;
     let to = block.iter().rposition(|line| !line.trim().is_empty())? + 1;
@@ -89,7 +116,7 @@ pub(crate) fn nearest(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
     let there: Vec<&str> = range.clone().map(|row| rows.line(row)).collect();
     let differences = differences(&block.join("\n"), &there.join("\n"));
     let words = if differences == [Difference::Words] { words(&range, &there, block) } else { Vec::new() };
-    let lines = there.iter().map(|line| visible(line)).collect();
+    let lines = there.iter().take(MAX_SHOWN).map(|line| visible(line)).collect();
     Some(Near { first: range.start + 1, last: range.end, lines, differences, words })
 }
 
@@ -106,9 +133,6 @@ fn window(rows: &Rows<'_>, block: &[&str]) -> Option<std::ops::Range<usize>> {
             })
         })
         .collect();
-    if unique.len() > MAX_COMPARISONS {
-        return None;
-    }
     let most = (MAX_COMPARISONS / unique.len().max(1)).clamp(1, MAX_BLOCK);
     // The longest lines say most; their order in the block is kept.
     let mut chosen: Vec<usize> = (0..block.len()).filter(|at| !block[*at].trim().is_empty()).collect();
@@ -270,17 +294,21 @@ fn words(range: &std::ops::Range<usize>, there: &[&str], block: &[&str]) -> Vec<
     let pairs = range.clone().zip(there.iter().zip(block));
     pairs
         .filter(|(_, (there, wanted))| there.trim() != wanted.trim())
-        .map(|(row, (there, wanted))| (row + 1, there.trim().to_owned(), wanted.trim().to_owned()))
+        .map(|(row, (there, wanted))| (row + 1, visible(there.trim()), visible(wanted.trim())))
         .take(3)
         .collect()
 }
 
-/// A line whose white space can be seen: at both ends, and what is no plain space inside.
+/// A line whose white space can be seen: at both ends, and what is no plain space inside. Cut if it is long.
 pub(crate) fn visible(line: &str) -> String {
     let start = line.len() - line.trim_start().len();
     let end = line.trim_end().len().max(start);
     let mut out = String::with_capacity(line.len());
-    for (at, char) in line.char_indices() {
+    for (count, (at, char)) in line.char_indices().enumerate() {
+        if count == MAX_SHOWN_CHARS {
+            out.push('…');
+            break;
+        }
         match char {
             ' ' if at < start || at >= end => out.push('·'),
             '\t' => out.push('→'),

@@ -3,7 +3,7 @@
 
 mod parse;
 
-use super::edit::{Draft, Leniency, Note, Overlooked, Planned};
+use super::edit::{Draft, Follows, Leniency, Note, Overlooked, Planned};
 use super::encoding::Source;
 use super::fit::{Closeness, Step, fits, reindent, rewrite, same_line};
 use super::gutter::placeholder;
@@ -199,7 +199,7 @@ fn update<E>(
     draft.planned.notes = notes;
     let splices = placed.iter().flat_map(|place| rewrite(&rows, place.row, &place.steps, source.ending()));
     let last = of.saturating_sub(1);
-    draft.apply(splices.collect(), true).map_err(fail(last))?;
+    draft.apply(splices.collect(), Follows::More).map_err(fail(last))?;
     // Not read off the text: a last line that is blank and not ended looks like an end.
     let ends = source.text().is_empty() || source.final_newline();
     let count = |kind: fn(&Step) -> bool| {
@@ -216,7 +216,7 @@ fn update<E>(
     };
     if let Some((range, text)) = splice {
         let splice = super::fit::TextSplice { range, text: text.to_owned() };
-        draft.apply(vec![splice], false).map_err(fail(last))?;
+        draft.apply(vec![splice], Follows::Nothing).map_err(fail(last))?;
     }
     Ok(draft.done())
 }
@@ -301,7 +301,6 @@ fn locate(
     leniency: Leniency,
 ) -> Result<(usize, Closeness), Problem> {
     for closeness in closenesses(leniency) {
-        // One more than is shown is enough to say that there are more.
         let all = fits(rows, old, *closeness, 0, usize::MAX);
         let ends = |row: &usize| !hunk.at_end || row + old.len() == rows.len();
         let all: Vec<usize> = all.into_iter().filter(ends).collect();
@@ -328,7 +327,7 @@ fn locate(
 }
 
 fn not_found(rows: &Rows<'_>, wanted: &str) -> Problem {
-    Problem::NotFound { near: nearest(rows, wanted).map(Box::new), numbered: false, lines: rows.len() }
+    Problem::NotFound { near: nearest(rows, wanted), numbered: false }
 }
 
 #[cfg(test)]

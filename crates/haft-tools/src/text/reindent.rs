@@ -12,6 +12,8 @@ pub(crate) enum Reindent {
     Shallower(String),
     /// `rise` characters of the file for `run` of the text, from `base` on, written in `fill`.
     Scaled { rise: isize, run: isize, base: isize, fill: char },
+    /// Only lines that had none get this one: the first began in the middle of a line.
+    Unindented(String),
     /// As on the lines that are in both.
     Pairs(Vec<(String, String)>),
 }
@@ -86,6 +88,8 @@ impl Reindent {
                 let fill = String::from(*fill).repeat(count);
                 format!("{fill}{}{rest}", " ".repeat(odd))
             }
+            Self::Unindented(front) if indent.is_empty() => format!("{front}{line}"),
+            Self::Unindented(_) => line.to_owned(),
             Self::Pairs(pairs) => {
                 let same = pairs.iter().find(|(text, _)| text == indent);
                 let outer = || {

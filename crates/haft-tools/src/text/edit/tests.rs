@@ -72,10 +72,10 @@ fn edits_of_nothing_are_told_apart() {
     assert_eq!(problem("x", &[only("", "y")]), Problem::Empty);
     assert_eq!(problem("x", &[only("x", "x")]), Problem::Same);
     assert_eq!(problem("x\ny", &[only("x\r\n", "x\n")]), Problem::SameButLineEnds);
-    assert!(matches!(problem("", &[only("x", "y")]), Problem::NotFound { lines: 0, .. }));
+    assert!(matches!(problem("", &[only("x", "y")]), Problem::NotFound { near: Nearest::EmptyFile, .. }));
     assert!(matches!(
         problem("ab", &[only("longer than the file", "y")]),
-        Problem::NotFound { near: None, .. }
+        Problem::NotFound { near: Nearest::Nothing, .. }
     ));
 }
 
@@ -164,10 +164,19 @@ fn characters_that_the_encoding_lacks_are_refused() {
     assert_eq!(planned.bytes(&source), b"th\xE9 au lait, tr\xE8s bon\n");
 }
 
+#[test]
+fn a_long_place_is_shown_in_part() {
+    let text: String = (0..100).map(|n| format!("line number {n} {}\n", "x".repeat(300))).collect();
+    let mismatch =
+        plan(&source(&text), &[only(&text.replace("line number", "Line number"), "")], Leniency::Exact);
+    let hint = mismatch.unwrap_err().hint().unwrap();
+    assert!(hint.len() < 12_000 && hint.ends_with("\nand 60 lines more"), "{hint}");
+}
+
 /// The nearest place and its differences, with leniency off.
 fn near(text: &str, old: &str) -> (usize, usize, Vec<Difference>) {
     let mismatch = plan(&source(text), &[only(old, "something else")], Leniency::Exact).unwrap_err();
-    let Problem::NotFound { near: Some(near), .. } = mismatch.problem else {
+    let Problem::NotFound { near: Nearest::Place(near), .. } = mismatch.problem else {
         panic!("{}", mismatch.message())
     };
     (near.first, near.last, near.differences)

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::nearest::Difference;
+use super::super::nearest::{Difference, Nearest};
 use super::*;
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -106,7 +106,10 @@ fn what_does_not_fit_is_named() {
     let before = files(&[("f", "alpha beta\ngamma delta\n"), ("g", "x\n")]);
     let patch = "*** Begin Patch\n*** Update File: g\n-x\n+y\n*** Update File: f\n@@\n alpha beta\n-gamma Delta\n+z\n*** End Patch";
     let Err(PatchProblem::Hunk {
-        path, hunk: 1, problem: Problem::NotFound { near: Some(near), .. }, ..
+        path,
+        hunk: 1,
+        problem: Problem::NotFound { near: Nearest::Place(near), .. },
+        ..
     }) = planned(&before, patch)
     else {
         panic!()

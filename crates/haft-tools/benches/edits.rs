@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 mod text {
     pub(crate) mod charset;
     pub(crate) mod diff;
+    pub(crate) mod draft;
     pub(crate) mod edit;
     pub(crate) mod encoding;
     pub(crate) mod find;

@@ -5,6 +5,8 @@ mod charset;
 #[allow(dead_code)]
 mod diff;
 #[allow(dead_code)]
+mod draft;
+#[allow(dead_code)]
 mod edit;
 #[allow(dead_code)]
 mod editorconfig;

@@ -157,18 +157,19 @@ fn utf8_or_legacy(bytes: &[u8]) -> Charset {
     if std::str::from_utf8(bytes).is_ok() {
         return Charset::Utf8;
     }
+    let from = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0).saturating_sub(64);
+    let sample = &bytes[from..bytes.len().min(from + GUESS_BYTES)];
     // A UTF-8 file with a few damaged places is still one: its other characters say so.
     let (mut good, mut bad) = (0_usize, 0_usize);
-    for chunk in bytes[..bytes.len().min(GUESS_BYTES)].utf8_chunks() {
+    for chunk in sample.utf8_chunks() {
         good += chunk.valid().bytes().filter(|byte| *byte >= 0xC0).count();
         bad += usize::from(!chunk.invalid().is_empty());
     }
     if good > bad {
         return Charset::Utf8;
     }
-    let from = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0).saturating_sub(64);
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-    detector.feed(&bytes[from..bytes.len().min(from + GUESS_BYTES)], true);
+    detector.feed(sample, true);
     let encoding = detector.guess(None, Utf8Detection::Deny);
     if encoding == UTF_8 { Charset::Utf8 } else { Charset::Legacy(encoding) }
 }

@@ -1,7 +1,7 @@
 //! Plans edits of one file by line number, each on what the ones before it leave, all or nothing. Line
 //! ends are those of the lines replaced, and whether the last line is ended stays as it was.
 
-use super::edit::{Draft, Follows, Planned};
+use super::draft::{Draft, Follows, Planned};
 use super::encoding::Source;
 use super::find::normal;
 use super::fit::{Step, rewrite};

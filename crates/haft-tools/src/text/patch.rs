@@ -3,7 +3,10 @@
 
 mod parse;
 
-use super::edit::{Draft, Follows, Leniency, Note, Overlooked, Planned};
+use std::collections::BTreeSet;
+
+use super::draft::{Draft, Follows, Note, Overlooked, Planned};
+use super::edit::Leniency;
 use super::encoding::Source;
 use super::fit::{Closeness, Step, fits, reindent, rewrite, same_line};
 use super::gutter::placeholder;
@@ -102,6 +105,15 @@ impl Change {
             Self::Add { path, .. } | Self::Delete { path } | Self::Update { path, .. } => path,
         }
     }
+
+    /// The file that is there only after the change.
+    fn makes(&self) -> Option<&str> {
+        match self {
+            Self::Add { path, .. } => Some(path),
+            Self::Update { to, .. } => to.as_deref(),
+            Self::Delete { .. } => None,
+        }
+    }
 }
 
 /// Whether the last line is to be ended.
@@ -139,8 +151,15 @@ pub(crate) fn plan_patch<E>(
     let mut patched: Vec<Patched> = Vec::new();
     let mut find =
         |path: &str| lookup(path).map_err(|error| PatchProblem::Lookup { path: path.to_owned(), error });
+    let mut made: BTreeSet<String> = BTreeSet::new();
     for change in parse::parse(patch)? {
         let path = change.path().to_owned();
+        // Two changes must not end in one file.
+        if let Some(made_here) = change.makes()
+            && !made.insert(made_here.to_owned())
+        {
+            return Err(PatchProblem::Twice { path: made_here.to_owned() });
+        }
         let there = find(&path)?;
         let outcome = match (change, there) {
             (Change::Add { .. }, Some(_)) => return Err(PatchProblem::Exists { path }),
@@ -148,6 +167,7 @@ pub(crate) fn plan_patch<E>(
             (_, None) => return Err(PatchProblem::Missing { path }),
             (Change::Delete { .. }, Some(source)) => Outcome::Delete { source },
             (Change::Update { to, hunks, final_newline, .. }, Some(source)) => {
+                let to = to.filter(|to| *to != path);
                 if let Some(to) = &to
                     && find(to)?.is_some()
                 {

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::encoding::Unwritable;
 use super::super::nearest::Difference;
 use super::*;
 
@@ -121,7 +122,8 @@ fn indentation_is_corrected() {
 fn lines_that_stay_keep_their_trailing_space() {
     let (text, notes) = edited("one  \ntwo\t\nthree\n", &[only("one\ntwo\nthree", "one\n2\nthree")]);
     assert_eq!((text.as_str(), &notes[..]), ("one  \n2\nthree\n", &[Overlooked::TrailingSpace][..]));
-    assert_eq!(edited("a\nb", &[only("b\n", "c\n")]).0, "a\nc");
+    let (text, notes) = edited("a\nb", &[only("b\n", "c\n")]);
+    assert_eq!((text.as_str(), &notes[..]), ("a\nc", &[Overlooked::FinalNewline][..]));
 }
 
 #[test]

@@ -132,6 +132,8 @@ fn what_does_not_fit_is_named() {
         bad("*** Add File: n\nb"),
         "line 3 of the patch: a line of the new file `n` does not begin with `+`"
     );
+    let both = "*** Add File: n\n+x\n*** Update File: g\n*** Move to: n\n-x\n+y";
+    assert_eq!(bad(both), "the patch changes `n` in two ways");
     assert_eq!(bad(""), "the patch changes no file");
     let overlapping = "*** Update File: f\n@@\n-alpha beta\n+b\n gamma delta\n@@\n-gamma delta\n+c";
     assert_eq!(bad(overlapping), "hunk 2 of 2 for `f` changes lines that another one changes");

@@ -338,6 +338,39 @@ proptest! {
     }
 
     #[test]
+    fn structured_texts_never_panic_and_keep_other_lines(
+        lines in proptest::collection::vec("[ \t]{0,2}[ab\"\u{201c}\u{a0}-]{0,2}[ ]{0,1}", 0..9),
+        end in prop_oneof![Just("\n"), Just("\r\n"), Just("\r")],
+        old in "([ \t]{0,2}[ab\"'-]{0,2}\n){0,2}[ \t]{0,2}[ab\"'-]{0,2}\n?",
+        new in "([ \t]{0,2}[xy]{0,2}\r?\n){0,2}[xy]{0,2}\n?",
+        ended: bool,
+    ) {
+        let text = lines.join(end) + if ended { end } else { "" };
+        let source = Source::of_text(text.clone());
+        match plan(&source, &[only(&old, &new)], Leniency::Lenient) {
+            Ok(planned) => {
+                let after = String::from_utf8(planned.bytes(&source)).unwrap();
+                // No line end of another kind comes in.
+                if !text.contains(['\r', '\n']) || end == "\n" {
+                    prop_assert!(!after.contains('\r'), "{after:?}");
+                } else if end == "\r\n" {
+                    prop_assert!(!after.replace("\r\n", "").contains(['\r', '\n']), "{after:?}");
+                }
+                let last = after.split(source.ending().as_str()).count();
+                prop_assert!(planned.changed.iter().all(|lines| *lines.start() >= 1 && *lines.end() <= last));
+                for (change, kept) in planned.splices.iter().map(|splice| (splice, &splice.range)) {
+                    prop_assert!(text.is_char_boundary(kept.start) && text.is_char_boundary(kept.end));
+                    prop_assert!(std::str::from_utf8(&change.bytes).is_ok());
+                }
+            }
+            Err(mismatch) => {
+                mismatch.message();
+                mismatch.hint();
+            }
+        }
+    }
+
+    #[test]
     fn nothing_panics(bytes: Vec<u8>, edits in proptest::collection::vec((".{0,6}", ".{0,6}", any::<bool>()), 0..4)) {
         if let Ok(source) = Source::new(bytes) {
             let edits: Vec<Replace> = edits

@@ -1,0 +1,377 @@
+//! What changed between two contents of a file, as a unified diff and in a short form for replies. Large
+//! files cost what changed in them; what would take too long or too much room is cut, and says so.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+
+use super::encoding::Source;
+
+/// How much is compared at a time.
+const CHUNK: usize = 4096;
+
+/// How much a diff may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DiffLimits {
+    /// Lines around each change.
+    pub(crate) context: usize,
+    /// A longer diff is cut at a line.
+    pub(crate) bytes: usize,
+    /// After this the diff is coarser than it could be.
+    pub(crate) time: Duration,
+}
+
+impl Default for DiffLimits {
+    fn default() -> Self {
+        Self { context: 3, bytes: 64 * 1024, time: Duration::from_millis(500) }
+    }
+}
+
+/// One content of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side<'a> {
+    /// What the diff calls it.
+    pub(crate) name: &'a str,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// What changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Diff {
+    /// As text; empty where nothing changed.
+    pub(crate) text: String,
+    /// How many lines came.
+    pub(crate) added: usize,
+    /// How many lines went.
+    pub(crate) removed: usize,
+    /// How many lines of the diff were cut.
+    pub(crate) cut: usize,
+}
+
+/// A unified diff.
+pub(crate) fn unified(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> Diff {
+    if before.bytes == after.bytes {
+        return Diff::default();
+    }
+    let Some(differing) = Differing::new(before.bytes, after.bytes, limits.context) else {
+        return binary(before, after);
+    };
+    let hunks = Hunks::new(&differing, limits);
+    let mut out = Limited::new(limits.bytes);
+    out.line(&format!("--- {}\n+++ {}\n", before.name, after.name));
+    for group in &hunks.groups {
+        let (old, new) = span(group);
+        let head = |range: Range<usize>| match range.len() {
+            // An empty range is told by the line before it.
+            0 => format!("{},0", hunks.skipped + range.start),
+            1 => format!("{}", hunks.skipped + range.start + 1),
+            len => format!("{},{len}", hunks.skipped + range.start + 1),
+        };
+        out.line(&format!("@@ -{} +{} @@\n", head(old), head(new)));
+        for op in group {
+            let (sign_old, sign_new) = signs(op);
+            if let Some(sign) = sign_old {
+                hunks.old[op.old_range()].iter().for_each(|line| out.line(&marked(sign, line)));
+            }
+            if let Some(sign) = sign_new {
+                hunks.new[op.new_range()].iter().for_each(|line| out.line(&marked(sign, line)));
+            }
+        }
+    }
+    out.done(&hunks)
+}
+
+/// The changed lines with a few around them, numbered as they are now; lines that went have no number.
+pub(crate) fn short(before: &[u8], after: &[u8], limits: DiffLimits) -> Diff {
+    let name = "the file";
+    if before == after {
+        return Diff::default();
+    }
+    let Some(differing) = Differing::new(before, after, limits.context) else {
+        return binary(Side { name, bytes: before }, Side { name, bytes: after });
+    };
+    let hunks = Hunks::new(&differing, limits);
+    let width = (hunks.skipped + hunks.new.len()).max(1).ilog10() as usize + 1;
+    let mut out = Limited::new(limits.bytes);
+    for (at, group) in hunks.groups.iter().enumerate() {
+        if at > 0 {
+            out.line(&format!("{:width$} …\n", ""));
+        }
+        for op in group {
+            let (sign_old, sign_new) = signs(op);
+            let (old, new) = (&hunks.old[op.old_range()], &hunks.new[op.new_range()]);
+            // Where only line ends differ, they are shown.
+            let ends =
+                sign_new.is_some() && old.iter().map(|line| bare(line)).eq(new.iter().map(|line| bare(line)));
+            let bare = |line: &str| match ends {
+                true => line.trim_end_matches('\n').replace('\r', "␍"),
+                false => bare(line).to_owned(),
+            };
+            if sign_old == Some('-') {
+                for line in old {
+                    out.line(&format!("{:width$} -{}\n", "", bare(line)));
+                }
+            }
+            let sign = sign_new.or(sign_old.filter(|sign| *sign == ' '));
+            for at in op.new_range().filter(|_| sign.is_some()) {
+                let sign = sign.unwrap_or(' ');
+                let number = hunks.skipped + at + 1;
+                out.line(&format!("{number:width$} {sign}{}\n", bare(hunks.new[at])));
+            }
+        }
+    }
+    out.done(&hunks)
+}
+
+fn binary(before: Side<'_>, after: Side<'_>) -> Diff {
+    let text = format!(
+        "Binary files {} and {} differ ({} and {} bytes)\n",
+        before.name,
+        after.name,
+        before.bytes.len(),
+        after.bytes.len()
+    );
+    Diff { text, ..Diff::default() }
+}
+
+/// With which sign lines of an operation are written, of the old side and of the new one.
+fn signs(op: &DiffOp) -> (Option<char>, Option<char>) {
+    match op {
+        DiffOp::Equal { .. } => (Some(' '), None),
+        DiffOp::Delete { .. } => (Some('-'), None),
+        DiffOp::Insert { .. } => (None, Some('+')),
+        DiffOp::Replace { .. } => (Some('-'), Some('+')),
+    }
+}
+
+fn marked(sign: char, line: &str) -> String {
+    match line.ends_with('\n') {
+        true => format!("{sign}{line}"),
+        false => format!("{sign}{line}\n\\ No newline at end of file\n"),
+    }
+}
+
+fn bare(line: &str) -> &str {
+    line.trim_end_matches(['\n', '\r'])
+}
+
+fn span(group: &[DiffOp]) -> (Range<usize>, Range<usize>) {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return (0..0, 0..0) };
+    (first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end)
+}
+
+/// The parts of two texts that differ, with lines around them.
+struct Differing<'a> {
+    old: Cow<'a, str>,
+    new: Cow<'a, str>,
+    /// How many lines before them are the same.
+    skipped: usize,
+}
+
+impl<'a> Differing<'a> {
+    /// Nothing, if one of the two is no text.
+    fn new(old: &'a [u8], new: &'a [u8], context: usize) -> Option<Self> {
+        let (from, old_to, new_to) = trim(old, new, context);
+        let skipped = memchr::memchr_iter(b'\n', &old[..from]).count();
+        let slices = [&old[from..old_to], &new[from..new_to]];
+        let wide =
+            [old, new].iter().any(|side| side.starts_with(b"\xFF\xFE") || side.starts_with(b"\xFE\xFF"));
+        let plain = |slice: &'a [u8]| std::str::from_utf8(slice).ok().filter(|text| !text.contains('\0'));
+        if !wide && let (Some(old_text), Some(new_text)) = (plain(slices[0]), plain(slices[1])) {
+            let by_cr = skipped == 0 && !old.contains(&b'\n') && !new.contains(&b'\n');
+            let lines = |text: &'a str| match by_cr {
+                true => Cow::Owned(text.replace('\r', "\n")),
+                false => Cow::Borrowed(text),
+            };
+            return Some(Self { old: lines(old_text), new: lines(new_text), skipped });
+        }
+        let text = |bytes: &[u8]| Some(Source::new(bytes.to_vec()).ok()?.text().to_owned());
+        let (old, new) = (text(old)?, text(new)?);
+        let (from, old_to, new_to) = trim(old.as_bytes(), new.as_bytes(), context);
+        let skipped = memchr::memchr_iter(b'\n', &old.as_bytes()[..from]).count();
+        let (old, new) = (old[from..old_to].to_owned(), new[from..new_to].to_owned());
+        Some(Self { old: Cow::Owned(old), new: Cow::Owned(new), skipped })
+    }
+}
+
+/// Where the lines begin that differ, and where they end in each, with so many lines around them.
+fn trim(old: &[u8], new: &[u8], context: usize) -> (usize, usize, usize) {
+    let shorter = old.len().min(new.len());
+    let same = common(old.chunks(CHUNK).zip(new.chunks(CHUNK)), shorter, |a, b| {
+        a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    });
+    let mut ends = memchr::memrchr_iter(b'\n', &old[..same]);
+    let from = ends.nth(context).map_or(0, |end| end + 1);
+    let rest = shorter - same;
+    let tail = common(old.rchunks(CHUNK).zip(new.rchunks(CHUNK)), rest, |a, b| {
+        a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+    });
+    // The line in which the tail begins may differ before it.
+    let after = &old[old.len() - tail..];
+    let kept = memchr::memchr_iter(b'\n', after).nth(context).map_or(0, |end| after.len() - end - 1);
+    (from, old.len() - kept, new.len() - kept)
+}
+
+/// How much pairs of chunks have in common before they differ, at most so much.
+fn common<'a>(
+    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    most: usize,
+    count: impl Fn(&[u8], &[u8]) -> usize,
+) -> usize {
+    let mut same = 0;
+    for (a, b) in pairs {
+        if a == b && same + a.len() <= most {
+            same += a.len();
+        } else {
+            same += count(a, b);
+            break;
+        }
+    }
+    same.min(most)
+}
+
+/// Lines and what happened to them.
+struct Hunks<'a> {
+    old: Vec<&'a str>,
+    new: Vec<&'a str>,
+    groups: Vec<Vec<DiffOp>>,
+    skipped: usize,
+}
+
+impl<'a> Hunks<'a> {
+    fn new(differing: &'a Differing<'_>, limits: DiffLimits) -> Self {
+        let old: Vec<&str> = differing.old.split_inclusive('\n').collect();
+        let new: Vec<&str> = differing.new.split_inclusive('\n').collect();
+        let deadline = Instant::now().checked_add(limits.time);
+        let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
+        Self { old, new, groups: group_diff_ops(ops, limits.context), skipped: differing.skipped }
+    }
+}
+
+/// Text that stops growing at a limit.
+struct Limited {
+    text: String,
+    most: usize,
+    cut: usize,
+}
+
+impl Limited {
+    fn new(most: usize) -> Self {
+        Self { text: String::new(), most, cut: 0 }
+    }
+
+    fn line(&mut self, line: &str) {
+        if self.cut > 0 || self.text.len() + line.len() > self.most {
+            self.cut += 1;
+        } else {
+            self.text.push_str(line);
+        }
+    }
+
+    fn done(mut self, hunks: &Hunks<'_>) -> Diff {
+        if self.cut > 0 {
+            let _ = writeln!(
+                self.text,
+                "… {} of the diff left out",
+                super::lines::count_of(self.cut as u64, "line")
+            );
+        }
+        let (mut added, mut removed) = (0, 0);
+        for op in hunks.groups.iter().flatten().filter(|op| !matches!(op, DiffOp::Equal { .. })) {
+            added += op.new_range().len();
+            removed += op.old_range().len();
+        }
+        Diff { text: self.text, added, removed, cut: self.cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn diff(old: &str, new: &str) -> Diff {
+        let side = |name, text: &'static str| Side { name, bytes: text.as_bytes() };
+        let leak = |text: &str| -> &'static str { text.to_owned().leak() };
+        unified(side("a/f", leak(old)), side("b/f", leak(new)), DiffLimits::default())
+    }
+
+    #[test]
+    fn a_change_is_shown_with_its_surroundings() {
+        let old: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let new = old.replace("line 10\n", "line ten\nand more\n");
+        let found = diff(&old, &new);
+        let expected = "--- a/f\n+++ b/f\n@@ -7,7 +7,8 @@\n line 7\n line 8\n line 9\n-line 10\n+line ten\n\
+                        +and more\n line 11\n line 12\n line 13\n";
+        assert_eq!((found.text.as_str(), found.added, found.removed), (expected, 2, 1));
+        let found = short(old.as_bytes(), new.as_bytes(), DiffLimits { context: 1, ..DiffLimits::default() });
+        assert_eq!(found.text, " 9  line 9\n   -line 10\n10 +line ten\n11 +and more\n12  line 11\n");
+    }
+
+    #[test]
+    fn a_missing_line_end_is_told() {
+        let text = diff("a\nb", "a\nb\n").text;
+        let expected = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n";
+        assert_eq!(text, expected);
+        assert_eq!(diff("", "a\n").text, "--- a/f\n+++ b/f\n@@ -0,0 +1 @@\n+a\n");
+        assert_eq!(diff("a", "a"), Diff::default());
+    }
+
+    #[test]
+    fn line_ends_alone_can_be_seen() {
+        assert_eq!(short(b"a\r\n", b"a\n", DiffLimits::default()).text, "  -a␍\n1 +a\n");
+    }
+
+    #[test]
+    fn other_encodings_and_binary_data() {
+        let side = |bytes| Side { name: "f", bytes };
+        let found = unified(side(b"caf\xE9 au lait\n"), side(b"th\xE9 au lait\n"), DiffLimits::default());
+        assert!(found.text.ends_with("-café au lait\n+thé au lait\n"), "{}", found.text);
+        let found = unified(side(b"\0\x01"), side(b"\0\x02"), DiffLimits::default());
+        assert_eq!(found.text, "Binary files f and f differ (2 and 2 bytes)\n");
+    }
+
+    #[test]
+    fn a_long_diff_is_cut_at_a_line() {
+        let new: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+        let found = unified(
+            Side { name: "f", bytes: b"" },
+            Side { name: "f", bytes: new.as_bytes() },
+            DiffLimits { bytes: 100, ..DiffLimits::default() },
+        );
+        assert!(
+            found.text.len() < 150 && found.text.ends_with("lines of the diff left out\n"),
+            "{}",
+            found.text
+        );
+        assert_eq!((found.added, found.removed), (1000, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_whole_files(
+            old in proptest::collection::vec("[ab]{0,1}\n", 0..20), new in proptest::collection::vec("[ab]{0,1}\n", 0..20),
+            start in 0..100_usize,
+        ) {
+            let front = "same\n".repeat(start);
+            let (old, new) = (front.clone() + &old.concat(), front + &new.concat());
+            let found = diff(&old, &new);
+            let lines = |text: &str| text.lines().count() as isize;
+            prop_assert_eq!(lines(&new) - lines(&old), found.added as isize - found.removed as isize);
+            let planned = super::super::patch::check_unified(&old, &found.text);
+            if old != new {
+                prop_assert_eq!(planned, new);
+            }
+        }
+
+        #[test]
+        fn nothing_panics(old: Vec<u8>, new: Vec<u8>) {
+            unified(Side { name: "a", bytes: &old }, Side { name: "b", bytes: &new }, DiffLimits::default());
+            short(&old, &new, DiffLimits::default());
+        }
+    }
+}

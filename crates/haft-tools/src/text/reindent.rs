@@ -1,0 +1,136 @@
+//! How the indentation of a text has to change so that it fits where it goes, learnt from lines that are
+//! in both: told by a shift, by a scale (tabs for spaces, two for four) or line by line.
+
+/// How indentation changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reindent {
+    /// Not at all.
+    Same,
+    /// This comes in front.
+    Deeper(String),
+    /// This goes from the front.
+    Shallower(String),
+    /// `rise` characters of the file for `run` of the text, from `base` on, written in `fill`.
+    Scaled { rise: isize, run: isize, base: isize, fill: char },
+    /// Only lines that had none get this one: the first began in the middle of a line.
+    Unindented(String),
+    /// As on the lines that are in both.
+    Pairs(Vec<(String, String)>),
+}
+
+/// The white space that a line begins with.
+pub(crate) fn indent_of(line: &str) -> &str {
+    let rest = line.trim_start_matches([' ', '\t']);
+    &line[..line.len() - rest.len()]
+}
+
+impl Reindent {
+    /// Learns from indentations in the text and in the file.
+    pub(crate) fn learn(pairs: &[(&str, &str)]) -> Self {
+        let Some((text, file)) = pairs.first() else { return Self::Same };
+        if pairs.iter().all(|(text, file)| text == file) {
+            return Self::Same;
+        }
+        if let Some(front) = file.strip_suffix(text)
+            && pairs.iter().all(|(text, file)| file.strip_suffix(text) == Some(front))
+        {
+            return Self::Deeper(front.to_owned());
+        }
+        if let Some(front) = text.strip_suffix(file)
+            && pairs.iter().all(|(text, file)| text.strip_suffix(file) == Some(front))
+        {
+            return Self::Shallower(front.to_owned());
+        }
+        Self::scale(pairs).unwrap_or_else(|| {
+            Self::Pairs(pairs.iter().map(|(text, file)| ((*text).to_owned(), (*file).to_owned())).collect())
+        })
+    }
+
+    fn scale(pairs: &[(&str, &str)]) -> Option<Self> {
+        only_char(pairs.iter().map(|pair| pair.0))?;
+        let fill = only_char(pairs.iter().map(|pair| pair.1))??;
+        let lens: Vec<(isize, isize)> =
+            pairs.iter().map(|(text, file)| (text.len() as isize, file.len() as isize)).collect();
+        let low = *lens.iter().min()?;
+        let high = *lens.iter().max()?;
+        let (rise, run) = if high.0 > low.0 {
+            (high.1 - low.1, high.0 - low.0)
+        } else if low.0 > 0 {
+            (low.1, low.0)
+        } else {
+            return None;
+        };
+        // All pairs lie on one line through the lowest.
+        let fits = lens.iter().all(|(text, file)| (text - low.0) * rise == (file - low.1) * run);
+        let base = low.1 * run - low.0 * rise;
+        (fits && rise > 0 && base % run == 0).then_some(Self::Scaled { rise, run, base: base / run, fill })
+    }
+
+    /// A line with the indentation that fits.
+    pub(crate) fn line(&self, line: &str) -> String {
+        let indent = indent_of(line);
+        let rest = &line[indent.len()..];
+        if rest.is_empty() {
+            // A line of nothing but white space is not given more of it.
+            return if *self == Self::Same { line.to_owned() } else { String::new() };
+        }
+        match self {
+            Self::Same => line.to_owned(),
+            Self::Deeper(front) => format!("{front}{line}"),
+            Self::Shallower(front) => {
+                let common = indent.bytes().zip(front.bytes()).take_while(|(a, b)| a == b).count();
+                line[common..].to_owned()
+            }
+            Self::Scaled { rise, run, base, fill } => {
+                let len = indent.len() as isize * rise;
+                let count = usize::try_from(len / run + base).unwrap_or(0);
+                let odd = if *fill == '\t' { (len % run / rise) as usize } else { 0 };
+                let fill = String::from(*fill).repeat(count);
+                format!("{fill}{}{rest}", " ".repeat(odd))
+            }
+            Self::Unindented(front) if indent.is_empty() => format!("{front}{line}"),
+            Self::Unindented(_) => line.to_owned(),
+            Self::Pairs(pairs) => {
+                let same = pairs.iter().find(|(text, _)| text == indent);
+                let outer = || {
+                    let outer = pairs.iter().filter(|(text, _)| indent.starts_with(text.as_str()));
+                    outer.max_by_key(|(text, _)| text.len())
+                };
+                match same.or_else(outer) {
+                    Some((text, file)) => format!("{file}{}", &line[text.len()..]),
+                    None => line.to_owned(),
+                }
+            }
+        }
+    }
+}
+
+/// The one character that all are made of; `Some(None)` where all are empty.
+fn only_char<'a>(indents: impl Iterator<Item = &'a str>) -> Option<Option<char>> {
+    let mut all = indents.flat_map(str::chars);
+    let Some(first) = all.next() else { return Some(None) };
+    all.all(|char| char == first).then_some(Some(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pairs: &[(&str, &str)], lines: &[(&str, &str)]) {
+        let learnt = Reindent::learn(pairs);
+        for (line, expected) in lines {
+            assert_eq!(learnt.line(line), *expected, "{learnt:?}");
+        }
+    }
+
+    #[test]
+    fn shifts_scales_and_pairs() {
+        check(&[("", "    "), ("  ", "      ")], &[("x", "    x"), ("    y", "        y"), ("", "")]);
+        check(&[("    ", ""), ("      ", "  ")], &[("    x", "x"), ("  x", "x"), ("        y", "    y")]);
+        check(&[("    ", "\t"), ("        ", "\t\t")], &[("            x", "\t\t\tx"), ("      y", "\t  y")]);
+        check(&[("\t", "    ")], &[("\t\tx", "        x")]);
+        check(&[("  ", "    "), ("    ", "        ")], &[("      x", "            x")]);
+        check(&[("", "\t"), ("    ", "\t\t")], &[("        x", "\t\t\tx")]);
+        check(&[("", " "), ("  ", "")], &[("x", " x"), ("  y", "y")]);
+    }
+}

@@ -18,6 +18,8 @@ use crate::style;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const STATS: &str = "stats.json";
+/// How long another process is waited for that keeps something, too.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Everything a command needs to make calls in a workspace.
 pub(crate) struct Host {
@@ -148,7 +150,7 @@ impl Host {
         let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
         match bytes {
             None => Ok(SavedSession::default()),
-            Some(bytes) => serde_json::from_slice(&bytes).with_context(|| {
+            Some(bytes) => read_session(&bytes).with_context(|| {
                 format!(
                     "the session `{name}` is damaged; remove `{}` to begin anew",
                     sessions.path(&file).display()
@@ -157,16 +159,45 @@ impl Host {
         }
     }
 
-    /// Keeps the figures, and what the session knows if it has a name.
-    pub(crate) fn close(&self, session: &Session) -> anyhow::Result<()> {
-        self.engine.stats().save(&self.state, STATS).context("the figures could not be kept")?;
-        if let Some(name) = &self.session_name {
-            let bytes = serde_json::to_vec(&session.save())?;
-            let sessions = self.state.folder("sessions");
-            sessions.write(&format!("{name}.json"), &bytes).context("the session could not be kept")?;
+    /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
+    /// now, so what cannot be kept is a notice.
+    pub(crate) fn close(&self, sessions: &[Session]) {
+        if let Err(error) = self.engine.stats().save_within(&self.state, STATS, PATIENCE) {
+            style::notice(&format!("the figures could not be kept: {error}"));
         }
+        if let Some(name) = &self.session_name
+            && let Err(error) = self.keep(name, sessions)
+        {
+            style::notice(&format!("the session `{name}` could not be kept: {error:#}"));
+        }
+    }
+
+    /// Sessions of several dialects are one to the user, so they are kept as one.
+    fn keep(&self, name: &str, sessions: &[Session]) -> anyhow::Result<()> {
+        let mut kept: Option<SavedSession> = None;
+        for session in sessions {
+            match &mut kept {
+                None => kept = Some(session.save()),
+                Some(kept) => kept.merge(session.save()),
+            }
+        }
+        let Some(mut kept) = kept else { return Ok(()) };
+        let store = self.state.folder("sessions");
+        let _lock = store.lock_within(&format!("{name}.json.lock"), PATIENCE)?;
+        // Another process may have been granted something meanwhile.
+        kept.merge_grants(self.saved(name)?.grants);
+        store.write(&format!("{name}.json"), &serde_json::to_vec(&kept)?)?;
         Ok(())
     }
+}
+
+/// What was kept of a session.
+pub(crate) fn read_session(bytes: &[u8]) -> anyhow::Result<SavedSession> {
+    let saved: SavedSession = serde_json::from_slice(bytes)?;
+    if saved.version > SavedSession::VERSION {
+        anyhow::bail!("it was kept by a newer haft (version {})", saved.version);
+    }
+    Ok(saved)
 }
 
 /// The figures of a workspace.

@@ -51,19 +51,28 @@ impl Ground {
 
     /// The same for commands that touch nothing, and so may be given anywhere.
     pub(crate) fn look(common: &Common) -> anyhow::Result<Self> {
-        let root = match &common.workspace {
-            Some(dir) => user::canonical(dir).context("the workspace cannot be opened")?,
-            None => user::canonical(&user::current_dir()?)?,
-        };
-        Self::at(root)
+        Self::at(looked_at(common)?)
     }
 
     fn at(root: PathBuf) -> anyhow::Result<Self> {
         let folders = Folders::find()?;
         let loaded = config::load(&folders, &root)?;
-        let state = Store::at(folders.state.join(workspace_key(&root)));
+        let state = state_of(&folders, &root);
         Ok(Self { root, loaded, folders, state })
     }
+}
+
+/// The folder that a command which touches nothing is about.
+pub(crate) fn looked_at(common: &Common) -> anyhow::Result<PathBuf> {
+    match &common.workspace {
+        Some(dir) => user::canonical(dir).context("the workspace cannot be opened"),
+        None => Ok(user::canonical(&user::current_dir()?)?),
+    }
+}
+
+/// Where the state of a workspace is kept.
+pub(crate) fn state_of(folders: &Folders, root: &Path) -> Store {
+    Store::at(folders.state.join(workspace_key(root)))
 }
 
 /// The current folder, unless that is everything or the user's whole home: those must be named.
@@ -94,7 +103,8 @@ fn workspace_key(root: &Path) -> String {
 
 impl Host {
     pub(crate) fn open(common: &Common) -> anyhow::Result<Self> {
-        let Ground { root, loaded, state, .. } = Ground::find(common)?;
+        let Ground { root, loaded, state, folders } = Ground::find(common)?;
+        folders.are_private()?;
         if !loaded.ignored.is_empty() {
             style::notice(&format!(
                 "this folder is not trusted, so these settings of its own are ignored: {}. \
@@ -103,6 +113,11 @@ impl Host {
             ));
         }
         let settings = &loaded.settings;
+        for (_, hook) in settings.hooks.all() {
+            if let Some(idle) = idle(hook) {
+                style::notice(&idle);
+            }
+        }
         let mut workspace = Workspace::open(&root)?;
         for dir in common.add_dir.iter().chain(&settings.add_dirs) {
             workspace = workspace.with_folder(dir, Access::Write)?;
@@ -228,20 +243,20 @@ fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<En
     for (tool, chars) in &settings.limits.max_result {
         engine = engine.max_result(tool, *chars);
     }
-    let hooks = [
-        (HookEvent::PreToolUse, &settings.hooks.pre_tool_use),
-        (HookEvent::PostToolUse, &settings.hooks.post_tool_use),
-        (HookEvent::PostToolUseFailure, &settings.hooks.post_tool_use_failure),
-    ];
-    for (event, hooks) in hooks {
-        for hook in hooks {
-            engine = engine.hook(command_hook(event, hook, root)?);
-        }
+    for (event, hook) in settings.hooks.all() {
+        engine = engine.hook(command_hook(event, hook, root)?);
     }
     Ok(engine.build())
 }
 
-fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
+/// Says that a hook never runs because its pattern fits no tool that there is.
+pub(crate) fn idle(hook: &HookSetting) -> Option<String> {
+    let pattern = ToolPattern::new(&hook.matcher).ok()?;
+    let fits = config::tool_names().iter().any(|name| pattern.matches(name));
+    (!fits).then(|| format!("the hook `{}` never runs: no tool matches `{}`", hook.command, hook.matcher))
+}
+
+pub(crate) fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
     Ok(CommandHook {
         event,
         tools: ToolPattern::new(&hook.matcher).map_err(|fault| style::wrong(&fault))?,

@@ -147,7 +147,9 @@ fn items(value: Value) -> Vec<Value> {
             let lists = [message.remove("content"), message.remove("tool_calls")];
             lists.into_iter().filter_map(list).collect()
         }
-        Value::Object(mut response) if !response.contains_key("name") && response.get("output").is_some_and(Value::is_array) => {
+        Value::Object(mut response)
+            if !response.contains_key("name") && response.get("output").is_some_and(Value::is_array) =>
+        {
             list(response.remove("output")).into_iter().collect()
         }
         other => return vec![other],

@@ -63,13 +63,7 @@ pub struct SavedSession {
 
 impl Default for SavedSession {
     fn default() -> Self {
-        Self {
-            version: Self::VERSION,
-            cwd: None,
-            grants: Vec::new(),
-            reads: Vec::new(),
-            recent: Vec::new(),
-        }
+        Self { version: Self::VERSION, cwd: None, grants: Vec::new(), reads: Vec::new(), recent: Vec::new() }
     }
 }
 

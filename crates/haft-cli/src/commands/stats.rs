@@ -21,7 +21,11 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if stats.is_empty() {
-        writeln!(out, "{DIM}no call has been made in {}{DIM:#}", one_line(&ground.root.display().to_string()))?;
+        writeln!(
+            out,
+            "{DIM}no call has been made in {}{DIM:#}",
+            one_line(&ground.root.display().to_string())
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     // What a model called may be no tool at all, and so any text.

@@ -391,6 +391,58 @@ fn an_interrupt_stops_what_was_started() {
     }
 }
 
+/// The second call hangs in its hook; the first one is answered at once, and keeps its answer.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_loses_no_reply_of_a_turn() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let lab = two_files();
+    lab.settings("[[hooks.pre_tool_use]]\ncommand = \"grep -q two.txt && exec sleep 1000; exit 0\"\n");
+    let mut child = lab.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let call = |id: &str, file: &str| json!({"id": id, "name": "Read", "input": {"file_path": file}});
+    writeln!(stdin, "{}", json!([call("a", "one.txt"), call("b", "two.txt"), call("b", "one.txt")])).unwrap();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(text(&next()), ONE, "it does not wait for the turn's end");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let cancelled = next();
+    assert_eq!(cancelled["id"], "b");
+    assert!(text(&cancelled).contains("cancelled"), "{cancelled}");
+    assert!(text(&next()).contains("has the id `b` already"));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_batch_that_nobody_reads_is_counted_even_so() {
+    let lab = two_files();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    lab.write("calls.jsonl", r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
+    let output = lab.haft(&["batch", "../calls.jsonl"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
+    assert_eq!(lab.run(&["--json", "stats"]).json()[0]["calls"], 1);
+}
+
+#[test]
+fn a_batch_that_is_clean_says_nothing_on_stderr() {
+    let calls = [
+        r#"{"name":"Read","input":{"file_path":"one.txt"}}"#,
+        r#"{"name":"Read","input":{"file_path":"missing.txt"}}"#,
+        r#"{"name":"NoSuchTool"}"#,
+    ];
+    let ran = two_files().run_with(&["batch"], &calls.join("\n"));
+    assert_eq!((ran.code, ran.stdout.lines().count(), ran.stderr.as_str()), (0, 3, ""));
+}
+
+#[test]
+fn a_name_stays_on_its_line() {
+    let lab = two_files();
+    lab.batch(&[], &[r#"{"name":"a\nb\u001b[2J"}"#]);
+    let ran = lab.run(&["stats"]);
+    assert!(ran.stdout.lines().count() <= 2 && !ran.stdout.contains('\u{1b}'), "{ran:?}");
+}
+
 /// An interrupt while no call runs is heard as well.
 #[test]
 #[cfg(target_os = "linux")]

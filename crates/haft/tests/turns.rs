@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haft::{
     Approval, Call, Claims, Context, Decision, Dialect, DynTool, Effect, Failed, Fault, Function, HookAnswer,
-    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, Spec, Subscription, Tool, Typed, What,
-    blocking_function, function,
+    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, SavedSession, Spec, Subscription, Tool,
+    Typed, What, blocking_function, function,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -683,4 +683,23 @@ fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
             "None None: not a tool call: a number instead of an object",
         ]
     );
+}
+
+#[test]
+fn sessions_over_the_same_files_are_kept_as_one() {
+    let seen = |path: &str, changed: u64| (path.to_owned(), [0, 0, 0, 0, changed]);
+    let of = |reads, recent: &[&str]| SavedSession {
+        reads,
+        recent: recent.iter().map(|path| (*path).to_owned()).collect(),
+        ..SavedSession::default()
+    };
+    let mut one = of(vec![seen("a", 1), seen("b", 5)], &["b", "a"]);
+    one.merge(of(vec![seen("a", 2), seen("b", 4), seen("c", 3)], &["c", "a"]));
+    assert_eq!(one, of(vec![seen("a", 2), seen("b", 5), seen("c", 3)], &["b", "a", "c"]));
+}
+
+#[test]
+fn a_kept_session_may_have_more_in_it_than_is_known_or_less() {
+    let saved: SavedSession = serde_json::from_str(r#"{"cwd":"/a","of the future":[1]}"#).unwrap();
+    assert_eq!((saved.version, saved.cwd.as_deref()), (SavedSession::VERSION, Some("/a")));
 }

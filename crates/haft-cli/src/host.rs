@@ -76,7 +76,7 @@ pub(crate) fn state_of(folders: &Folders, root: &Path) -> Store {
 }
 
 /// The current folder, unless that is everything or the user's whole home: those must be named.
-fn implicit_root() -> anyhow::Result<PathBuf> {
+pub(crate) fn implicit_root() -> anyhow::Result<PathBuf> {
     let here = user::current_dir()?;
     let here = user::canonical(&here)?;
     let home = etcetera::home_dir().ok().and_then(|home| user::canonical(&home).ok());

@@ -680,7 +680,7 @@ fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
             "Some(\"x\") Some(\"b\"): not a tool call: unknown key `inptu`; did you mean `input`?",
             "call_1 c",
             "Some(\"call_1\") Some(\"d\"): an earlier call of this turn has the id `call_1` already",
-            "None None: not a tool call: a number instead of an object",
+            "None None: not a tool call: an integer instead of an object",
         ]
     );
 }

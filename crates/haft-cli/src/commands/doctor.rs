@@ -92,6 +92,11 @@ fn look(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
     if let Some(workspace) = &workspace {
         found.add("workspace", State::Good, workspace.root().to_string());
         found.add("confinement", State::Good, workspace.confinement());
+        if common.workspace.is_none()
+            && let Err(error) = host::implicit_root()
+        {
+            found.add("workspace", State::Note, format!("no calls without --workspace: {error}"));
+        }
     }
     if let Some(loaded) = found.of("settings", config::load(folders, root)) {
         look_at_settings(common, root, &loaded, workspace, &mut found);

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
 use haft::{Format, Mode};
+use haft_tools::dialects;
 
 /// One engine for a model's tool calls: several dialects, confined, in parallel, in order.
 #[derive(Parser)]
@@ -18,8 +20,8 @@ pub(crate) struct Args {
 /// Flags that every command takes.
 #[derive(Flags)]
 pub(crate) struct Common {
-    /// The dialect that the session speaks: claude, ally, cdd or workspace [default: claude]
-    #[arg(long, global = true, value_name = "NAME")]
+    /// The dialect that the session speaks [default: claude]
+    #[arg(long, global = true, value_name = "NAME", value_parser = dialect_names())]
     pub(crate) dialect: Option<String>,
     /// The folder that the session may touch [default: the current folder]
     #[arg(long, global = true, value_name = "DIR")]
@@ -58,6 +60,9 @@ pub(crate) enum Command {
         input: Vec<String>,
     },
     /// Make the calls of a file: JSON Lines, each line a call or a turn of calls
+    ///
+    /// The replies are JSON Lines, too, in the order of the calls. The exit code is 0 when every line could be
+    /// read and answered: that a call failed is told in its reply, as is that a line made no sense.
     Batch {
         /// The file; `-` for stdin
         #[arg(default_value = "-")]
@@ -74,6 +79,11 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// The dialects, so that a shell can complete them.
+fn dialect_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(dialects::all().map(|dialect| dialect.name()))
 }
 
 /// A mode, as it is typed.

@@ -10,10 +10,12 @@ mod tools;
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use haft::Session;
+use haft::{EventKind, Reply, Session, Subscription, What};
 
 use crate::args::{Args, Command};
+use crate::style;
 
 /// Does what was typed.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -29,24 +31,53 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The exit code of a command that was told to stop.
+const INTERRUPTED: u8 = 130;
+
+/// How long calls that were told to stop may take to do so.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// What stopped some work before its end.
 struct Interrupted;
 
+/// How some work ended.
+enum Worked<T> {
+    /// By itself.
+    Done(T),
+    /// Because haft was told to stop; with what came of it even so, unless it would not end.
+    Stopped(Option<T>),
+}
+
 /// Does some work unless haft is told to stop; then the session's calls are stopped first, so that nothing
-/// they started stays behind.
-async fn interruptible<T>(
-    session: &Session,
-    stop: &mut Stop,
-    work: impl Future<Output = T>,
-) -> Result<T, Interrupted> {
+/// they started stays behind, and the work may end with what it has.
+async fn interruptible<T>(session: &Session, stop: &mut Stop, work: impl Future<Output = T>) -> Worked<T> {
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
-        done = &mut work => return Ok(done),
+        done = &mut work => return Worked::Done(done),
         () = stop.asked() => session.cancel(),
     }
-    let _ = tokio::time::timeout(std::time::Duration::from_secs(2), work).await;
-    Err(Interrupted)
+    Worked::Stopped(tokio::time::timeout(LAST_WORDS, work).await.ok())
+}
+
+/// Hears what goes wrong beside a call, such as a hook that comes after it: no reply tells of that.
+struct Beside(Subscription);
+
+impl Beside {
+    fn of(session: &Session) -> Self {
+        Self(session.engine().activity().subscribe_to(&[EventKind::Fault]))
+    }
+
+    /// Tells a person of everything so far that the replies do not tell themselves.
+    fn tell(&mut self, replies: &[Reply]) {
+        while let Some(event) = self.0.try_next() {
+            let What::Fault(fault) = &event.what else { continue };
+            let own = replies.iter().any(|reply| reply.id == event.call && reply.fault() == Some(fault));
+            if !own {
+                style::notice(&format!("{} ({}): {fault}", event.tool, event.call));
+            }
+        }
+    }
 }
 
 /// Hears that haft is to stop. Once it listens, a signal no longer ends the process by itself, and none is

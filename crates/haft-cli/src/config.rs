@@ -3,17 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use etcetera::BaseStrategy;
-use haft::{DEFAULT_MAX_RESULT, Mode, Policy};
-use haft_sandbox::user;
+use haft::{DEFAULT_MAX_RESULT, HookEvent, Mode, Policy, Workspace, suggest};
+use haft_sandbox::{PathError, PathErrorKind, Store, user};
 use haft_tools::dialects;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// No settings file is larger.
 const MAX_BYTES: u64 = 1024 * 1024;
+
+/// No reply is held to fewer characters: less would not hold what a cut reply must say of itself.
+const LEAST_MAX_RESULT: usize = 1000;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -27,11 +31,13 @@ pub(crate) struct Settings {
     /// Who waits for whom: `claims` (a call waits for earlier ones that touch the same) or `safe-first`
     /// (all calls that only read, then the others one by one).
     pub(crate) schedule: Option<ScheduleSetting>,
-    /// Further folders that a session may touch. Trusted projects only.
+    /// Further folders that a session may touch: absolute, with `~` for the home, or relative to the
+    /// workspace. Trusted projects only.
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Tools of other dialects that a session has besides its own, such as `ally/ls`. Trusted projects only.
     pub(crate) tools: Vec<String>,
-    /// Folders whose own settings are followed in full. The user's file only.
+    /// Folders whose own settings are followed in full: absolute, or with `~` for the home. The user's file
+    /// only.
     pub(crate) trusted: Vec<PathBuf>,
     /// How long replies may be and what is kept of longer ones.
     pub(crate) limits: Limits,
@@ -43,8 +49,8 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    /// The longest reply of a tool, in characters, by the tool's name. A project that is not trusted can only
-    /// make it shorter.
+    /// The longest reply of a tool, in characters (1000 at least), by the tool's name. A project that is not
+    /// trusted can only make it shorter.
     pub(crate) max_result: BTreeMap<String, usize>,
     /// For how many days the whole of a reply is kept that was cut (7 when nothing is said). Trusted
     /// projects only.
@@ -74,7 +80,7 @@ pub(crate) struct HookSetting {
     pub(crate) matcher: String,
     /// The command, run by `sh` in the workspace. It reads the call as JSON from its standard input.
     pub(crate) command: String,
-    /// How many seconds it may take (60 when nothing is said).
+    /// How many seconds it may take, at least 1 (60 when nothing is said).
     pub(crate) timeout: Option<u64>,
 }
 
@@ -160,6 +166,11 @@ impl Folders {
         let state = base.state_dir().unwrap_or_else(|| base.data_dir());
         Ok(Self { config: base.config_dir().join("haft"), state: state.join("haft") })
     }
+
+    /// Checks that nobody else can change what haft keeps.
+    pub(crate) fn are_private(&self) -> anyhow::Result<()> {
+        Store::at(&self.state).is_private().context("the state folder cannot be used")
+    }
 }
 
 /// Reads every settings file.
@@ -167,14 +178,23 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     let user_file = folders.config.join("config.toml");
     let project = workspace.join(".haft");
     let mut files = Vec::new();
-    let mut read = |path: PathBuf| -> anyhow::Result<Option<Settings>> {
-        let found = read_file(&path)?;
-        let presence = if found.is_some() { Presence::Found } else { Presence::Missing };
+    let mut read = |path: PathBuf, bytes: Option<Vec<u8>>| -> anyhow::Result<Option<Settings>> {
+        let presence = if bytes.is_some() { Presence::Found } else { Presence::Missing };
+        let mut found = bytes.map(|bytes| parse(&path, bytes)).transpose()?;
+        if let Some(found) = &mut found {
+            found.check().with_context(|| format!("`{}`", path.display()))?;
+            found.add_dirs = found.add_dirs.iter().map(|dir| workspace.join(home(dir))).collect();
+        }
         files.push((path, presence));
         Ok(found)
     };
-    let mut settings = read(user_file)?.unwrap_or_default();
-    let trusted = settings.trusted.iter().filter_map(|folder| user::canonical(&home(folder)).ok());
+    let bytes = user::read_regular(&user_file, MAX_BYTES)?;
+    let mut settings = read(user_file, bytes)?.unwrap_or_default();
+    let trusted: Vec<PathBuf> = settings.trusted.iter().map(|folder| home(folder)).collect();
+    if let Some(folder) = trusted.iter().find(|folder| !folder.is_absolute()) {
+        bail!("`trusted` names `{}`: write a whole path, or one that begins with `~/`", folder.display());
+    }
+    let trusted = trusted.iter().filter_map(|folder| user::canonical(folder).ok());
     let trust = if trusted.into_iter().any(|folder| workspace.starts_with(folder)) {
         Trust::Full
     } else {
@@ -183,7 +203,8 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     let mut ignored = Vec::new();
     for name in ["config.toml", "config.local.toml"] {
         let path = project.join(name);
-        let Some(mut found) = read(path.clone())? else { continue };
+        let bytes = read_of_project(workspace, &path)?;
+        let Some(mut found) = read(path.clone(), bytes)? else { continue };
         if !found.trusted.is_empty() {
             bail!("`{}` sets `trusted`, which only the user's own file can", path.display());
         }
@@ -195,18 +216,69 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     Ok(Loaded { settings, files, trust, ignored })
 }
 
-fn read_file(path: &Path) -> anyhow::Result<Option<Settings>> {
-    if !user::exists(path) {
-        return Ok(None);
+/// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of
+/// it will do.
+fn read_of_project(root: &Path, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    if root.parent().is_none() {
+        // The root of everything is no workspace, but may be asked about.
+        return Ok(user::read_regular(path, MAX_BYTES)?);
     }
-    let bytes = user::read(path, MAX_BYTES)?;
+    let workspace = Workspace::open(root)?;
+    let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+    let wrong = |error: PathError| anyhow::anyhow!("the project's settings cannot be read: {error}");
+    let place = match workspace.resolve(workspace.root(), &below) {
+        Ok(place) if place.stat.is_some() => place,
+        Ok(_) => return Ok(None),
+        Err(error) if matches!(error.kind, PathErrorKind::NotFound | PathErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(wrong(error)),
+    };
+    let file = workspace.open_file(&place.path).map_err(wrong)?.file;
+    Ok(Some(user::at_most(path, file, MAX_BYTES)?))
+}
+
+fn parse(path: &Path, bytes: Vec<u8>) -> anyhow::Result<Settings> {
     let text = String::from_utf8(bytes).with_context(|| format!("`{}` is not UTF-8", path.display()))?;
     toml::from_str(&text)
-        .map(Some)
         .map_err(|error| anyhow::anyhow!("`{}`: {}", path.display(), error.to_string().trim()))
 }
 
+/// The names of every tool of every dialect.
+pub(crate) fn tool_names() -> Vec<Arc<str>> {
+    dialects::all().iter().flat_map(|dialect| dialect.tools()).map(|tool| tool.spec().name.clone()).collect()
+}
+
+impl Hooks {
+    /// Every command, with when it runs.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (HookEvent, &HookSetting)> {
+        let before = self.pre_tool_use.iter().map(|hook| (HookEvent::PreToolUse, hook));
+        let after = self.post_tool_use.iter().map(|hook| (HookEvent::PostToolUse, hook));
+        let failed = self.post_tool_use_failure.iter().map(|hook| (HookEvent::PostToolUseFailure, hook));
+        before.chain(after).chain(failed)
+    }
+}
+
 impl Settings {
+    /// What the types cannot say: names must be those of tools, and numbers make sense.
+    fn check(&self) -> anyhow::Result<()> {
+        let names = tool_names();
+        for (tool, chars) in &self.limits.max_result {
+            if !names.iter().any(|name| **name == **tool) {
+                let near = suggest::nearest(tool, names.iter().map(|name| &**name), 1);
+                let meant = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                bail!("`limits.max_result` names `{tool}`, which is no tool of any dialect{meant}");
+            }
+            if *chars < LEAST_MAX_RESULT {
+                bail!("`limits.max_result` of `{tool}` is {chars}: it must be {LEAST_MAX_RESULT} at least");
+            }
+        }
+        if let Some((_, hook)) = self.hooks.all().find(|(_, hook)| hook.timeout == Some(0)) {
+            bail!("the hook `{}` has a `timeout` of 0 seconds: it must be 1 at least", hook.command);
+        }
+        Ok(())
+    }
+
     /// What comes later wins; lists add up.
     fn add(&mut self, later: Settings) {
         self.dialect = later.dialect.or(self.dialect.take());

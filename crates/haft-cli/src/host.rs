@@ -18,6 +18,8 @@ use crate::style;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const STATS: &str = "stats.json";
+/// How long another process is waited for that keeps something, too.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Everything a command needs to make calls in a workspace.
 pub(crate) struct Host {
@@ -49,23 +51,32 @@ impl Ground {
 
     /// The same for commands that touch nothing, and so may be given anywhere.
     pub(crate) fn look(common: &Common) -> anyhow::Result<Self> {
-        let root = match &common.workspace {
-            Some(dir) => user::canonical(dir).context("the workspace cannot be opened")?,
-            None => user::canonical(&user::current_dir()?)?,
-        };
-        Self::at(root)
+        Self::at(looked_at(common)?)
     }
 
     fn at(root: PathBuf) -> anyhow::Result<Self> {
         let folders = Folders::find()?;
         let loaded = config::load(&folders, &root)?;
-        let state = Store::at(folders.state.join(workspace_key(&root)));
+        let state = state_of(&folders, &root);
         Ok(Self { root, loaded, folders, state })
     }
 }
 
+/// The folder that a command which touches nothing is about.
+pub(crate) fn looked_at(common: &Common) -> anyhow::Result<PathBuf> {
+    match &common.workspace {
+        Some(dir) => user::canonical(dir).context("the workspace cannot be opened"),
+        None => Ok(user::canonical(&user::current_dir()?)?),
+    }
+}
+
+/// Where the state of a workspace is kept.
+pub(crate) fn state_of(folders: &Folders, root: &Path) -> Store {
+    Store::at(folders.state.join(workspace_key(root)))
+}
+
 /// The current folder, unless that is everything or the user's whole home: those must be named.
-fn implicit_root() -> anyhow::Result<PathBuf> {
+pub(crate) fn implicit_root() -> anyhow::Result<PathBuf> {
     let here = user::current_dir()?;
     let here = user::canonical(&here)?;
     let home = etcetera::home_dir().ok().and_then(|home| user::canonical(&home).ok());
@@ -92,7 +103,8 @@ fn workspace_key(root: &Path) -> String {
 
 impl Host {
     pub(crate) fn open(common: &Common) -> anyhow::Result<Self> {
-        let Ground { root, loaded, state, .. } = Ground::find(common)?;
+        let Ground { root, loaded, state, folders } = Ground::find(common)?;
+        folders.are_private()?;
         if !loaded.ignored.is_empty() {
             style::notice(&format!(
                 "this folder is not trusted, so these settings of its own are ignored: {}. \
@@ -101,6 +113,11 @@ impl Host {
             ));
         }
         let settings = &loaded.settings;
+        for (_, hook) in settings.hooks.all() {
+            if let Some(idle) = idle(hook) {
+                style::notice(&idle);
+            }
+        }
         let mut workspace = Workspace::open(&root)?;
         for dir in common.add_dir.iter().chain(&settings.add_dirs) {
             workspace = workspace.with_folder(dir, Access::Write)?;
@@ -148,7 +165,7 @@ impl Host {
         let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
         match bytes {
             None => Ok(SavedSession::default()),
-            Some(bytes) => serde_json::from_slice(&bytes).with_context(|| {
+            Some(bytes) => read_session(&bytes).with_context(|| {
                 format!(
                     "the session `{name}` is damaged; remove `{}` to begin anew",
                     sessions.path(&file).display()
@@ -157,16 +174,45 @@ impl Host {
         }
     }
 
-    /// Keeps the figures, and what the session knows if it has a name.
-    pub(crate) fn close(&self, session: &Session) -> anyhow::Result<()> {
-        self.engine.stats().save(&self.state, STATS).context("the figures could not be kept")?;
-        if let Some(name) = &self.session_name {
-            let bytes = serde_json::to_vec(&session.save())?;
-            let sessions = self.state.folder("sessions");
-            sessions.write(&format!("{name}.json"), &bytes).context("the session could not be kept")?;
+    /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
+    /// now, so what cannot be kept is a notice.
+    pub(crate) fn close(&self, sessions: &[Session]) {
+        if let Err(error) = self.engine.stats().save_within(&self.state, STATS, PATIENCE) {
+            style::notice(&format!("the figures could not be kept: {error}"));
         }
+        if let Some(name) = &self.session_name
+            && let Err(error) = self.keep(name, sessions)
+        {
+            style::notice(&format!("the session `{name}` could not be kept: {error:#}"));
+        }
+    }
+
+    /// Sessions of several dialects are one to the user, so they are kept as one.
+    fn keep(&self, name: &str, sessions: &[Session]) -> anyhow::Result<()> {
+        let mut kept: Option<SavedSession> = None;
+        for session in sessions {
+            match &mut kept {
+                None => kept = Some(session.save()),
+                Some(kept) => kept.merge(session.save()),
+            }
+        }
+        let Some(mut kept) = kept else { return Ok(()) };
+        let store = self.state.folder("sessions");
+        let _lock = store.lock_within(&format!("{name}.json.lock"), PATIENCE)?;
+        // Another process may have been granted something meanwhile.
+        kept.merge_grants(self.saved(name)?.grants);
+        store.write(&format!("{name}.json"), &serde_json::to_vec(&kept)?)?;
         Ok(())
     }
+}
+
+/// What was kept of a session.
+pub(crate) fn read_session(bytes: &[u8]) -> anyhow::Result<SavedSession> {
+    let saved: SavedSession = serde_json::from_slice(bytes)?;
+    if saved.version > SavedSession::VERSION {
+        anyhow::bail!("it was kept by a newer haft (version {})", saved.version);
+    }
+    Ok(saved)
 }
 
 /// The figures of a workspace.
@@ -197,20 +243,20 @@ fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<En
     for (tool, chars) in &settings.limits.max_result {
         engine = engine.max_result(tool, *chars);
     }
-    let hooks = [
-        (HookEvent::PreToolUse, &settings.hooks.pre_tool_use),
-        (HookEvent::PostToolUse, &settings.hooks.post_tool_use),
-        (HookEvent::PostToolUseFailure, &settings.hooks.post_tool_use_failure),
-    ];
-    for (event, hooks) in hooks {
-        for hook in hooks {
-            engine = engine.hook(command_hook(event, hook, root)?);
-        }
+    for (event, hook) in settings.hooks.all() {
+        engine = engine.hook(command_hook(event, hook, root)?);
     }
     Ok(engine.build())
 }
 
-fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
+/// Says that a hook never runs because its pattern fits no tool that there is.
+pub(crate) fn idle(hook: &HookSetting) -> Option<String> {
+    let pattern = ToolPattern::new(&hook.matcher).ok()?;
+    let fits = config::tool_names().iter().any(|name| pattern.matches(name));
+    (!fits).then(|| format!("the hook `{}` never runs: no tool matches `{}`", hook.command, hook.matcher))
+}
+
+pub(crate) fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
     Ok(CommandHook {
         event,
         tools: ToolPattern::new(&hook.matcher).map_err(|fault| style::wrong(&fault))?,

@@ -1,5 +1,6 @@
 //! The haft command. Reads what was typed, does it, and turns the outcome into an exit code: 0 when it
-//! worked, 1 when a tool failed or was denied, 2 when the command line or the settings are wrong.
+//! worked, 1 when a tool failed or was denied, 2 when the command line or the settings are wrong, 130 when it
+//! was told to stop. A batch worked when every line was answered; that a call failed is told in its reply.
 
 mod args;
 mod commands;

@@ -22,12 +22,12 @@ pub(crate) fn report(error: &anyhow::Error) {
             text = format!("{text}: {cause}");
         }
     }
-    let _ = writeln!(stderr, "{BAD}error:{BAD:#} {text}");
+    let _ = writeln!(stderr, "{BAD}error:{BAD:#} {}", harmless(&text));
 }
 
 /// Tells something that is good to know, on stderr.
 pub(crate) fn notice(text: &str) {
-    let _ = writeln!(anstream::stderr(), "{BOLD}note:{BOLD:#} {text}");
+    let _ = writeln!(anstream::stderr(), "{BOLD}note:{BOLD:#} {}", harmless(text));
 }
 
 /// A fault as an error of the command itself.
@@ -47,6 +47,17 @@ pub(crate) fn harmless(text: &str) -> String {
         }
     }
     out
+}
+
+/// The same for what must stay on one line, such as a name: a line's end in it would make the rest look like
+/// something that haft says itself.
+pub(crate) fn one_line(text: &str) -> String {
+    harmless(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Text that can stand in a table of Markdown.
+pub(crate) fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
 }
 
 /// Marks that change how the text around them is shown without being seen themselves.

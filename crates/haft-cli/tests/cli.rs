@@ -133,7 +133,7 @@ fn wrong_usage_exits_with_2_and_says_what_is_right() {
     let lab = two_files();
     lab.run(&["--no-such-flag"]).refused("--no-such-flag");
     lab.run(&["call"]).refused("<TOOL>");
-    lab.run(&["--dialect", "klingon", "tools"]).refused("`claude`, `ally`, `cdd` or `workspace`");
+    lab.run(&["--dialect", "klingon", "tools"]).refused("claude, ally, cdd, workspace");
     lab.run(&["--mode", "yolo", "tools"]).refused("accept-edits");
     lab.run(&["call", "Read", "one.txt"]).refused("`one.txt` is neither a JSON object nor `name=value`");
     lab.run(&["--workspace", "nowhere", "call", "Read"]).refused("nowhere");
@@ -271,11 +271,13 @@ fn a_line_that_is_wrong_is_answered_and_the_others_go_on() {
                 assert_eq!((&reply["name"], &reply["is_error"]), (&Value::Null, &json!(true)));
                 text(reply).split(':').next().unwrap().to_owned()
             }
-            id => format!("{} {}", id.as_str().unwrap(), text(reply)),
+            id => format!("{} {}", id.as_str().unwrap(), text(reply).lines().next().unwrap()),
         })
         .collect();
     let fine = format!("fine {ONE}");
-    let wanted = ["line 1", &fine, "line 5", "line 6", "line 7", "line 8", "line 9", &fine];
+    let nameless = "x line 5: not a tool call: `name` is missing";
+    let sibling = format!("call_1 {ONE}");
+    let wanted = ["line 1", &fine, nameless, "line 6", "line 7", "line 8", &sibling, "line 9", &fine];
     assert_eq!(told, wanted);
 }
 
@@ -380,12 +382,65 @@ fn an_interrupt_stops_what_was_started() {
             let hook = std::fs::read_to_string(&fifo).unwrap();
             kill_process(Pid::from_child(&child), signal).unwrap();
             let ran = Ran::of(child.wait_with_output().unwrap());
-            assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (130, "", ""), "{args:?}");
+            assert_eq!((ran.code, ran.stderr.as_str()), (130, ""), "{args:?}");
+            assert!(ran.stdout.contains("cancelled"), "{args:?}: {}", ran.stdout);
             // Gone, or a body that nobody has buried yet.
             let left = std::fs::read_to_string(format!("/proc/{}/stat", hook.trim())).unwrap_or_default();
             assert!(left.is_empty() || left.contains(") Z "), "{left}");
         }
     }
+}
+
+/// The second call hangs in its hook; the first one is answered at once, and keeps its answer.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_loses_no_reply_of_a_turn() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let lab = two_files();
+    lab.settings("[[hooks.pre_tool_use]]\ncommand = \"grep -q two.txt && exec sleep 1000; exit 0\"\n");
+    let mut child = lab.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let call = |id: &str, file: &str| json!({"id": id, "name": "Read", "input": {"file_path": file}});
+    writeln!(stdin, "{}", json!([call("a", "one.txt"), call("b", "two.txt"), call("b", "one.txt")])).unwrap();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(text(&next()), ONE, "it does not wait for the turn's end");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let cancelled = next();
+    assert_eq!(cancelled["id"], "b");
+    assert!(text(&cancelled).contains("cancelled"), "{cancelled}");
+    assert!(text(&next()).contains("has the id `b` already"));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_batch_that_nobody_reads_is_counted_even_so() {
+    let lab = two_files();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    lab.write("calls.jsonl", r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
+    let output = lab.haft(&["batch", "../calls.jsonl"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
+    assert_eq!(lab.run(&["--json", "stats"]).json()[0]["calls"], 1);
+}
+
+#[test]
+fn a_batch_that_is_clean_says_nothing_on_stderr() {
+    let calls = [
+        r#"{"name":"Read","input":{"file_path":"one.txt"}}"#,
+        r#"{"name":"Read","input":{"file_path":"missing.txt"}}"#,
+        r#"{"name":"NoSuchTool"}"#,
+    ];
+    let ran = two_files().run_with(&["batch"], &calls.join("\n"));
+    assert_eq!((ran.code, ran.stdout.lines().count(), ran.stderr.as_str()), (0, 3, ""));
+}
+
+#[test]
+fn a_name_stays_on_its_line() {
+    let lab = two_files();
+    lab.batch(&[], &[r#"{"name":"a\nb\u001b[2J"}"#]);
+    let ran = lab.run(&["stats"]);
+    assert!(ran.stdout.lines().count() <= 2 && !ran.stdout.contains('\u{1b}'), "{ran:?}");
 }
 
 /// An interrupt while no call runs is heard as well.
@@ -550,10 +605,10 @@ fn a_session_that_cannot_be_kept_is_refused() {
 #[test]
 fn doctor_says_what_is_in_force() {
     let lab = two_files();
-    lab.settings("dialect = \"cdd\"\n[[hooks.pre_tool_use]]\nmatcher = \"Edit\"\ncommand = \"true\"\n");
+    lab.settings("dialect = \"cdd\"\n[[hooks.pre_tool_use]]\nmatcher = \"Read\"\ncommand = \"true\"\n");
     let ran = lab.run(&["doctor"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-    for told in ["ws\n", "cdd: ", "config.toml", "not trusted", "before Edit: true", "state"] {
+    for told in ["ws\n", "cdd: ", "config.toml", "not trusted", "before Read: true", "state"] {
         assert!(ran.stdout.contains(told), "`{told}` is not in {}", ran.stdout);
     }
     let findings = lab.run(&["--json", "doctor"]).json();
@@ -567,8 +622,10 @@ fn doctor_names_the_place_of_a_mistake_in_the_settings() {
     let lab = two_files();
     lab.settings("dialect = \"ally\"\n\n[limits]\nkeep_days = \"seven\"\n");
     let ran = lab.run(&["doctor"]);
-    ran.refused("home/.config/haft/config.toml");
-    assert!(ran.stderr.contains("line 4") && ran.stderr.contains("keep_days"), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    for told in ["home/.config/haft/config.toml", "line 4", "keep_days", "✓ state"] {
+        assert!(ran.stdout.contains(told), "`{told}` is not in {}", ran.stdout);
+    }
 }
 
 #[test]
@@ -576,6 +633,200 @@ fn a_wrong_hook_pattern_is_a_mistake_in_the_settings() {
     let lab = two_files();
     lab.settings("[[hooks.pre_tool_use]]\nmatcher = \"(\"\ncommand = \"true\"\n");
     lab.run(&["call", "Read", "file_path=one.txt"]).refused("`(` is no pattern for tool names");
+}
+
+#[test]
+fn a_setting_that_makes_no_sense_is_refused() {
+    let lab = two_files();
+    for (settings, reason) in [
+        (
+            "[limits]\nmax_result = { Raed = 2000 }",
+            "`Raed`, which is no tool of any dialect; did you mean `Read`?",
+        ),
+        ("[limits]\nmax_result = { Read = 999 }", "it must be 1000 at least"),
+        ("[[hooks.pre_tool_use]]\ncommand = \"x\"\ntimeout = 0", "it must be 1 at least"),
+        ("trusted = [\"code\"]", "write a whole path"),
+        ("add_dirs = [\"~/nowhere\"]", "home/nowhere"),
+    ] {
+        lab.settings(settings);
+        lab.run(&["call", "Read", "file_path=one.txt"]).refused(reason);
+        let told = lab.run(&["doctor"]);
+        assert!(told.code == 1 && told.stdout.contains(reason), "{told:?}");
+    }
+}
+
+#[test]
+fn a_hook_that_never_runs_is_told() {
+    let lab = two_files();
+    lab.settings("[[hooks.pre_tool_use]]\nmatcher = \"Raed\"\ncommand = \"false\"\n");
+    let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
+    assert_eq!(ran.code, 0);
+    assert_eq!(ran.stderr, "note: the hook `false` never runs: no tool matches `Raed`\n");
+}
+
+#[test]
+fn folders_in_settings_start_at_the_workspace_or_the_home() {
+    let lab = two_files();
+    lab.write("beside/a.txt", "one\n");
+    lab.write("home/mine/b.txt", "two\n");
+    lab.settings("add_dirs = [\"../beside\", \"~/mine\"]\n");
+    let workspace = lab.base.join("ws");
+    for file in ["../beside/a.txt", "~/mine/b.txt"] {
+        let mut command = lab.haft(&[
+            "--workspace",
+            workspace.to_str().unwrap(),
+            "call",
+            "Read",
+            &format!("file_path={file}"),
+        ]);
+        let ran = Ran::of(command.current_dir(lab.base.join("home")).output().unwrap());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+}
+
+/// Opening a FIFO to read from it waits for somebody who writes.
+#[test]
+#[cfg(target_os = "linux")]
+fn settings_that_are_no_file_do_not_hang() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let lab = two_files();
+    std::fs::create_dir(lab.base.join("ws/.haft")).unwrap();
+    let path = lab.base.join("ws/.haft/config.toml");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    lab.run(&["call", "Read", "file_path=one.txt"]).refused("the project's settings cannot be read");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+    lab.run(&["call", "Read", "file_path=one.txt"]).refused("the project's settings cannot be read");
+}
+
+#[test]
+fn nothing_from_a_project_reaches_the_terminal_as_it_is() {
+    let lab = Lab::new(&[(".haft/config.toml", "\"\u{9b}2J\" = 1\n"), ("one.txt", "one\n")]);
+    let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
+    assert!(ran.code == 2 && !ran.stderr.contains('\u{9b}'), "{ran:?}");
+    let ran = lab.run(&["doctor"]);
+    assert!(ran.code == 1 && !ran.stdout.contains('\u{9b}'), "{ran:?}");
+}
+
+// ── what cannot be kept ──────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_reply_is_printed_even_if_nothing_can_be_kept() {
+    let lab = two_files();
+    lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
+    let state = lab.state();
+    std::fs::remove_file(state.join("stats.json")).unwrap();
+    std::fs::create_dir(state.join("stats.json")).unwrap();
+    let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, format!("{ONE}\n").as_str()));
+    assert!(ran.stderr.starts_with("note: the figures could not be kept"), "{ran:?}");
+    let ran = lab.run_with(&["batch"], "{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n");
+    assert!(ran.code == 0 && ran.stdout.contains("one") && ran.stderr.starts_with("note: "), "{ran:?}");
+}
+
+#[test]
+fn a_lock_that_is_held_does_not_hang_a_call() {
+    let lab = two_files();
+    lab.run(&["call", "Read", "file_path=one.txt"]);
+    let held = std::fs::File::open(lab.state().join("stats.json.lock")).unwrap();
+    held.lock().unwrap();
+    let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, format!("{ONE}\n").as_str()));
+    assert!(ran.stderr.contains("another process holds this lock"), "{ran:?}");
+}
+
+#[test]
+fn a_state_folder_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let lab = two_files();
+    std::fs::create_dir_all(lab.base.join("state/haft")).unwrap();
+    std::fs::set_permissions(lab.base.join("state/haft"), PermissionsExt::from_mode(0o777)).unwrap();
+    lab.run(&["call", "Read", "file_path=one.txt"]).refused("can be written by others (mode 777)");
+    let ran = lab.run(&["doctor"]);
+    assert!(ran.code == 1 && ran.stdout.contains("can be written by others"), "{ran:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_session_in_a_folder_whose_name_is_no_text_is_kept() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let lab = Lab::new(&[]);
+    let odd = lab.base.join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::write(odd.join("one.txt"), "one\n").unwrap();
+    for _ in 0..2 {
+        let mut command = lab.haft(&["--session", "s", "call", "Read", "file_path=one.txt"]);
+        let ran = Ran::of(command.current_dir(&odd).output().unwrap());
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    }
+    let kept: Value =
+        serde_json::from_slice(&std::fs::read(lab.state().join("sessions/s.json")).unwrap()).unwrap();
+    assert_eq!(kept["version"], 1);
+    assert!(kept["cwd"].as_str().unwrap().ends_with("odd-\\xff"), "{kept}");
+    assert_eq!(kept["reads"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_session_is_one_in_all_dialects() {
+    let lab = two_files();
+    let lines = [
+        r#"{"name":"Read","input":{"file_path":"one.txt"}}"#,
+        r#"{"dialect":"cdd","name":"read","input":{"file_path":"two.txt"}}"#,
+    ];
+    lab.batch(&["--session", "s"], &lines);
+    let kept: Value =
+        serde_json::from_slice(&std::fs::read(lab.state().join("sessions/s.json")).unwrap()).unwrap();
+    assert_eq!(kept["reads"].as_array().unwrap().len(), 2, "{kept}");
+}
+
+#[test]
+fn a_hook_that_fails_after_a_call_is_told() {
+    let lab = two_files();
+    lab.settings("[[hooks.post_tool_use]]\ncommand = \"exit 1\"\n");
+    let call = lab.run(&["call", "Read", "file_path=one.txt"]);
+    let batch = lab.run_with(&["batch"], "{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n");
+    for ran in [call, batch] {
+        assert_eq!(ran.code, 0);
+        assert!(ran.stderr.starts_with("note: Read (call_1): "), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_batch_says_what_is_wrong_with_a_line_in_its_place() {
+    let lines = [
+        "\u{feff}{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}",
+        r#"{"dialect":"nope","name":"Read"}"#,
+        r#"{"name":"Read","inptu":{"file_path":"one.txt"}}"#,
+        r#"[{"id":"a","name":"Read","input":{"file_path":"one.txt"}},{"id":"a","name":"Read"},{"id":"b"}]"#,
+    ];
+    let replies = two_files().batch(&[], &lines);
+    let told: Vec<(&Value, &str)> =
+        replies.iter().map(|reply| (&reply["id"], text(reply).split(" (").next().unwrap())).collect();
+    assert_eq!(told[0], (&json!("call_1"), ONE));
+    assert_eq!(told[1].1.lines().nth(1), Some("hint: there are `claude`, `ally`, `cdd` or `workspace`"));
+    assert!(told[2].1.contains("unknown key `inptu`; did you mean `input`?"), "{told:?}");
+    let ids: Vec<&Value> = told[3..].iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, ["a", "a", "b"]);
+    assert!(told[4].1.contains("has the id `a` already"), "{told:?}");
+}
+
+#[test]
+fn too_much_on_stdin_is_too_much_even_if_a_character_is_cut() {
+    let long = format!("{{\"file_path\":\"{}\"}}", "é".repeat(17 * 1024 * 1024));
+    let lab = two_files();
+    let mut child = lab
+        .haft(&["call", "Read", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    // It need not read all of it.
+    let feeding = std::thread::spawn(move || drop(pipe.write_all(long.as_bytes())));
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    feeding.join().unwrap();
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""), "{}", ran.stdout);
 }
 
 // ── the workspace ────────────────────────────────────────────────────────────────────────────────────────
@@ -629,7 +880,7 @@ fn nothing_is_written_into_the_workspace() {
 #[test]
 #[cfg(unix)]
 fn what_is_kept_is_for_its_owner_alone() {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
     let lab = two_files();
     lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
     let mut folders = vec![lab.state()];

@@ -2,11 +2,11 @@
 //! the old or the new content and a crash leaves one of them.
 #![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// How the names of unfinished files begin; they are never listed.
 const UNFINISHED: &str = ".unfinished-";
@@ -138,13 +138,68 @@ impl Store {
     pub fn lock(&self, name: &str) -> io::Result<StoreLock> {
         let path = self.checked(name)?;
         let take = || {
-            self.make()?;
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let file = self.lock_file(&path)?;
             file.lock()?;
             Ok(StoreLock { _file: file })
         };
         take().map_err(|error| naming(&path, error))
+    }
+
+    /// Like [`Store::lock`], but gives up after some time, with an error of the kind
+    /// [`ErrorKind::TimedOut`]: for those who can do without and must not hang.
+    pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<StoreLock> {
+        let path = self.checked(name)?;
+        let take = || {
+            let file = self.lock_file(&path)?;
+            let began = Instant::now();
+            let mut pause = Duration::from_millis(1);
+            loop {
+                match file.try_lock() {
+                    Ok(()) => return Ok(StoreLock { _file: file }),
+                    Err(TryLockError::Error(error)) => return Err(error),
+                    Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
+                        std::thread::sleep(pause);
+                        pause = (pause * 2).min(Duration::from_millis(16));
+                    }
+                    Err(TryLockError::WouldBlock) => {
+                        return Err(io::Error::new(ErrorKind::TimedOut, "another process holds this lock"));
+                    }
+                }
+            }
+        };
+        take().map_err(|error| naming(&path, error))
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<File> {
+        self.make()?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600).open(path)
+    }
+
+    /// Checks that nobody else can change what is in this folder: it is this user's own, and only its owner
+    /// may write to it. One that is missing is fine, since it is made that way.
+    pub fn is_private(&self) -> io::Result<()> {
+        let found = match std::fs::metadata(&self.dir) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(naming(&self.dir, error)),
+        };
+        let refuse = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
+        let dir = self.dir.display();
+        let me = rustix::process::geteuid().as_raw();
+        if !found.is_dir() {
+            return refuse(format!("`{dir}` is not a folder"));
+        }
+        if found.uid() != me {
+            return refuse(format!("`{dir}` belongs to user {}, not to you (user {me})", found.uid()));
+        }
+        if found.mode() & 0o022 != 0 {
+            let mode = found.mode() & 0o777;
+            return refuse(format!(
+                "`{dir}` can be written by others (mode {mode:o}); see what is in it, then `chmod 700` it"
+            ));
+        }
+        Ok(())
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -184,4 +239,34 @@ fn refusal(name: &str) -> io::Error {
 
 fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_is_not_waited_for_forever() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path());
+        let held = store.lock("l").unwrap();
+        let error = store.lock_within("l", Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(held);
+        store.lock_within("l", Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_not_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("haft"));
+        store.is_private().unwrap();
+        store.make().unwrap();
+        store.is_private().unwrap();
+        std::fs::set_permissions(store.dir(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = store.is_private().unwrap_err();
+        assert!(error.to_string().contains("mode 777"), "{error}");
+    }
 }

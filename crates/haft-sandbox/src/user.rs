@@ -8,8 +8,33 @@ use std::path::{Path, PathBuf};
 
 /// The whole content of a regular file or a pipe; an error when it is larger than `max` bytes.
 pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    at_most(path, open(path)?, max)
+}
+
+/// The whole content of a regular file, or nothing if there is none. Never waits: anything else that is
+/// there, such as a pipe, is an error, and so is a file that is larger than `max` bytes.
+pub fn read_regular(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(handle) => File::from(handle),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
+        Err(error) => return Err(naming(path, error.into())),
+    };
+    if !file.metadata().map_err(|error| naming(path, error))?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{}` is not a regular file", path.display()),
+        ));
+    }
+    at_most(path, file, max).map(Some)
+}
+
+/// What is left to be read of an open file; an error, which names the file by `path`, when that is more than
+/// `max` bytes.
+pub fn at_most(path: &Path, file: File, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| naming(path, error))?;
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| naming(path, error))?;
     if bytes.len() as u64 > max {
         let message = format!("`{}` is larger than {max} bytes", path.display());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));

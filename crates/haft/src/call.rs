@@ -1,11 +1,12 @@
 //! What the model asked: an id, a tool's name and JSON. Reads the forms in which the APIs send calls;
 //! knows nothing of tools.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{Fault, json};
+use crate::{Fault, Reply, json, suggest, text_fault};
 
 /// One tool call of a model.
 #[derive(Clone, Debug)]
@@ -16,6 +17,28 @@ pub struct Call {
     pub name: Arc<str>,
     /// The arguments.
     pub input: Input,
+}
+
+/// Something in the place of a call that cannot be made. It is to be answered like one that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Uncallable {
+    /// The id that it has itself, if it has one.
+    pub id: Option<Arc<str>>,
+    /// The name of a tool, if it has one.
+    pub name: Option<Arc<str>>,
+    /// Why it cannot be made.
+    pub fault: Fault,
+}
+
+impl Uncallable {
+    /// The answer, in the plain form that every dialect understands. An id or a name that is not known is
+    /// empty.
+    pub fn reply(&self) -> Reply {
+        let mut reply = text_fault(&self.fault);
+        reply.id = self.id.clone().unwrap_or_default();
+        reply.name = self.name.clone().unwrap_or_default();
+        reply
+    }
 }
 
 /// The arguments of a call, as they came.
@@ -51,42 +74,45 @@ impl Call {
         Self { id: id.into(), name: name.into(), input: input.into() }
     }
 
-    /// Reads one call, or the calls of a turn, from JSON text: a call object, an array of them, or an
-    /// assistant message that holds them.
+    /// Reads one call, or the calls of a turn, from JSON text: a call object, an array of them, or a message
+    /// or response of an assistant that holds them. An error means that the text is no JSON at all.
     ///
     /// A call may be in haft's own form (`id`, `name`, `input`), an Anthropic `tool_use` block, an OpenAI
-    /// `tool_calls` entry or a Responses `function_call` item.
-    pub fn parse(text: &str) -> Result<Vec<Call>, Fault> {
-        Self::from_json(json::parse(text)?)
+    /// `tool_calls` entry or a Responses `function_call` item. What else stands between calls, such as text
+    /// and thinking, is left out.
+    ///
+    /// Each call is read by itself: one that makes no sense is an [`Uncallable`] in its place, to be answered
+    /// there, and its siblings can run. Calls without an id get one that no other has; a call whose id an
+    /// earlier one has already is uncallable, since nobody could tell their replies apart.
+    pub fn parse(text: &str) -> Result<Vec<Result<Call, Uncallable>>, Fault> {
+        Ok(Self::from_json(json::parse(text)?))
     }
 
     /// Reads calls from a value, as [`parse`](Call::parse) does from text.
-    pub fn from_json(value: Value) -> Result<Vec<Call>, Fault> {
-        match value {
-            Value::Array(items) => {
-                items.into_iter().enumerate().map(|(at, item)| Self::one(item, at)).collect()
-            }
-            Value::Object(mut message) if message.contains_key("role") => {
-                let blocks = [message.remove("content"), message.remove("tool_calls")];
-                let calls = blocks.into_iter().flatten().filter_map(|value| match value {
-                    Value::Array(items) => Some(items),
-                    _ => None,
-                });
-                calls
-                    .flatten()
-                    .filter(|item| item.get("type").is_none_or(|kind| kind != "text" && kind != "thinking"))
-                    .enumerate()
-                    .map(|(at, item)| Self::one(item, at))
-                    .collect()
-            }
-            other => Ok(vec![Self::one(other, 0)?]),
+    pub fn from_json(value: Value) -> Vec<Result<Call, Uncallable>> {
+        let items = items(value);
+        let mut taken: HashSet<String> = items.iter().filter_map(given_id).collect();
+        let mut seen = HashSet::new();
+        let mut calls = Vec::with_capacity(items.len());
+        for (at, item) in items.into_iter().enumerate() {
+            let id = given_id(&item);
+            let name = given_name(&item);
+            let read = Self::one(item).and_then(|(name, input)| match &id {
+                Some(id) if !seen.insert(id.clone()) => Err(twice(id)),
+                Some(id) => Ok(Call::new(id.as_str(), name, input)),
+                None => Ok(Call::new(fresh_id(at, &mut taken), name, input)),
+            });
+            calls.push(read.map_err(|fault| Uncallable { id: id.map(Arc::from), name, fault }));
         }
+        calls
     }
 
-    fn one(value: Value, position: usize) -> Result<Call, Fault> {
+    /// The name and the arguments of a call in any form.
+    fn one(value: Value) -> Result<(String, Input), Fault> {
         let Value::Object(mut object) = value else {
             return Err(not_a_call(&format!("{} instead of an object", json::kind_of(&value))));
         };
+        let is_own_form = !object.contains_key("type") && !object.contains_key("function");
         if let Some(Value::Object(function)) = object.get_mut("function") {
             let function = std::mem::take(function);
             object.extend(function);
@@ -96,20 +122,88 @@ impl Call {
             Some(other) => return Err(not_a_call(&format!("`name` is {}", json::kind_of(&other)))),
             None => return Err(not_a_call("`name` is missing")),
         };
-        let id = match object.remove("call_id").or_else(|| object.remove("id")) {
-            Some(Value::String(id)) => id,
-            Some(Value::Number(id)) => id.to_string(),
-            None | Some(Value::Null) => format!("call_{}", position + 1),
+        match object.remove("call_id").or_else(|| object.remove("id")) {
+            None | Some(Value::String(_) | Value::Number(_) | Value::Null) => {}
             Some(other) => return Err(not_a_call(&format!("`id` is {}", json::kind_of(&other)))),
-        };
+        }
         let input = match (object.remove("input"), object.remove("arguments")) {
             (Some(input), _) => Input::Value(input),
             (None, Some(Value::String(text))) => Input::Text(text),
             (None, Some(arguments)) => Input::Value(arguments),
             (None, None) => Input::Value(Value::Object(Map::new())),
         };
-        Ok(Call::new(id, name, input))
+        match object.keys().find(|key| *key != "id") {
+            Some(key) if is_own_form => Err(unknown_key(key)),
+            _ => Ok((name, input)),
+        }
     }
+}
+
+/// The things that are to be calls.
+fn items(value: Value) -> Vec<Value> {
+    let lists = match value {
+        Value::Array(items) => vec![items],
+        Value::Object(mut message) if message.contains_key("role") => {
+            let lists = [message.remove("content"), message.remove("tool_calls")];
+            lists.into_iter().filter_map(list).collect()
+        }
+        Value::Object(mut response)
+            if !response.contains_key("name") && response.get("output").is_some_and(Value::is_array) =>
+        {
+            list(response.remove("output")).into_iter().collect()
+        }
+        other => return vec![other],
+    };
+    lists.into_iter().flatten().filter(|item| !is_beside(item)).collect()
+}
+
+fn list(value: Option<Value>) -> Option<Vec<Value>> {
+    match value {
+        Some(Value::Array(items)) => Some(items),
+        _ => None,
+    }
+}
+
+/// Whether something in a list says of itself that it is no call. What says nothing is to be one.
+fn is_beside(item: &Value) -> bool {
+    let kind = item.get("type").and_then(Value::as_str);
+    kind.is_some_and(|kind| !matches!(kind, "tool_use" | "function" | "function_call"))
+}
+
+fn given_id(item: &Value) -> Option<String> {
+    match item.get("call_id").or_else(|| item.get("id"))? {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+fn given_name(item: &Value) -> Option<Arc<str>> {
+    let name = item.get("name").or_else(|| item.get("function")?.get("name"))?;
+    name.as_str().map(Arc::from)
+}
+
+/// An id for the call at a position that no other call has.
+fn fresh_id(at: usize, taken: &mut HashSet<String>) -> String {
+    let mut number = at + 1;
+    loop {
+        let id = format!("call_{number}");
+        if taken.insert(id.clone()) {
+            return id;
+        }
+        number += 1;
+    }
+}
+
+fn twice(id: &str) -> Fault {
+    Fault::invalid(format!("an earlier call of this turn has the id `{id}` already"))
+        .hint("give each call of a turn an id of its own")
+}
+
+fn unknown_key(key: &str) -> Fault {
+    let near = suggest::nearest(key, ["id", "name", "input", "arguments"], 1);
+    let meant = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    not_a_call(&format!("unknown key `{key}`{meant}"))
 }
 
 fn not_a_call(what: &str) -> Fault {

@@ -30,7 +30,7 @@ mod tool;
 mod turn;
 
 pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
-pub use call::{Call, Input};
+pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, Resource};
 pub use context::{Context, Effect};
 pub use decode::takes_string;

@@ -2,12 +2,11 @@
 //! was granted. A session speaks one dialect. How a call goes is the engine's matter.
 
 use std::any::{Any, TypeId};
-use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft_sandbox::{AbsPath, Stamp, Workspace};
+use haft_sandbox::{AbsPath, Stamp, Workspace, names};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -45,18 +44,61 @@ struct State {
     recent: VecDeque<AbsPath>,
 }
 
-/// What is kept of a session between runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// What is kept of a session between runs. Paths are text, as [`names::show`] gives it, since a name need not
+/// be UTF-8 and JSON must be. Fields that a later version may add are passed over when it is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SavedSession {
+    /// The form of all this: [`SavedSession::VERSION`] or an earlier one.
+    pub version: u32,
     /// The current folder.
-    pub cwd: Option<PathBuf>,
+    pub cwd: Option<String>,
     /// What was allowed for good.
     pub grants: Vec<Rule>,
     /// The files that the model has seen, each with the state it saw.
-    pub reads: Vec<(PathBuf, [u64; 5])>,
+    pub reads: Vec<(String, [u64; 5])>,
     /// The files that were seen or changed last, newest first.
-    pub recent: Vec<PathBuf>,
+    pub recent: Vec<String>,
+}
+
+impl Default for SavedSession {
+    fn default() -> Self {
+        Self { version: Self::VERSION, cwd: None, grants: Vec::new(), reads: Vec::new(), recent: Vec::new() }
+    }
+}
+
+impl SavedSession {
+    /// The form that is written now. It changes when an older haft could no longer read it.
+    pub const VERSION: u32 = 1;
+
+    /// Adds what another session over the same files knows: what either was granted, and of each file the
+    /// newest state that either has seen. The current folder stays.
+    pub fn merge(&mut self, other: SavedSession) {
+        self.merge_grants(other.grants);
+        // The last word is when the file last changed; who saw the later one saw it later.
+        let mut reads: BTreeMap<String, [u64; 5]> = std::mem::take(&mut self.reads).into_iter().collect();
+        for (path, seen) in other.reads {
+            let known = reads.entry(path).or_insert(seen);
+            if seen[4] > known[4] {
+                *known = seen;
+            }
+        }
+        self.reads = reads.into_iter().collect();
+        for path in other.recent {
+            if self.recent.len() < MAX_RECENT && !self.recent.contains(&path) {
+                self.recent.push(path);
+            }
+        }
+    }
+
+    /// Adds what was granted elsewhere.
+    pub fn merge_grants(&mut self, grants: Vec<Rule>) {
+        for rule in grants {
+            if !self.grants.contains(&rule) {
+                self.grants.push(rule);
+            }
+        }
+    }
 }
 
 /// A session that is being set up.
@@ -157,8 +199,8 @@ impl State {
     /// Places are looked up again: what has moved out of the workspace since is forgotten.
     fn resume(workspace: &Workspace, mode: Mode, saved: SavedSession) -> State {
         let start = workspace.focus().unwrap_or_else(|| workspace.root()).clone();
-        let place = |path: &PathBuf| {
-            let place = workspace.resolve(&start, path.to_str()?).ok()?;
+        let place = |path: &String| {
+            let place = workspace.resolve(&start, path).ok()?;
             place.stat.map(|_| place.path)
         };
         let cwd = saved.cwd.as_ref().and_then(place).unwrap_or_else(|| start.clone());
@@ -311,11 +353,12 @@ impl Session {
     /// What to keep for a later run.
     pub fn save(&self) -> SavedSession {
         let state = self.state();
-        let path = |path: &AbsPath| path.as_path().to_owned();
+        let path = |path: &AbsPath| names::show(path.as_path());
         let mut reads: Vec<_> =
             state.reads.iter().map(|(file, stamp)| (path(file), stamp.as_words())).collect();
         reads.sort();
         SavedSession {
+            version: SavedSession::VERSION,
             cwd: Some(path(&state.cwd)),
             grants: state.grants.clone(),
             reads,

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haft_sandbox::Store;
+use haft_sandbox::{Store, StoreLock};
 use serde::{Deserialize, Serialize};
 
 use histogram::{Buckets, Histogram};
@@ -96,6 +96,21 @@ impl Stats {
     /// Adds what was recorded since the last save to the file `name` of the store. Other processes may do
     /// the same at the same time. A file that cannot be understood is set aside as `<name>.damaged`.
     pub fn save(&self, store: &Store, name: &str) -> io::Result<()> {
+        self.save_under(store, name, || store.lock(&lock_name(name)))
+    }
+
+    /// Like [`Stats::save`], but gives up, with an error of the kind [`ErrorKind::TimedOut`], when another
+    /// process is at it for longer than that. What was not saved is saved the next time.
+    pub fn save_within(&self, store: &Store, name: &str, patience: Duration) -> io::Result<()> {
+        self.save_under(store, name, || store.lock_within(&lock_name(name), patience))
+    }
+
+    fn save_under(
+        &self,
+        store: &Store,
+        name: &str,
+        take_lock: impl FnOnce() -> io::Result<StoreLock>,
+    ) -> io::Result<()> {
         let mut unsaved = lock(&self.unsaved);
         for (tool, live) in lock(&self.tools).iter_mut() {
             if live.recent.calls > 0 {
@@ -107,7 +122,7 @@ impl Stats {
         if unsaved.is_empty() {
             return Ok(());
         }
-        let _lock = store.lock(&format!("{name}.lock"))?;
+        let _lock = take_lock()?;
         let mut all = match Self::load(store, name) {
             Err(error) if error.kind() == ErrorKind::InvalidData => {
                 set_aside(store, name)?;
@@ -224,6 +239,10 @@ impl Live {
         self.buckets.clear();
         recent
     }
+}
+
+fn lock_name(name: &str) -> String {
+    format!("{name}.lock")
 }
 
 /// Copies a damaged file to a name that no other damaged one has; the file itself is about to be replaced.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haft::{
     Approval, Call, Claims, Context, Decision, Dialect, DynTool, Effect, Failed, Fault, Function, HookAnswer,
-    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, Spec, Subscription, Tool, Typed, What,
-    blocking_function, function,
+    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, SavedSession, Spec, Subscription, Tool,
+    Typed, What, blocking_function, function,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -629,26 +629,77 @@ async fn what_a_failed_call_claims_to_have_learnt_is_forgotten() {
 #[tokio::test]
 async fn calls_are_read_in_every_form_that_apis_send() {
     let rig = Rig::new(|engine| engine, |session| session.tool(echo()));
-    let forms: [Value; 6] = [
+    let forms: [Value; 7] = [
         json!({"id": "7", "name": "echo", "input": {"word": "x"}}),
         json!({"type": "tool_use", "id": "7", "name": "echo", "input": {"word": "x"}}),
         json!({"type": "function", "id": "7", "function": {"name": "echo", "arguments": "{\"word\":\"x\"}"}}),
         json!({"type": "function_call", "id": "fc", "call_id": "7", "name": "echo", "arguments": "{\"word\":\"x\"}"}),
         json!({"role": "assistant", "content": [{"type": "text", "text": "hm"}, {"type": "tool_use", "id": "7", "name": "echo", "input": {"word": "x"}}]}),
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": "7", "type": "function", "function": {"name": "echo", "arguments": "{\"word\":\"x\"}"}}]}),
+        json!({"id": "resp", "output": [{"type": "reasoning", "id": "r"}, {"type": "message", "role": "assistant", "content": []}, {"type": "function_call", "call_id": "7", "name": "echo", "arguments": "{\"word\":\"x\"}"}]}),
     ];
     for form in forms {
         let calls = Call::parse(&form.to_string()).unwrap();
         assert_eq!(calls.len(), 1, "{form}");
-        let reply = within(rig.session.call(calls[0].clone())).await;
+        let reply = within(rig.session.call(calls[0].clone().unwrap())).await;
         assert_eq!((&*reply.id, reply.full_text().as_str()), ("7", "x"), "{form}");
     }
     let unnamed =
         Call::parse(r#"[{"name":"echo"},{"name":"echo","id":null},{"name":"echo","id":3}]"#).unwrap();
-    assert_eq!(unnamed.iter().map(|call| &*call.id).collect::<Vec<_>>(), ["call_1", "call_2", "3"]);
-    for wrong in
-        ["[", "5", "[5]", "{}", r#"{"name":5}"#, r#"{"name":"a","id":{}}"#, r#"{"name":"a","name":"b"}"#]
-    {
+    let ids: Vec<_> = unnamed.iter().map(|call| &*call.as_ref().unwrap().id).collect();
+    assert_eq!(ids, ["call_1", "call_2", "3"]);
+    for wrong in ["[", r#"{"name":"a","name":"b"}"#] {
         assert!(Call::parse(wrong).is_err(), "{wrong}");
     }
+    for wrong in ["5", "[5]", "{}", r#"{"name":5}"#, r#"{"name":"a","id":{}}"#] {
+        assert!(Call::parse(wrong).unwrap()[0].is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
+    let turn = json!([
+        {"name": "a"},
+        {"id": "x", "inptu": {}, "name": "b"},
+        {"type": "thinking", "thinking": "hm"},
+        {"id": "call_1", "name": "c"},
+        {"id": "call_1", "name": "d"},
+        7,
+    ]);
+    let read: Vec<String> = Call::from_json(turn)
+        .into_iter()
+        .map(|call| match call {
+            Ok(call) => format!("{} {}", call.id, call.name),
+            Err(wrong) => format!("{:?} {:?}: {}", wrong.id, wrong.name, wrong.fault.message()),
+        })
+        .collect();
+    assert_eq!(
+        read,
+        [
+            "call_2 a",
+            "Some(\"x\") Some(\"b\"): not a tool call: unknown key `inptu`; did you mean `input`?",
+            "call_1 c",
+            "Some(\"call_1\") Some(\"d\"): an earlier call of this turn has the id `call_1` already",
+            "None None: not a tool call: an integer instead of an object",
+        ]
+    );
+}
+
+#[test]
+fn sessions_over_the_same_files_are_kept_as_one() {
+    let seen = |path: &str, changed: u64| (path.to_owned(), [0, 0, 0, 0, changed]);
+    let of = |reads, recent: &[&str]| SavedSession {
+        reads,
+        recent: recent.iter().map(|path| (*path).to_owned()).collect(),
+        ..SavedSession::default()
+    };
+    let mut one = of(vec![seen("a", 1), seen("b", 5)], &["b", "a"]);
+    one.merge(of(vec![seen("a", 2), seen("b", 4), seen("c", 3)], &["c", "a"]));
+    assert_eq!(one, of(vec![seen("a", 2), seen("b", 5), seen("c", 3)], &["b", "a", "c"]));
+}
+
+#[test]
+fn a_kept_session_may_have_more_in_it_than_is_known_or_less() {
+    let saved: SavedSession = serde_json::from_str(r#"{"cwd":"/a","of the future":[1]}"#).unwrap();
+    assert_eq!((saved.version, saved.cwd.as_deref()), (SavedSession::VERSION, Some("/a")));
 }

@@ -6,11 +6,13 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use haft::{Call, Fault, Reply, Session, json as strict};
+use haft::{Call, Fault, Reply, Session, Uncallable, json as strict};
 use haft_sandbox::user;
+use haft_tools::dialects;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
-use super::{Interrupted, Stop, interruptible};
+use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible};
 use crate::args::Common;
 use crate::host::Host;
 
@@ -20,63 +22,119 @@ use show::Shown;
 
 pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
-    let mut input: Lines = if file == Path::new("-") {
+    let input: Lines = if file == Path::new("-") {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
         Box::new(BufReader::new(user::open(file)?))
     };
     let as_json = common.json || !std::io::stdout().is_terminal();
+    let form = if as_json { Form::Json } else { Form::Shown };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut stop = {
         let _inside = runtime.enter();
         Stop::listen()?
     };
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
+    let outcome = answer_all(&mut sessions, input, &runtime, &mut stop, form);
+    host.close(&sessions.all());
+    // A line that is still being waited for must not keep haft from ending.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// How replies are written.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// JSON Lines.
+    Json,
+    /// For people.
+    Shown,
+}
+
+fn answer_all(
+    sessions: &mut Sessions<'_>,
+    mut input: Lines,
+    runtime: &Runtime,
+    stop: &mut Stop,
+    form: Form,
+) -> anyhow::Result<ExitCode> {
+    let mut beside = Beside::of(&sessions.first);
     let mut number = 0;
-    let code = loop {
+    loop {
         number += 1;
         let line;
-        (input, line) = match runtime.block_on(await_line(input, &mut stop)) {
+        (input, line) = match runtime.block_on(await_line(input, stop)) {
             Ok((input, line)) => (input, line?),
-            Err(Interrupted) => break ExitCode::from(INTERRUPTED),
+            Err(Interrupted) => return Ok(ExitCode::from(INTERRUPTED)),
         };
         let turn = match line {
-            None => break ExitCode::SUCCESS,
+            None => return Ok(ExitCode::SUCCESS),
             Some(Ok(line)) if line.trim().is_empty() => continue,
-            Some(line) => line.and_then(|line| read_turn(&line)),
+            Some(line) => line.and_then(|line| read_turn(without_mark(&line, number))),
         };
         let (session, calls) =
             match turn.and_then(|turn| Ok((sessions.of(turn.dialect.as_deref())?, turn.calls))) {
                 Ok(turn) => turn,
                 Err(fault) => {
-                    print_fault(number, &fault, as_json)?;
+                    print_fault(number, &fault, form)?;
                     continue;
                 }
             };
-        let shown = (!as_json).then(|| Shown::new(&session));
-        let work = async {
-            let mut turn = session.turn();
-            for call in calls {
-                turn.submit(call);
-            }
-            turn.finish().await
+        let shown = (form == Form::Shown).then(|| Shown::new(&session));
+        let work = answer(&session, number, calls, form);
+        let (replies, code) = match runtime.block_on(interruptible(&session, stop, work)) {
+            Worked::Done(replies) => (Some(replies), None),
+            Worked::Stopped(replies) => (replies, Some(ExitCode::from(INTERRUPTED))),
         };
-        let Ok(replies) = runtime.block_on(interruptible(&session, &mut stop, work)) else {
-            break ExitCode::from(INTERRUPTED);
-        };
-        match shown {
-            Some(shown) => shown.print(number, &replies)?,
-            None => print_json(replies.iter().map(Reply::to_json))?,
+        let replies = replies.transpose()?.unwrap_or_default();
+        if let Some(shown) = shown {
+            shown.print(number, &replies)?;
         }
-    };
-    host.close(&sessions.first)?;
-    // A line that is still being waited for must not keep haft from ending.
-    runtime.shutdown_background();
-    Ok(code)
+        beside.tell(&replies);
+        if let Some(code) = code {
+            return Ok(code);
+        }
+    }
 }
 
-/// The exit code of a command that was told to stop.
-const INTERRUPTED: u8 = 130;
+/// Makes the calls of a turn. As JSON, each reply is written as soon as it and those before it are there.
+async fn answer(
+    session: &Session,
+    number: usize,
+    calls: Vec<Result<Call, Uncallable>>,
+    form: Form,
+) -> anyhow::Result<Vec<Reply>> {
+    let mut turn = session.turn();
+    let mut wrong = Vec::with_capacity(calls.len());
+    for call in calls {
+        wrong.push(call.map(|call| turn.submit(call)).err());
+    }
+    let mut replies = Vec::with_capacity(wrong.len());
+    for wrong in wrong {
+        let reply = match &wrong {
+            Some(wrong) => Uncallable { fault: of_line(number, &wrong.fault), ..wrong.clone() }.reply(),
+            None => match turn.next().await {
+                Some(reply) => reply,
+                None => break,
+            },
+        };
+        if form == Form::Json {
+            let mut value = reply.to_json();
+            if let Some(wrong) = wrong {
+                value["id"] = json!(wrong.id.as_deref());
+                value["name"] = json!(wrong.name.as_deref());
+            }
+            print_json(&value)?;
+        }
+        replies.push(reply);
+    }
+    Ok(replies)
+}
+
+/// A line without the mark that some editors put before the first one.
+fn without_mark(line: &str, number: usize) -> &str {
+    if number == 1 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line }
+}
 
 /// Where lines come from.
 type Lines = Box<dyn BufRead + Send>;
@@ -104,12 +162,17 @@ struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
+    fn all(&self) -> Vec<Session> {
+        std::iter::once(&self.first).chain(self.others.values()).cloned().collect()
+    }
+
     fn of(&mut self, dialect: Option<&str>) -> Result<Session, Fault> {
         match dialect {
             None => Ok(self.first.clone()),
             Some(name) if name == self.host.dialect_name() => Ok(self.first.clone()),
             Some(name) => {
                 if !self.others.contains_key(name) {
+                    dialects::by_name(name)?;
                     let session =
                         self.host.session(Some(name)).map_err(|error| Fault::invalid(error.to_string()))?;
                     self.others.insert(name.to_owned(), session);
@@ -122,19 +185,28 @@ impl Sessions<'_> {
 
 struct TurnLine {
     dialect: Option<String>,
-    calls: Vec<Call>,
+    calls: Vec<Result<Call, Uncallable>>,
 }
 
 fn read_turn(line: &str) -> Result<TurnLine, Fault> {
     let mut value = strict::parse(line)?;
-    let dialect = match value.get("dialect") {
+    let Value::Object(object) = &mut value else {
+        return Ok(TurnLine { dialect: None, calls: Call::from_json(value) });
+    };
+    let dialect = match object.remove("dialect") {
         None => None,
-        Some(Value::String(name)) => Some(name.clone()),
+        Some(Value::String(name)) => Some(name),
         Some(other) => return Err(Fault::invalid(format!("`dialect` must be a name, not {other}"))),
     };
-    let calls = match value.get_mut("calls") {
-        Some(calls) => Call::from_json(calls.take())?,
-        None => Call::from_json(value)?,
+    let calls = match object.remove("calls") {
+        None => Call::from_json(value),
+        Some(calls) => match object.keys().next() {
+            None => Call::from_json(calls),
+            Some(key) => {
+                return Err(Fault::invalid(format!("unknown key `{key}`"))
+                    .hint("a line with `calls` may have a `dialect` besides, and nothing else"));
+            }
+        },
     };
     Ok(TurnLine { dialect, calls })
 }
@@ -163,28 +235,32 @@ fn next_line(input: &mut dyn BufRead) -> anyhow::Result<Option<Result<String, Fa
     Ok(Some(String::from_utf8(bytes).map_err(|_| Fault::invalid("the line is not UTF-8"))))
 }
 
-fn print_json(replies: impl Iterator<Item = Value>) -> anyhow::Result<()> {
+fn print_json(reply: &Value) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    for reply in replies {
-        serde_json::to_writer(&mut out, &reply)?;
-        out.write_all(b"\n")?;
-    }
+    // As one piece: a line must not reach a reader in halves.
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    out.write_all(&line)?;
     out.flush()?;
     Ok(())
 }
 
-fn print_fault(line: usize, fault: &Fault, as_json: bool) -> anyhow::Result<()> {
-    let told = Fault::new(fault.kind(), format!("line {line}: {}", fault.message()));
-    let told = match fault.hint_text() {
-        Some(hint) => told.hint(hint),
-        None => told,
-    };
-    let reply = haft::text_fault(&told);
-    if !as_json {
+fn print_fault(line: usize, fault: &Fault, form: Form) -> anyhow::Result<()> {
+    let told = of_line(line, fault);
+    if form == Form::Shown {
         return show::fault(&told);
     }
-    let mut value = reply.to_json();
+    let mut value = haft::text_fault(&told).to_json();
     value["id"] = json!(null);
     value["name"] = json!(null);
-    print_json(std::iter::once(value))
+    print_json(&value)
+}
+
+/// A fault that says in which line it is.
+fn of_line(line: usize, fault: &Fault) -> Fault {
+    let told = Fault::new(fault.kind(), format!("line {line}: {}", fault.message()));
+    match fault.hint_text() {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
 }

@@ -3,11 +3,11 @@
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use haft::{Call, Content, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
-use super::{Stop, interruptible};
+use super::{Beside, INTERRUPTED, Stop, Worked, interruptible};
 use crate::args::Common;
 use crate::host::Host;
 use crate::style::harmless;
@@ -18,14 +18,23 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     let input = read_input(words, tool, &session)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let call = Call::new("call_1", tool, input);
+    let mut beside = Beside::of(&session);
     let outcome = runtime.block_on(async {
         let mut stop = Stop::listen()?;
         anyhow::Ok(interruptible(&session, &mut stop, session.call(call)).await)
     })?;
-    host.close(&session)?;
-    let Ok(reply) = outcome else { return Ok(ExitCode::from(130)) };
-    print(&reply, common)?;
-    Ok(if reply.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let (reply, code) = match outcome {
+        Worked::Done(reply) => {
+            let code = if reply.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            (Some(reply), code)
+        }
+        Worked::Stopped(reply) => (reply, ExitCode::from(INTERRUPTED)),
+    };
+    // What was done is told first: that it cannot be counted or kept does not undo it.
+    let printed = reply.as_ref().map_or(Ok(()), |reply| print(reply, common));
+    beside.tell(reply.as_slice());
+    host.close(std::slice::from_ref(&session));
+    printed.map(|()| code)
 }
 
 fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
@@ -53,10 +62,14 @@ fn read_input(words: &[String], tool: &str, session: &Session) -> anyhow::Result
     match words {
         [] => Ok(Input::Value(Value::Object(Map::new()))),
         [dash] if dash == "-" => {
-            let mut text = String::new();
+            let mut bytes = Vec::new();
             let limit = strict::MAX_INPUT_BYTES as u64 + 1;
-            std::io::stdin().take(limit).read_to_string(&mut text).context("stdin cannot be read")?;
-            Ok(Input::Text(text))
+            std::io::stdin().take(limit).read_to_end(&mut bytes).context("stdin cannot be read")?;
+            if bytes.len() as u64 == limit {
+                // Cut anywhere, so perhaps inside of a character; that it is too long is all that matters.
+                return Ok(Input::Text(String::from_utf8_lossy(&bytes).into_owned()));
+            }
+            String::from_utf8(bytes).map(Input::Text).map_err(|_| anyhow!("stdin is not UTF-8"))
         }
         [json] if json.trim_start().starts_with('{') => Ok(Input::Text(json.clone())),
         pairs => pairs_to_object(pairs, tool, session).map(|object| Input::Value(Value::Object(object))),

@@ -1,15 +1,19 @@
 //! `haft doctor`: what is in force here. Fails when something that haft needs does not work.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use haft::Workspace;
+use anyhow::Context as _;
+use haft::{HookEvent, Workspace};
+use haft_sandbox::Access;
+use haft_tools::dialects;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::config::{Presence, Trust};
-use crate::host::{self, Ground};
-use crate::style::{BAD, BOLD, DIM, GOOD};
+use crate::config::{self, Folders, Loaded, Presence, Trust};
+use crate::host;
+use crate::style::{self, BAD, BOLD, DIM, GOOD, harmless, one_line};
 
 /// One thing that was looked at.
 struct Finding {
@@ -36,8 +40,9 @@ impl State {
 }
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let ground = Ground::look(common)?;
-    let findings = look(common, &ground);
+    let root = host::looked_at(common)?;
+    let folders = Folders::find()?;
+    let findings = look(common, &root, &folders);
     let healthy = findings.iter().all(|finding| finding.state != State::Bad);
     let mut out = anstream::stdout().lock();
     if common.json {
@@ -54,68 +59,135 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
                 State::Note => ("·", DIM),
                 State::Bad => ("✗", BAD),
             };
+            // A mistake in a file is shown at its place, over several lines.
+            let detail = match state {
+                State::Bad => harmless(detail),
+                State::Good | State::Note => one_line(detail),
+            };
             writeln!(out, "{style}{mark}{style:#} {what:12} {detail}")?;
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn look(common: &Common, ground: &Ground) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut find = |what, state, detail: String| findings.push(Finding { what, state, detail });
-    match Workspace::open(&ground.root) {
-        Ok(workspace) => {
-            find("workspace", State::Good, workspace.root().to_string());
-            find("confinement", State::Good, workspace.confinement().to_owned());
+/// What was found so far.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, what: &'static str, state: State, detail: impl Into<String>) {
+        self.0.push(Finding { what, state, detail: detail.into() });
+    }
+
+    /// Adds what is wrong, and passes on what is not.
+    fn of<T>(&mut self, what: &'static str, found: anyhow::Result<T>) -> Option<T> {
+        found.map_err(|error| self.add(what, State::Bad, format!("{error:#}"))).ok()
+    }
+}
+
+/// Everything that a call needs is tried here as a call does it, so that what works here works there.
+fn look(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
+    let mut found = Findings::default();
+    let workspace = found.of("workspace", Workspace::open(root).map_err(Into::into));
+    if let Some(workspace) = &workspace {
+        found.add("workspace", State::Good, workspace.root().to_string());
+        found.add("confinement", State::Good, workspace.confinement());
+        if common.workspace.is_none()
+            && let Err(error) = host::implicit_root()
+        {
+            found.add("workspace", State::Note, format!("no calls without --workspace: {error}"));
         }
-        Err(error) => find("workspace", State::Bad, error.to_string()),
     }
-    match host::dialect(common.dialect.as_deref(), &ground.loaded.settings) {
-        Ok(dialect) => find("dialect", State::Good, format!("{}: {}", dialect.name(), dialect.summary())),
-        Err(error) => find("dialect", State::Bad, error.to_string()),
+    if let Some(loaded) = found.of("settings", config::load(folders, root)) {
+        look_at_settings(common, root, &loaded, workspace, &mut found);
     }
-    for (file, presence) in &ground.loaded.files {
+    look_at_state(folders, root, &mut found);
+    found.add("user folder", State::Note, folders.config.display().to_string());
+    found.0
+}
+
+fn look_at_settings(
+    common: &Common,
+    root: &Path,
+    loaded: &Loaded,
+    workspace: Option<Workspace>,
+    found: &mut Findings,
+) {
+    let settings = &loaded.settings;
+    if let Some(dialect) = found.of("dialect", host::dialect(common.dialect.as_deref(), settings)) {
+        found.add("dialect", State::Good, format!("{}: {}", dialect.name(), dialect.summary()));
+    }
+    for (file, presence) in &loaded.files {
         match presence {
-            Presence::Found => find("settings", State::Good, file.display().to_string()),
-            Presence::Missing => find("settings", State::Note, format!("{} (not there)", file.display())),
+            Presence::Found => found.add("settings", State::Good, file.display().to_string()),
+            Presence::Missing => {
+                found.add("settings", State::Note, format!("{} (not there)", file.display()));
+            }
         }
     }
-    match (ground.loaded.trust, ground.loaded.ignored.as_slice()) {
+    match (loaded.trust, loaded.ignored.as_slice()) {
         (Trust::Full, _) => {
-            find("trust", State::Good, "this folder's own settings are followed in full".to_owned())
+            found.add("trust", State::Good, "this folder's own settings are followed in full");
         }
-        (Trust::None, []) => find(
+        (Trust::None, []) => found.add(
             "trust",
             State::Note,
-            "not trusted: this folder's own settings could only make haft stricter".to_owned(),
+            "not trusted: this folder's own settings could only make haft stricter",
         ),
         (Trust::None, ignored) => {
-            find("trust", State::Note, format!("not trusted; ignored: {}", ignored.join(", ")))
+            found.add("trust", State::Note, format!("not trusted; ignored: {}", ignored.join(", ")));
         }
     }
-    let hooks = &ground.loaded.settings.hooks;
-    for (event, hooks) in [
-        ("before", &hooks.pre_tool_use),
-        ("after", &hooks.post_tool_use),
-        ("after failure", &hooks.post_tool_use_failure),
-    ] {
-        for hook in hooks {
-            let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
-            find("hook", State::Good, format!("{event} {tools}: {}", hook.command));
+    if let Some(workspace) = workspace {
+        for dir in common.add_dir.iter().chain(&settings.add_dirs) {
+            let added = workspace.with_folder(dir, Access::Write).map_err(Into::into);
+            if found.of("folder", added).is_some() {
+                found.add("folder", State::Good, dir.display().to_string());
+            }
+        }
+        if let Some(focus) = &common.focus {
+            found.of("focus", workspace.with_focus(focus).map_err(Into::into));
         }
     }
-    let results = ground.state.folder("results");
-    match results.make().and_then(|()| results.entries()) {
-        Ok(kept) => {
-            let bytes: u64 = kept.iter().map(|entry| entry.size).sum();
-            find(
-                "state",
-                State::Good,
-                format!("{} ({} kept replies, {bytes} bytes)", ground.state.dir().display(), kept.len()),
-            );
+    for name in &settings.tools {
+        let tool = dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault));
+        if found.of("tool", tool).is_some() {
+            found.add("tool", State::Good, name.as_str());
         }
-        Err(error) => find("state", State::Bad, format!("{}: {error}", ground.state.dir().display())),
     }
-    find("user folder", State::Note, ground.folders.config.display().to_string());
-    findings
+    for (event, hook) in settings.hooks.all() {
+        let when = match event {
+            HookEvent::PreToolUse => "before",
+            HookEvent::PostToolUse => "after",
+            HookEvent::PostToolUseFailure => "after failure",
+        };
+        let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
+        match (found.of("hook", host::command_hook(event, hook, root)), host::idle(hook)) {
+            (None, _) => {}
+            (Some(_), Some(idle)) => found.add("hook", State::Note, idle),
+            (Some(_), None) => found.add("hook", State::Good, format!("{when} {tools}: {}", hook.command)),
+        }
+    }
+}
+
+fn look_at_state(folders: &Folders, root: &Path, found: &mut Findings) {
+    if found.of("state", folders.are_private()).is_none() {
+        return;
+    }
+    let state = host::state_of(folders, root);
+    let results = state.folder("results");
+    if let Some(kept) = found.of("state", results.make().and_then(|()| results.entries()).map_err(Into::into))
+    {
+        let bytes: u64 = kept.iter().map(|entry| entry.size).sum();
+        let dir = state.dir().display();
+        found.add("state", State::Good, format!("{dir} ({} kept replies, {bytes} bytes)", kept.len()));
+    }
+    found.of("figures", host::stats(&state));
+    let sessions = state.folder("sessions");
+    for entry in found.of("sessions", sessions.entries().map_err(Into::into)).unwrap_or_default() {
+        let Some(name) = entry.name.strip_suffix(".json") else { continue };
+        let read = sessions.read(&entry.name).map_err(Into::into);
+        let read = read.and_then(|bytes| host::read_session(&bytes.unwrap_or_default()));
+        found.of("session", read.with_context(|| format!("`{name}` is damaged")));
+    }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::config::Settings;
+use crate::style::cell;
 
 const INTRO: &str = "\
 # Settings
@@ -87,11 +88,6 @@ fn rows(text: &mut String, prefix: &str, schema: &Value, entries: &mut Vec<Entri
         }
     }
     Ok(())
-}
-
-/// Text that can stand in a table.
-fn cell(text: &str) -> String {
-    text.replace('\n', " ").replace('|', "\\|")
 }
 
 fn type_of(field: &Value) -> String {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::host::{self, Ground};
-use crate::style::{BOLD, DIM, NAME, duration};
+use crate::style::{BOLD, DIM, NAME, duration, one_line};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let ground = Ground::look(common)?;
@@ -21,10 +21,16 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if stats.is_empty() {
-        writeln!(out, "{DIM}no call has been made in {}{DIM:#}", ground.root.display())?;
+        writeln!(
+            out,
+            "{DIM}no call has been made in {}{DIM:#}",
+            one_line(&ground.root.display().to_string())
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
-    let width = stats.keys().map(String::len).max().unwrap_or_default().max(4);
+    // What a model called may be no tool at all, and so any text.
+    let stats: Vec<_> = stats.into_iter().map(|(tool, stats)| (one_line(&tool), stats)).collect();
+    let width = stats.iter().map(|(tool, _)| tool.chars().count()).max().unwrap_or_default().max(4);
     let titles = ["calls", "ok", "failed", "success", "total", "average", "min", "p50", "p95", "max"];
     write!(out, "{BOLD}{:width$}{BOLD:#}", "tool")?;
     for title in titles {

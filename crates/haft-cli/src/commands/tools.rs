@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::args::{Common, ToolFormat};
 use crate::host::{self, Ground};
-use crate::style::{self, BOLD, DIM, NAME};
+use crate::style::{self, BOLD, DIM, NAME, cell};
 
 pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCode> {
     let format = if common.json && format == ToolFormat::Text { ToolFormat::Json } else { format };
@@ -145,9 +145,4 @@ fn section(text: &mut String, dialect: &str, spec: &Spec) -> anyhow::Result<()> 
     let max = spec.max_result;
     writeln!(text, "\nCategory {}; {kind}; replies of up to {max} characters.", spec.category)?;
     Ok(())
-}
-
-/// Text that can stand in a table.
-fn cell(text: &str) -> String {
-    text.replace('\n', " ").replace('|', "\\|")
 }

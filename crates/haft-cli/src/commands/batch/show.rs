@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use haft::{EventKind, Fault, Reply, Session, Subscription, What};
 
-use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless};
+use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless, one_line};
 
 /// How many lines of a reply are shown.
 const MAX_LINES: usize = 8;
@@ -63,22 +63,22 @@ impl Shown {
         for reply in replies {
             let call = told.remove(&reply.id).unwrap_or_default();
             let (mark, style) = if reply.is_error { ("✗", BAD) } else { ("✓", GOOD) };
-            let name = harmless(&reply.name);
-            let about = harmless(&call.about.unwrap_or_default());
+            let name = one_line(&reply.name);
+            let about = one_line(&call.about.unwrap_or_default());
             writeln!(
                 out,
                 "  {style}{mark}{style:#} {NAME}{name}{NAME:#} {about} {DIM}{}{DIM:#}",
                 duration(call.took)
             )?;
             for wait in call.waits {
-                writeln!(out, "      {DIM}{}{DIM:#}", harmless(&wait))?;
+                writeln!(out, "      {DIM}{}{DIM:#}", one_line(&wait))?;
             }
             let lines = match self.session.tools().get(&reply.name) {
                 Some(tool) => tool.preview_result(reply, MAX_LINES),
                 None => haft::preview_result(reply, MAX_LINES),
             };
             for line in lines {
-                writeln!(out, "      {}", harmless(&line))?;
+                writeln!(out, "      {}", one_line(&line))?;
             }
         }
         writeln!(out)?;

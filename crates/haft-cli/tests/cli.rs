@@ -608,7 +608,7 @@ fn doctor_says_what_is_in_force() {
     lab.settings("dialect = \"cdd\"\n[[hooks.pre_tool_use]]\nmatcher = \"Read\"\ncommand = \"true\"\n");
     let ran = lab.run(&["doctor"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-    for told in ["ws\n", "cdd: ", "config.toml", "not trusted", "before Read: true", "state"] {
+    for told in ["ws\n", "cdd: ", "config.toml", "not trusted", "PreToolUse Read: true", "state"] {
         assert!(ran.stdout.contains(told), "`{told}` is not in {}", ran.stdout);
     }
     let findings = lab.run(&["--json", "doctor"]).json();

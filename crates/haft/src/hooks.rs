@@ -31,7 +31,8 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    fn name(self) -> &'static str {
+    /// The name of the event.
+    pub fn name(self) -> &'static str {
         match self {
             HookEvent::PreToolUse => "PreToolUse",
             HookEvent::PostToolUse => "PostToolUse",

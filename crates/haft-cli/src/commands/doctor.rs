@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft::{HookEvent, Workspace};
+use haft::Workspace;
 use haft_sandbox::Access;
 use haft_tools::dialects;
 use serde_json::json;
@@ -156,16 +156,13 @@ fn look_at_settings(
         }
     }
     for (event, hook) in settings.hooks.all() {
-        let when = match event {
-            HookEvent::PreToolUse => "before",
-            HookEvent::PostToolUse => "after",
-            HookEvent::PostToolUseFailure => "after failure",
-        };
         let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
         match (found.of("hook", host::command_hook(event, hook, root)), host::idle(hook)) {
             (None, _) => {}
             (Some(_), Some(idle)) => found.add("hook", State::Note, idle),
-            (Some(_), None) => found.add("hook", State::Good, format!("{when} {tools}: {}", hook.command)),
+            (Some(_), None) => {
+                found.add("hook", State::Good, format!("{} {tools}: {}", event.name(), hook.command))
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the old or the new content and a crash leaves one of them.
 #![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -96,6 +96,44 @@ impl Store {
         File::open(&path).and_then(|file| file.sync_data()).map_err(|error| naming(&path, error))
     }
 
+    /// Replaces the content of a file without waiting for the disk: safe from a crash of the program, not
+    /// from a power cut.
+    pub fn write_fast(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.checked(name)?;
+        let replace = || {
+            self.make()?;
+            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir)?;
+            file.write_all(bytes)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        replace().map_err(|error| naming(&path, error))
+    }
+
+    /// Opens a file for reading, and for adding to its end. One that is missing is made, and its name is
+    /// on disk afterwards.
+    pub fn open_log(&self, name: &str) -> io::Result<File> {
+        let path = self.checked(name)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).mode(0o600);
+        let mut open = || match options.open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.make()?;
+                let file = options.create(true).open(&path)?;
+                File::open(&self.dir)?.sync_all()?;
+                Ok(file)
+            }
+            opened => opened,
+        };
+        open().map_err(|error| naming(&path, error))
+    }
+
+    /// Whether there is a file of that name.
+    pub fn has(&self, name: &str) -> io::Result<bool> {
+        let path = self.checked(name)?;
+        path.try_exists().map_err(|error| naming(&path, error))
+    }
+
     /// Removes a file; one that is missing is fine.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;
@@ -145,6 +183,25 @@ impl Store {
             Ok(StoreLock { _file: file })
         };
         take().map_err(|error| naming(&path, error))
+    }
+
+    /// Like [`Store::lock`], but gives nothing at once when another holds it.
+    pub fn try_lock(&self, name: &str) -> io::Result<Option<StoreLock>> {
+        let path = self.checked(name)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = match options.open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.make().and_then(|()| options.open(&path))
+            }
+            opened => opened,
+        };
+        let file = file.map_err(|error| naming(&path, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StoreLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(naming(&path, error)),
+        }
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

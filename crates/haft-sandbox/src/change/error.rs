@@ -51,7 +51,8 @@ pub enum ChangeErrorKind {
 }
 
 impl ChangeError {
-    pub(crate) fn new(path: impl Into<String>, kind: impl Into<ChangeErrorKind>) -> Self {
+    /// An error about a place, as the workspace shows it.
+    pub fn new(path: impl Into<String>, kind: impl Into<ChangeErrorKind>) -> Self {
         Self { path: path.into(), kind: kind.into() }
     }
 

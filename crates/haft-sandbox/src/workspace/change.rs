@@ -108,6 +108,12 @@ impl Workspace {
         begin().map_err(|kind| self.change_error(path, kind))
     }
 
+    /// Whether what is at a place may be moved or removed: not a workspace folder, nor a directory that
+    /// contains one, and not in a folder for reading.
+    pub fn require_removable(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
+        self.spot_to_empty(path).map(drop).map_err(|kind| self.change_error(path, kind))
+    }
+
     /// Removes the file, link or empty directory at a place if it is still what it was `before`. A
     /// workspace folder, or a directory that contains one, is refused.
     pub fn remove(

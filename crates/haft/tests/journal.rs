@@ -1,0 +1,3 @@
+//! The journal as a library user meets it: in real temporary folders, with processes that really die.
+#![allow(clippy::disallowed_methods)] // tests look at the files that the journal is said to have written
+#![allow(clippy::unwrap_used, clippy::expect_used)]

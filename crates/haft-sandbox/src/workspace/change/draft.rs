@@ -15,6 +15,7 @@ use super::{Result, attributes, conflict, tree};
 use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
+use crate::stat::Stat;
 
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
@@ -147,14 +148,15 @@ impl Draft {
             self.spot.settle(self.durability)?;
             return Ok(Changed::default());
         }
+        let draft = identity(dir, temp)?;
         let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 let found = look(dir, temp);
                 if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
-                    // Somebody was faster. Theirs goes back; this one is under the temporary name again.
-                    // Should that fail, what is under the temporary name is theirs and must stay.
+                    // Somebody was faster. Should giving it back fail, what is under the temporary name
+                    // is theirs and must stay.
                     self.published = true;
-                    rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)?;
+                    give_back(dir, temp, name, draft)?;
                     self.published = false;
                     return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
                 }
@@ -204,6 +206,34 @@ impl Drop for Draft {
         }
         self.made.remove_empty();
     }
+}
+
+/// Exchanges back what was taken out of its place. If what comes out in turn is not what was put there,
+/// somebody has replaced it once more, and theirs is newer: it goes back as well.
+fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: (u64, u64)) -> std::result::Result<(), Errno> {
+    let mut in_place = draft;
+    loop {
+        let returned = identity(dir, temp)?;
+        match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+            // It was removed meanwhile. They get back what they had; removing it again is up to them.
+            Err(Errno::NOENT) => {
+                return rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE);
+            }
+            done => done?,
+        }
+        let came_out = identity(dir, temp)?;
+        if came_out == in_place {
+            return Ok(());
+        }
+        in_place = returned;
+    }
+}
+
+/// Which file has a name, whatever its content.
+fn identity(dir: &OwnedFd, name: &OsStr) -> std::result::Result<(u64, u64), Errno> {
+    let raw = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let [device, number, ..] = Stat::from(&raw).stamp.as_words();
+    Ok((device, number))
 }
 
 fn new_file(

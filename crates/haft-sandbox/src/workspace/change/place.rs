@@ -124,9 +124,15 @@ impl Spot {
         }
     }
 
-    /// Gives its name back to what was set aside.
+    /// Gives its name back to what was set aside. If somebody has used the name meanwhile, theirs is newer
+    /// and takes its place.
     pub(super) fn put_back(&self, temp: &TempName) -> Result<()> {
-        rename_to_nothing(self, temp.as_str().as_ref(), self, &self.name)
+        match rename_to_nothing(self, temp.as_str().as_ref(), self, &self.name) {
+            Err(ChangeErrorKind::Exists) => {
+                Ok(rustix::fs::unlinkat(&self.dir, temp.as_str(), AtFlags::empty())?)
+            }
+            done => done,
+        }
     }
 
     /// A conflict with what is here now.

@@ -8,6 +8,8 @@ mod basics;
 mod common;
 #[path = "journal/confine.rs"]
 mod confine;
+#[path = "journal/crash.rs"]
+mod crash;
 #[path = "journal/damage.rs"]
 mod damage;
 #[path = "journal/model.rs"]

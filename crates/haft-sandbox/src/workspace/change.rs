@@ -48,8 +48,7 @@ impl Workspace {
         read().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Where a symbolic link or a file below would go, and which directories on the way are missing,
-    /// outermost first.
+    /// The directories that are missing on the way to a place and would be made, outermost first.
     pub fn missing_parents(&self, path: &AbsPath) -> std::result::Result<Vec<AbsPath>, ChangeError> {
         let mut missing = Vec::new();
         let mut place = path.parent();

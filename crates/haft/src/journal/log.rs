@@ -34,6 +34,8 @@ pub(super) struct Log {
     next: u64,
     /// Bytes written since the limits were last looked at.
     unchecked: u64,
+    /// Whether the segment that is added to failed to reach the disk.
+    distrusted: bool,
     /// What the user should hear about.
     pub(super) notes: Vec<String>,
 }
@@ -67,6 +69,7 @@ impl Log {
             active: None,
             next: 1,
             unchecked: u64::MAX,
+            distrusted: false,
             notes: Vec::new(),
         }
     }
@@ -279,16 +282,22 @@ impl Log {
         Ok(None)
     }
 
+    /// Has the next change begin a new segment.
+    pub(super) fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
     /// Makes room: a full segment is closed, and the oldest ones go while the limits are exceeded.
     pub(super) fn make_room(&mut self) -> io::Result<()> {
         let Limits { bytes, entries, .. } = self.limits;
         let Some(active) = &self.active else { return Ok(()) };
         let id = active.id;
-        let rolled = self.segments.get(&id).is_some_and(|segment| {
-            segment.entries > 0
-                && (segment.bytes.saturating_add(segment.blob_bytes) > (bytes / 8).min(16 << 20)
-                    || segment.entries >= (entries / 8).max(1))
-        });
+        let rolled = std::mem::take(&mut self.distrusted)
+            || self.segments.get(&id).is_some_and(|segment| {
+                segment.entries > 0
+                    && (segment.bytes.saturating_add(segment.blob_bytes) > (bytes / 8).min(16 << 20)
+                        || segment.entries >= (entries / 8).max(1))
+            });
         if rolled {
             self.begin_segment(id + 1)?;
         }

@@ -2,8 +2,9 @@
 //! tells how far it came.
 
 use std::collections::HashMap;
+use std::io::Read as _;
 
-use haft_sandbox::{ChangeErrorKind, PathErrorKind, State, Workspace};
+use haft_sandbox::{AbsPath, ChangeErrorKind, Hash, PathErrorKind, State, Workspace};
 
 use super::perform::{self, Contents, Failed, temp_name};
 use super::record::{Intent, Outcome, Shape, Step, Text};
@@ -73,6 +74,10 @@ impl Held<'_> {
         failed: Failed,
     ) -> JournalError {
         let Failed { step: last, error } = failed;
+        if matches!(error, JournalError::Unusable(_)) {
+            // A file that could not be synced once may claim later that it was.
+            self.log.distrust();
+        }
         let is_conflict = matches!(
             &error,
             JournalError::Change(error) if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists)
@@ -176,7 +181,7 @@ pub(super) fn holds(workspace: &Workspace, path: &Text, shape: &Shape) -> Result
 /// Removes what an interrupted step left under its temporary name. If that turns out to be somebody
 /// else's content, which the step took out of its place without having looked at it, it goes back.
 fn tidy_temp(workspace: &Workspace, step: &Step, position: Position) -> Result<Position> {
-    let Step::Set { path, temp, before, .. } = step else {
+    let Step::Set { path, temp, before, after } = step else {
         return Ok(position);
     };
     let (place, temp) = (path.place(), temp_name(temp)?);
@@ -184,14 +189,29 @@ fn tidy_temp(workspace: &Workspace, step: &Step, position: Position) -> Result<P
     if left == State::Missing {
         return Ok(position);
     }
-    let theirs = !matches!(before, Shape::Missing | Shape::Tree(_)) && !left.same_content(&before.state());
-    if position == Position::After && theirs {
+    let looked_at = matches!(before, Shape::File { .. } | Shape::Link { .. });
+    let theirs = looked_at && !left.same_content(&before.state());
+    if position == Position::After && theirs && !is_draft(workspace, &place, after, &left) {
         workspace.put_back(&place, &temp)?;
         workspace.discard(&place, &temp)?;
         return Ok(Position::Before);
     }
     workspace.discard(&place, &temp)?;
     Ok(position)
+}
+
+/// Whether what was left under a temporary name is the beginning of what is at the place: then it was
+/// being written, and the place had that content for another reason.
+fn is_draft(workspace: &Workspace, place: &AbsPath, after: &Shape, left: &State) -> bool {
+    match (after, left) {
+        (Shape::File { .. }, State::File { hash: Some(hash), size, .. }) => {
+            let beginning = workspace.open_file(place).map(|open| Hash::of_reader(open.file.take(*size)));
+            beginning.is_ok_and(|found| found.is_ok_and(|found| found == *hash))
+        }
+        (Shape::File { .. }, State::File { hash: None, .. }) => true,
+        (Shape::Link { .. }, left) => left.same_content(&after.state()),
+        _ => false,
+    }
 }
 
 fn is_elsewhere(kind: &ChangeErrorKind) -> bool {

@@ -248,10 +248,12 @@ fn has_strace() -> bool {
     works
 }
 
+/// Does something at every so many calls; at each one if the environment asks for that.
 fn at_each_call(calls: &[&str], what: &str, step: usize) {
     if !has_strace() {
         return;
     }
+    let step = if std::env::var_os("HAFT_TEST_EACH_CALL").is_some() { 1 } else { step };
     for call in calls {
         let mut hits = 0;
         for when in (1..400).step_by(step) {
@@ -266,16 +268,16 @@ fn at_each_call(calls: &[&str], what: &str, step: usize) {
 
 #[test]
 fn killed_at_each_call_that_changes_a_name_the_rest_is_settled() {
-    at_each_call(&["renameat2", "unlinkat", "mkdirat"], "signal=KILL", 1);
+    at_each_call(&["renameat2", "unlinkat", "mkdirat"], "signal=KILL", 2);
 }
 
 #[test]
 fn killed_at_each_write_or_sync_the_rest_is_settled() {
-    at_each_call(&["fsync", "fdatasync", "write"], "signal=KILL", 3);
+    at_each_call(&["fsync", "fdatasync", "write"], "signal=KILL", 9);
 }
 
 #[test]
 fn a_call_that_fails_leaves_everything_old_or_new() {
-    at_each_call(&["fsync", "fdatasync", "renameat2"], "error=EIO", 2);
-    at_each_call(&["write", "mkdirat"], "error=ENOSPC", 3);
+    at_each_call(&["fsync", "fdatasync", "renameat2"], "error=EIO", 5);
+    at_each_call(&["write", "mkdirat"], "error=ENOSPC", 11);
 }

@@ -8,13 +8,15 @@ use haft_sandbox::{ChangeErrorKind, Store, Workspace};
 
 use crate::common::{FULL, Fixture, leftovers};
 
+type Damage = fn(Vec<u8>) -> Vec<u8>;
+
 fn segment(fix: &Fixture) -> PathBuf {
     fix.base.path().join("state/00000001.log")
 }
 
 #[test]
 fn a_damaged_tail_is_cut_off_and_the_rest_works() {
-    let damages: [(&str, fn(Vec<u8>) -> Vec<u8>); 4] = [
+    let damages: [(&str, Damage); 4] = [
         ("cut in the middle of the last record", |mut log| {
             log.truncate(log.len() - 9);
             log
@@ -114,6 +116,50 @@ fn half_a_group_is_taken_back_as_a_whole() {
     assert_eq!(after, before);
 }
 
+/// The temporary name that the last record names.
+fn last_temp(fix: &Fixture) -> String {
+    let log = std::fs::read(segment(fix)).unwrap();
+    let text = String::from_utf8_lossy(&log).into_owned();
+    let start = text.rfind(".haft-").unwrap();
+    let end = start + text[start..].find(".tmp").unwrap() + 4;
+    text[start..end].to_owned()
+}
+
+#[test]
+fn half_a_draft_is_never_taken_for_content() {
+    // The content was there already, or somebody else wrote the same.
+    for old in ["new content", "old"] {
+        let fix = Fixture::new();
+        fix.put("f", old);
+        fix.write("f", "new content");
+        without_last_outcome(&fix);
+        fix.put(&last_temp(&fix), "new c");
+        assert_eq!(fix.reopen().history(1).unwrap()[0].state, EntryState::Done);
+        assert_eq!(fix.text("f").unwrap(), "new content");
+        assert!(leftovers(&fix.on_disk("")).is_empty());
+    }
+}
+
+#[test]
+fn content_that_was_taken_out_unseen_goes_back() {
+    // Killed between taking out what was there and looking at it; it was somebody else's.
+    let fix = Fixture::new();
+    fix.put("f", "old");
+    fix.write("f", "new");
+    without_last_outcome(&fix);
+    fix.put(&last_temp(&fix), "theirs");
+    assert_eq!(fix.reopen().history(1).unwrap()[0].state, EntryState::NotApplied);
+    assert_eq!(fix.text("f").unwrap(), "theirs");
+    let fix = Fixture::new();
+    fix.put("g", "old");
+    fix.make(fix.delete_change("g")).unwrap();
+    without_last_outcome(&fix);
+    fix.put(&last_temp(&fix), "theirs");
+    assert_eq!(fix.reopen().history(1).unwrap()[0].state, EntryState::NotApplied);
+    assert_eq!(fix.text("g").unwrap(), "theirs");
+    assert!(leftovers(&fix.on_disk("")).is_empty());
+}
+
 /// A small file system of its own; nothing where that is not allowed.
 struct SmallDisk(tempfile::TempDir);
 
@@ -156,6 +202,30 @@ fn a_full_disk_leaves_the_old_file() {
     assert_eq!(std::fs::read(&path).unwrap(), vec![b'o'; 40_000]);
     assert!(leftovers(disk.0.path()).is_empty());
     assert_eq!(fix.journal.history(1).unwrap()[0].state, EntryState::NotApplied);
+}
+
+#[test]
+fn a_disk_that_became_read_only_refuses_clearly() {
+    let Some(disk) = SmallDisk::mount("size=1m") else { return };
+    let fix = Fixture::new();
+    let workspace = Workspace::open(disk.0.path()).unwrap();
+    let path = workspace.resolve(workspace.root(), "f").unwrap().path;
+    let write = |content: &str| haft::journal::Change::Write {
+        path: path.clone(),
+        content: content.into(),
+        expect: haft_sandbox::Expect::Anything,
+    };
+    let number = fix.journal.change(&workspace, write("old"), FULL).unwrap().number;
+    let mut remount = std::process::Command::new("mount");
+    assert!(remount.args(["-o", "remount,ro"]).arg(disk.0.path()).status().unwrap().success());
+    let errors = [
+        fix.journal.change(&workspace, write("new"), FULL).unwrap_err(),
+        fix.journal.undo(&workspace, &[number], FULL).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains("EROFS"), "{error}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
 }
 
 #[test]
@@ -207,9 +277,6 @@ fn moves_between_file_systems_and_mounts_in_trees() {
     fix.journal.redo(&workspace, &numbers, FULL).unwrap();
     assert_eq!(std::fs::read(disk.0.path().join("f")).unwrap(), b"file");
 
-    let mount =
-        std::process::Command::new("mount").arg("--bind").arg(fix.out()).arg(fix.on_disk("m")).output();
-    assert!(!mount.unwrap().status.success(), "nothing to mount on yet");
     std::fs::create_dir_all(fix.on_disk("tree/m")).unwrap();
     let mount =
         std::process::Command::new("mount").arg("--bind").arg(fix.out()).arg(fix.on_disk("tree/m")).status();

@@ -110,12 +110,11 @@ impl Store {
         replace().map_err(|error| naming(&path, error))
     }
 
-    /// Opens a file for reading, and for adding to its end. One that is missing is made, and its name is
-    /// on disk afterwards.
+    /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
     pub fn open_log(&self, name: &str) -> io::Result<File> {
         let path = self.checked(name)?;
         let mut options = OpenOptions::new();
-        options.read(true).append(true).mode(0o600);
+        options.read(true).write(true).mode(0o600);
         let mut open = || match options.open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.make()?;

@@ -238,7 +238,7 @@ impl Held<'_> {
         moves: plan::Moves,
     ) -> Result<Recorded> {
         self.log.make_room()?;
-        let plan = plan::plan(&mut self.log, workspace, changes, label.durability, moves)?;
+        let plan = plan::plan(&mut self.log, workspace, changes, moves)?;
         self.carry_out(workspace, plan, label, None)
     }
 
@@ -262,7 +262,7 @@ impl Held<'_> {
         };
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, &plan.fresh, label.durability) {
+        match perform::perform(&self.log, workspace, &intent, &plan.fresh, &plan.blobs, label.durability) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }

@@ -1,16 +1,18 @@
 //! Keeping content: small content in the record itself, larger content in a file of its own, each once.
 
 use std::collections::HashMap;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 
-use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, Durability, Hash, State, TreeEntry, Workspace};
+use haft_sandbox::{
+    AbsPath, ChangeError, ChangeErrorKind, Durability, Hash, State, Store, TreeEntry, Workspace,
+};
 
 use super::Result;
 use super::log::Log;
 use super::record::{Digest, Kept, Shape, Text};
 
 /// Content up to this size lies in the record.
-const SMALL: usize = 32 << 10;
+const SMALL: usize = 256 << 10;
 
 /// New content up to this size is kept too, to be shown later; larger content is only kept when it is
 /// replaced in turn.
@@ -23,17 +25,18 @@ const MOST: usize = 4 << 20;
 pub(super) struct Keeper<'a> {
     pub(super) log: &'a mut Log,
     pub(super) kept: Vec<u8>,
+    /// Large content, still to be written to files of its own.
+    pub(super) blobs: HashMap<Hash, Vec<u8>>,
     pub(super) notes: Vec<String>,
     here: HashMap<Hash, (u64, u64)>,
-    durability: Durability,
     /// What may still be kept for this record.
     budget: u64,
 }
 
 impl<'a> Keeper<'a> {
-    pub(super) fn new(log: &'a mut Log, durability: Durability) -> Self {
+    pub(super) fn new(log: &'a mut Log) -> Self {
         let budget = (log.limits.bytes / 4).max(log.limits.file);
-        Self { log, kept: Vec::new(), notes: Vec::new(), here: HashMap::new(), durability, budget }
+        Self { log, kept: Vec::new(), blobs: HashMap::new(), notes: Vec::new(), here: HashMap::new(), budget }
     }
 
     /// Keeps content and tells where.
@@ -47,7 +50,7 @@ impl<'a> Keeper<'a> {
         }
         self.budget -= size;
         if content.len() > SMALL || self.kept.len() + content.len() > MOST {
-            self.log.keep_blob(hash, content, self.durability)?;
+            self.blobs.insert(*hash, content.to_vec());
             return Ok(Kept::Blob);
         }
         let at = self.log.content_begins() + self.kept.len() as u64;
@@ -113,6 +116,24 @@ impl<'a> Keeper<'a> {
             entries.push((Text::of(&entry.below), shape));
         }
         Ok(Shape::Tree(entries))
+    }
+}
+
+/// Writes large content to a file of its own. A name that is there may hold what was written without
+/// waiting for the disk, or only a part.
+pub(super) fn write_blob(
+    blobs: &Store,
+    hash: &Hash,
+    content: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
+    let name = hash.to_string();
+    let is_there = blobs.read(&name)?.is_some_and(|found| Hash::of(&found) == *hash);
+    match (durability, is_there) {
+        (Durability::Full, true) => blobs.sync(&name),
+        (Durability::Full, false) => blobs.write(&name, content),
+        (Durability::Fast, true) => Ok(()),
+        (Durability::Fast, false) => blobs.write_fast(&name, content),
     }
 }
 

@@ -4,15 +4,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
-use haft_sandbox::{Durability, Hash, Store};
+use haft_sandbox::{Hash, Store};
 
 use super::Limits;
 use super::record::{self, HEAD, Intent, Outcome, Record, Step};
 
 const END: &str = ".log";
+
+/// How much of a segment is filled with zeros ahead of what is written.
+const AHEAD: usize = 256 << 10;
 
 /// One number that the journal knows.
 #[derive(Debug)]
@@ -53,7 +56,11 @@ struct Segment {
 struct Active {
     id: u32,
     file: File,
+    /// Where the next record goes.
     end: u64,
+    /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
+    /// one write instead of a commit of the file system.
+    allocated: u64,
     /// Where contents lie in it.
     contents: HashMap<Hash, (u64, u64)>,
 }
@@ -84,7 +91,11 @@ impl Log {
         if found.nlink() == 0 || found.size() < active.end || self.store.has(&name(next))? {
             return self.load();
         }
-        if found.size() > active.end { self.read_on(active.id, active.end) } else { Ok(()) }
+        let mut next = [0; 1];
+        match active.file.read_at(&mut next, active.end)? {
+            1 if next != [0] => self.read_on(active.id, active.end),
+            _ => Ok(()),
+        }
     }
 
     fn load(&mut self) -> io::Result<()> {
@@ -98,7 +109,7 @@ impl Log {
             self.segments.insert(*id, Segment::default());
             if Some(id) == ids.last() {
                 let file = self.store.open_log(&name(*id))?;
-                self.active = Some(Active { id: *id, file, end: 0, contents: HashMap::new() });
+                self.active = Some(Active { id: *id, file, end: 0, allocated: 0, contents: HashMap::new() });
             }
             self.read_on(*id, 0)?;
         }
@@ -124,16 +135,19 @@ impl Log {
         if let Some(segment) = self.segments.get_mut(&id) {
             segment.bytes = end;
         }
-        let torn = size - end;
+        let rest = &bytes[at..];
+        let torn = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if torn > 0 {
             let what = if self.is_active(id) { "cut off" } else { "skipped" };
             self.notes.push(format!("{torn} damaged bytes of the journal were {what}"));
         }
         if let Some(active) = self.active.as_mut().filter(|active| active.id == id) {
             active.end = end;
+            active.allocated = size;
             if torn > 0 {
                 active.file.set_len(end)?;
                 active.file.sync_all()?;
+                active.allocated = end;
             }
         }
         Ok(())
@@ -187,20 +201,38 @@ impl Log {
 
     /// Adds a record. It is on disk after [`Log::sync`].
     pub(super) fn append(&mut self, record: Record, kept: &[u8]) -> io::Result<()> {
-        let bytes = record::encode(&record, kept)?;
+        let mut bytes = record::encode(&record, kept)?;
+        let alone = bytes.len();
+        let length = alone as u64;
         let Some(active) = &mut self.active else {
             return Err(io::Error::other("no segment is open"));
         };
-        if let Err(error) = active.file.write_all(&bytes) {
+        let (id, end) = (active.id, active.end + length);
+        let mut written = Err(io::ErrorKind::StorageFull.into());
+        if end > active.allocated {
+            bytes.resize(alone + AHEAD, 0);
+            written = active.file.write_all_at(&bytes, active.end);
+            active.allocated = active.end + bytes.len() as u64;
+            bytes.truncate(alone);
+            if written.is_err() {
+                // There is no room for zeros.
+                active.file.set_len(active.end)?;
+                active.allocated = end;
+            }
+        }
+        if written.is_err() {
+            written = active.file.write_all_at(&bytes, active.end);
+        }
+        if let Err(error) = written {
             // A part of it may be there; the next reader would cut it off as well.
             let _ = active.file.set_len(active.end);
+            active.allocated = active.end;
             return Err(error);
         }
-        let (id, at) = (active.id, active.end);
-        active.end += bytes.len() as u64;
-        self.unchecked = self.unchecked.saturating_add(bytes.len() as u64);
+        active.end = end;
+        self.unchecked = self.unchecked.saturating_add(length);
         if let Some(segment) = self.segments.get_mut(&id) {
-            segment.bytes = at + bytes.len() as u64;
+            segment.bytes = end;
         }
         self.learn(record, id);
         Ok(())
@@ -218,26 +250,9 @@ impl Log {
         self.append(Record::Outcome { number, outcome }, &[])
     }
 
-    /// Keeps large content in a file of its own.
-    pub(super) fn keep_blob(
-        &mut self,
-        hash: &Hash,
-        content: &[u8],
-        durability: Durability,
-    ) -> io::Result<()> {
-        let name = hash.to_string();
-        // What is there was written by this process or another, perhaps without waiting for the disk.
-        if self.blobs.read(&name)?.is_some_and(|found| Hash::of(&found) == *hash) {
-            return match durability {
-                Durability::Full => self.blobs.sync(&name),
-                Durability::Fast => Ok(()),
-            };
-        }
-        self.unchecked = self.unchecked.saturating_add(content.len() as u64);
-        match durability {
-            Durability::Full => self.blobs.write(&name, content),
-            Durability::Fast => self.blobs.write_fast(&name, content),
-        }
+    /// Where large contents go.
+    pub(super) fn blobs(&self) -> Store {
+        self.blobs.clone()
     }
 
     /// Content that is kept for an entry of a segment; nothing if it is gone.
@@ -309,8 +324,11 @@ impl Log {
     }
 
     fn begin_segment(&mut self, id: u32) -> io::Result<()> {
+        if let Some(full) = &self.active {
+            full.file.set_len(full.end)?;
+        }
         let file = self.store.open_log(&name(id))?;
-        self.active = Some(Active { id, file, end: 0, contents: HashMap::new() });
+        self.active = Some(Active { id, file, end: 0, allocated: 0, contents: HashMap::new() });
         self.segments.insert(id, Segment::default());
         self.append(Record::Start { next: self.next }, &[])
     }

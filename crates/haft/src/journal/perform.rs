@@ -8,6 +8,7 @@ use haft_sandbox::{
     AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
 };
 
+use super::keep;
 use super::log::Log;
 use super::record::{Intent, Kept, Shape, Step, Text};
 use super::{JournalError, Result, path_of};
@@ -34,6 +35,7 @@ pub(super) fn perform(
     workspace: &Workspace,
     intent: &Intent,
     fresh: &HashMap<Hash, Vec<u8>>,
+    blobs: &HashMap<Hash, Vec<u8>>,
     durability: Durability,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
@@ -46,13 +48,21 @@ pub(super) fn perform(
         }
         Ok(drafts)
     };
+    let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
+    let store = log.blobs();
+    let keep_all = || {
+        let mut contents = blobs.iter();
+        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))
+    };
     let drafts: Vec<Option<Draft>> = match durability {
-        Durability::Fast => prepare_all()?,
+        Durability::Fast => {
+            keep_all().map_err(unusable)?;
+            prepare_all()?
+        }
         Durability::Full => {
-            let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
             let file = log.syncable().map_err(unusable)?;
             let (synced, drafts) = std::thread::scope(|scope| {
-                let syncing = scope.spawn(move || file.sync_data());
+                let syncing = scope.spawn(|| keep_all().and_then(|()| file.sync_data()));
                 let drafts = prepare_all();
                 (syncing.join().unwrap_or_else(|_| Err(io::Error::other("syncing panicked"))), drafts)
             });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use haft_sandbox::{
-    AbsPath, ChangeError, ChangeErrorKind, Durability, Expect, Hash, Kind, PathErrorKind, State, Workspace,
+    AbsPath, ChangeError, ChangeErrorKind, Expect, Hash, Kind, PathErrorKind, State, Workspace,
 };
 
 use super::keep::Keeper;
@@ -18,6 +18,8 @@ pub(super) struct Plan {
     pub(super) parents: Vec<Text>,
     /// The content that the record keeps.
     pub(super) kept: Vec<u8>,
+    /// Large content that goes to files of its own.
+    pub(super) blobs: HashMap<Hash, Vec<u8>>,
     /// Content that is at hand.
     pub(super) fresh: HashMap<Hash, Vec<u8>>,
     pub(super) notes: Vec<String>,
@@ -53,14 +55,8 @@ pub(super) fn require_apart(changes: &[Change]) -> Result<()> {
 }
 
 /// Plans changes.
-pub(super) fn plan(
-    log: &mut Log,
-    workspace: &Workspace,
-    changes: &[Change],
-    durability: Durability,
-    moves: Moves,
-) -> Result<Plan> {
-    let mut planner = Planner::new(log, workspace, durability);
+pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], moves: Moves) -> Result<Plan> {
+    let mut planner = Planner::new(log, workspace);
     for change in changes {
         match change {
             Change::Write { path, content, expect } => planner.write(path, content, expect)?,
@@ -82,9 +78,9 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub(super) fn new(log: &'a mut Log, workspace: &'a Workspace, durability: Durability) -> Self {
+    pub(super) fn new(log: &'a mut Log, workspace: &'a Workspace) -> Self {
         let mark = format!("{}-{:x}-{:x}", log.next(), std::process::id(), super::now());
-        Self { keeper: Keeper::new(log, durability), workspace, plan: Plan::default(), mark }
+        Self { keeper: Keeper::new(log), workspace, plan: Plan::default(), mark }
     }
 
     pub(super) fn finish(mut self) -> Result<Plan> {
@@ -102,6 +98,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.plan.kept = self.keeper.kept;
+        self.plan.blobs = self.keeper.blobs;
         self.plan.notes.append(&mut self.keeper.notes);
         Ok(self.plan)
     }

@@ -75,16 +75,16 @@ impl Held<'_> {
             return nothing("is undone already");
         }
         self.log.make_room()?;
-        let plan = self.plan_undo(workspace, number, label)?;
+        let plan = self.plan_undo(workspace, number)?;
         self.carry_out(workspace, plan, label, Some(number))
     }
 
-    fn plan_undo(&mut self, workspace: &Workspace, number: u64, label: Label<'_>) -> Result<Plan> {
+    fn plan_undo(&mut self, workspace: &Workspace, number: u64) -> Result<Plan> {
         let Some(known) = self.log.known.get(&number) else {
             return Err(JournalError::Unknown(number, self.oldest()));
         };
         let (segment, steps) = (known.segment, known.intent.steps.clone());
-        let mut planner = Planner::new(&mut self.log, workspace, label.durability);
+        let mut planner = Planner::new(&mut self.log, workspace);
         for step in steps.iter().rev() {
             planner.lead_back(number, segment, step)?;
         }

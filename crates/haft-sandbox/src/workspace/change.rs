@@ -8,6 +8,9 @@ mod attributes;
 mod draft;
 mod look;
 mod place;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;
 mod tree;
 
 use rustix::fs::{AtFlags, RenameFlags};

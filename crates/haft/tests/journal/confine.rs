@@ -90,33 +90,40 @@ fn the_workspace_and_what_contains_its_folders_cannot_be_removed() {
 
 #[test]
 fn somebody_elses_write_is_never_lost() {
-    // Another program replaces the file again and again. Each of its versions stays until it replaces it
-    // itself, or until a change that expected just this version does.
+    // Another program replaces the file again and again, several times in a row. Its latest version stays
+    // until it replaces it itself, or until a change that expected just this version does.
     let fix = Fixture::new();
     fix.put("f", "theirs 0");
     let stop = AtomicBool::new(false);
     let (mut won, mut lost) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut round = 0_u64;
+            let mut version = 0_u64;
             while !stop.load(Ordering::Relaxed) {
-                round += 1;
-                std::fs::write(fix.on_disk("theirs"), format!("theirs {round}")).unwrap();
-                std::fs::rename(fix.on_disk("theirs"), fix.on_disk("f")).unwrap();
-                // While a change finds out that it was late, an older version may show for a moment.
-                let newest = |_: &u32| match fix.text("f") {
-                    Some(text) => text == format!("theirs {round}") || text.starts_with("mine"),
-                    None => false,
-                };
-                assert!((0..10_000).any(|round| newest(&round)), "version {round} was lost");
+                let burst: Vec<_> = (0..4).map(|part| fix.on_disk(&format!("theirs-{part}"))).collect();
+                for path in &burst {
+                    version += 1;
+                    std::fs::write(path, format!("theirs {version}")).unwrap();
+                }
+                burst.iter().for_each(|path| std::fs::rename(path, fix.on_disk("f")).unwrap());
+                // While a change finds out that it was late, something older may show for a moment.
+                let latest = format!("theirs {version}");
+                let stands = |text: String| text == latest || text.ends_with(&format!(" over {latest}"));
+                let start = std::time::Instant::now();
+                while !fix.text("f").is_some_and(stands) {
+                    let found = fix.text("f");
+                    let waited = start.elapsed();
+                    assert!(waited < std::time::Duration::from_secs(5), "{latest} was lost: {found:?}");
+                }
             }
         });
-        for round in 0..1500 {
-            let seen = std::fs::read(fix.on_disk("f")).unwrap();
+        for round in 0..3000 {
+            let seen = fix.text("f").unwrap();
+            let base = seen.split_once(" over ").map_or(seen.as_str(), |(_, base)| base);
             let change = Change::Write {
                 path: fix.place("f"),
-                content: format!("mine {round}").into_bytes(),
-                expect: Expect::Content(haft_sandbox::Hash::of(&seen)),
+                content: format!("mine {round} over {base}").into_bytes(),
+                expect: Expect::Content(haft_sandbox::Hash::of(seen.as_bytes())),
             };
             match fix.make(change) {
                 Ok(_) => won += 1,
@@ -125,11 +132,6 @@ fn somebody_elses_write_is_never_lost() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(won + lost == 1500 && lost > 0, "{won} won, {lost} lost");
+    assert!(won > 0 && lost > 0, "{won} won, {lost} lost");
     assert!(leftovers(&fix.on_disk("")).is_empty());
-    for entry in fix.journal.history(2000).unwrap() {
-        let replaced =
-            fix.journal.content(&fix.workspace, entry.number, haft::journal::Side::Before).unwrap();
-        assert!(replaced[0].1.is_some());
-    }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use haft_sandbox::{Hash, Store};
 
 use super::Limits;
-use super::record::{self, HEAD, Intent, Outcome, Record, Step};
+use super::record::{self, HEAD, Intent, Outcome, Record};
 
 const END: &str = ".log";
 
@@ -170,7 +170,7 @@ impl Log {
                 let counted = self.segments.entry(segment).or_default();
                 counted.entries += 1;
                 counted.newest = intent.number;
-                for_each_file(&intent, |hash, kept, size| match kept {
+                intent.for_each_file(&mut |hash, kept, size| match kept {
                     record::Kept::Here { at, length } => {
                         if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
                             active.contents.insert(*hash, (*at, *length));
@@ -283,7 +283,7 @@ impl Log {
     pub(super) fn content_anywhere(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
         for known in self.known.values().rev() {
             let mut places = Vec::new();
-            for_each_file(&known.intent, |other, kept, _| {
+            known.intent.for_each_file(&mut |other, kept, _| {
                 if other == hash {
                     places.push(kept.clone());
                 }
@@ -365,7 +365,7 @@ impl Log {
     fn collect_blobs(&self) -> io::Result<()> {
         let mut named = std::collections::HashSet::new();
         for known in self.known.values() {
-            for_each_file(&known.intent, |hash, kept, _| {
+            known.intent.for_each_file(&mut |hash, kept, _| {
                 if *kept == record::Kept::Blob {
                     named.insert(hash.to_string());
                 }
@@ -377,19 +377,6 @@ impl Log {
             }
         }
         Ok(())
-    }
-}
-
-/// Walks the files with a hash that an intent describes.
-fn for_each_file(intent: &Intent, mut each: impl FnMut(&Hash, &record::Kept, u64)) {
-    for step in &intent.steps {
-        match step {
-            Step::Set { before, after, .. } => {
-                before.for_each_file(&mut each);
-                after.for_each_file(&mut each);
-            }
-            Step::Move { what, .. } | Step::Mode { what, .. } => what.for_each_file(&mut each),
-        }
     }
 }
 

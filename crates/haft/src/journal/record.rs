@@ -203,6 +203,21 @@ impl From<&Attrs> for Attributes {
     }
 }
 
+impl Intent {
+    /// Walks the files with a hash.
+    pub(super) fn for_each_file(&self, each: &mut dyn FnMut(&Hash, &Kept, u64)) {
+        for step in &self.steps {
+            match step {
+                Step::Set { before, after, .. } => {
+                    before.for_each_file(each);
+                    after.for_each_file(each);
+                }
+                Step::Move { what, .. } | Step::Mode { what, .. } => what.for_each_file(each),
+            }
+        }
+    }
+}
+
 impl Shape {
     /// The shape of what was found; its content is not kept yet.
     pub(super) fn of(state: &State) -> Self {

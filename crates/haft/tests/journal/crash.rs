@@ -273,11 +273,11 @@ fn killed_at_each_call_that_changes_a_name_the_rest_is_settled() {
 
 #[test]
 fn killed_at_each_write_or_sync_the_rest_is_settled() {
-    at_each_call(&["fsync", "fdatasync", "write"], "signal=KILL", 9);
+    at_each_call(&["fsync", "fdatasync", "pwrite64", "write"], "signal=KILL", 9);
 }
 
 #[test]
 fn a_call_that_fails_leaves_everything_old_or_new() {
     at_each_call(&["fsync", "fdatasync", "renameat2"], "error=EIO", 5);
-    at_each_call(&["write", "mkdirat"], "error=ENOSPC", 11);
+    at_each_call(&["pwrite64", "write", "mkdirat"], "error=ENOSPC", 11);
 }

@@ -2,6 +2,7 @@
 //! only the workspace can make, and starts processes only through it. It knows nothing of tools, calls,
 //! permissions or JSON.
 
+mod change;
 mod error;
 pub mod names;
 mod path;
@@ -11,9 +12,13 @@ mod store;
 pub mod user;
 mod workspace;
 
+pub use change::{
+    Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName,
+    TreeEntry,
+};
 pub use error::{PathError, PathErrorKind};
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Run, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
 pub use store::{Store, StoreEntry, StoreLock};
-pub use workspace::{Access, Folder, OpenFile, Place, Workspace};
+pub use workspace::{Access, Draft, Folder, OpenFile, Place, Workspace};

@@ -96,6 +96,43 @@ impl Store {
         File::open(&path).and_then(|file| file.sync_data()).map_err(|error| naming(&path, error))
     }
 
+    /// Replaces the content of a file without waiting for the disk: safe from a crash of the program, not
+    /// from a power cut.
+    pub fn write_fast(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.checked(name)?;
+        let replace = || {
+            self.make()?;
+            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir)?;
+            file.write_all(bytes)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        replace().map_err(|error| naming(&path, error))
+    }
+
+    /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
+    pub fn open_log(&self, name: &str) -> io::Result<File> {
+        let path = self.checked(name)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        let mut open = || match options.open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.make()?;
+                let file = options.create(true).open(&path)?;
+                File::open(&self.dir)?.sync_all()?;
+                Ok(file)
+            }
+            opened => opened,
+        };
+        open().map_err(|error| naming(&path, error))
+    }
+
+    /// Whether there is a file of that name.
+    pub fn has(&self, name: &str) -> io::Result<bool> {
+        let path = self.checked(name)?;
+        path.try_exists().map_err(|error| naming(&path, error))
+    }
+
     /// Removes a file; one that is missing is fine.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;
@@ -148,32 +185,41 @@ impl Store {
     /// Like [`Store::lock`], but gives up after some time, with an error of the kind
     /// [`ErrorKind::TimedOut`]: for those who can do without and must not hang.
     pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<StoreLock> {
-        let path = self.checked(name)?;
-        let take = || {
-            let file = self.lock_file(&path)?;
-            let began = Instant::now();
-            let mut pause = Duration::from_millis(1);
-            loop {
-                match file.try_lock() {
-                    Ok(()) => return Ok(StoreLock { _file: file }),
-                    Err(TryLockError::Error(error)) => return Err(error),
-                    Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
-                        std::thread::sleep(pause);
-                        pause = (pause * 2).min(Duration::from_millis(16));
-                    }
-                    Err(TryLockError::WouldBlock) => {
-                        return Err(io::Error::new(ErrorKind::TimedOut, "another process holds this lock"));
-                    }
-                }
+        let began = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(lock) = self.try_lock(name)? {
+                return Ok(lock);
             }
-        };
-        take().map_err(|error| naming(&path, error))
+            if began.elapsed() >= patience {
+                let held = io::Error::new(ErrorKind::TimedOut, "another process holds this lock");
+                return Err(naming(&self.path(name), held));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(16));
+        }
+    }
+
+    /// Like [`Store::lock`], but gives nothing at once when another holds it.
+    pub fn try_lock(&self, name: &str) -> io::Result<Option<StoreLock>> {
+        let path = self.checked(name)?;
+        let file = self.lock_file(&path).map_err(|error| naming(&path, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StoreLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(naming(&path, error)),
+        }
     }
 
     fn lock_file(&self, path: &Path) -> io::Result<File> {
-        self.make()?;
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).open(path)
+        options.write(true).create(true).truncate(false).mode(0o600);
+        match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.make().and_then(|()| options.open(path))
+            }
+            opened => opened,
+        }
     }
 
     /// Checks that nobody else can change what is in this folder: it is this user's own, and only its owner

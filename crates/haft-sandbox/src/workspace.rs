@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 
 mod beneath;
+mod change;
 mod walk;
 
 #[cfg(test)]
@@ -21,6 +22,8 @@ use crate::error::{PathError, PathErrorKind};
 use crate::names;
 use crate::path::AbsPath;
 use crate::stat::{Entry, Kind, Name, Stat};
+
+pub use change::Draft;
 
 /// As many bytes as a path may have, the NUL at its end included.
 const MAX_PATH: usize = 4096;

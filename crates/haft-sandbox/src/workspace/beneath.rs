@@ -134,6 +134,15 @@ impl Beneath {
         })
     }
 
+    /// Opens a directory in which something is going to change. What the kernel makes up is no place for that.
+    pub(super) fn open_changing(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
+        let fd = self.open_directory(below)?;
+        match self.made_by_kernel || is_proc(fd.as_fd()) {
+            true => Err(PathErrorKind::NotAFile(Kind::Special("kernel directory"))),
+            false => Ok(fd),
+        }
+    }
+
     fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         match self.way {

@@ -443,10 +443,10 @@ fn ten_thousand_independent_calls_all_run_at_once() {
     let begin = Instant::now();
     let name: Arc<str> = "call".into();
     let mut tickets: Vec<Ticket> = (0..MANY)
-        .map(|i| enter(&schedule, &name, &writes(&format!("/home/me/w/src/{}/{i}", i % 100))))
+        .map(|i| enter(&schedule, &name, &writes(&format!("/workspaces/w/src/{}/{i}", i % 100))))
         .collect();
     assert!(tickets.iter_mut().all(is_ready));
-    let mut after = enter(&schedule, "after", &reads("/home/me/w"));
+    let mut after = enter(&schedule, "after", &reads("/workspaces/w"));
     assert!(!is_ready(&mut after));
     drop(tickets);
     assert!(is_ready(&mut after));

@@ -1,0 +1,285 @@
+//! Changing what is in the workspace. Every change happens in a directory that was opened beneath its
+//! folder without following a link, under names in that directory alone, so nothing swapped in on the way
+//! leads it out. What is new is prepared under a temporary name and then given its own in one step; what
+//! was there comes out in the same step and is compared with what was expected, so a change that another
+//! program made in between is noticed, put back and reported.
+
+mod attributes;
+mod draft;
+mod look;
+mod place;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;
+mod tree;
+
+use rustix::fs::{AtFlags, RenameFlags};
+use rustix::io::Errno;
+
+pub use draft::Draft;
+use look::look;
+
+use super::{Access, Workspace};
+use crate::change::{
+    ChangeError, ChangeErrorKind, Changed, Durability, Expect, Like, State, TempName, TreeEntry,
+};
+use crate::error::PathErrorKind;
+use crate::path::AbsPath;
+use crate::stat::Kind;
+
+type Result<T> = std::result::Result<T, ChangeErrorKind>;
+
+impl Workspace {
+    /// What is at a place, its content hashed. A link on the way is refused, one at the place itself is
+    /// looked at. The place may lie in a folder for reading.
+    pub fn state(&self, path: &AbsPath) -> std::result::Result<State, ChangeError> {
+        let look_there = || match self.spot_to_read(path) {
+            Ok(spot) => look(&spot.dir, &spot.name),
+            Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => Ok(State::Missing),
+            Err(kind) => Err(kind),
+        };
+        look_there().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// What is at a place and everywhere below it, directories before what they contain, sorted by name.
+    /// Links are not followed; a file system mounted below is refused.
+    pub fn tree(&self, path: &AbsPath) -> std::result::Result<Vec<TreeEntry>, ChangeError> {
+        let read = || {
+            let spot = self.spot_to_read(path)?;
+            tree::read(&spot.dir, &spot.name)
+        };
+        read().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// The directories that are missing on the way to a place and would be made, outermost first.
+    pub fn missing_parents(&self, path: &AbsPath) -> std::result::Result<Vec<AbsPath>, ChangeError> {
+        let mut missing = Vec::new();
+        let mut place = path.parent();
+        while let Some(parent) = place {
+            let fail = |kind| self.change_error(&parent, kind);
+            if self.is_folder(&parent) || self.state(&parent)? != State::Missing {
+                break;
+            }
+            self.writable(&parent).map_err(fail)?;
+            place = parent.parent();
+            missing.push(parent);
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+
+    /// Writes a whole file: the directories on the way are made, then old content becomes new in one
+    /// step. A file with several hard links is replaced under this name only; the others keep the old
+    /// content, which [`Changed::links`] tells.
+    pub fn write(
+        &self,
+        path: &AbsPath,
+        content: &[u8],
+        expect: &Expect,
+        temp: &TempName,
+        durability: Durability,
+    ) -> std::result::Result<Changed, ChangeError> {
+        let before = self.state(path)?;
+        if !expect.allows(&before) {
+            return Err(self.change_error(path, conflict(&before)));
+        }
+        let mut draft = self.draft(path, before, temp, durability)?;
+        draft.file(content, Like::Replaced)?;
+        draft.publish()
+    }
+
+    /// Begins a change that puts something at a place where `before` is now. The directories on the way
+    /// are made. Nothing shows at the place until [`Draft::publish`]; a draft that is dropped leaves
+    /// nothing behind.
+    pub fn draft(
+        &self,
+        path: &AbsPath,
+        before: State,
+        temp: &TempName,
+        durability: Durability,
+    ) -> std::result::Result<Draft, ChangeError> {
+        let begin = || {
+            match &before {
+                State::Directory { .. } => return Err(ChangeErrorKind::WrongKind(Kind::Directory)),
+                State::Special(kind) => return Err(ChangeErrorKind::WrongKind(*kind)),
+                _ => {}
+            }
+            let (spot, made) = self.spot_to_fill(path, durability)?;
+            Ok(Draft::new(self.display(path), spot, made, before.clone(), temp.clone(), durability))
+        };
+        begin().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Whether what is at a place may be moved or removed: not a workspace folder, nor a directory that
+    /// contains one, and not in a folder for reading.
+    pub fn require_removable(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
+        self.spot_to_empty(path).map(drop).map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Removes the file, link or empty directory at a place if it is still what it was `before`. A
+    /// workspace folder, or a directory that contains one, is refused.
+    pub fn remove(
+        &self,
+        path: &AbsPath,
+        before: &State,
+        temp: &TempName,
+        durability: Durability,
+    ) -> std::result::Result<(), ChangeError> {
+        let act = || {
+            let spot = self.spot_to_empty(path)?;
+            if matches!(before, State::Directory { .. }) {
+                match rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR) {
+                    Err(Errno::NOTDIR | Errno::NOENT) => return Err(spot.conflict()),
+                    done => done?,
+                }
+                return spot.settle(durability);
+            }
+            spot.set_aside(temp)?;
+            let found = look(&spot.dir, temp.as_str().as_ref());
+            if !found.as_ref().is_ok_and(|found| found.same_content(before)) {
+                spot.put_back(temp)?;
+                return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
+            }
+            rustix::fs::unlinkat(&spot.dir, temp.as_str(), AtFlags::empty())?;
+            spot.settle(durability)
+        };
+        act().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Removes a directory with everything in it, never following a link. It vanishes in one step; a
+    /// file system mounted below is refused before anything happens. What others put into it while it is
+    /// being removed is removed with it.
+    pub fn remove_tree(
+        &self,
+        path: &AbsPath,
+        temp: &TempName,
+        durability: Durability,
+    ) -> std::result::Result<(), ChangeError> {
+        let act = || {
+            let spot = self.spot_to_empty(path)?;
+            tree::require_no_mounts(&spot.dir, &spot.name)?;
+            spot.set_aside(temp)?;
+            spot.settle(durability)?;
+            tree::remove(&spot.dir, temp.as_str().as_ref())
+        };
+        act().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Moves what was `before` at `from` to `to`, where nothing may be. Directories on the way are made.
+    /// Between file systems this is refused with [`ChangeErrorKind::CrossesFileSystems`].
+    pub fn rename(
+        &self,
+        from: &AbsPath,
+        to: &AbsPath,
+        before: &State,
+        durability: Durability,
+    ) -> std::result::Result<(), ChangeError> {
+        let source = self.spot_to_empty(from).map_err(|kind| self.change_error(from, kind))?;
+        let (target, made) = self.spot_to_fill(to, durability).map_err(|kind| self.change_error(to, kind))?;
+        let act = || {
+            place::rename_to_nothing(&source, &source.name, &target, &target.name)?;
+            let found = look(&target.dir, &target.name)?;
+            if !found.same_content(before) {
+                place::rename_to_nothing(&target, &target.name, &source, &source.name)?;
+                return Err(conflict(&found));
+            }
+            target.settle(durability)?;
+            source.settle(durability)
+        };
+        act().map_err(|kind| {
+            made.remove_empty();
+            let blamed = if matches!(kind, ChangeErrorKind::Exists) { to } else { from };
+            self.change_error(blamed, kind)
+        })
+    }
+
+    /// Sets the permission bits of the file or directory that was `before` at a place.
+    pub fn set_mode(
+        &self,
+        path: &AbsPath,
+        before: &State,
+        mode: u32,
+        durability: Durability,
+    ) -> std::result::Result<(), ChangeError> {
+        let act = || {
+            let spot = self.spot_to_empty(path)?;
+            let found = look(&spot.dir, &spot.name)?;
+            let same_mode = match (found.attributes(), before.attributes()) {
+                (Some(found), Some(before)) => found.mode == before.mode,
+                _ => false,
+            };
+            if !(found.same_content(before) && same_mode) {
+                return Err(conflict(&found));
+            }
+            attributes::set_mode(&spot.dir, &spot.name, mode)?;
+            spot.settle(durability)
+        };
+        act().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Removes a directory if it is empty and not a folder of the workspace; anything else is left alone.
+    pub fn remove_if_empty(&self, path: &AbsPath) {
+        if let Ok(spot) = self.spot_to_empty(path) {
+            let _ = rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR);
+        }
+    }
+
+    /// What a temporary file beside a place holds.
+    pub fn temp_state(&self, beside: &AbsPath, temp: &TempName) -> std::result::Result<State, ChangeError> {
+        self.state(&beside_of(beside, temp))
+    }
+
+    /// Removes what an interrupted change left under a temporary name beside a place; nothing there is fine.
+    pub fn discard(&self, beside: &AbsPath, temp: &TempName) -> std::result::Result<(), ChangeError> {
+        let act = || match self.spot_to_change(beside) {
+            Ok(spot) => tree::remove(&spot.dir, temp.as_str().as_ref()),
+            Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => Ok(()),
+            Err(kind) => Err(kind),
+        };
+        act().map_err(|kind| self.change_error(beside, kind))
+    }
+
+    /// Gives back its name to what an interrupted change took from a place: what is under the temporary
+    /// name goes to the place, and what is at the place, if anything, under the temporary name.
+    pub fn put_back(&self, path: &AbsPath, temp: &TempName) -> std::result::Result<(), ChangeError> {
+        let act = || {
+            let spot = self.spot_to_change(path)?;
+            let flags = match look(&spot.dir, &spot.name)? {
+                State::Missing => RenameFlags::NOREPLACE,
+                _ => RenameFlags::EXCHANGE,
+            };
+            Ok(rustix::fs::renameat_with(&spot.dir, temp.as_str(), &spot.dir, &spot.name, flags)?)
+        };
+        act().map_err(|kind| self.change_error(path, kind))
+    }
+
+    fn change_error(&self, path: &AbsPath, kind: ChangeErrorKind) -> ChangeError {
+        ChangeError::new(self.display(path), kind)
+    }
+
+    fn is_folder(&self, path: &AbsPath) -> bool {
+        self.folders().iter().any(|folder| folder.path == *path)
+    }
+
+    /// Whether removing or moving a place would take a folder of the workspace away.
+    fn is_protected(&self, path: &AbsPath) -> bool {
+        let folders = self.folders().iter().map(|folder| &folder.path);
+        folders.chain(self.focus()).any(|folder| folder.is_within(path))
+    }
+
+    fn writable(&self, path: &AbsPath) -> Result<&super::Folder> {
+        let folder = self.admit(path.as_path())?;
+        match folder.access {
+            Access::Write => Ok(folder),
+            Access::Read => Err(ChangeErrorKind::ReadOnlyFolder),
+        }
+    }
+}
+
+fn beside_of(path: &AbsPath, temp: &TempName) -> AbsPath {
+    path.parent().unwrap_or_else(|| path.clone()).child(temp.as_str().as_ref())
+}
+
+fn conflict(found: &State) -> ChangeErrorKind {
+    ChangeErrorKind::Conflict(found.describe())
+}

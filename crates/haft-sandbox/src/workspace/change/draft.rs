@@ -1,0 +1,275 @@
+//! Something new under a temporary name, until it takes its place.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::look::look;
+use super::place::{self, Made, Spot, is_unsupported};
+use super::{Result, attributes, conflict, tree};
+use crate::change::{
+    Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
+};
+use crate::stat::Stat;
+
+const NEW: OFlags =
+    OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
+
+/// Something that is going to take a place, begun with [`Workspace::draft`](crate::Workspace::draft).
+#[derive(Debug)]
+pub struct Draft {
+    shown: String,
+    spot: Spot,
+    made: Made,
+    before: State,
+    temp: TempName,
+    durability: Durability,
+    /// Whether the temporary name is in use.
+    begun: bool,
+    published: bool,
+}
+
+impl Draft {
+    pub(super) fn new(
+        shown: String,
+        spot: Spot,
+        made: Made,
+        before: State,
+        temp: TempName,
+        durability: Durability,
+    ) -> Self {
+        Self { shown, spot, made, before, temp, durability, begun: false, published: false }
+    }
+
+    /// Makes it a file with everything that can be read from `content`.
+    pub fn file(&mut self, mut content: impl Read, like: Like<'_>) -> std::result::Result<(), ChangeError> {
+        let mut write = |draft: &Self| {
+            let replaced = draft.before.attributes().map(attributes::for_new_content);
+            let replaced = replaced.filter(|_| matches!(draft.before, State::File { .. }));
+            let wanted = match like {
+                Like::Replaced => replaced.as_ref(),
+                Like::Exactly(attributes) => Some(attributes),
+            };
+            let dir = draft.spot.dir.as_fd();
+            let file = new_file(dir, draft.temp.as_str().as_ref(), &mut content, wanted)?;
+            if let Like::Exactly(wanted) = like {
+                attributes::set_modified(&file, wanted.modified)?;
+            }
+            sync(&file, draft.durability)
+        };
+        let written = write(self);
+        self.begin(written)
+    }
+
+    /// Makes it a symbolic link.
+    pub fn link(&mut self, target: &OsStr, wanted: &Attributes) -> std::result::Result<(), ChangeError> {
+        let temp = OsStr::new(self.temp.as_str());
+        let made = new_link(self.spot.dir.as_fd(), temp, target, wanted);
+        self.begin(made)
+    }
+
+    /// Makes it an empty directory; without attributes it gets what the umask says.
+    pub fn directory(&mut self, wanted: Option<&Attributes>) -> std::result::Result<(), ChangeError> {
+        let make = |draft: &Self| {
+            let temp = draft.temp.as_str();
+            let mode = if wanted.is_some() { 0o700 } else { 0o777 };
+            rustix::fs::mkdirat(&draft.spot.dir, temp, Mode::from_raw_mode(mode))?;
+            if let Some(wanted) = wanted {
+                finish_directory(&draft.open_temp()?, wanted, draft.durability)?;
+            }
+            Ok(())
+        };
+        let made = make(self);
+        self.begin(made)
+    }
+
+    /// Makes it a whole tree as [`Workspace::tree`](crate::Workspace::tree) gave it; `content` opens the
+    /// content of the file that is named. Special files are left out.
+    pub fn tree(
+        &mut self,
+        entries: &[TreeEntry],
+        content: &mut dyn FnMut(&Path) -> io::Result<Box<dyn Read>>,
+    ) -> std::result::Result<(), ChangeError> {
+        let mut build = |draft: &Self| {
+            rustix::fs::mkdirat(&draft.spot.dir, draft.temp.as_str(), Mode::from_raw_mode(0o700))?;
+            let root = draft.open_temp()?;
+            for entry in entries {
+                let Some(name) = entry.below.file_name() else { continue };
+                let dir = tree::descend(&root, entry.below.parent())?;
+                match &entry.state {
+                    State::Directory { .. } => {
+                        rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o700))?;
+                    }
+                    State::File { attributes: wanted, .. } => {
+                        let mut content = content(&entry.below)?;
+                        let file = new_file(dir.as_fd(), name, &mut content, Some(wanted))?;
+                        attributes::set_modified(&file, wanted.modified)?;
+                        sync(&file, draft.durability)?;
+                    }
+                    State::Link { target, attributes } => new_link(dir.as_fd(), name, target, attributes)?,
+                    State::Missing | State::Special(_) => {}
+                }
+            }
+            for entry in entries.iter().rev() {
+                if let State::Directory { attributes } = &entry.state {
+                    finish_directory(
+                        &tree::descend(&root, Some(&entry.below))?,
+                        attributes,
+                        draft.durability,
+                    )?;
+                }
+            }
+            Ok(())
+        };
+        let built = build(self);
+        self.begin(built)
+    }
+
+    /// Gives it its place in one step, if what was there before still is. If something else turns out to
+    /// be there, that stays and this is a conflict.
+    pub fn publish(mut self) -> std::result::Result<Changed, ChangeError> {
+        self.take_place().map_err(|kind| self.fail(kind))
+    }
+
+    fn take_place(&mut self) -> Result<Changed> {
+        let Spot { dir, name } = &self.spot;
+        let temp = OsStr::new(self.temp.as_str());
+        if self.before == State::Missing {
+            match place::rename_to_nothing(&self.spot, temp, &self.spot, name) {
+                Err(ChangeErrorKind::Exists) => return Err(self.spot.conflict()),
+                done => done?,
+            }
+            self.published = true;
+            self.spot.settle(self.durability)?;
+            return Ok(Changed::default());
+        }
+        let draft = identity(dir, temp)?;
+        let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                let found = look(dir, temp);
+                if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
+                    // Somebody was faster. Should giving it back fail, what is under the temporary name
+                    // is theirs and must stay.
+                    self.published = true;
+                    give_back(dir, temp, name, draft)?;
+                    self.published = false;
+                    return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
+                }
+                self.published = true;
+                rustix::fs::unlinkat(dir, temp, AtFlags::empty())?;
+                found?
+            }
+            Err(errno) if is_unsupported(errno) => {
+                let found = look(dir, name)?;
+                if !found.same_content(&self.before) {
+                    return Err(conflict(&found));
+                }
+                rustix::fs::renameat(dir, temp, dir, name)?;
+                self.published = true;
+                found
+            }
+            Err(Errno::NOENT) => return Err(self.spot.conflict()),
+            Err(errno) => return Err(errno.into()),
+        };
+        self.spot.settle(self.durability)?;
+        let links = if let State::File { links, .. } = found { links } else { 0 };
+        Ok(Changed { links })
+    }
+
+    /// Remembers that the temporary name is in use, by this draft and nobody else.
+    fn begin(&mut self, done: Result<()>) -> std::result::Result<(), ChangeError> {
+        self.begun |= !matches!(done, Err(ChangeErrorKind::Exists));
+        done.map_err(|kind| self.fail(kind))
+    }
+
+    fn open_temp(&self) -> Result<OwnedFd> {
+        tree::descend(&self.spot.dir, Some(Path::new(self.temp.as_str())))
+    }
+
+    fn fail(&self, kind: ChangeErrorKind) -> ChangeError {
+        ChangeError::new(self.shown.clone(), kind)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.published {
+            return;
+        }
+        if self.begun {
+            let _ = tree::remove(&self.spot.dir, self.temp.as_str().as_ref());
+        }
+        self.made.remove_empty();
+    }
+}
+
+/// Exchanges back what was taken out of its place. If what comes out in turn is not what was put there,
+/// somebody has replaced it once more, and theirs is newer: it goes back as well.
+fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: (u64, u64)) -> std::result::Result<(), Errno> {
+    let mut in_place = draft;
+    loop {
+        let returned = identity(dir, temp)?;
+        match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+            // It was removed meanwhile. They get back what they had; removing it again is up to them.
+            Err(Errno::NOENT) => {
+                return rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE);
+            }
+            done => done?,
+        }
+        let came_out = identity(dir, temp)?;
+        if came_out == in_place {
+            return Ok(());
+        }
+        in_place = returned;
+    }
+}
+
+/// Which file has a name, whatever its content.
+fn identity(dir: &OwnedFd, name: &OsStr) -> std::result::Result<(u64, u64), Errno> {
+    let raw = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let [device, number, ..] = Stat::from(&raw).stamp.as_words();
+    Ok((device, number))
+}
+
+fn new_file(
+    dir: impl AsFd,
+    name: &OsStr,
+    content: &mut dyn Read,
+    wanted: Option<&Attributes>,
+) -> Result<File> {
+    // With nothing to copy from, the kernel applies the umask, or what the directory hands down.
+    let mode = if wanted.is_some() { 0o600 } else { 0o666 };
+    let mut file = File::from(rustix::fs::openat(dir, name, NEW, Mode::from_raw_mode(mode))?);
+    io::copy(content, &mut file)?;
+    if let Some(wanted) = wanted {
+        attributes::apply(&file, wanted)?;
+    }
+    Ok(file)
+}
+
+fn new_link(dir: impl AsFd, name: &OsStr, target: &OsStr, wanted: &Attributes) -> Result<()> {
+    rustix::fs::symlinkat(target, dir.as_fd(), name)?;
+    attributes::apply_to_link(dir, name, wanted);
+    Ok(())
+}
+
+fn finish_directory(dir: &OwnedFd, wanted: &Attributes, durability: Durability) -> Result<()> {
+    attributes::apply(dir, wanted)?;
+    attributes::set_modified(dir, wanted.modified)?;
+    match durability {
+        Durability::Full => Ok(rustix::fs::fsync(dir)?),
+        Durability::Fast => Ok(()),
+    }
+}
+
+fn sync(file: &File, durability: Durability) -> Result<()> {
+    match durability {
+        Durability::Full => Ok(file.sync_all()?),
+        Durability::Fast => Ok(()),
+    }
+}

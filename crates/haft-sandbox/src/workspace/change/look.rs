@@ -1,0 +1,68 @@
+//! What is under a name in an open directory.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Result, attributes};
+use crate::change::{Hash, State};
+use crate::stat::{Kind, Stat};
+
+/// Larger files are recognised by size and time instead of their content.
+const HASHED_UP_TO: u64 = 256 << 20;
+
+/// Looks at a name without following a link.
+pub(super) fn look(dir: impl AsFd, name: &OsStr) -> Result<State> {
+    let dir = dir.as_fd();
+    let raw = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(State::Missing),
+        raw => raw?,
+    };
+    match Stat::from(&raw).kind {
+        Kind::File => {
+            let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+                Ok(fd) => file(fd),
+                Err(Errno::NOENT) => Ok(State::Missing),
+                Err(errno) => Err(errno.into()),
+            }
+        }
+        Kind::Directory => {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let attributes = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+                Ok(fd) => attributes::of(&fd)?,
+                Err(Errno::ACCESS) => attributes::plain(&raw),
+                Err(errno) => return Err(errno.into()),
+            };
+            Ok(State::Directory { attributes })
+        }
+        Kind::Symlink => {
+            let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
+            let target = OsString::from_vec(target.into_bytes());
+            Ok(State::Link { target, attributes: attributes::plain(&raw) })
+        }
+        special => Ok(State::Special(special)),
+    }
+}
+
+fn file(fd: OwnedFd) -> Result<State> {
+    let raw = rustix::fs::fstat(&fd)?;
+    let stat = Stat::from(&raw);
+    if stat.kind != Kind::File {
+        return Ok(State::Special(stat.kind));
+    }
+    let attributes = attributes::of(&fd)?;
+    let hash = match stat.size <= HASHED_UP_TO {
+        true => Some(Hash::of_reader(File::from(fd).take(HASHED_UP_TO))?),
+        false => None,
+    };
+    // The width of this field differs between platforms.
+    #[allow(clippy::unnecessary_cast)]
+    let links = raw.st_nlink as u64;
+    Ok(State::File { hash, size: stat.size, links, attributes })
+}

@@ -1,0 +1,161 @@
+//! One name in one open directory: where a change happens.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::look::look;
+use super::{Result, Workspace, conflict};
+use crate::change::{ChangeErrorKind, Durability, State, TempName};
+use crate::error::PathErrorKind;
+use crate::path::AbsPath;
+use crate::workspace::Folder;
+
+/// A name in an open directory.
+#[derive(Debug)]
+pub(super) struct Spot {
+    pub(super) dir: OwnedFd,
+    pub(super) name: OsString,
+}
+
+/// The directories that were made on the way to a place, outermost first.
+#[derive(Debug, Default)]
+pub(super) struct Made(Vec<Spot>);
+
+impl Made {
+    /// Takes back those that are still empty.
+    pub(super) fn remove_empty(&self) {
+        for spot in self.0.iter().rev() {
+            let _ = rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl Workspace {
+    pub(super) fn spot_to_read(&self, path: &AbsPath) -> Result<Spot> {
+        spot(self.admit(path.as_path())?, path)
+    }
+
+    pub(super) fn spot_to_change(&self, path: &AbsPath) -> Result<Spot> {
+        spot(self.writable(path)?, path)
+    }
+
+    /// For taking away what is there.
+    pub(super) fn spot_to_empty(&self, path: &AbsPath) -> Result<Spot> {
+        let folder = self.writable(path)?;
+        match self.is_protected(path) {
+            true => Err(ChangeErrorKind::Protected),
+            false => spot(folder, path),
+        }
+    }
+
+    /// For putting something there: what is missing on the way is made.
+    pub(super) fn spot_to_fill(&self, path: &AbsPath, durability: Durability) -> Result<(Spot, Made)> {
+        let folder = self.writable(path)?;
+        let (parent, name) = split(folder, path)?;
+        let mut made = Made::default();
+        match make_way(folder, parent, durability, &mut made) {
+            Ok(dir) => Ok((Spot { dir, name: name.to_owned() }, made)),
+            Err(kind) => {
+                made.remove_empty();
+                Err(kind)
+            }
+        }
+    }
+}
+
+fn split<'a>(folder: &Folder, path: &'a AbsPath) -> Result<(&'a Path, &'a OsStr)> {
+    let below = path.as_path().strip_prefix(&folder.path).map_err(|_| PathErrorKind::Outside)?;
+    match (below.parent(), below.file_name()) {
+        (Some(parent), Some(name)) => Ok((parent, name)),
+        _ => Err(ChangeErrorKind::Protected),
+    }
+}
+
+fn spot(folder: &Folder, path: &AbsPath) -> Result<Spot> {
+    let (parent, name) = split(folder, path)?;
+    Ok(Spot { dir: folder.handle.open_changing(parent)?, name: name.to_owned() })
+}
+
+fn make_way(folder: &Folder, below: &Path, durability: Durability, made: &mut Made) -> Result<OwnedFd> {
+    match folder.handle.open_changing(below) {
+        Err(PathErrorKind::NotFound) => {}
+        opened => return Ok(opened?),
+    }
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(PathErrorKind::NotFound.into());
+    };
+    let spot = Spot { dir: make_way(folder, parent, durability, made)?, name: name.to_owned() };
+    match rustix::fs::mkdirat(&spot.dir, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) => {
+            spot.settle(durability)?;
+            let dir = open_directory(&spot.dir, name);
+            made.0.push(spot);
+            Ok(dir?)
+        }
+        // Made by somebody else meanwhile.
+        Err(Errno::EXIST) => Ok(open_directory(&spot.dir, name)?),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn open_directory(dir: &OwnedFd, name: &OsStr) -> std::result::Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::empty())
+}
+
+impl Spot {
+    /// Waits until the names in the directory are on disk.
+    pub(super) fn settle(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Full => Ok(rustix::fs::fsync(&self.dir)?),
+            Durability::Fast => Ok(()),
+        }
+    }
+
+    /// Gives what is here a temporary name.
+    pub(super) fn set_aside(&self, temp: &TempName) -> Result<()> {
+        match rename_to_nothing(self, &self.name, self, temp.as_str().as_ref()) {
+            Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => Err(conflict(&State::Missing)),
+            done => done,
+        }
+    }
+
+    /// Gives its name back to what was set aside. If somebody has used the name meanwhile, theirs is newer
+    /// and takes its place.
+    pub(super) fn put_back(&self, temp: &TempName) -> Result<()> {
+        match rename_to_nothing(self, temp.as_str().as_ref(), self, &self.name) {
+            Err(ChangeErrorKind::Exists) => {
+                Ok(rustix::fs::unlinkat(&self.dir, temp.as_str(), AtFlags::empty())?)
+            }
+            done => done,
+        }
+    }
+
+    /// A conflict with what is here now.
+    pub(super) fn conflict(&self) -> ChangeErrorKind {
+        look(&self.dir, &self.name).map_or_else(|kind| kind, |found| conflict(&found))
+    }
+}
+
+/// Renames, but never over something.
+pub(super) fn rename_to_nothing(from: &Spot, old: &OsStr, to: &Spot, new: &OsStr) -> Result<()> {
+    match rustix::fs::renameat_with(&from.dir, old, &to.dir, new, RenameFlags::NOREPLACE) {
+        Err(errno) if is_unsupported(errno) => {}
+        done => return Ok(done?),
+    }
+    // Moving a directory below itself is answered in the same way, and is answered again below.
+    match rustix::fs::statat(&to.dir, new, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(rustix::fs::renameat(&from.dir, old, &to.dir, new)?),
+        Ok(_) => Err(ChangeErrorKind::Exists),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether a file system said that it knows no such way of renaming.
+pub(super) fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}

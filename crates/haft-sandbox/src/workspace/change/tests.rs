@@ -1,0 +1,103 @@
+//! Single changes, without a record of them.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::change::Hash;
+
+struct Fixture {
+    dir: tempfile::TempDir,
+    workspace: Workspace,
+    temp: TempName,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        let workspace = Workspace::open(&dir.path().join("ws")).unwrap();
+        Self { dir, workspace, temp: TempName::new("1").unwrap() }
+    }
+
+    fn place(&self, name: &str) -> AbsPath {
+        AbsPath::lexical(&self.workspace.root().as_path().join(name))
+    }
+
+    fn write(&self, name: &str, text: &str, expect: &Expect) -> std::result::Result<Changed, ChangeError> {
+        self.workspace.write(&self.place(name), text.as_bytes(), expect, &self.temp, Durability::Full)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.workspace.root()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn only_names_of_the_pattern_are_temporary() {
+    let name = TempName::new("12-ab").unwrap();
+    assert_eq!(TempName::parse(name.as_str()), Some(name));
+    for id in ["", "a/b", "..", "a\0", &"x".repeat(65)] {
+        assert_eq!(TempName::new(id), None, "{id:?}");
+    }
+    assert_eq!(TempName::parse("notes.tmp"), None);
+}
+
+#[test]
+fn a_write_happens_only_to_what_was_expected() {
+    let fix = Fixture::new();
+    fix.write("a/b/f", "one", &Expect::Missing).unwrap();
+    fix.write("a/b/f", "two", &Expect::Missing).unwrap_err();
+    fix.write("a/b/f", "two", &Expect::Content(Hash::of(b"other"))).unwrap_err();
+    fix.write("a/b/f", "two", &Expect::Content(Hash::of(b"one"))).unwrap();
+    assert_eq!(std::fs::read(fix.place("a/b/f")).unwrap(), b"two");
+    assert_eq!(fix.names(), ["a"]);
+}
+
+#[test]
+fn what_changed_after_it_was_looked_at_stays() {
+    let fix = Fixture::new();
+    let place = fix.place("f");
+    std::fs::write(&place, "seen").unwrap();
+    let seen = fix.workspace.state(&place).unwrap();
+    let mut draft = fix.workspace.draft(&place, seen.clone(), &fix.temp, Durability::Fast).unwrap();
+    draft.file(&b"mine"[..], Like::Replaced).unwrap();
+    std::fs::write(&place, "theirs").unwrap();
+    assert!(matches!(draft.publish().unwrap_err().kind, ChangeErrorKind::Conflict(_)));
+    let error = fix.workspace.remove(&place, &seen, &fix.temp, Durability::Fast).unwrap_err();
+    assert!(matches!(error.kind, ChangeErrorKind::Conflict(_)));
+    let error = fix.workspace.rename(&place, &fix.place("n/g"), &seen, Durability::Fast).unwrap_err();
+    assert!(matches!(error.kind, ChangeErrorKind::Conflict(_)));
+    assert_eq!(std::fs::read(&place).unwrap(), b"theirs");
+    assert_eq!(fix.names(), ["f"], "no temporary file and no directory is left");
+}
+
+#[test]
+fn a_draft_that_is_dropped_leaves_nothing() {
+    let fix = Fixture::new();
+    let mut draft =
+        fix.workspace.draft(&fix.place("x/y/f"), State::Missing, &fix.temp, Durability::Fast).unwrap();
+    draft.file(&b"mine"[..], Like::Replaced).unwrap();
+    drop(draft);
+    assert!(fix.names().is_empty());
+    // A name that is somebody else's is not removed.
+    std::fs::write(fix.place(fix.temp.as_str()), "theirs").unwrap();
+    fix.write("f", "mine", &Expect::Anything).unwrap_err();
+    assert_eq!(fix.names(), [fix.temp.as_str()]);
+}
+
+#[test]
+fn a_link_is_removed_and_not_what_it_leads_to() {
+    let fix = Fixture::new();
+    let outside = fix.dir.path().join("canary");
+    std::fs::write(&outside, "canary").unwrap();
+    symlink(&outside, fix.place("link")).unwrap();
+    let state = fix.workspace.state(&fix.place("link")).unwrap();
+    fix.workspace.set_mode(&fix.place("link"), &state, 0o777, Durability::Fast).unwrap_err();
+    fix.workspace.remove(&fix.place("link"), &state, &fix.temp, Durability::Full).unwrap();
+    assert!(fix.names().is_empty());
+    assert_eq!(std::fs::read(&outside).unwrap(), b"canary");
+}

@@ -1,0 +1,133 @@
+//! Whole trees, from open directory to open directory: no link is followed and no mount crossed.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::Result;
+use super::look::look;
+use crate::change::{ChangeErrorKind, State, TreeEntry};
+use crate::stat::Kind;
+
+/// Everything at a name and below, directories before what they contain.
+pub(super) fn read(dir: impl AsFd, name: &OsStr) -> Result<Vec<TreeEntry>> {
+    let mut entries = Vec::new();
+    gather(dir.as_fd(), name, PathBuf::new(), &mut entries)?;
+    Ok(entries)
+}
+
+fn gather(dir: BorrowedFd<'_>, name: &OsStr, below: PathBuf, entries: &mut Vec<TreeEntry>) -> Result<()> {
+    let state = look(dir, name)?;
+    let is_directory = matches!(state, State::Directory { .. });
+    entries.push(TreeEntry { below: below.clone(), state });
+    if is_directory {
+        let inner = open_here(dir, name)?;
+        for name in names(&inner)? {
+            gather(inner.as_fd(), &name, below.join(&name), entries)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory that is a mount point or has one below.
+pub(super) fn require_no_mounts(dir: impl AsFd, name: &OsStr) -> Result<()> {
+    let inner = match open_here(dir.as_fd(), name) {
+        Err(ChangeErrorKind::Path(crate::error::PathErrorKind::NotADirectory)) => {
+            return Err(ChangeErrorKind::WrongKind(Kind::File));
+        }
+        opened => opened?,
+    };
+    for name in names(&inner)? {
+        let raw = rustix::fs::statat(&inner, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if rustix::fs::FileType::from_raw_mode(raw.st_mode).is_dir() {
+            require_no_mounts(&inner, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is under a name, a tree or anything else; nothing there is fine.
+pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
+    let dir = dir.as_fd();
+    match unlink(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let inner = match open_here(dir, name) {
+        Err(ChangeErrorKind::Denied(_)) => {
+            super::attributes::set_mode(dir, name, 0o700)?;
+            open_here(dir, name)?
+        }
+        opened => opened?,
+    };
+    for name in names(&inner)? {
+        remove(&inner, &name)?;
+    }
+    match unlink(dir, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Unlinks, also from a directory that its owner has closed for writing.
+fn unlink(dir: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> std::result::Result<(), Errno> {
+    match rustix::fs::unlinkat(dir, name, flags) {
+        Err(Errno::ACCESS) => {
+            rustix::fs::fchmod(dir, Mode::from_raw_mode(0o700))?;
+            rustix::fs::unlinkat(dir, name, flags)
+        }
+        done => done,
+    }
+}
+
+/// Opens a directory below, name by name.
+pub(super) fn descend(dir: impl AsFd, below: Option<&Path>) -> Result<OwnedFd> {
+    let mut fd = dir.as_fd().try_clone_to_owned()?;
+    for component in below.unwrap_or(Path::new("")).components() {
+        let Component::Normal(name) = component else {
+            return Err(crate::error::PathErrorKind::Outside.into());
+        };
+        fd = open_here(fd.as_fd(), name)?;
+    }
+    Ok(fd)
+}
+
+/// Opens a directory that is not a mount point.
+fn open_here(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        match rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) {
+            // Old kernels answer ENOSYS, the filters of old container engines EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            Err(Errno::XDEV) => return Err(ChangeErrorKind::Mount),
+            opened => return Ok(opened?),
+        }
+    }
+    let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    match rustix::fs::fstat(&fd)?.st_dev == rustix::fs::fstat(dir)?.st_dev {
+        true => Ok(fd),
+        false => Err(ChangeErrorKind::Mount),
+    }
+}
+
+/// The names in a directory, sorted.
+fn names(dir: impl AsFd) -> Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}

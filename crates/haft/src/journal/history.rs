@@ -1,0 +1,203 @@
+//! Looking back: what was changed, by whom, and what it was before.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use haft_sandbox::Workspace;
+
+use super::log::{Known, Log};
+use super::record::{Outcome, Shape, Step};
+use super::{Journal, JournalError, Result, keep, path_of, undo};
+
+/// One number of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The number.
+    pub number: u64,
+    /// When it was made.
+    pub time: SystemTime,
+    /// The tool that made it.
+    pub tool: String,
+    /// The session that made it.
+    pub session: String,
+    /// The change that this one undid.
+    pub undoes: Option<u64>,
+    /// What became of it.
+    pub state: EntryState,
+    /// The places that it concerns.
+    pub touched: Vec<Touched>,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryState {
+    /// It was made and stands.
+    Done,
+    /// It was made and then undone, by this number.
+    Undone(u64),
+    /// It failed or was interrupted, and nothing of it is left.
+    NotApplied,
+    /// It was interrupted and somebody else has changed its files since; it is unknown how far it came.
+    External,
+    /// It was interrupted and concerns a folder that has not been opened since.
+    Open,
+}
+
+/// One place that a change concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// The place.
+    pub path: PathBuf,
+    /// What was there before, in words.
+    pub before: String,
+    /// What was there after, in words.
+    pub after: String,
+    /// Bytes of content before.
+    pub size_before: u64,
+    /// Bytes of content after.
+    pub size_after: u64,
+}
+
+/// One side of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Before it.
+    Before,
+    /// After it.
+    After,
+}
+
+impl Journal {
+    /// The latest changes, the newest first.
+    pub fn history(&self, limit: usize) -> Result<Vec<Entry>> {
+        let held = self.hold_as_is()?;
+        let latest = held.log.known.values().rev().take(limit);
+        Ok(latest.map(|known| entry(&held.log, known)).collect())
+    }
+
+    /// The latest change that stands and is itself no undo: what "undo the last change" means. With a
+    /// session, only its changes count.
+    pub fn latest(&self, session: Option<&str>) -> Result<Option<u64>> {
+        let held = self.hold_as_is()?;
+        let stands = |known: &&Known| {
+            known.outcome == Some(Outcome::Done)
+                && known.intent.undoes.is_none()
+                && session.is_none_or(|session| known.intent.session == session)
+                && undo::active_undo(&held.log, known.intent.number).is_none()
+        };
+        Ok(held.log.known.values().rev().find(stands).map(|known| known.intent.number))
+    }
+
+    /// The content of each file that a change concerns, on one side of it, to show what it did. There is
+    /// none where there was no file, or where the content was not kept and is no longer there.
+    pub fn content(
+        &self,
+        workspace: &Workspace,
+        number: u64,
+        side: Side,
+    ) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
+        let held = self.hold_as_is()?;
+        let Some(known) = held.log.known.get(&number) else {
+            let oldest = held.log.known.keys().next().copied().unwrap_or(held.log.next());
+            return Err(JournalError::Unknown(number, oldest));
+        };
+        let mut contents = Vec::new();
+        for step in &known.intent.steps {
+            match step {
+                Step::Set { path, before, after, .. } => {
+                    let shape = if side == Side::Before { before } else { after };
+                    gather(&held.log, known, workspace, &path.place(), shape, &mut contents)?;
+                }
+                Step::Move { from, to, what } => {
+                    let path = if side == Side::Before { from } else { to };
+                    gather(&held.log, known, workspace, &path.place(), what, &mut contents)?;
+                }
+                Step::Mode { path, what, .. } => {
+                    gather(&held.log, known, workspace, &path.place(), what, &mut contents)?;
+                }
+            }
+        }
+        Ok(contents)
+    }
+}
+
+fn gather(
+    log: &Log,
+    known: &Known,
+    workspace: &Workspace,
+    place: &haft_sandbox::AbsPath,
+    shape: &Shape,
+    contents: &mut Vec<(PathBuf, Option<Vec<u8>>)>,
+) -> Result<()> {
+    match shape {
+        Shape::File { hash: Some(hash), kept, size, .. } => {
+            let mut content = log.content(known.segment, kept, &hash.0)?;
+            if content.is_none() {
+                content = log.content_anywhere(&hash.0)?;
+            }
+            let content = content.or_else(|| keep::read(workspace, place, &hash.0, *size).ok());
+            contents.push((path_of(place), content));
+        }
+        Shape::Tree(entries) => {
+            for (below, shape) in entries {
+                let place = haft_sandbox::AbsPath::lexical(&place.as_path().join(below.as_os()));
+                if matches!(shape, Shape::File { .. }) {
+                    gather(log, known, workspace, &place, shape, contents)?;
+                }
+            }
+        }
+        _ => contents.push((path_of(place), None)),
+    }
+    Ok(())
+}
+
+fn entry(log: &Log, known: &Known) -> Entry {
+    let intent = &known.intent;
+    let state = match known.outcome {
+        None => EntryState::Open,
+        Some(Outcome::NotApplied) => EntryState::NotApplied,
+        Some(Outcome::External) => EntryState::External,
+        Some(Outcome::Done) => match undo::active_undo(log, intent.number) {
+            Some(by) => EntryState::Undone(by),
+            None => EntryState::Done,
+        },
+    };
+    Entry {
+        number: intent.number,
+        time: SystemTime::UNIX_EPOCH + Duration::from_millis(intent.time),
+        tool: intent.tool.clone(),
+        session: intent.session.clone(),
+        undoes: intent.undoes,
+        state,
+        touched: intent.steps.iter().flat_map(touched).collect(),
+    }
+}
+
+fn touched(step: &Step) -> Vec<Touched> {
+    let one = |path: &super::record::Text, before: &Shape, after: &Shape| Touched {
+        path: path_of(&path.place()),
+        before: describe(before),
+        after: describe(after),
+        size_before: before.size(),
+        size_after: after.size(),
+    };
+    match step {
+        Step::Set { path, before, after, .. } => vec![one(path, before, after)],
+        Step::Move { from, to, what } => {
+            vec![one(from, what, &Shape::Missing), one(to, &Shape::Missing, what)]
+        }
+        Step::Mode { path, what, before, after } => {
+            let mut touched = one(path, what, what);
+            touched.before = format!("{} (mode {before:o})", touched.before);
+            touched.after = format!("{} (mode {after:o})", touched.after);
+            vec![touched]
+        }
+    }
+}
+
+fn describe(shape: &Shape) -> String {
+    match shape {
+        Shape::Tree(entries) => format!("a directory with {} entries", entries.len().saturating_sub(1)),
+        other => other.state().describe(),
+    }
+}

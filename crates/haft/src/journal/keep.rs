@@ -1,0 +1,151 @@
+//! Keeping content: small content in the record itself, larger content in a file of its own, each once.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _};
+
+use haft_sandbox::{
+    AbsPath, ChangeError, ChangeErrorKind, Durability, Hash, State, Store, TreeEntry, Workspace,
+};
+
+use super::Result;
+use super::log::Log;
+use super::record::{Digest, Kept, Shape, Text};
+
+/// Content up to this size lies in the record.
+const SMALL: usize = 256 << 10;
+
+/// New content up to this size is kept too, to be shown later; larger content is only kept when it is
+/// replaced in turn.
+pub(super) const KEPT_AFTER: usize = SMALL;
+
+/// As much content lies in one record.
+const MOST: usize = 4 << 20;
+
+/// Keeps the content that one record names.
+pub(super) struct Keeper<'a> {
+    pub(super) log: &'a mut Log,
+    pub(super) kept: Vec<u8>,
+    /// Large content, still to be written to files of its own.
+    pub(super) blobs: HashMap<Hash, Vec<u8>>,
+    pub(super) notes: Vec<String>,
+    here: HashMap<Hash, (u64, u64)>,
+    /// What may still be kept for this record.
+    budget: u64,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(log: &'a mut Log) -> Self {
+        let budget = (log.limits.bytes / 4).max(log.limits.file);
+        Self { log, kept: Vec::new(), blobs: HashMap::new(), notes: Vec::new(), here: HashMap::new(), budget }
+    }
+
+    /// Keeps content and tells where.
+    pub(super) fn keep(&mut self, content: &[u8], hash: &Hash) -> Result<Kept> {
+        if let Some((at, length)) = self.log.here(hash).or_else(|| self.here.get(hash).copied()) {
+            return Ok(Kept::Here { at, length });
+        }
+        let size = content.len() as u64;
+        if size > self.log.limits.file || size > self.budget {
+            return Ok(Kept::No);
+        }
+        self.budget -= size;
+        if content.len() > SMALL || self.kept.len() + content.len() > MOST {
+            self.blobs.insert(*hash, content.to_vec());
+            return Ok(Kept::Blob);
+        }
+        let at = self.log.content_begins() + self.kept.len() as u64;
+        self.kept.extend(content);
+        self.here.insert(*hash, (at, size));
+        Ok(Kept::Here { at, length: size })
+    }
+
+    /// The shape of what was found at a place, with its content kept.
+    pub(super) fn keep_found(
+        &mut self,
+        workspace: &Workspace,
+        place: &AbsPath,
+        found: &State,
+    ) -> Result<Shape> {
+        let mut shape = Shape::of(found);
+        if let Shape::File { hash, size, kept, .. } = &mut shape {
+            *kept = self.keep_file(workspace, place, *hash, *size)?;
+        }
+        Ok(shape)
+    }
+
+    fn keep_file(
+        &mut self,
+        workspace: &Workspace,
+        place: &AbsPath,
+        hash: Option<Digest>,
+        size: u64,
+    ) -> Result<Kept> {
+        let kept = match hash {
+            Some(Digest(hash)) if size <= self.log.limits.file.min(self.budget) => {
+                match self.log.here(&hash) {
+                    Some((at, length)) => Kept::Here { at, length },
+                    None => self.keep(&read(workspace, place, &hash, size)?, &hash)?,
+                }
+            }
+            _ => Kept::No,
+        };
+        if kept == Kept::No {
+            let shown = workspace.display(place);
+            self.notes.push(format!(
+                "`{shown}` ({size} bytes) is too large for the journal to keep: undo cannot bring its old content back"
+            ));
+        }
+        Ok(kept)
+    }
+
+    /// The shape of a whole tree, with its content kept.
+    pub(super) fn keep_tree(
+        &mut self,
+        workspace: &Workspace,
+        root: &AbsPath,
+        tree: &[TreeEntry],
+    ) -> Result<Shape> {
+        let mut entries = Vec::with_capacity(tree.len());
+        for entry in tree {
+            let place = AbsPath::lexical(&root.as_path().join(&entry.below));
+            if let State::Special(kind) = &entry.state {
+                let shown = workspace.display(&place);
+                self.notes.push(format!("`{shown}` is a {kind}: undo cannot bring it back"));
+            }
+            let shape = self.keep_found(workspace, &place, &entry.state)?;
+            entries.push((Text::of(&entry.below), shape));
+        }
+        Ok(Shape::Tree(entries))
+    }
+}
+
+/// Writes large content to a file of its own. A name that is there may hold what was written without
+/// waiting for the disk, or only a part.
+pub(super) fn write_blob(
+    blobs: &Store,
+    hash: &Hash,
+    content: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
+    let name = hash.to_string();
+    let is_there = blobs.read(&name)?.is_some_and(|found| Hash::of(&found) == *hash);
+    match (durability, is_there) {
+        (Durability::Full, true) => blobs.sync(&name),
+        (Durability::Full, false) => blobs.write(&name, content),
+        (Durability::Fast, true) => Ok(()),
+        (Durability::Fast, false) => blobs.write_fast(&name, content),
+    }
+}
+
+/// Reads a file that must still have this content.
+pub(super) fn read(workspace: &Workspace, place: &AbsPath, hash: &Hash, size: u64) -> Result<Vec<u8>> {
+    let open = workspace.open_file(place).map_err(ChangeError::from)?;
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    let failed = |error: std::io::Error| ChangeError::new(workspace.display(place), error);
+    open.file.take(size.saturating_add(1)).read_to_end(&mut content).map_err(failed)?;
+    if Hash::of(&content) != *hash {
+        let kind = ChangeErrorKind::Conflict("content that is just being changed".to_owned());
+        return Err(ChangeError::new(workspace.display(place), kind).into());
+    }
+    Ok(content)
+}

@@ -1,0 +1,389 @@
+//! The files of the journal: numbered segments that are only added to, and large contents beside them,
+//! each named by its hash. Every method is called with the lock held, so nobody else is in the middle of
+//! anything, and whatever is unfinished belongs to a process that is gone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use haft_sandbox::{Hash, Store};
+
+use super::Limits;
+use super::record::{self, HEAD, Intent, Outcome, Record};
+
+const END: &str = ".log";
+
+/// How much of a segment is filled with zeros ahead of what is written.
+const AHEAD: usize = 256 << 10;
+
+/// One number that the journal knows.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) intent: Intent,
+    pub(super) segment: u32,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// What the files hold, as far as this process has read them.
+#[derive(Debug)]
+pub(super) struct Log {
+    store: Store,
+    blobs: Store,
+    pub(super) limits: Limits,
+    pub(super) known: BTreeMap<u64, Known>,
+    segments: BTreeMap<u32, Segment>,
+    active: Option<Active>,
+    next: u64,
+    /// Bytes written since the limits were last looked at.
+    unchecked: u64,
+    /// Whether the segment that is added to failed to reach the disk.
+    distrusted: bool,
+    /// What the user should hear about.
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct Segment {
+    bytes: u64,
+    entries: u64,
+    newest: u64,
+    blob_bytes: u64,
+}
+
+/// The segment that is added to.
+#[derive(Debug)]
+struct Active {
+    id: u32,
+    file: File,
+    /// Where the next record goes.
+    end: u64,
+    /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
+    /// one write instead of a commit of the file system.
+    allocated: u64,
+    /// Where contents lie in it.
+    contents: HashMap<Hash, (u64, u64)>,
+}
+
+impl Log {
+    pub(super) fn new(store: Store, limits: Limits) -> Self {
+        Self {
+            blobs: store.folder("blobs"),
+            store,
+            limits,
+            known: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            active: None,
+            next: 1,
+            unchecked: u64::MAX,
+            distrusted: false,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Reads what other processes have written meanwhile.
+    pub(super) fn catch_up(&mut self) -> io::Result<()> {
+        let Some(active) = &self.active else {
+            return self.load();
+        };
+        let found = active.file.metadata()?;
+        let next = active.id + 1;
+        if found.nlink() == 0 || found.size() < active.end || self.store.has(&name(next))? {
+            return self.load();
+        }
+        let mut next = [0; 1];
+        match active.file.read_at(&mut next, active.end)? {
+            1 if next != [0] => self.read_on(active.id, active.end),
+            _ => Ok(()),
+        }
+    }
+
+    fn load(&mut self) -> io::Result<()> {
+        self.known.clear();
+        self.segments.clear();
+        self.active = None;
+        let entries = self.store.entries()?;
+        let mut ids: Vec<u32> = entries.iter().filter_map(|entry| id(&entry.name)).collect();
+        ids.sort_unstable();
+        for id in &ids {
+            self.segments.insert(*id, Segment::default());
+            if Some(id) == ids.last() {
+                let file = self.store.open_log(&name(*id))?;
+                self.active = Some(Active { id: *id, file, end: 0, allocated: 0, contents: HashMap::new() });
+            }
+            self.read_on(*id, 0)?;
+        }
+        if self.active.is_none() { self.begin_segment(1) } else { Ok(()) }
+    }
+
+    /// Reads the records of a segment from a place on. What follows the last whole record of the newest
+    /// segment was being written when a process died, and is cut off.
+    fn read_on(&mut self, id: u32, from: u64) -> io::Result<()> {
+        let file = match &self.active {
+            Some(active) if active.id == id => active.file.try_clone()?,
+            _ => self.store.open_log(&name(id))?,
+        };
+        let size = file.metadata()?.size();
+        let mut bytes = vec![0; usize::try_from(size.saturating_sub(from)).map_err(io::Error::other)?];
+        file.read_exact_at(&mut bytes, from)?;
+        let mut at = 0;
+        while let Some((record, length)) = record::decode(&bytes[at..]) {
+            self.learn(record, id);
+            at += length;
+        }
+        let end = from + at as u64;
+        if let Some(segment) = self.segments.get_mut(&id) {
+            segment.bytes = end;
+        }
+        let rest = &bytes[at..];
+        let torn = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        if torn > 0 {
+            let what = if self.is_active(id) { "cut off" } else { "skipped" };
+            self.notes.push(format!("{torn} damaged bytes of the journal were {what}"));
+        }
+        if let Some(active) = self.active.as_mut().filter(|active| active.id == id) {
+            active.end = end;
+            active.allocated = size;
+            if torn > 0 {
+                active.file.set_len(end)?;
+                active.file.sync_all()?;
+                active.allocated = end;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_active(&self, id: u32) -> bool {
+        self.active.as_ref().is_some_and(|active| active.id == id)
+    }
+
+    fn learn(&mut self, record: Record, segment: u32) {
+        match record {
+            Record::Start { next } => self.next = self.next.max(next),
+            Record::Outcome { number, outcome } => {
+                if let Some(known) = self.known.get_mut(&number) {
+                    known.outcome = Some(outcome);
+                }
+            }
+            Record::Intent(intent) => {
+                self.next = self.next.max(intent.number + 1);
+                let counted = self.segments.entry(segment).or_default();
+                counted.entries += 1;
+                counted.newest = intent.number;
+                intent.for_each_file(&mut |hash, kept, size| match kept {
+                    record::Kept::Here { at, length } => {
+                        if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
+                            active.contents.insert(*hash, (*at, *length));
+                        }
+                    }
+                    record::Kept::Blob => counted.blob_bytes += size,
+                    record::Kept::At(_) | record::Kept::No => {}
+                });
+                self.known.insert(intent.number, Known { intent, segment, outcome: None });
+            }
+        }
+    }
+
+    /// The number for the next change.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Where content that is kept in the next record begins.
+    pub(super) fn content_begins(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.end) + HEAD as u64
+    }
+
+    /// Where content already lies in the segment that is added to.
+    pub(super) fn here(&self, hash: &Hash) -> Option<(u64, u64)> {
+        self.active.as_ref()?.contents.get(hash).copied()
+    }
+
+    /// Adds a record. It is on disk after [`Log::sync`].
+    pub(super) fn append(&mut self, record: Record, kept: &[u8]) -> io::Result<()> {
+        let mut bytes = record::encode(&record, kept)?;
+        let alone = bytes.len();
+        let length = alone as u64;
+        let Some(active) = &mut self.active else {
+            return Err(io::Error::other("no segment is open"));
+        };
+        let (id, end) = (active.id, active.end + length);
+        let mut written = Err(io::ErrorKind::StorageFull.into());
+        if end > active.allocated {
+            bytes.resize(alone + AHEAD, 0);
+            written = active.file.write_all_at(&bytes, active.end);
+            active.allocated = active.end + bytes.len() as u64;
+            bytes.truncate(alone);
+            if written.is_err() {
+                // There is no room for zeros.
+                active.file.set_len(active.end)?;
+                active.allocated = end;
+            }
+        }
+        if written.is_err() {
+            written = active.file.write_all_at(&bytes, active.end);
+        }
+        if let Err(error) = written {
+            // A part of it may be there; the next reader would cut it off as well.
+            let _ = active.file.set_len(active.end);
+            active.allocated = active.end;
+            return Err(error);
+        }
+        active.end = end;
+        self.unchecked = self.unchecked.saturating_add(length);
+        if let Some(segment) = self.segments.get_mut(&id) {
+            segment.bytes = end;
+        }
+        self.learn(record, id);
+        Ok(())
+    }
+
+    /// The file whose syncing brings every record to disk.
+    pub(super) fn syncable(&self) -> io::Result<File> {
+        match &self.active {
+            Some(active) => active.file.try_clone(),
+            None => Err(io::Error::other("no segment is open")),
+        }
+    }
+
+    pub(super) fn settle(&mut self, number: u64, outcome: Outcome) -> io::Result<()> {
+        self.append(Record::Outcome { number, outcome }, &[])
+    }
+
+    /// Where large contents go.
+    pub(super) fn blobs(&self) -> Store {
+        self.blobs.clone()
+    }
+
+    /// Content that is kept for an entry of a segment; nothing if it is gone.
+    pub(super) fn content(
+        &self,
+        segment: u32,
+        kept: &record::Kept,
+        hash: &Hash,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let content = match kept {
+            record::Kept::Here { at, length } => {
+                let file = match &self.active {
+                    Some(active) if active.id == segment => active.file.try_clone()?,
+                    _ if self.store.has(&name(segment))? => self.store.open_log(&name(segment))?,
+                    _ => return Ok(None),
+                };
+                let mut content = vec![0; usize::try_from(*length).map_err(io::Error::other)?];
+                file.read_exact_at(&mut content, *at)?;
+                Some(content)
+            }
+            record::Kept::Blob => self.blobs.read(&hash.to_string())?,
+            record::Kept::At(_) | record::Kept::No => None,
+        };
+        Ok(content.filter(|content| Hash::of(content) == *hash))
+    }
+
+    /// Content of that hash that any entry keeps.
+    pub(super) fn content_anywhere(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
+        for known in self.known.values().rev() {
+            let mut places = Vec::new();
+            known.intent.for_each_file(&mut |other, kept, _| {
+                if other == hash {
+                    places.push(kept.clone());
+                }
+            });
+            for kept in places {
+                if let Some(content) = self.content(known.segment, &kept, hash)? {
+                    return Ok(Some(content));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has the next change begin a new segment.
+    pub(super) fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
+    /// Makes room: a full segment is closed, and the oldest ones go while the limits are exceeded.
+    pub(super) fn make_room(&mut self) -> io::Result<()> {
+        let Limits { bytes, entries, .. } = self.limits;
+        let Some(active) = &self.active else { return Ok(()) };
+        let id = active.id;
+        let rolled = std::mem::take(&mut self.distrusted)
+            || self.segments.get(&id).is_some_and(|segment| {
+                segment.entries > 0
+                    && (segment.bytes.saturating_add(segment.blob_bytes) > (bytes / 8).min(16 << 20)
+                        || segment.entries >= (entries / 8).max(1))
+            });
+        if rolled {
+            self.begin_segment(id + 1)?;
+        }
+        if rolled || self.unchecked > bytes / 16 {
+            self.evict()?;
+            self.unchecked = 0;
+        }
+        Ok(())
+    }
+
+    fn begin_segment(&mut self, id: u32) -> io::Result<()> {
+        if let Some(full) = &self.active {
+            full.file.set_len(full.end)?;
+        }
+        let file = self.store.open_log(&name(id))?;
+        self.active = Some(Active { id, file, end: 0, allocated: 0, contents: HashMap::new() });
+        self.segments.insert(id, Segment::default());
+        self.append(Record::Start { next: self.next }, &[])
+    }
+
+    fn evict(&mut self) -> io::Result<()> {
+        let oldest_time =
+            super::now().saturating_sub(u64::try_from(self.limits.age.as_millis()).unwrap_or(u64::MAX));
+        let mut evicted = None;
+        while self.segments.len() > 1 {
+            let Some((&id, oldest)) = self.segments.iter().next() else { break };
+            let blobs: u64 = self.blobs.entries()?.iter().map(|blob| blob.size).sum();
+            let bytes = blobs + self.segments.values().map(|segment| segment.bytes).sum::<u64>();
+            let entries: u64 = self.segments.values().map(|segment| segment.entries).sum();
+            let newest = self.known.get(&oldest.newest);
+            let aged = newest.is_none_or(|known| known.intent.time < oldest_time);
+            let open = self.known.values().any(|known| known.segment == id && known.outcome.is_none());
+            let over = bytes > self.limits.bytes || entries > self.limits.entries || aged;
+            if open || !over {
+                break;
+            }
+            evicted = evicted.max(Some(oldest.newest));
+            self.store.remove(&name(id))?;
+            self.segments.remove(&id);
+            self.known.retain(|_, known| known.segment != id);
+            self.collect_blobs()?;
+        }
+        if let Some(newest) = evicted.filter(|newest| *newest > 0) {
+            self.notes.push(format!("the journal is full: changes up to {newest} can no longer be undone"));
+        }
+        Ok(())
+    }
+
+    /// Removes the contents that no entry names any more.
+    fn collect_blobs(&self) -> io::Result<()> {
+        let mut named = std::collections::HashSet::new();
+        for known in self.known.values() {
+            known.intent.for_each_file(&mut |hash, kept, _| {
+                if *kept == record::Kept::Blob {
+                    named.insert(hash.to_string());
+                }
+            });
+        }
+        for blob in self.blobs.entries()? {
+            if !named.contains(&blob.name) {
+                self.blobs.remove(&blob.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(id: u32) -> String {
+    format!("{id:08}{END}")
+}
+
+fn id(name: &str) -> Option<u32> {
+    name.strip_suffix(END)?.parse().ok()
+}

@@ -1,0 +1,224 @@
+//! Performing the steps of a record, one by one, and taking single steps back.
+
+use std::collections::HashMap;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use haft_sandbox::{
+    AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
+};
+
+use super::keep;
+use super::log::Log;
+use super::record::{Intent, Kept, Shape, Step, Text};
+use super::{JournalError, Result, path_of};
+
+/// Which step failed, and why.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) step: usize,
+    pub(super) error: JournalError,
+}
+
+/// Where content comes from.
+pub(super) struct Contents<'a> {
+    pub(super) log: &'a Log,
+    pub(super) segment: u32,
+    pub(super) workspace: &'a Workspace,
+    pub(super) fresh: &'a HashMap<Hash, Vec<u8>>,
+}
+
+/// Performs everything that was recorded. While the record is on its way to the disk, what is new is
+/// prepared; only when both are there does the first step happen. Gives what the user should hear about.
+pub(super) fn perform(
+    log: &Log,
+    workspace: &Workspace,
+    intent: &Intent,
+    fresh: &HashMap<Hash, Vec<u8>>,
+    blobs: &HashMap<Hash, Vec<u8>>,
+    durability: Durability,
+) -> std::result::Result<Vec<String>, Failed> {
+    let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
+    let contents = Contents { log, segment, workspace, fresh };
+    let prepare_all = || {
+        let mut drafts = Vec::with_capacity(intent.steps.len());
+        for (number, step) in intent.steps.iter().enumerate() {
+            let draft = prepare(&contents, step, durability);
+            drafts.push(draft.map_err(|error| Failed { step: number, error })?);
+        }
+        Ok(drafts)
+    };
+    let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
+    let store = log.blobs();
+    let keep_all = || {
+        let mut contents = blobs.iter();
+        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))
+    };
+    let drafts: Vec<Option<Draft>> = match durability {
+        Durability::Fast => {
+            keep_all().map_err(unusable)?;
+            prepare_all()?
+        }
+        Durability::Full => {
+            let file = log.syncable().map_err(unusable)?;
+            let (synced, drafts) = std::thread::scope(|scope| {
+                let syncing = scope.spawn(|| keep_all().and_then(|()| file.sync_data()));
+                let drafts = prepare_all();
+                (syncing.join().unwrap_or_else(|_| Err(io::Error::other("syncing panicked"))), drafts)
+            });
+            synced.map_err(unusable)?;
+            drafts?
+        }
+    };
+    let mut notes = Vec::new();
+    for (number, (step, draft)) in intent.steps.iter().zip(drafts).enumerate() {
+        let done = complete(workspace, step, draft, durability);
+        notes.extend(done.map_err(|error| Failed { step: number, error })?);
+    }
+    Ok(notes)
+}
+
+/// Takes one step back that has been made.
+pub(super) fn revert(contents: &Contents<'_>, step: &Step) -> Result<()> {
+    let back = inverse(step);
+    let draft = prepare(contents, &back, Durability::Full)?;
+    complete(contents.workspace, &back, draft, Durability::Full).map(drop)
+}
+
+/// The step that leads back.
+fn inverse(step: &Step) -> Step {
+    match step.clone() {
+        Step::Set { path, temp, before, after } => Step::Set { path, temp, before: after, after: before },
+        Step::Move { from, to, what } => Step::Move { from: to, to: from, what },
+        Step::Mode { path, what, before, after } => {
+            Step::Mode { path, what: with_mode(what, after), before: after, after: before }
+        }
+    }
+}
+
+/// The shape with other permission bits.
+fn with_mode(shape: Shape, mode: u32) -> Shape {
+    let mut state = shape.state();
+    match &mut state {
+        State::File { attributes, .. } | State::Directory { attributes } => attributes.mode = mode,
+        _ => {}
+    }
+    Shape::of(&state)
+}
+
+/// Prepares what a step puts in place.
+fn prepare(contents: &Contents<'_>, step: &Step, durability: Durability) -> Result<Option<Draft>> {
+    let Step::Set { path, temp, before, after } = step else {
+        return Ok(None);
+    };
+    if *after == Shape::Missing {
+        return Ok(None);
+    }
+    let place = path.place();
+    let mut draft = contents.workspace.draft(&place, before.state(), &temp_name(temp)?, durability)?;
+    match after {
+        Shape::File { attributes, .. } => {
+            let attributes = attributes.as_ref().map(Attributes::from);
+            let like = attributes.as_ref().map_or(Like::Replaced, Like::Exactly);
+            draft.file(contents.open(&place, after)?, like)?;
+        }
+        Shape::Link { target, attributes } => draft.link(target.as_os(), &attributes.into())?,
+        Shape::Directory { attributes } => {
+            draft.directory(attributes.as_ref().map(Attributes::from).as_ref())?;
+        }
+        Shape::Tree(entries) => {
+            let shapes: HashMap<PathBuf, &Shape> =
+                entries.iter().map(|(below, shape)| (PathBuf::from(below.as_os()), shape)).collect();
+            draft.tree(&tree_entries(entries), &mut |below: &Path| {
+                let place = AbsPath::lexical(&place.as_path().join(below));
+                let shape = shapes.get(below).copied().unwrap_or(&Shape::Missing);
+                contents.open(&place, shape).map_err(io::Error::other)
+            })?;
+        }
+        Shape::Missing | Shape::Special => {}
+    }
+    Ok(Some(draft))
+}
+
+/// Makes a step whose draft is ready.
+fn complete(
+    workspace: &Workspace,
+    step: &Step,
+    draft: Option<Draft>,
+    durability: Durability,
+) -> Result<Option<String>> {
+    match step {
+        Step::Set { path, temp, before, .. } => {
+            let place = path.place();
+            match (draft, before) {
+                (Some(draft), _) => {
+                    let changed = draft.publish()?;
+                    let others = changed.links.saturating_sub(1);
+                    return Ok((others > 0).then(|| {
+                        let shown = workspace.display(&place);
+                        format!("`{shown}` had {others} other hard links; these keep the old content")
+                    }));
+                }
+                (None, Shape::Tree(_)) => workspace.remove_tree(&place, &temp_name(temp)?, durability)?,
+                (None, _) => workspace.remove(&place, &before.state(), &temp_name(temp)?, durability)?,
+            }
+        }
+        Step::Move { from, to, what } => {
+            workspace.rename(&from.place(), &to.place(), &what.state(), durability)?;
+        }
+        Step::Mode { path, what, after, .. } => {
+            workspace.set_mode(&path.place(), &what.state(), *after, durability)?;
+        }
+    }
+    Ok(None)
+}
+
+impl Contents<'_> {
+    /// Opens the content of a file's shape.
+    pub(super) fn open(&self, place: &AbsPath, shape: &Shape) -> Result<Box<dyn Read>> {
+        let Shape::File { hash, kept, size, .. } = shape else {
+            return Ok(Box::new(io::empty()));
+        };
+        if let Kept::At(elsewhere) = kept
+            && self.holds(elsewhere, shape)
+        {
+            let open = self.workspace.open_file(&elsewhere.place()).map_err(ChangeError::from)?;
+            return Ok(Box::new(open.file));
+        }
+        match hash {
+            Some(hash) => {
+                self.read(place, &hash.0, kept, *size).map(|content| Box::new(Cursor::new(content)) as _)
+            }
+            None => Err(JournalError::NotKept { path: path_of(place), size: *size }),
+        }
+    }
+
+    /// The content of that hash.
+    pub(super) fn read(&self, place: &AbsPath, hash: &Hash, kept: &Kept, size: u64) -> Result<Vec<u8>> {
+        if let Some(content) = self.fresh.get(hash) {
+            return Ok(content.clone());
+        }
+        let kept = match self.log.content(self.segment, kept, hash)? {
+            Some(content) => Some(content),
+            None => self.log.content_anywhere(hash)?,
+        };
+        kept.ok_or_else(|| JournalError::NotKept { path: path_of(place), size })
+    }
+
+    /// Whether a place holds the content of a shape now.
+    pub(super) fn holds(&self, place: &Text, shape: &Shape) -> bool {
+        self.workspace.state(&place.place()).is_ok_and(|found| found.same_content(&shape.state()))
+    }
+}
+
+pub(super) fn temp_name(temp: &str) -> Result<TempName> {
+    TempName::parse(temp).ok_or_else(|| io::Error::other("the record names no temporary file").into())
+}
+
+fn tree_entries(entries: &[(Text, Shape)]) -> Vec<TreeEntry> {
+    let entry = |(below, shape): &(Text, Shape)| TreeEntry {
+        below: PathBuf::from(below.as_os()),
+        state: shape.state(),
+    };
+    entries.iter().map(entry).collect()
+}

@@ -1,0 +1,263 @@
+//! Undo and redo. Both are changes like any other, with a number of their own, so each can be taken back
+//! in turn.
+
+use std::collections::HashMap;
+
+use haft_sandbox::{AbsPath, ChangeError, State, Workspace};
+
+use super::perform::Contents;
+use super::plan::{Plan, Planner};
+use super::record::{Digest, Kept, Outcome, Shape, Step, Text};
+use super::recover::holds;
+use super::{Conflict, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
+
+impl Journal {
+    /// Undoes changes, the newest first, each under a number of its own. Every place must be as the
+    /// change left it: the same kind, content and permission bits. If one is not, nothing is undone:
+    /// those that were undone already are redone.
+    pub fn undo(&self, workspace: &Workspace, numbers: &[u64], label: Label<'_>) -> Result<Vec<Recorded>> {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        numbers.dedup();
+        self.hold(workspace)?.undo_all(workspace, &numbers, label)
+    }
+
+    /// Redoes changes that were undone, the oldest first, in the same way.
+    pub fn redo(&self, workspace: &Workspace, numbers: &[u64], label: Label<'_>) -> Result<Vec<Recorded>> {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut held = self.hold(workspace)?;
+        let undoing = numbers.iter().map(|number| held.undone_by(*number)).collect::<Result<Vec<u64>>>()?;
+        held.undo_all(workspace, &undoing, label)
+    }
+}
+
+impl Held<'_> {
+    fn undo_all(
+        &mut self,
+        workspace: &Workspace,
+        numbers: &[u64],
+        label: Label<'_>,
+    ) -> Result<Vec<Recorded>> {
+        let mut undone: Vec<Recorded> = Vec::new();
+        for number in numbers {
+            match self.undo_one(workspace, *number, label) {
+                Ok(recorded) => undone.push(recorded),
+                Err(error) => {
+                    for recorded in undone.iter().rev() {
+                        if let Err(then) = self.undo_one(workspace, recorded.number, label) {
+                            return Err(JournalError::HalfDone {
+                                cause: Box::new(error),
+                                then: Box::new(then),
+                            });
+                        }
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(undone)
+    }
+
+    fn undo_one(&mut self, workspace: &Workspace, number: u64, label: Label<'_>) -> Result<Recorded> {
+        let nothing = |why| Err(JournalError::NothingToDo { number, why });
+        match self.log.known.get(&number).map(|known| known.outcome) {
+            None => return Err(JournalError::Unknown(number, self.oldest())),
+            Some(Some(Outcome::Done)) => {}
+            Some(Some(Outcome::NotApplied)) => return nothing("was never applied: there is nothing to undo"),
+            Some(Some(Outcome::External)) => {
+                return nothing("was interrupted and its files were changed by others: it cannot be undone");
+            }
+            Some(None) => return nothing("concerns a folder that is not in this workspace"),
+        }
+        if self.active_undo(number).is_some() {
+            return nothing("is undone already");
+        }
+        self.log.make_room()?;
+        let plan = self.plan_undo(workspace, number)?;
+        self.carry_out(workspace, plan, label, Some(number))
+    }
+
+    fn plan_undo(&mut self, workspace: &Workspace, number: u64) -> Result<Plan> {
+        let Some(known) = self.log.known.get(&number) else {
+            return Err(JournalError::Unknown(number, self.oldest()));
+        };
+        let (segment, steps) = (known.segment, known.intent.steps.clone());
+        let mut planner = Planner::new(&mut self.log, workspace);
+        for step in steps.iter().rev() {
+            planner.lead_back(number, segment, step)?;
+        }
+        planner.finish()
+    }
+
+    /// The number that undid this one and is not undone itself.
+    pub(super) fn active_undo(&self, number: u64) -> Option<u64> {
+        active_undo(&self.log, number)
+    }
+
+    fn undone_by(&self, number: u64) -> Result<u64> {
+        if !self.log.known.contains_key(&number) {
+            return Err(JournalError::Unknown(number, self.oldest()));
+        }
+        let why = "is not undone: there is nothing to redo";
+        self.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
+    }
+
+    fn oldest(&self) -> u64 {
+        self.log.known.keys().next().copied().unwrap_or(self.log.next())
+    }
+}
+
+pub(super) fn active_undo(log: &super::Log, number: u64) -> Option<u64> {
+    let later = log.known.range(number + 1..).rev();
+    let mut undoing = later
+        .filter(|(_, known)| known.intent.undoes == Some(number) && known.outcome == Some(Outcome::Done))
+        .map(|(undoing, _)| *undoing);
+    undoing.find(|undoing| active_undo(log, *undoing).is_none())
+}
+
+impl Planner<'_> {
+    /// Adds the step that leads back, if the place is as the step left it.
+    fn lead_back(&mut self, number: u64, segment: u32, step: &Step) -> Result<()> {
+        match step {
+            Step::Set { path, before, after, .. } => {
+                if !holds(self.workspace, path, after)? {
+                    return Err(self.conflict(number, segment, path, after));
+                }
+                let place = path.place();
+                let found = self.workspace.state(&place)?;
+                let found = match after {
+                    Shape::Tree(_) if is_elsewhere(after) => after.clone(),
+                    Shape::Tree(_) => {
+                        let tree = self.workspace.tree(&place)?;
+                        self.keeper.keep_tree(self.workspace, &place, &tree)?
+                    }
+                    Shape::File { kept: Kept::At(elsewhere), .. } => {
+                        let mut shape = Shape::of(&found);
+                        if let Shape::File { kept, .. } = &mut shape {
+                            *kept = Kept::At(elsewhere.clone());
+                        }
+                        shape
+                    }
+                    _ => self.keeper.keep_found(self.workspace, &place, &found)?,
+                };
+                let restored = self.keep_again(&place, segment, before)?;
+                self.set(&place, found, restored);
+            }
+            Step::Move { from, to, what } => {
+                let found = self.workspace.state(&to.place())?;
+                if !what.fits(&found) {
+                    return Err(self.conflict(number, segment, to, what));
+                }
+                if self.workspace.state(&from.place())? != State::Missing {
+                    return Err(self.conflict(number, segment, from, &Shape::Missing));
+                }
+                let what = Shape::of(&found);
+                self.push(Step::Move { from: to.clone(), to: from.clone(), what });
+            }
+            Step::Mode { path, what, before, after } => {
+                let found = self.workspace.state(&path.place())?;
+                let same_mode = found.attributes().is_some_and(|attributes| attributes.mode == *after);
+                if !(same_mode && found.same_content(&what.state())) {
+                    return Err(self.conflict(number, segment, path, what));
+                }
+                let what = Shape::of(&found);
+                self.push(Step::Mode { path: path.clone(), what, before: *after, after: *before });
+            }
+        }
+        Ok(())
+    }
+
+    /// The shape with its content kept for the new record as well.
+    fn keep_again(&mut self, place: &AbsPath, segment: u32, shape: &Shape) -> Result<Shape> {
+        let mut again = shape.clone();
+        match &mut again {
+            Shape::File { hash, size, kept, .. } => {
+                *kept = self.keep_file_again(place, segment, shape, *hash, *size, kept)?;
+            }
+            Shape::Tree(entries) => {
+                entries.retain(|(_, shape)| *shape != Shape::Special);
+                for (below, shape) in entries {
+                    let place = AbsPath::lexical(&place.as_path().join(below.as_os()));
+                    *shape = self.keep_again(&place, segment, shape)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(again)
+    }
+
+    fn keep_file_again(
+        &mut self,
+        place: &AbsPath,
+        segment: u32,
+        shape: &Shape,
+        hash: Option<Digest>,
+        size: u64,
+        kept: &Kept,
+    ) -> Result<Kept> {
+        let fresh = HashMap::new();
+        let contents = Contents { log: self.keeper.log, segment, workspace: self.workspace, fresh: &fresh };
+        if let Kept::At(elsewhere) = kept
+            && contents.holds(elsewhere, shape)
+        {
+            return Ok(kept.clone());
+        }
+        let Some(Digest(hash)) = hash else {
+            return Err(JournalError::NotKept { path: path_of(place), size });
+        };
+        let content = contents.read(place, &hash, kept, size)?;
+        self.keeper.keep(&content, &hash)
+    }
+
+    fn conflict(&self, number: u64, segment: u32, path: &Text, recorded: &Shape) -> JournalError {
+        let place = path.place();
+        let found = match self.workspace.state(&place) {
+            Ok(found) => found,
+            Err(error) => return error.into(),
+        };
+        let limit = self.keeper.log.limits.file;
+        let found_content = match &found {
+            State::File { hash: Some(hash), size, .. } if *size <= limit => {
+                keep::read(self.workspace, &place, hash, *size).ok()
+            }
+            _ => None,
+        };
+        let recorded_content = match recorded {
+            Shape::File { hash: Some(hash), kept, size, .. } => {
+                let fresh = HashMap::new();
+                let log = &*self.keeper.log;
+                let contents = Contents { log, segment, workspace: self.workspace, fresh: &fresh };
+                contents.read(&place, &hash.0, kept, *size).ok()
+            }
+            _ => None,
+        };
+        let describe = |state: &State| match state {
+            State::File { attributes, size, .. } => {
+                format!("a file of {size} bytes (mode {:o})", attributes.mode)
+            }
+            other => other.describe(),
+        };
+        JournalError::Conflict(Box::new(Conflict {
+            number,
+            path: path_of(&place),
+            recorded: recorded.state().describe(),
+            found: describe(&found),
+            recorded_content,
+            found_content,
+        }))
+    }
+}
+
+/// Whether the content of a tree is kept at another place.
+fn is_elsewhere(shape: &Shape) -> bool {
+    let Shape::Tree(entries) = shape else { return false };
+    entries.iter().any(|(_, shape)| matches!(shape, Shape::File { kept: Kept::At(_), .. }))
+}
+
+impl From<haft_sandbox::PathError> for JournalError {
+    fn from(error: haft_sandbox::PathError) -> Self {
+        ChangeError::from(error).into()
+    }
+}

@@ -1,0 +1,18 @@
+//! The journal as a library user meets it: in real temporary folders, with processes that really die.
+#![allow(clippy::disallowed_methods)] // tests look at the files that the journal is said to have written
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
+
+#[path = "journal/basics.rs"]
+mod basics;
+#[path = "journal/common.rs"]
+mod common;
+#[path = "journal/confine.rs"]
+mod confine;
+#[path = "journal/cost.rs"]
+mod cost;
+#[path = "journal/crash.rs"]
+mod crash;
+#[path = "journal/damage.rs"]
+mod damage;
+#[path = "journal/model.rs"]
+mod model;

@@ -23,4 +23,6 @@ update:
 # The figures that haft promises, beside their limits.
 figures:
     cargo bench -p haft-tools --bench figures
+    cargo bench -p haft-tools --bench edits
+    cargo bench -p haft --bench journal
     bench/startup

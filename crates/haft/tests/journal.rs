@@ -8,8 +8,6 @@ mod basics;
 mod common;
 #[path = "journal/confine.rs"]
 mod confine;
-#[path = "journal/cost.rs"]
-mod cost;
 #[path = "journal/crash.rs"]
 mod crash;
 #[path = "journal/damage.rs"]

@@ -1,11 +1,15 @@
-//! What a recorded change costs, next to the bare sequence of calls. Run by hand:
-//! `cargo test --release -p haft --test journal cost -- --ignored --nocapture`.
+//! What a recorded change costs beside the bare sequence of calls: in full, beside writing a temporary file,
+//! syncing, renaming and syncing the folder; fast, beside reading and overwriting.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, missing_docs, dead_code)]
+
+#[path = "../tests/journal/common.rs"]
+mod common;
 
 use std::fs::File;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use crate::common::{FAST, FULL, Fixture};
+use common::{FAST, FULL, Fixture};
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
@@ -21,9 +25,7 @@ fn time(rounds: u32, mut act: impl FnMut(u32)) -> Duration {
     median((0..rounds).map(once).collect())
 }
 
-#[test]
-#[ignore = "measures, and proves nothing"]
-fn of_an_edit() {
+fn main() {
     for size in [1_000, 20_000, 200_000] {
         let fix = Fixture::new();
         let content = |round: u32| format!("{round:08}").repeat(size / 8);

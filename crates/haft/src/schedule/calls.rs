@@ -267,11 +267,10 @@ impl Calls {
         let holder = &mut self.entries[blocker.slot];
         let place = holder.waiters.len();
         holder.waiters.push(slot);
-        let call = holder.call.clone();
+        // A gate is nobody's call: what it stands for are those that may still come.
+        let call = holder.call.clone().unwrap_or_else(|| "the rest of the turn".into());
         let entry = &mut self.entries[slot];
         entry.blocker = Some((blocker.slot, place));
-        // A gate is nobody's call and goes unmentioned.
-        let call = call?;
         if entry.told.replace(blocker.seq) == Some(blocker.seq) {
             return None;
         }

@@ -1,0 +1,63 @@
+//! What haft prints, and for whom.
+
+use super::*;
+
+#[test]
+fn nothing_that_is_piped_has_colours() {
+    let lab = two_files();
+    lab.run(&["call", "Read", "file_path=one.txt"]);
+    let all: [&[&str]; 7] = [
+        &["tools"],
+        &["doctor"],
+        &["stats"],
+        &["--help"],
+        &["call", "--help"],
+        &["--no-such-flag"],
+        &["--dialect", "klingon", "doctor"],
+    ];
+    for args in all {
+        for (name, value) in [("TERM", "xterm-256color"), ("NO_COLOR", "1")] {
+            let ran = Ran::of(lab.haft(args).env(name, value).output().unwrap());
+            assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "{args:?}: {ran:?}");
+        }
+    }
+    let forced = Ran::of(lab.haft(&["tools"]).env("CLICOLOR_FORCE", "1").output().unwrap());
+    assert!(forced.stdout.contains('\x1b'), "colours are there for those who want them");
+}
+
+#[test]
+fn a_reply_in_a_pipe_is_exact() {
+    let lab = Lab::new(&[("escape.txt", "\u{1b}[31mred\u{1b}[0m\n")]);
+    let ran = lab.run(&["call", "Read", "file_path=escape.txt"]);
+    assert_eq!(ran.stdout, "     1\t\u{1b}[31mred\u{1b}[0m\n");
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let lab = two_files();
+    let scripts = ["bash", "elvish", "fish", "powershell", "zsh"].map(|shell| {
+        let ran = lab.run(&["completions", shell]);
+        assert_eq!(ran.code, 0, "{shell}");
+        assert!(ran.stdout.contains("haft") && ran.stdout.contains("doctor"), "{shell}");
+        ran.stdout
+    });
+    for (at, script) in scripts.iter().enumerate() {
+        assert!(!scripts[..at].contains(script));
+    }
+    lab.run(&["completions", "tcsh"]).refused("tcsh");
+}
+
+#[test]
+fn tools_are_defined_for_every_api() {
+    let lab = two_files();
+    let first = |format: &str| lab.run(&["--dialect", "ally", "tools", "--format", format]).json()[0].clone();
+    assert_eq!(first("openai")["function"]["name"], "read");
+    assert_eq!(first("openai")["function"]["parameters"]["required"], json!(["file_paths"]));
+    assert_eq!(first("openai-responses")["parameters"]["type"], "object");
+    assert_eq!(first("anthropic")["input_schema"]["type"], "object");
+    assert_eq!(first("mcp")["inputSchema"]["type"], "object");
+    assert_eq!(first("mcp")["annotations"]["readOnlyHint"], true);
+    assert_eq!(first("json")["read_only"], true);
+    assert_eq!(lab.run(&["--dialect", "ally", "--json", "tools"]).json()[0], first("json"));
+    assert!(lab.run(&["tools"]).stdout.starts_with("claude  "));
+}

@@ -1,0 +1,121 @@
+//! The command line as a person or a program meets it: exit codes, what goes where, and every way in.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary in folders it makes itself
+
+mod batches;
+mod calls;
+mod looks;
+mod state;
+mod unkept;
+mod workspace;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+/// A workspace and a home of its own.
+struct Lab {
+    _folder: tempfile::TempDir,
+    base: PathBuf,
+}
+
+/// What came out of a run.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Lab {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("ws")).unwrap();
+        std::fs::create_dir_all(base.join("home/.config/haft")).unwrap();
+        let lab = Self { _folder: folder, base };
+        for (name, text) in files {
+            lab.write(&format!("ws/{name}"), text);
+        }
+        lab
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.base.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn settings(&self, text: &str) {
+        self.write("home/.config/haft/config.toml", text);
+    }
+
+    fn haft(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command.args(args).current_dir(self.base.join("ws")).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.base.join("home")).env("XDG_STATE_HOME", self.base.join("state"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.haft(args).stdin(Stdio::null()).output().unwrap())
+    }
+
+    fn run_with(&self, args: &[&str], stdin: &str) -> Ran {
+        let mut command = self.haft(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let text = stdin.to_owned();
+        let feeding = std::thread::spawn(move || pipe.write_all(text.as_bytes()));
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        feeding.join().unwrap().unwrap();
+        ran
+    }
+
+    /// The replies to the lines of a batch.
+    fn batch(&self, args: &[&str], lines: &[&str]) -> Vec<Value> {
+        let ran = self.run_with(&[&["batch"], args].concat(), &(lines.join("\n") + "\n"));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The state that haft keeps for the workspace.
+    fn state(&self) -> PathBuf {
+        let mut kept = std::fs::read_dir(self.base.join("state/haft")).unwrap();
+        kept.next().unwrap().unwrap().path()
+    }
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Checks that haft refused to begin: exit code 2, a reason on stderr and nothing on stdout.
+    fn refused(&self, reason: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{self:?}");
+        assert!(self.stderr.contains(reason), "`{reason}` is not in {self:?}");
+    }
+}
+
+fn text(reply: &Value) -> &str {
+    reply["content"][0]["text"].as_str().unwrap()
+}
+
+const ONE: &str = "     1\tone";
+const TWO: &str = "     1\ttwo";
+
+fn two_files() -> Lab {
+    Lab::new(&[("one.txt", "one\n"), ("two.txt", "two\n")])
+}

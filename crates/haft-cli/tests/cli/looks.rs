@@ -61,3 +61,35 @@ fn tools_are_defined_for_every_api() {
     assert_eq!(lab.run(&["--dialect", "ally", "--json", "tools"]).json()[0], first("json"));
     assert!(lab.run(&["tools"]).stdout.starts_with("claude  "));
 }
+
+/// What haft prints when its standard output is a terminal.
+fn on_a_terminal(lab: &Lab, args: &[&str]) -> String {
+    use std::io::Read as _;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let ours = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&ours).unwrap();
+    rustix::pty::unlockpt(&ours).unwrap();
+    let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut child = lab.haft(args).env("TERM", "dumb").stdout(theirs).spawn().unwrap();
+    let mut shown = Vec::new();
+    // The end of a terminal is told as an error.
+    let _ = std::fs::File::from(ours).read_to_end(&mut shown);
+    assert!(child.wait().unwrap().success());
+    String::from_utf8(shown).unwrap()
+}
+
+#[test]
+fn a_turn_on_a_terminal_is_shown_for_reading() {
+    let lab = two_files();
+    let turn = r#"[{"id":"1","name":"Read","input":{"file_path":"one.txt"}},{"id":"2","name":"Red"}]"#;
+    std::fs::write(lab.base.join("turn.jsonl"), turn).unwrap();
+    let shown = on_a_terminal(&lab, &["batch", lab.base.join("turn.jsonl").to_str().unwrap()]);
+    for part in ["turn 1", "2 calls", "✓ Read one.txt", "     1\t", "✗ Red", "did you mean `Read`?"] {
+        assert!(shown.contains(part), "`{part}` is not in {shown}");
+    }
+    assert!(!shown.contains(r#""is_error""#), "{shown}");
+}

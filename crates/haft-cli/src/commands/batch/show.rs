@@ -78,7 +78,7 @@ impl Shown {
                 None => haft::preview_result(reply, MAX_LINES),
             };
             for line in lines {
-                writeln!(out, "      {}", one_line(&line))?;
+                writeln!(out, "      {}", harmless(&line.replace('\n', " ")))?;
             }
         }
         writeln!(out)?;

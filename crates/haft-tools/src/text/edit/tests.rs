@@ -309,12 +309,20 @@ proptest! {
     #[test]
     fn an_edit_and_its_opposite_restore(bytes in file(), from: prop::sample::Index, len in 1..12_usize) {
         let Ok(source) = Source::new(bytes.clone()) else { return Ok(()) };
-        let old = &source.text()[part(source.text(), from, len)];
+        let range = part(source.text(), from, len);
+        let old = &source.text()[range.clone()];
         let edits = [only(old, "Q0Q1Q2"), only("Q0Q1Q2", old)];
+        // Some encodings have two spellings of one character, of which only one is ever written.
+        let spelt_as_written = source.byte_range(&range).map(|range| bytes[range].to_vec()) == source.encode(old).ok();
         if let Ok(planned) = plan(&source, &edits, Leniency::Exact)
             && !source.endings().mixed()
         {
-            prop_assert_eq!(planned.bytes(&source), bytes);
+            let after = planned.bytes(&source);
+            if spelt_as_written {
+                prop_assert_eq!(after, bytes);
+            } else {
+                prop_assert_eq!(Source::new(after).map(|after| after.text().to_owned()).ok(), Some(source.text().to_owned()));
+            }
         }
     }
 

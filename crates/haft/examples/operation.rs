@@ -65,7 +65,7 @@ impl Tool for AddTool {
     }
 
     fn render(_input: &AddInput, count: usize, _cx: &Context) -> Result<Reply, Fault> {
-        Ok(Reply::text(format!("there are {count} things on the list")))
+        Ok(Reply::text(format!("things on the list: {count}")))
     }
 }
 

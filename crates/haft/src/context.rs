@@ -1,13 +1,17 @@
 //! Where a call happens: its session, its turn, its way to be cancelled, and the effects it reports. Given
 //! to every operation; knows nothing of the stages that a call goes through.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Stamp, Workspace};
+use haft_sandbox::{AbsPath, Workspace};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
+use crate::journal::{Journal, Label};
+use crate::seen::Seen;
+use crate::session::Journaled;
 use crate::{Fault, FaultKind, Session};
 
 /// Where a call happens. Cheap to clone.
@@ -21,19 +25,42 @@ struct Inner {
     tool: Arc<str>,
     cancel: CancellationToken,
     effects: Mutex<Vec<Effect>>,
+    /// Whether a change is being made that cannot be left half way.
+    committing: AtomicBool,
 }
 
-/// What a call did to what the session knows. Applied once the call has succeeded.
+/// What a call did to what the session knows. Applied once the call has ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The model has seen a file, in this state.
+    /// The model has seen a file. Counts if the call succeeds.
     Read {
         /// The file.
         path: AbsPath,
-        /// Its state.
-        stamp: Stamp,
+        /// What it saw.
+        seen: Seen,
     },
+    /// The model is shown a file by a fault, such as one that says how it has changed.
+    Shown {
+        /// The file.
+        path: AbsPath,
+        /// What it is shown.
+        seen: Seen,
+    },
+    /// A file was changed, and the model knows what it is now. Counts whatever becomes of the call.
+    Changed {
+        /// The file.
+        path: AbsPath,
+        /// What it is now; nothing if it is gone.
+        seen: Option<Seen>,
+    },
+}
+
+impl Effect {
+    /// Whether it also counts when the call failed.
+    pub(crate) fn outlasts_failure(&self) -> bool {
+        !matches!(self, Effect::Read { .. })
+    }
 }
 
 impl Context {
@@ -44,7 +71,15 @@ impl Context {
         tool: Arc<str>,
         cancel: CancellationToken,
     ) -> Self {
-        Self(Arc::new(Inner { session, turn, call, tool, cancel, effects: Mutex::default() }))
+        Self(Arc::new(Inner {
+            session,
+            turn,
+            call,
+            tool,
+            cancel,
+            effects: Mutex::default(),
+            committing: AtomicBool::new(false),
+        }))
     }
 
     /// The session.
@@ -115,6 +150,41 @@ impl Context {
     /// Reports what the call did to what the session knows.
     pub fn effect(&self, effect: Effect) {
         self.0.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
+    }
+
+    /// Makes changes through the session's journal, on a thread that may block. From here on the call is
+    /// waited for even if it is cancelled: a change is made and reported, or neither.
+    pub async fn commit<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let Some(Journaled { journal, durability }) = self.session().journaled() else {
+            return Err(Fault::new(
+                FaultKind::Disabled,
+                "this session keeps no journal, so no file can be changed",
+            )
+            .hint("start the session with a journal"));
+        };
+        if self.is_cancelled() {
+            return Err(self.cancelled_fault());
+        }
+        let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
+        self.0.committing.store(true, Ordering::Release);
+        let done = tokio::task::spawn_blocking(move || {
+            let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
+            work(&journal, label)
+        });
+        let done = done.await;
+        self.0.committing.store(false, Ordering::Release);
+        match done {
+            Ok(done) => done,
+            Err(panic) => Err(Fault::new(FaultKind::Internal, format!("the change crashed: {panic}"))),
+        }
+    }
+
+    /// Whether a change is being made that cannot be left half way.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.0.committing.load(Ordering::Acquire)
     }
 
     pub(crate) fn take_effects(&self) -> Vec<Effect> {

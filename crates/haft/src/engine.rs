@@ -22,8 +22,8 @@ use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Call, Claims, Context, Failed, Fault, FaultKind, Input, Kept, Outcome, Prepared,
-    Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
+    Access, Approver, Call, Claims, Context, Effect, Failed, Fault, FaultKind, Input, Kept, Outcome,
+    Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -168,12 +168,14 @@ impl Job {
 
     /// Stages 4 to 9.
     pub(crate) async fn carry_out(mut self: Box<Self>) -> Reply {
-        let cancelled = self.cx.cancelled();
+        let (cx, cancelled) = (self.cx.clone(), self.cx.cancelled());
         let outcome = {
             let mut attempt = std::pin::pin!(caught(self.attempt()));
             let mut cancelled = std::pin::pin!(cancelled);
             std::future::poll_fn(|task| match attempt.as_mut().poll(task) {
                 Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                // What is being committed ends by itself, and the reply must say how.
+                Poll::Pending if cx.is_committing() => Poll::Pending,
                 Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
             })
             .await
@@ -374,11 +376,12 @@ impl Job {
         let heard =
             self.entry.is_some() && !denied && hooks::listen(&self.engine.0.hooks, &reply, self.cx.tool());
         let reply = if heard { Box::pin(self.heard(fault.as_ref(), reply)).await } else { self.fit(reply) };
-        if !reply.is_error {
-            let effects = self.cx.take_effects();
-            if !effects.is_empty() {
-                self.cx.session().apply(effects);
-            }
+        let mut effects = self.cx.take_effects();
+        if reply.is_error {
+            effects.retain(Effect::outlasts_failure);
+        }
+        if !effects.is_empty() {
+            self.cx.session().apply(effects);
         }
         if let Some(fault) = fault {
             self.cx.emit(EventKind::Fault, || What::Fault(fault));

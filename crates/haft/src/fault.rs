@@ -3,9 +3,11 @@
 
 use std::fmt;
 
-use haft_sandbox::{Kind, PathError, PathErrorKind};
+use haft_sandbox::{ChangeError, ChangeErrorKind, Kind, PathError, PathErrorKind};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::journal::JournalError;
 
 /// What kind of failure it is. Dialects map these onto their own error types and codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -42,6 +44,14 @@ pub enum FaultKind {
     Timeout,
     /// It was stopped on request.
     Cancelled,
+    /// The model has not seen the file that it wants to change.
+    Unread,
+    /// It is not what it was when it was last looked at.
+    Conflict,
+    /// Something is there already.
+    Exists,
+    /// The text that was to be changed is not there, or at more places than one.
+    NoMatch,
     /// The work itself failed.
     Failed,
     /// The file system failed.
@@ -69,6 +79,10 @@ impl FaultKind {
             FaultKind::Encoding => "encoding",
             FaultKind::Timeout => "timeout",
             FaultKind::Cancelled => "cancelled",
+            FaultKind::Unread => "unread",
+            FaultKind::Conflict => "conflict",
+            FaultKind::Exists => "exists",
+            FaultKind::NoMatch => "no_match",
             FaultKind::Failed => "failed",
             FaultKind::Io => "io",
             FaultKind::Internal => "internal",
@@ -152,25 +166,29 @@ impl std::error::Error for Fault {}
 
 impl From<PathError> for Fault {
     fn from(error: PathError) -> Self {
+        let (kind, hint) = path_kind(&error.kind);
+        let fault = Fault::new(kind, error.to_string()).with("path", &error.path);
+        match hint {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        }
+    }
+}
+
+impl From<ChangeError> for Fault {
+    fn from(error: ChangeError) -> Self {
+        let hint = |hint: &str| Some(hint.to_owned());
         let (kind, hint) = match &error.kind {
-            PathErrorKind::Outside => (
-                FaultKind::Outside,
-                Some(
-                    "stay inside the workspace, or have the user add the folder with `--add-dir`".to_owned(),
-                ),
-            ),
-            PathErrorKind::OutsideFocus(focus) => (
-                FaultKind::OutsideFocus,
-                Some(format!("this session is focused on `{focus}`: use paths below it")),
-            ),
-            PathErrorKind::NotFound | PathErrorKind::NotADirectory => (FaultKind::NotFound, None),
-            PathErrorKind::NotAFile(Kind::Directory) => {
-                (FaultKind::WrongKind, Some("name a file in it instead".to_owned()))
+            ChangeErrorKind::Path(kind) => path_kind(kind),
+            ChangeErrorKind::ReadOnlyFolder | ChangeErrorKind::Denied(_) => (FaultKind::AccessDenied, None),
+            ChangeErrorKind::Protected => (FaultKind::AccessDenied, None),
+            ChangeErrorKind::Conflict(_) => {
+                (FaultKind::Conflict, hint("somebody else changed it meanwhile: read it again"))
             }
-            PathErrorKind::NotAFile(_) => (FaultKind::WrongKind, None),
-            PathErrorKind::AccessDenied => (FaultKind::AccessDenied, None),
-            PathErrorKind::Empty | PathErrorKind::NulByte | PathErrorKind::TooLong | PathErrorKind::Loop => {
-                (FaultKind::BadPath, None)
+            ChangeErrorKind::Exists => (FaultKind::Exists, None),
+            ChangeErrorKind::NotEmpty | ChangeErrorKind::WrongKind(_) => (FaultKind::WrongKind, None),
+            ChangeErrorKind::NoSpace | ChangeErrorKind::Quota => {
+                (FaultKind::Io, hint("free some space, or have the user do it; the old content is in place"))
             }
             _ => (FaultKind::Io, None),
         };
@@ -179,5 +197,44 @@ impl From<PathError> for Fault {
             Some(hint) => fault.hint(hint),
             None => fault,
         }
+    }
+}
+
+impl From<JournalError> for Fault {
+    fn from(error: JournalError) -> Self {
+        let kind = match error {
+            JournalError::Change(error) => return error.into(),
+            JournalError::Conflict(_) => FaultKind::Conflict,
+            JournalError::Unknown(..) => FaultKind::NotFound,
+            JournalError::SamePlace(_) | JournalError::NothingToDo { .. } => FaultKind::InvalidInput,
+            JournalError::NotKept { .. } => FaultKind::TooLarge,
+            JournalError::Unusable(_) | JournalError::Busy => FaultKind::Io,
+            JournalError::HalfDone { .. } => FaultKind::Failed,
+        };
+        Fault::new(kind, error.to_string())
+    }
+}
+
+/// What kind of fault it is that a path cannot be used, and what to do about it.
+fn path_kind(kind: &PathErrorKind) -> (FaultKind, Option<String>) {
+    match kind {
+        PathErrorKind::Outside => (
+            FaultKind::Outside,
+            Some("stay inside the workspace, or have the user add the folder with `--add-dir`".to_owned()),
+        ),
+        PathErrorKind::OutsideFocus(focus) => (
+            FaultKind::OutsideFocus,
+            Some(format!("this session is focused on `{focus}`: use paths below it")),
+        ),
+        PathErrorKind::NotFound | PathErrorKind::NotADirectory => (FaultKind::NotFound, None),
+        PathErrorKind::NotAFile(Kind::Directory) => {
+            (FaultKind::WrongKind, Some("name a file in it instead".to_owned()))
+        }
+        PathErrorKind::NotAFile(_) => (FaultKind::WrongKind, None),
+        PathErrorKind::AccessDenied => (FaultKind::AccessDenied, None),
+        PathErrorKind::Empty | PathErrorKind::NulByte | PathErrorKind::TooLong | PathErrorKind::Loop => {
+            (FaultKind::BadPath, None)
+        }
+        _ => (FaultKind::Io, None),
     }
 }

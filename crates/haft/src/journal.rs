@@ -13,13 +13,14 @@
 //! let journal = Journal::open(Store::at(std::env::temp_dir().join("journal")), &workspace, Limits::default())?;
 //! let path = workspace.resolve(workspace.root(), "notes.txt")?.path;
 //! let label = Label { tool: "write", session: "1", durability: Durability::Full };
-//! let write = Change::Write { path, content: b"text".to_vec(), expect: Expect::Missing };
+//! let write = Change::Write { path, content: b"text".to_vec().into(), expect: Expect::Missing };
 //! let recorded = journal.change(&workspace, write, label)?;
 //! journal.undo(&workspace, &[recorded.number], label)?;
 //! # Ok(())
 //! # }
 //! ```
 
+mod content;
 mod error;
 mod history;
 mod keep;
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use haft_sandbox::{AbsPath, Durability, Expect, Store, StoreLock, Workspace};
 
+pub use content::Content;
 pub use error::{Conflict, JournalError};
 pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
@@ -55,7 +57,7 @@ pub enum Change {
         /// The file.
         path: AbsPath,
         /// All of its new content.
-        content: Vec<u8>,
+        content: Content,
         /// What must be there.
         expect: Expect,
     },

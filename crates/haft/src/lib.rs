@@ -22,6 +22,7 @@ mod registry;
 mod render;
 mod reply;
 mod schedule;
+mod seen;
 mod session;
 mod spec;
 mod stats;
@@ -39,7 +40,7 @@ pub use dialect::{Dialect, Failed, Plain, fault_parts, text_fault, text_notes};
 pub use engine::{Engine, EngineBuilder};
 pub use fault::{Fault, FaultKind};
 pub use function::{AsyncBody, Function, blocking_function, function};
-pub use haft_sandbox::{AbsPath, Stamp, Store, Workspace};
+pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};
 pub use hooks::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
 };
@@ -53,6 +54,7 @@ pub use preview::result as preview_result;
 pub use registry::{Format, Registry};
 pub use reply::{Audience, Block, Content, IntoReply, Reply};
 pub use schedule::Policy;
+pub use seen::{SavedSeen, Seen, Standing};
 pub use session::{SavedSession, Session, SessionBuilder};
 pub use spec::{DEFAULT_MAX_RESULT, Spec};
 pub use stats::{Outcome, Stats, ToolStats};

@@ -6,17 +6,19 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft_sandbox::{AbsPath, Stamp, Workspace, names};
+use haft_sandbox::{AbsPath, Durability, Stamp, Store, Workspace, names};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::journal::Journal;
 use crate::schedule::Schedule;
+use crate::seen::{SavedSeen, Seen, SeenFiles, Standing};
 use crate::{
     Call, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Plain, Policy, Registry, Reply, Rule, Turn,
 };
 
-/// How many files a session remembers as recently seen or changed.
-const MAX_RECENT: usize = 20;
+/// How many files a session remembers as changed.
+const MAX_MODIFIED: usize = 20;
 
 /// One conversation. Cheap to clone; ends when [`Session::cancel`] is called.
 #[derive(Clone)]
@@ -34,14 +36,21 @@ struct Inner {
     turns: AtomicU64,
     state: Mutex<State>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    journal: Option<Journaled>,
+}
+
+/// Where changes are recorded, and how surely.
+pub(crate) struct Journaled {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) durability: Durability,
 }
 
 struct State {
     cwd: AbsPath,
     mode: Mode,
     grants: Vec<Rule>,
-    reads: HashMap<AbsPath, Stamp>,
-    recent: VecDeque<AbsPath>,
+    seen: SeenFiles,
+    modified: VecDeque<AbsPath>,
 }
 
 /// What is kept of a session between runs. Paths are text, as [`names::show`] gives it, since a name need not
@@ -56,14 +65,14 @@ pub struct SavedSession {
     /// What was allowed for good.
     pub grants: Vec<Rule>,
     /// The files that the model has seen, each with the state it saw.
-    pub reads: Vec<(String, [u64; 5])>,
-    /// The files that were seen or changed last, newest first.
-    pub recent: Vec<String>,
+    pub seen: Vec<SavedSeen>,
+    /// The files that were changed last, newest first.
+    pub modified: Vec<String>,
 }
 
 impl Default for SavedSession {
     fn default() -> Self {
-        Self { version: Self::VERSION, cwd: None, grants: Vec::new(), reads: Vec::new(), recent: Vec::new() }
+        Self { version: Self::VERSION, cwd: None, grants: Vec::new(), seen: Vec::new(), modified: Vec::new() }
     }
 }
 
@@ -76,17 +85,17 @@ impl SavedSession {
     pub fn merge(&mut self, other: SavedSession) {
         self.merge_grants(other.grants);
         // The last word is when the file last changed; who saw the later one saw it later.
-        let mut reads: BTreeMap<String, [u64; 5]> = std::mem::take(&mut self.reads).into_iter().collect();
-        for (path, seen) in other.reads {
-            let known = reads.entry(path).or_insert(seen);
-            if seen[4] > known[4] {
-                *known = seen;
+        let mut all: BTreeMap<String, SavedSeen> = BTreeMap::new();
+        for seen in std::mem::take(&mut self.seen).into_iter().chain(other.seen) {
+            let newer = all.get(&seen.path).is_none_or(|known| seen.stamp[4] > known.stamp[4]);
+            if newer {
+                all.insert(seen.path.clone(), seen);
             }
         }
-        self.reads = reads.into_iter().collect();
-        for path in other.recent {
-            if self.recent.len() < MAX_RECENT && !self.recent.contains(&path) {
-                self.recent.push(path);
+        self.seen = all.into_values().collect();
+        for path in other.modified {
+            if self.modified.len() < MAX_MODIFIED && !self.modified.contains(&path) {
+                self.modified.push(path);
             }
         }
     }
@@ -111,6 +120,9 @@ pub struct SessionBuilder {
     mode: Mode,
     policy: Policy,
     saved: SavedSession,
+    contents: Option<Store>,
+    journal: Option<Journaled>,
+    extensions: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 impl SessionBuilder {
@@ -124,6 +136,9 @@ impl SessionBuilder {
             mode: Mode::default(),
             policy: Policy::default(),
             saved: SavedSession::default(),
+            contents: None,
+            journal: None,
+            extensions: HashMap::new(),
         }
     }
 
@@ -169,6 +184,26 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets where the content of files that the model has seen is kept between runs, so that a later run
+    /// can show what has changed in them.
+    pub fn keep_seen(mut self, contents: Store) -> Self {
+        self.contents = Some(contents);
+        self
+    }
+
+    /// Sets where changes of files are recorded, and how surely they are on disk when they are reported as
+    /// done. Without a journal no file can be changed.
+    pub fn journal(mut self, journal: Arc<Journal>, durability: Durability) -> Self {
+        self.journal = Some(Journaled { journal, durability });
+        self
+    }
+
+    /// Sets a value of the session's own that tools ask for by its type: see [`Session::extension`].
+    pub fn extension<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.extensions.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
     /// Starts the session.
     pub fn start(self) -> Session {
         static COUNT: AtomicU64 = AtomicU64::new(1);
@@ -178,7 +213,7 @@ impl SessionBuilder {
         for tool in self.dialect.tools().into_iter().chain(self.tools) {
             registry.replace(tool);
         }
-        let state = State::resume(&self.workspace, self.mode, self.saved);
+        let state = State::resume(&self.workspace, self.mode, self.saved, self.contents);
         Session(Arc::new(Inner {
             id,
             engine: self.engine,
@@ -190,28 +225,27 @@ impl SessionBuilder {
             cancel: CancellationToken::new(),
             turns: AtomicU64::new(1),
             state: Mutex::new(state),
-            extensions: Mutex::default(),
+            extensions: Mutex::new(self.extensions),
+            journal: self.journal,
         }))
     }
 }
 
 impl State {
     /// Places are looked up again: what has moved out of the workspace since is forgotten.
-    fn resume(workspace: &Workspace, mode: Mode, saved: SavedSession) -> State {
+    fn resume(workspace: &Workspace, mode: Mode, saved: SavedSession, contents: Option<Store>) -> State {
         let start = workspace.focus().unwrap_or_else(|| workspace.root()).clone();
         let place = |path: &String| {
             let place = workspace.resolve(&start, path).ok()?;
             place.stat.map(|_| place.path)
         };
         let cwd = saved.cwd.as_ref().and_then(place).unwrap_or_else(|| start.clone());
-        let reads =
-            saved.reads.iter().filter_map(|(path, words)| Some((place(path)?, Stamp::from_words(*words))));
         State {
             cwd,
             mode,
             grants: saved.grants,
-            reads: reads.collect(),
-            recent: saved.recent.iter().filter_map(place).collect(),
+            seen: SeenFiles::resume(&saved.seen, contents, workspace),
+            modified: saved.modified.iter().filter_map(place).collect(),
         }
     }
 }
@@ -315,12 +349,26 @@ impl Session {
 
     /// The state in which the model last saw a file.
     pub fn last_seen(&self, path: &AbsPath) -> Option<Stamp> {
-        self.state().reads.get(path).copied()
+        self.state().seen.stamp(path)
     }
 
-    /// The files that were seen or changed last, newest first.
-    pub fn recent(&self) -> Vec<AbsPath> {
-        self.state().recent.iter().cloned().collect()
+    /// How a file, as it is now, stands to what the model has seen of it.
+    pub fn standing(&self, path: &AbsPath, now: &Seen) -> Standing {
+        self.state().seen.standing(path, now)
+    }
+
+    /// The files that were changed last, newest first.
+    pub fn modified(&self) -> Vec<AbsPath> {
+        self.state().modified.iter().cloned().collect()
+    }
+
+    /// Where changes of files are recorded, if they are.
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        self.0.journal.as_ref().map(|journaled| &journaled.journal)
+    }
+
+    pub(crate) fn journaled(&self) -> Option<&Journaled> {
+        self.0.journal.as_ref()
     }
 
     /// A value of the session's own, made when it is first asked for: what a tool keeps between calls.
@@ -335,11 +383,17 @@ impl Session {
         let mut state = self.state();
         for effect in effects {
             match effect {
-                Effect::Read { path, stamp } => {
-                    state.recent.retain(|recent| *recent != path);
-                    state.recent.push_front(path.clone());
-                    state.recent.truncate(MAX_RECENT);
-                    state.reads.insert(path, stamp);
+                Effect::Read { path, seen } | Effect::Shown { path, seen } => state.seen.insert(path, seen),
+                Effect::Changed { path, seen } => {
+                    state.modified.retain(|modified| *modified != path);
+                    match seen {
+                        Some(seen) => {
+                            state.seen.insert(path.clone(), seen);
+                            state.modified.push_front(path);
+                            state.modified.truncate(MAX_MODIFIED);
+                        }
+                        None => state.seen.remove(&path),
+                    }
                 }
             }
         }
@@ -354,15 +408,12 @@ impl Session {
     pub fn save(&self) -> SavedSession {
         let state = self.state();
         let path = |path: &AbsPath| names::show(path.as_path());
-        let mut reads: Vec<_> =
-            state.reads.iter().map(|(file, stamp)| (path(file), stamp.as_words())).collect();
-        reads.sort();
         SavedSession {
             version: SavedSession::VERSION,
             cwd: Some(path(&state.cwd)),
             grants: state.grants.clone(),
-            reads,
-            recent: state.recent.iter().map(path).collect(),
+            seen: state.seen.save(),
+            modified: state.modified.iter().map(path).collect(),
         }
     }
 

@@ -13,6 +13,15 @@ impl Hash {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
+    /// The hash of these pieces, one after another.
+    pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for piece in pieces {
+            hasher.update(piece);
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+
     /// The hash of everything that can be read.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();

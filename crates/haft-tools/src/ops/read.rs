@@ -194,7 +194,7 @@ async fn one(path: AbsPath, part: Part, caps: Caps, cx: &Context) -> Result<File
         )
         .with("path", cx.workspace().display(&path)),
     })?;
-    cx.effect(Effect::Read { path: path.clone(), stamp: stat.stamp });
+    cx.effect(Effect::Read { path: path.clone(), seen: haft::Seen::part(stat.stamp) });
     Ok(FileRead { path, size: stat.size, modified: stat.modified, body })
 }
 

@@ -23,18 +23,18 @@ const MAX_LENIENT: usize = 32 * 1024 * 1024;
 
 /// One text for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Replace {
+pub struct Replace {
     /// What is there now. Its line ends need not be those of the file.
-    pub(crate) old: String,
+    pub old: String,
     /// What comes instead, to the letter but for line ends, which follow the file.
-    pub(crate) new: String,
+    pub new: String,
     /// Where.
-    pub(crate) occurrences: Occurrences,
+    pub occurrences: Occurrences,
 }
 
 /// Where a text is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Occurrences {
+pub enum Occurrences {
     /// At the one place where it is.
     Only,
     /// Wherever it is.
@@ -43,7 +43,7 @@ pub(crate) enum Occurrences {
 
 /// What is made of a text that is not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leniency {
+pub enum Leniency {
     /// A mismatch.
     Exact,
     /// It is taken for the one place that differs in nothing but white space at the ends of lines,

@@ -236,6 +236,14 @@ impl Source {
         }
     }
 
+    /// The file, to keep.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self.body {
+            Body::Same(text) => text.into_bytes(),
+            Body::Other { bytes, .. } => bytes,
+        }
+    }
+
     /// Whether its bytes are the text, all of it UTF-8.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.body, Body::Same(_))

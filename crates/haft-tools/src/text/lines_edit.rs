@@ -14,18 +14,18 @@ const AROUND: usize = 3;
 
 /// Lines replaced by others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LineEdit {
+pub struct LineEdit {
     /// The first line, counted from 1.
-    pub(crate) start: usize,
+    pub start: usize,
     /// The last line.
-    pub(crate) end: usize,
+    pub end: usize,
     /// What comes instead.
-    pub(crate) content: Content,
+    pub content: LineContent,
 }
 
 /// What comes in the place of lines. Nothing deletes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub enum LineContent {
     /// One text; a line end at its end adds no line.
     Text(String),
     /// Line by line.
@@ -123,15 +123,15 @@ pub(crate) fn plan_lines(source: &Source, edits: &[LineEdit]) -> Result<LinesPla
     Ok(LinesPlanned { planned: draft.done(), warnings: warnings(edits, source) })
 }
 
-fn lines(content: &Content, source: &Source) -> Vec<String> {
+fn lines(content: &LineContent, source: &Source) -> Vec<String> {
     let split = |text: &str| normal(text, source.ending()).split('\n').map(str::to_owned).collect::<Vec<_>>();
     match content {
-        Content::Text(text) if text.is_empty() => Vec::new(),
-        Content::Text(text) => {
+        LineContent::Text(text) if text.is_empty() => Vec::new(),
+        LineContent::Text(text) => {
             let text = normal(text, source.ending());
             split(text.strip_suffix('\n').unwrap_or(&text))
         }
-        Content::Lines(lines) => {
+        LineContent::Lines(lines) => {
             lines.iter().flat_map(|line| split(line.strip_suffix('\n').unwrap_or(line))).collect()
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn edit(start: usize, end: usize, text: &str) -> LineEdit {
-        LineEdit { start, end, content: Content::Text(text.to_owned()) }
+        LineEdit { start, end, content: LineContent::Text(text.to_owned()) }
     }
 
     fn edited(text: &str, edits: &[LineEdit]) -> String {
@@ -197,9 +197,9 @@ mod tests {
         assert_eq!(edited("a\nb\nc", &[edit(3, 3, "")]), "a\nb");
         assert_eq!(edited("a\nb\nc", &[edit(3, 3, "x\n")]), "a\nb\nx");
         assert_eq!(edited("a\nb\n", &[edit(1, 2, "\n")]), "\n");
-        let lines = Content::Lines(vec!["  if x:".to_owned(), "    y".to_owned()]);
+        let lines = LineContent::Lines(vec!["  if x:".to_owned(), "    y".to_owned()]);
         assert_eq!(edited("a\nb\n", &[LineEdit { start: 1, end: 1, content: lines }]), "  if x:\n    y\nb\n");
-        let none = Content::Lines(Vec::new());
+        let none = LineContent::Lines(Vec::new());
         assert_eq!(edited("a\nb\n", &[LineEdit { start: 1, end: 1, content: none }]), "b\n");
     }
 

@@ -3,6 +3,9 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+use haft::journal::Content;
+
 /// Bytes put in the place of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Splice {
@@ -35,6 +38,15 @@ impl Splices {
         });
         let rest = self.0.last().map_or(0, |splice| splice.range.end);
         pairs.chain([&before[rest..]]).filter(|piece| !piece.is_empty())
+    }
+
+    /// The file after the change, sharing with the file before it what stays.
+    pub(crate) fn content(self, before: &Bytes) -> Content {
+        let pieces = self.into_pieces(before.len()).map(|piece| match piece {
+            Piece::Kept(range) => before.slice(range),
+            Piece::New(bytes) => bytes.into(),
+        });
+        Content::of(pieces)
     }
 
     /// How long the file is after the change.

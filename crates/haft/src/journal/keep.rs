@@ -16,7 +16,7 @@ const SMALL: usize = 256 << 10;
 
 /// New content up to this size is kept too, to be shown later; larger content is only kept when it is
 /// replaced in turn.
-pub(super) const KEPT_AFTER: usize = SMALL;
+pub(super) const KEPT_AFTER: u64 = SMALL as u64;
 
 /// As much content lies in one record.
 const MOST: usize = 4 << 20;

@@ -11,7 +11,7 @@ use haft_sandbox::{
 use super::keep;
 use super::log::Log;
 use super::record::{Intent, Kept, Shape, Step, Text};
-use super::{JournalError, Result, path_of};
+use super::{Content, JournalError, Result, path_of};
 
 /// Which step failed, and why.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Contents<'a> {
     pub(super) log: &'a Log,
     pub(super) segment: u32,
     pub(super) workspace: &'a Workspace,
-    pub(super) fresh: &'a HashMap<Hash, Vec<u8>>,
+    pub(super) fresh: &'a HashMap<Hash, Content>,
 }
 
 /// Performs everything that was recorded. While the record is on its way to the disk, what is new is
@@ -34,7 +34,7 @@ pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
-    fresh: &HashMap<Hash, Vec<u8>>,
+    fresh: &HashMap<Hash, Content>,
     blobs: &HashMap<Hash, Vec<u8>>,
     durability: Durability,
 ) -> std::result::Result<Vec<String>, Failed> {
@@ -186,6 +186,7 @@ impl Contents<'_> {
             return Ok(Box::new(open.file));
         }
         match hash {
+            Some(hash) if let Some(fresh) = self.fresh.get(&hash.0) => Ok(Box::new(fresh.reader())),
             Some(hash) => {
                 self.read(place, &hash.0, kept, *size).map(|content| Box::new(Cursor::new(content)) as _)
             }
@@ -196,7 +197,7 @@ impl Contents<'_> {
     /// The content of that hash.
     pub(super) fn read(&self, place: &AbsPath, hash: &Hash, kept: &Kept, size: u64) -> Result<Vec<u8>> {
         if let Some(content) = self.fresh.get(hash) {
-            return Ok(content.clone());
+            return Ok(content.whole().into());
         }
         let kept = match self.log.content(self.segment, kept, hash)? {
             Some(content) => Some(content),

@@ -9,7 +9,7 @@ use haft_sandbox::{
 use super::keep::Keeper;
 use super::log::Log;
 use super::record::{Digest, Kept, Shape, Step, Text};
-use super::{Change, Depth, JournalError, Overwrite, Result, path_of};
+use super::{Change, Content, Depth, JournalError, Overwrite, Result, path_of};
 
 /// What is going to be recorded and performed.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Plan {
     /// Large content that goes to files of its own.
     pub(super) blobs: HashMap<Hash, Vec<u8>>,
     /// Content that is at hand.
-    pub(super) fresh: HashMap<Hash, Vec<u8>>,
+    pub(super) fresh: HashMap<Hash, Content>,
     pub(super) notes: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
         self.push(Step::Set { path: Text::path(path), temp, before, after });
     }
 
-    fn write(&mut self, path: &AbsPath, content: &[u8], expect: &Expect) -> Result<()> {
+    fn write(&mut self, path: &AbsPath, content: &Content, expect: &Expect) -> Result<()> {
         let found = self.expected(path, expect)?;
         let mode = match &found {
             State::Missing => None,
@@ -124,11 +124,11 @@ impl<'a> Planner<'a> {
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
         };
         let before = self.keeper.keep_found(self.workspace, path, &found)?;
-        let hash = Hash::of(content);
-        let small = content.len() <= super::keep::KEPT_AFTER;
-        let kept = if small { self.keeper.keep(content, &hash)? } else { Kept::No };
-        let size = content.len() as u64;
-        self.plan.fresh.insert(hash, content.to_vec());
+        let hash = content.hash();
+        let size = content.len();
+        let small = size <= super::keep::KEPT_AFTER;
+        let kept = if small { self.keeper.keep(&content.whole(), &hash)? } else { Kept::No };
+        self.plan.fresh.insert(hash, content.clone());
         let after = Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes: None };
         self.set(path, before, after);
         Ok(())

@@ -66,7 +66,11 @@ impl Fixture {
     }
 
     pub(crate) fn write_change(&self, name: &str, content: &str) -> Change {
-        Change::Write { path: self.place(name), content: content.into(), expect: Expect::Anything }
+        Change::Write {
+            path: self.place(name),
+            content: content.as_bytes().to_vec().into(),
+            expect: Expect::Anything,
+        }
     }
 
     pub(crate) fn delete_change(&self, name: &str) -> Change {

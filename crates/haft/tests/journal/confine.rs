@@ -82,7 +82,7 @@ fn the_workspace_and_what_contains_its_folders_cannot_be_removed() {
     }
     let canary =
         workspace.resolve(workspace.root(), fix.out().join("canary.txt").to_str().unwrap()).unwrap().path;
-    let write = Change::Write { path: canary, content: b"x".to_vec(), expect: Expect::Anything };
+    let write = Change::Write { path: canary, content: b"x".to_vec().into(), expect: Expect::Anything };
     let error = fix.journal.change(&workspace, write, FAST).unwrap_err();
     assert!(error.to_string().contains("reading only"), "{error}");
     assert_eq!(fix.snapshot(), before);
@@ -122,7 +122,7 @@ fn somebody_elses_write_is_never_lost() {
             let base = seen.split_once(" over ").map_or(seen.as_str(), |(_, base)| base);
             let change = Change::Write {
                 path: fix.place("f"),
-                content: format!("mine {round} over {base}").into_bytes(),
+                content: format!("mine {round} over {base}").into_bytes().into(),
                 expect: Expect::Content(haft_sandbox::Hash::of(seen.as_bytes())),
             };
             match fix.make(change) {

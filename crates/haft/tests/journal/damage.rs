@@ -206,7 +206,7 @@ fn a_full_disk_leaves_the_old_file() {
     std::fs::write(&path, vec![b'o'; 40_000]).unwrap();
     let change = haft::journal::Change::Write {
         path: path.clone(),
-        content: vec![b'n'; 200_000],
+        content: vec![b'n'; 200_000].into(),
         expect: haft_sandbox::Expect::Anything,
     };
     let JournalError::Change(error) = fix.journal.change(&workspace, change, FULL).unwrap_err() else {
@@ -227,7 +227,7 @@ fn a_disk_that_became_read_only_refuses_clearly() {
     let path = workspace.resolve(workspace.root(), "f").unwrap().path;
     let write = |content: &str| haft::journal::Change::Write {
         path: path.clone(),
-        content: content.into(),
+        content: content.as_bytes().to_vec().into(),
         expect: haft_sandbox::Expect::Anything,
     };
     let number = fix.journal.change(&workspace, write("old"), FULL).unwrap().number;

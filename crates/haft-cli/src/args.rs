@@ -68,6 +68,45 @@ pub(crate) enum Command {
         #[arg(default_value = "-")]
         file: PathBuf,
     },
+    /// Show what was changed, the newest first
+    History {
+        /// Show what each change did, as a unified diff
+        #[arg(long)]
+        diff: bool,
+        /// How many changes
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
+        limit: usize,
+        /// These changes only
+        #[arg(value_name = "NUMBER")]
+        numbers: Vec<u64>,
+    },
+    /// Take changes back: the last one, or those that are named
+    Undo {
+        /// The numbers of the changes
+        #[arg(value_name = "NUMBER", conflicts_with = "last")]
+        numbers: Vec<u64>,
+        /// So many of the last changes
+        #[arg(long, value_name = "COUNT")]
+        last: Option<usize>,
+        /// Keep what was changed in the files since, where it is in other lines
+        #[arg(long)]
+        merge: bool,
+        /// Only show what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Make changes again that were taken back: the last one, or those that are named
+    Redo {
+        /// The numbers of the changes
+        #[arg(value_name = "NUMBER", conflicts_with = "last")]
+        numbers: Vec<u64>,
+        /// So many of the changes that were taken back last
+        #[arg(long, value_name = "COUNT")]
+        last: Option<usize>,
+        /// Only show what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Show how often each tool was called, and how long it took
     Stats,
     /// Show what is in force here: workspace, settings, trust, state

@@ -4,15 +4,18 @@ mod batch;
 mod call;
 mod completions;
 mod doctor;
+mod history;
 mod settings;
 mod stats;
 mod tools;
+mod undo;
 
 use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use haft::{EventKind, Reply, Session, Subscription, What};
+use haft_tools::ops::{Clash, Direction};
 
 use crate::args::{Args, Command};
 use crate::style;
@@ -24,6 +27,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Tools { format } => tools::run(common, format),
         Command::Call { tool, input } => call::run(common, &tool, &input),
         Command::Batch { file } => batch::run(common, &file),
+        Command::History { diff, limit, numbers } => history::run(common, diff, limit, &numbers),
+        Command::Undo { numbers, last, merge, dry_run } => {
+            let clash = if merge { Clash::Merge } else { Clash::Refuse };
+            undo::run(common, Direction::Undo, &undo::Wanted { numbers, last, clash, dry_run })
+        }
+        Command::Redo { numbers, last, dry_run } => {
+            undo::run(common, Direction::Redo, &undo::Wanted { numbers, last, clash: Clash::Refuse, dry_run })
+        }
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),

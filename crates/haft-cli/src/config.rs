@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use etcetera::BaseStrategy;
-use haft::{DEFAULT_MAX_RESULT, HookEvent, Mode, Policy, Workspace, suggest};
+use haft::{DEFAULT_MAX_RESULT, Durability, HookEvent, Mode, Policy, Workspace, suggest};
 use haft_sandbox::{PathError, PathErrorKind, Store, user};
 use haft_tools::dialects;
 use schemars::JsonSchema;
@@ -41,8 +41,63 @@ pub(crate) struct Settings {
     pub(crate) trusted: Vec<PathBuf>,
     /// How long replies may be and what is kept of longer ones.
     pub(crate) limits: Limits,
+    /// How files are changed.
+    pub(crate) files: Files,
+    /// How much of what was changed is kept, to be undone. Trusted projects only.
+    pub(crate) journal: JournalLimits,
     /// Commands that see every call before or after it runs. Trusted projects only.
     pub(crate) hooks: Hooks,
+}
+
+/// How files are changed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Files {
+    /// How surely a change is on disk when its reply comes: `full` (it outlasts a power cut) or `fast` (it
+    /// outlasts a crash of haft). A project that is not trusted can only set `full`.
+    pub(crate) durability: Option<DurabilitySetting>,
+    /// Whether a text that differs from the file only in white space at the ends of lines, indentation or
+    /// look-alike punctuation is taken for the one place it fits (true when nothing is said). A project that
+    /// is not trusted can only set false.
+    pub(crate) lenient: Option<bool>,
+    /// Whether new text may have lines that stand for code left out (false when nothing is said). Trusted
+    /// projects only.
+    pub(crate) placeholders: Option<bool>,
+    /// Whether the syntax of changed files is checked (true when nothing is said).
+    pub(crate) check: Option<bool>,
+}
+
+/// How surely a change is on disk.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DurabilitySetting {
+    /// It outlasts a power cut.
+    Full,
+    /// It outlasts a crash of haft.
+    Fast,
+}
+
+impl From<DurabilitySetting> for Durability {
+    fn from(setting: DurabilitySetting) -> Self {
+        match setting {
+            DurabilitySetting::Full => Durability::Full,
+            DurabilitySetting::Fast => Durability::Fast,
+        }
+    }
+}
+
+/// How much of what was changed is kept.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct JournalLimits {
+    /// For how many days changes are kept (90 when nothing is said).
+    pub(crate) keep_days: Option<u64>,
+    /// How many megabytes of them (1024 when nothing is said, 1 at least).
+    pub(crate) keep_megabytes: Option<u64>,
+    /// How many of them (50000 when nothing is said, 1 at least).
+    pub(crate) keep_changes: Option<u64>,
+    /// Files of more megabytes are changed without keeping their old content (64 when nothing is said).
+    pub(crate) max_file_megabytes: Option<u64>,
 }
 
 /// How long replies may be and what is kept of longer ones.
@@ -289,6 +344,15 @@ impl Settings {
         self.limits.max_result.extend(later.limits.max_result);
         self.limits.keep_days = later.limits.keep_days.or(self.limits.keep_days);
         self.limits.keep_megabytes = later.limits.keep_megabytes.or(self.limits.keep_megabytes);
+        self.files.durability = later.files.durability.or(self.files.durability);
+        self.files.lenient = later.files.lenient.or(self.files.lenient);
+        self.files.placeholders = later.files.placeholders.or(self.files.placeholders);
+        self.files.check = later.files.check.or(self.files.check);
+        self.journal.keep_days = later.journal.keep_days.or(self.journal.keep_days);
+        self.journal.keep_megabytes = later.journal.keep_megabytes.or(self.journal.keep_megabytes);
+        self.journal.keep_changes = later.journal.keep_changes.or(self.journal.keep_changes);
+        self.journal.max_file_megabytes =
+            later.journal.max_file_megabytes.or(self.journal.max_file_megabytes);
         self.hooks.pre_tool_use.extend(later.hooks.pre_tool_use);
         self.hooks.post_tool_use.extend(later.hooks.post_tool_use);
         self.hooks.post_tool_use_failure.extend(later.hooks.post_tool_use_failure);
@@ -320,6 +384,23 @@ impl Settings {
         if self.mode.is_some_and(|mode| mode != ModeSetting::Plan) {
             self.mode = None;
             out.push("mode");
+        }
+        if self.files.durability == Some(DurabilitySetting::Fast) {
+            self.files.durability = None;
+            out.push("files.durability");
+        }
+        if self.files.lenient == Some(true) {
+            self.files.lenient = None;
+            out.push("files.lenient");
+        }
+        if self.files.placeholders == Some(true) {
+            self.files.placeholders = None;
+            out.push("files.placeholders");
+        }
+        let journal = std::mem::take(&mut self.journal);
+        let JournalLimits { keep_days, keep_megabytes, keep_changes, max_file_megabytes } = journal;
+        if [keep_days, keep_megabytes, keep_changes, max_file_megabytes].iter().any(Option::is_some) {
+            out.push("journal");
         }
         if !std::mem::take(&mut self.add_dirs).is_empty() {
             out.push("add_dirs");

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use haft::journal::{self, Journal};
 use haft::{
-    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Engine, HookEvent, Kept, Mode, NoApprover, Policy,
-    SavedSession, Session, Stats, ToolPattern, Workspace,
+    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, Mode, NoApprover,
+    Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::{Access, Store, user};
+use haft_tools::check::Checkers;
 use haft_tools::dialects;
+use haft_tools::ops::{Editing, Leniency, Manner, Placeholders};
 
 use crate::args::Common;
 use crate::config::{self, Folders, HookSetting, Loaded, Settings};
@@ -26,6 +29,7 @@ pub(crate) struct Host {
     pub(crate) loaded: Loaded,
     pub(crate) workspace: Workspace,
     pub(crate) state: Store,
+    pub(crate) journal: Arc<Journal>,
     engine: Engine,
     mode: Mode,
     dialect: Arc<dyn Dialect>,
@@ -133,7 +137,21 @@ impl Host {
         let mode = common.mode.map(Mode::from).or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(common.dialect.as_deref(), settings)?;
         let engine = engine(settings, &root, results)?;
-        Ok(Self { workspace, state, engine, mode, dialect, session_name: common.session.clone(), loaded })
+        let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
+        if journal.is_unfinished() {
+            journal.recover(&workspace)?;
+            journal.take_notes().iter().for_each(|note| style::notice(note));
+        }
+        Ok(Self {
+            workspace,
+            state,
+            journal,
+            engine,
+            mode,
+            dialect,
+            session_name: common.session.clone(),
+            loaded,
+        })
     }
 
     pub(crate) fn dialect_name(&self) -> &'static str {
@@ -152,9 +170,12 @@ impl Host {
             builder =
                 builder.shared_tool(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
         }
-        builder = builder.dialect(dialect);
+        let settings = &self.loaded.settings;
+        let durability = settings.files.durability.map(Durability::from).unwrap_or_default();
+        builder =
+            builder.dialect(dialect).journal(self.journal.clone(), durability).extension(editing(settings));
         if let Some(name) = &self.session_name {
-            builder = builder.id(name.clone()).resume(self.saved(name)?);
+            builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
         }
         Ok(builder.start())
     }
@@ -203,6 +224,32 @@ impl Host {
         kept.merge_grants(self.saved(name)?.grants);
         store.write(&format!("{name}.json"), &serde_json::to_vec(&kept)?)?;
         Ok(())
+    }
+}
+
+/// How files are changed.
+fn editing(settings: &Settings) -> Editing {
+    let lenient = settings.files.lenient.unwrap_or(true);
+    let placeholders = settings.files.placeholders.unwrap_or(false);
+    Editing {
+        manner: Manner {
+            leniency: if lenient { Leniency::Lenient } else { Leniency::Exact },
+            placeholders: if placeholders { Placeholders::Keep } else { Placeholders::Refuse },
+        },
+        checkers: if settings.files.check.unwrap_or(true) { Checkers::standard() } else { Checkers::none() },
+    }
+}
+
+/// How much the journal keeps.
+pub(crate) fn journal_limits(settings: &Settings) -> journal::Limits {
+    const MEGABYTE: u64 = 1 << 20;
+    let set = &settings.journal;
+    let usual = journal::Limits::default();
+    journal::Limits {
+        bytes: set.keep_megabytes.map_or(usual.bytes, |count| count.max(1).saturating_mul(MEGABYTE)),
+        entries: set.keep_changes.map_or(usual.entries, |count| count.max(1)),
+        age: set.keep_days.map_or(usual.age, |days| Duration::from_secs(days.saturating_mul(DAY.as_secs()))),
+        file: set.max_file_megabytes.map_or(usual.file, |count| count.saturating_mul(MEGABYTE)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What haft looks like on a terminal. Colour is left out, by anstream, where it is not wanted.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
 use haft::Fault;
@@ -63,6 +63,29 @@ pub(crate) fn cell(text: &str) -> String {
 /// Marks that change how the text around them is shown without being seen themselves.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+}
+
+/// A line of a diff, in colour.
+pub(crate) fn diff_line(line: &str) -> String {
+    let style = match line.as_bytes() {
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => BOLD,
+        [b'+', ..] => GOOD,
+        [b'-', ..] => BAD,
+        [b'@', b'@', ..] => NAME,
+        _ => Style::new(),
+    };
+    format!("{style}{}{style:#}", harmless(line))
+}
+
+/// How long ago something was.
+pub(crate) fn ago(time: SystemTime) -> String {
+    let seconds = time.elapsed().unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// A duration, to three digits.

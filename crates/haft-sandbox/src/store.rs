@@ -4,7 +4,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -34,7 +34,14 @@ pub struct StoreEntry {
 #[derive(Debug)]
 pub struct StoreLock {
     // Closing the file gives the lock back.
-    _file: File,
+    file: File,
+}
+
+impl StoreLock {
+    /// Leaves a mark in the lock's file, for those who look after this process has died. Not synced.
+    pub fn mark(&self, mark: u8) -> io::Result<()> {
+        self.file.write_all_at(&[mark], 0)
+    }
 }
 
 impl Store {
@@ -177,7 +184,7 @@ impl Store {
         let take = || {
             let file = self.lock_file(&path)?;
             file.lock()?;
-            Ok(StoreLock { _file: file })
+            Ok(StoreLock { file })
         };
         take().map_err(|error| naming(&path, error))
     }
@@ -205,7 +212,7 @@ impl Store {
         let path = self.checked(name)?;
         let file = self.lock_file(&path).map_err(|error| naming(&path, error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(StoreLock { _file: file })),
+            Ok(()) => Ok(Some(StoreLock { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(naming(&path, error)),
         }

@@ -140,14 +140,28 @@ impl Workspace {
     /// or begin with `~/`; `..` and links are followed as the kernel does. A name that is not UTF-8 is
     /// found by the text that [`names::show`] gives for it.
     pub fn resolve(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
-        let literal = self.find(base, Path::new(text));
+        self.resolve_by(text, |text| self.find(base, text))
+    }
+
+    /// Like [`Workspace::resolve`], but a link that the text ends in is the place, not where it leads: for
+    /// what is moved or removed.
+    pub fn resolve_entry(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
+        self.resolve_by(text, |text| self.find_entry(base, text))
+    }
+
+    fn resolve_by(
+        &self,
+        text: &str,
+        find: impl Fn(&Path) -> Result<Place, PathErrorKind>,
+    ) -> Result<Place, PathError> {
+        let literal = find(Path::new(text));
         let found = |place: &Place| place.stat.is_some();
         let nothing_there = match &literal {
             Ok(place) => !found(place),
             Err(kind) => matches!(kind, PathErrorKind::NotFound),
         };
         if nothing_there && let Some(decoded) = names::decode(text) {
-            let place = self.find(base, Path::new(&decoded));
+            let place = find(Path::new(&decoded));
             if let Some(place) = place.ok().filter(found) {
                 return Ok(place);
             }
@@ -222,6 +236,36 @@ impl Workspace {
                 Err(PathErrorKind::NotADirectory)
             }
             _ => Ok(place),
+        }
+    }
+
+    fn find_entry(&self, base: &AbsPath, text: &Path) -> Result<Place, PathErrorKind> {
+        let (Some(parent), Some(name)) = (text.parent(), text.file_name()) else {
+            return self.find(base, text);
+        };
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let folder = match self.find(base, parent) {
+            // A folder of the workspace itself lies in none.
+            Err(PathErrorKind::Outside | PathErrorKind::OutsideFocus(_)) => return self.find(base, text),
+            folder => folder?,
+        };
+        if name.as_encoded_bytes().contains(&0) {
+            return Err(PathErrorKind::NulByte);
+        }
+        let path = folder.path.as_path().join(name);
+        if path.as_os_str().len() >= MAX_PATH {
+            return Err(PathErrorKind::TooLong);
+        }
+        self.admit(&path)?;
+        let stat = match self.act_beneath(&path, Beneath::stat) {
+            Ok(stat) => Some(stat),
+            Err(PathErrorKind::NotFound) => None,
+            Err(kind) => return Err(kind),
+        };
+        let asks_for_directory = text.as_os_str().as_encoded_bytes().ends_with(b"/");
+        match stat {
+            Some(stat) if asks_for_directory && stat.kind == Kind::File => Err(PathErrorKind::NotADirectory),
+            stat => Ok(Place { path: AbsPath::canonical(path), stat }),
         }
     }
 

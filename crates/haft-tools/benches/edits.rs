@@ -19,6 +19,7 @@ mod text {
     pub(crate) mod fit;
     pub(crate) mod gutter;
     pub(crate) mod lines;
+    pub(crate) mod manner;
     pub(crate) mod mismatch;
     pub(crate) mod nearest;
     pub(crate) mod reindent;
@@ -27,8 +28,9 @@ mod text {
 }
 
 use text::diff::{DiffLimits, short};
-use text::edit::{Leniency, Occurrences, Replace, plan};
+use text::edit::{Occurrences, Replace, plan};
 use text::encoding::Source;
+use text::manner::Leniency;
 use text::mismatch::Problem;
 use text::nearest::Nearest;
 

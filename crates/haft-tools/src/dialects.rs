@@ -7,6 +7,7 @@ use serde_json::Value;
 
 mod ally;
 mod cdd;
+mod checks;
 mod claude;
 mod workspace;
 

@@ -1,9 +1,53 @@
 //! What the engine can do, in its own words.
 
+mod change;
 mod list;
 mod place;
 mod read;
+mod remove;
+mod rename;
+mod undo;
 
+use haft::journal::JournalError;
+use haft::{AbsPath, Context, Fault};
+
+pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
+pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
-pub use place::{existing, existing_all, existing_folder};
+pub use place::{Entry, existing, existing_all, existing_folder, writable};
 pub use read::{Body, Caps, FileRead, Lines, Part, Read, TokenBudget, only};
+pub use remove::{Remove, Removed};
+pub use rename::{Rename, Renamed, Replacing};
+pub use undo::{Clash, Direction, Undo, Undone, Which, difference};
+
+use crate::check::Checkers;
+
+/// Files up to this size are read where the call runs, and remembered whole; larger ones are read on a
+/// thread that may block.
+const SMALL: u64 = 256 * 1024;
+/// Larger files are not changed.
+const MAX_CHANGED: u64 = 256 << 20;
+/// The syntax of larger files is not checked.
+const MAX_CHECKED: u64 = 1 << 20;
+
+/// How files are changed: what a session can set.
+#[derive(Clone, Default)]
+pub struct Editing {
+    /// How the text that a model writes is taken.
+    pub manner: Manner,
+    /// What looks at the syntax of changed files.
+    pub checkers: Checkers,
+}
+
+/// A failure of the journal, told by the path that was asked for.
+fn named(error: JournalError, path: &AbsPath, named: &str, cx: &Context) -> Fault {
+    match error {
+        JournalError::Change(mut error) => {
+            if error.path == cx.workspace().display(path) {
+                error.path = named.to_owned();
+            }
+            error.into()
+        }
+        error => error.into(),
+    }
+}

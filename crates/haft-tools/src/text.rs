@@ -21,6 +21,7 @@ mod gutter;
 mod lines;
 #[allow(dead_code)]
 mod lines_edit;
+mod manner;
 #[allow(dead_code)]
 mod mismatch;
 #[allow(dead_code)]
@@ -37,5 +38,20 @@ mod splice;
 mod style;
 mod times;
 
+pub use diff::Diff;
+pub use edit::{Occurrences, Replace};
+pub use lines_edit::{LineContent, LineEdit};
+pub use manner::{Leniency, Manner, Placeholders};
+
+pub(crate) use diff::{DiffLimits, Side, short, unified};
+pub(crate) use draft::Planned;
+pub(crate) use edit::plan as plan_edits;
+pub(crate) use editorconfig::ConfigFile;
+pub(crate) use encoding::{Source, Unwritable};
+pub(crate) use gutter::placeholder;
 pub(crate) use lines::{Fidelity, Numbered, count_of, decode, number};
+pub(crate) use lines_edit::plan_lines;
+pub(crate) use mismatch::{Mismatch, Problem};
+pub(crate) use splice::Splices;
+pub(crate) use style::{NewStyle, style_for_new};
 pub(crate) use times::{iso, seconds};

@@ -43,8 +43,14 @@ pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
 use plan::Plan;
 use record::{Intent, Outcome, Record};
+pub use undo::Merged;
 
 type Result<T> = std::result::Result<T, JournalError>;
+
+/// The lock that is held while a change is made, and what is marked in it.
+const LOCK: &str = "lock";
+const UNFINISHED: u8 = b'1';
+const SETTLED: u8 = b'0';
 
 /// How long to wait for another process before giving up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -163,7 +169,7 @@ pub struct Journal {
 /// The journal while nobody else uses it.
 struct Held<'a> {
     log: MutexGuard<'a, Log>,
-    _lock: StoreLock,
+    lock: StoreLock,
 }
 
 impl Journal {
@@ -171,9 +177,25 @@ impl Journal {
     /// that is complete counts as done, one that is not is taken back, and where somebody else has changed
     /// the file since, nothing is touched.
     pub fn open(store: Store, workspace: &Workspace, limits: Limits) -> Result<Self> {
-        let journal = Self { log: Mutex::new(Log::new(store.clone(), limits)), store };
+        let journal = Self::at(store, limits);
         journal.hold(workspace)?;
         Ok(journal)
+    }
+
+    /// The journal in a private folder, of which nothing is read until it is used. What a dead process left
+    /// unfinished is settled then; [`Journal::is_unfinished`] tells whether that should be now.
+    pub fn at(store: Store, limits: Limits) -> Self {
+        Self { log: Mutex::new(Log::new(store.clone(), limits)), store }
+    }
+
+    /// Whether somebody is making a change right now, or has died while making one.
+    pub fn is_unfinished(&self) -> bool {
+        self.store.read(LOCK).is_ok_and(|mark| mark.is_some_and(|mark| mark.first() == Some(&UNFINISHED)))
+    }
+
+    /// Settles what a dead process left unfinished.
+    pub fn recover(&self, workspace: &Workspace) -> Result<()> {
+        self.hold(workspace).map(drop)
     }
 
     /// Records a change and makes it.
@@ -220,14 +242,14 @@ impl Journal {
         let mut log = self.lock_here();
         let start = Instant::now();
         let lock = loop {
-            match self.store.try_lock("lock")? {
+            match self.store.try_lock(LOCK)? {
                 Some(lock) => break lock,
                 None if start.elapsed() > PATIENCE => return Err(JournalError::Busy),
                 None => std::thread::sleep(Duration::from_micros(500)),
             }
         };
         log.catch_up()?;
-        Ok(Held { log, _lock: lock })
+        Ok(Held { log, lock })
     }
 }
 
@@ -262,6 +284,7 @@ impl Held<'_> {
             steps: plan.steps,
             parents: plan.parents,
         };
+        self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
         match perform::perform(&self.log, workspace, &intent, &plan.fresh, &plan.blobs, label.durability) {

@@ -1,19 +1,32 @@
-//! `ally`: read, ls and their kin. Every reply is an object: `success`, `error`, and the tool's fields.
+//! `ally`: read, write, edit, ls and their kin. Every reply is an object: `success`, `error`, and the tool's fields.
 
 use std::sync::Arc;
 
-use haft::{Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use haft::{AbsPath, Context, Dialect, DynTool, Failed, Fault, FaultKind, Reply};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::tool;
+use super::{note_in_object, tool};
+use crate::check::Checked;
+use crate::ops::Changed;
 
+mod edit;
+mod line_edit;
 mod ls;
 mod read;
+mod undo;
+mod write;
 
+pub(super) use edit::Edit;
+pub(super) use line_edit::LineEdit;
 pub(super) use ls::Ls;
 pub(super) use read::Read;
+pub(super) use undo::Undo;
+pub(super) use write::Write;
+
+/// How many files a reply names that were modified last.
+const MAX_RECENT: usize = 5;
 
 /// The dialect.
 pub struct Ally;
@@ -24,11 +37,18 @@ impl Dialect for Ally {
     }
 
     fn summary(&self) -> &'static str {
-        "read, ls and their kin: replies as objects with `success` and `error`"
+        "read, write, edit, ls and their kin: replies as objects with `success` and `error`"
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>(), tool::<Ls>()]
+        vec![
+            tool::<Read>(),
+            tool::<Write>(),
+            tool::<Edit>(),
+            tool::<LineEdit>(),
+            tool::<Ls>(),
+            tool::<Undo>(),
+        ]
     }
 
     fn present(&self, failed: &Failed<'_>, fault: &Fault) -> Reply {
@@ -54,7 +74,7 @@ impl Dialect for Ally {
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {
-        super::note_in_object(reply, notes);
+        note_in_object(reply, notes);
     }
 
     fn refuses_repeats(&self) -> bool {
@@ -77,11 +97,111 @@ fn success(fields: impl Serialize) -> Reply {
     Reply::object(json!(Success { success: true, error: "", fields }))
 }
 
+/// The reply of `edit` and `line_edit`.
+#[derive(Serialize, JsonSchema)]
+struct Edited {
+    /// How many edits were applied
+    edits_applied: usize,
+    /// The absolute path of the file
+    file_path: String,
+    /// The number to undo this by; none where nothing changed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_number: Option<u64>,
+    /// What the syntax check found, for files that can be checked
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_check: Option<FileCheck>,
+    /// Files that were modified last
+    recently_modified: Vec<String>,
+    /// What changed
+    #[serde(skip_serializing_if = "String::is_empty")]
+    diff: String,
+}
+
+fn edited(edits: usize, changed: Changed, cx: &Context) -> Reply {
+    let Changed { path, number, diff, notes, checked, .. } = changed;
+    let told = Edited {
+        edits_applied: edits,
+        file_path: path.to_string(),
+        patch_number: number,
+        file_check: checked.map(file_check),
+        recently_modified: recently_modified(number.and(Some(&path)), cx),
+        diff: diff.text,
+    };
+    noted(success(told), notes)
+}
+
+/// What a syntax check found that this change brought in.
+#[derive(Serialize, JsonSchema)]
+struct FileCheck {
+    /// What was checked
+    checker: &'static str,
+    /// Whether the change brought in no errors
+    passed: bool,
+    /// The errors, ten at most
+    errors: Vec<CheckError>,
+    /// How many more there are
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_errors: Option<usize>,
+    /// How many are shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+/// A syntax error.
+#[derive(Serialize, JsonSchema)]
+struct CheckError {
+    /// Line number
+    line: usize,
+    /// What is wrong
+    message: String,
+    /// The line
+    source: String,
+    /// A mark under the place in the line
+    marker: String,
+}
+
+fn file_check(checked: Checked) -> FileCheck {
+    let Checked { checker, errors, more, .. } = checked;
+    let (shown, all) = (errors.len(), errors.len() + more);
+    let told = |error: crate::check::Found| CheckError {
+        line: error.line,
+        message: error.message,
+        source: error.source,
+        marker: error.marker,
+    };
+    FileCheck {
+        checker,
+        passed: errors.is_empty(),
+        errors: errors.into_iter().map(told).collect(),
+        additional_errors: (more > 0).then_some(more),
+        message: (more > 0).then(|| format!("{shown} of {all} errors are listed; see to these first")),
+    }
+}
+
+/// The files that were modified last, this one among them.
+fn recently_modified(now: Option<&AbsPath>, cx: &Context) -> Vec<String> {
+    let before = cx.session().modified();
+    let before = before.iter().filter(|path| Some(*path) != now);
+    now.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
+}
+
+fn noted(mut reply: Reply, notes: Vec<String>) -> Reply {
+    if !notes.is_empty() {
+        note_in_object(&mut reply, &notes);
+    }
+    reply
+}
+
 fn error_type(kind: FaultKind) -> &'static str {
     match kind {
-        FaultKind::InvalidInput | FaultKind::BadPath | FaultKind::Redundant | FaultKind::TooLarge => {
-            "validation_error"
-        }
+        FaultKind::InvalidInput
+        | FaultKind::BadPath
+        | FaultKind::Redundant
+        | FaultKind::TooLarge
+        | FaultKind::Unread
+        | FaultKind::Conflict
+        | FaultKind::NoMatch
+        | FaultKind::Exists => "validation_error",
         FaultKind::UnknownTool | FaultKind::Disabled | FaultKind::NotFound | FaultKind::WrongKind => {
             "user_error"
         }

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
-use haft::{Dialect, DynTool};
+use haft::{Context, Dialect, DynTool, Reply};
+use serde_json::json;
 
-use super::tool;
+use super::{checks, tool};
+use crate::ops::{Changed, Fate};
 
+mod edit;
 mod read;
+mod write;
 
+pub(super) use edit::Edit;
 pub(super) use read::Read;
+pub(super) use write::Write;
 
 /// The dialect.
 pub struct Cdd;
@@ -23,6 +29,31 @@ impl Dialect for Cdd {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>()]
+        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>()]
     }
+}
+
+/// What the model is told of a changed file.
+fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
+    let Changed { fate, number, size, replaced, diff, notes, checked, path, .. } = changed;
+    let told = match fate {
+        Fate::Created => format!("Created {named} ({size} bytes)"),
+        _ => format!("Updated {named} (+{} -{} lines)", diff.added, diff.removed),
+    };
+    let structured = json!({
+        "file_path": cx.workspace().display(&path),
+        "created": fate == Fate::Created,
+        "patch": number,
+        "replaced": replaced,
+        "diff": diff.text,
+        "checks": checked.as_ref().map(checks::json),
+    });
+    let mut reply = Reply::text(told).structured(structured);
+    if let Some(checked) = checked.filter(|checked| !checked.errors.is_empty()) {
+        reply = reply.internal(checks::text(&checked));
+    }
+    for note in notes {
+        reply = reply.internal(format!("({note})"));
+    }
+    reply
 }

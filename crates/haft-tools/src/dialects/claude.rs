@@ -2,13 +2,22 @@
 
 use std::sync::Arc;
 
-use haft::{Dialect, DynTool};
+use haft::{Context, Dialect, DynTool, Reply};
+use serde_json::json;
 
-use super::tool;
+use super::{checks, tool};
+use crate::ops::{Changed, Fate};
+use crate::text::count_of;
 
+mod edit;
 mod read;
+mod undo;
+mod write;
 
+pub(super) use edit::Edit;
 pub(super) use read::Read;
+pub(super) use undo::Undo;
+pub(super) use write::Write;
 
 /// The dialect.
 pub struct Claude;
@@ -19,10 +28,48 @@ impl Dialect for Claude {
     }
 
     fn summary(&self) -> &'static str {
-        "Read and its kin: replies as text or content blocks"
+        "Read, Write, Edit and their kin: replies as text or content blocks"
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>()]
+        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Undo>()]
     }
+}
+
+/// What the model is told of a changed file.
+fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
+    let Changed { fate, number, size, replaced, diff, short, notes, checked, path } = changed;
+    let mut told = match (fate, number) {
+        (Fate::Created, Some(number)) => format!("created `{named}` ({size} bytes, change {number})"),
+        (Fate::Changed, Some(number)) => {
+            let lines = match (diff.added, diff.removed) {
+                (0, removed) => format!("{} gone", count_of(removed as u64, "line")),
+                (added, 0) => format!("{} new", count_of(added as u64, "line")),
+                (added, removed) => format!("{added} lines for {removed}"),
+            };
+            let places = if replaced > 1 { format!("{replaced} places, ") } else { String::new() };
+            format!("changed `{named}` ({places}{lines}, change {number})")
+        }
+        _ => format!("`{named}` has this content already; nothing was written"),
+    };
+    if fate == Fate::Changed && !short.text.is_empty() {
+        told.push_str(":\n");
+        told.push_str(short.text.trim_end());
+    }
+    let structured = json!({
+        "file_path": cx.workspace().display(&path),
+        "created": fate == Fate::Created,
+        "patch": number,
+        "replaced": replaced,
+        "diff": diff.text,
+        "checks": checked.as_ref().map(checks::json),
+    });
+    let mut reply = Reply::text(told).structured(structured);
+    if let Some(checked) = checked.filter(|checked| !checked.errors.is_empty()) {
+        reply = reply.internal(checks::text(&checked));
+    }
+    for note in notes {
+        reply = reply.internal(format!("note: {note}"));
+    }
+    reply
 }

@@ -5,16 +5,22 @@ use std::sync::Arc;
 
 use haft::{Dialect, DynTool, Failed, Fault, FaultKind, Reply};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::tool;
+use super::{note_in_object, tool};
 
+mod delete_file;
 mod list_directory;
+mod move_file;
 mod read_file;
+mod write_file;
 
+pub(super) use delete_file::DeleteFile;
 pub(super) use list_directory::ListDirectory;
+pub(super) use move_file::MoveFile;
 pub(super) use read_file::ReadFile;
+pub(super) use write_file::WriteFile;
 
 /// The dialect.
 pub struct Workspace;
@@ -25,11 +31,17 @@ impl Dialect for Workspace {
     }
 
     fn summary(&self) -> &'static str {
-        "list_directory, read_file and their kin: replies as objects with `ok` and `value`"
+        "list_directory, read_file, write_file and their kin: replies as objects with `ok` and `value`"
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<ListDirectory>(), tool::<ReadFile>()]
+        vec![
+            tool::<ListDirectory>(),
+            tool::<ReadFile>(),
+            tool::<WriteFile>(),
+            tool::<DeleteFile>(),
+            tool::<MoveFile>(),
+        ]
     }
 
     fn present(&self, _failed: &Failed<'_>, fault: &Fault) -> Reply {
@@ -42,7 +54,7 @@ impl Dialect for Workspace {
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {
-        super::note_in_object(reply, notes);
+        note_in_object(reply, notes);
     }
 }
 
@@ -59,6 +71,23 @@ fn ok(value: impl Serialize) -> Reply {
     Reply::object(json!(Done { ok: true, value }))
 }
 
+/// How content is given.
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+enum Encoding {
+    #[default]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+fn noted(mut reply: Reply, notes: Vec<String>) -> Reply {
+    if !notes.is_empty() {
+        note_in_object(&mut reply, &notes);
+    }
+    reply
+}
+
 fn code(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Outside | FaultKind::OutsideFocus | FaultKind::BadPath => "INVALID_PATH",
@@ -72,6 +101,10 @@ fn code(kind: FaultKind) -> &'static str {
         FaultKind::TooLarge => "TOO_LARGE",
         FaultKind::Encoding => "INVALID_ENCODING",
         FaultKind::Cancelled => "CANCELLED",
+        FaultKind::Unread => "NOT_READ",
+        FaultKind::Conflict => "CONFLICT",
+        FaultKind::Exists => "FILE_EXISTS",
+        FaultKind::NoMatch => "NO_MATCH",
         FaultKind::Io => "IO_ERROR",
         _ => "EXECUTION_ERROR",
     }

@@ -20,6 +20,34 @@ pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat
     }
 }
 
+/// A file that is to be written: it may be missing, and so may the folders on the way.
+pub fn writable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, Fault> {
+    Ok(cx.workspace().resolve(base, path)?.path)
+}
+
+/// A name in a folder, and not what a link of that name leads to.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The place.
+    pub path: AbsPath,
+    /// The place as it was asked for, for messages.
+    pub named: String,
+}
+
+impl Entry {
+    /// The entry that a path names; it may be missing.
+    pub fn find(path: &str, base: &AbsPath, cx: &Context) -> Result<Self, Fault> {
+        let found = cx.workspace().resolve_entry(base, path)?.path;
+        Ok(Self { path: found, named: path.to_owned() })
+    }
+
+    /// Says that it is missing, and what is there that is spelt alike.
+    pub fn missing(&self, cx: &Context) -> Fault {
+        let place = Place { path: self.path.clone(), stat: None };
+        missing(&self.named, &place, &cx.cwd(), cx)
+    }
+}
+
 /// The places of several paths, or why one of them is none. What is spelt alike is looked for only for the
 /// first few that are missing: it costs a look through a folder each.
 pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Result<AbsPath, Fault>> {

@@ -22,11 +22,13 @@ pub(crate) struct DiffLimits {
     pub(crate) bytes: usize,
     /// After this the diff is coarser than it could be.
     pub(crate) time: Duration,
+    /// How many lines of the file come before what is compared.
+    pub(crate) lines_before: usize,
 }
 
 impl Default for DiffLimits {
     fn default() -> Self {
-        Self { context: 3, bytes: 64 * 1024, time: Duration::from_millis(500) }
+        Self { context: 3, bytes: 64 * 1024, time: Duration::from_millis(500), lines_before: 0 }
     }
 }
 
@@ -40,15 +42,15 @@ pub(crate) struct Side<'a> {
 
 /// What changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Diff {
+pub struct Diff {
     /// As text; empty where nothing changed.
-    pub(crate) text: String,
+    pub text: String,
     /// How many lines came.
-    pub(crate) added: usize,
+    pub added: usize,
     /// How many lines went.
-    pub(crate) removed: usize,
+    pub removed: usize,
     /// How many lines of the diff were cut.
-    pub(crate) cut: usize,
+    pub cut: usize,
 }
 
 /// A unified diff.
@@ -247,7 +249,12 @@ impl<'a> Hunks<'a> {
         let new: Vec<&str> = differing.new.split_inclusive('\n').collect();
         let deadline = Instant::now().checked_add(limits.time);
         let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
-        Self { old, new, groups: group_diff_ops(ops, limits.context), skipped: differing.skipped }
+        Self {
+            old,
+            new,
+            groups: group_diff_ops(ops, limits.context),
+            skipped: limits.lines_before + differing.skipped,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::encoding::{Ending, Source};
 use super::find::{Sameness, Wanted, find, forward, normal};
 use super::fit::{Closeness, TextSplice, fits, reindent, rewrite, same_line, steps};
 use super::gutter::{placeholder, without_numbers};
+use super::manner::{Leniency, Manner};
 use super::mismatch::{Mismatch, Problem};
 use super::nearest::{Nearest, nearest};
 use super::reindent::indent_of;
@@ -41,22 +42,17 @@ pub enum Occurrences {
     All,
 }
 
-/// What is made of a text that is not found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leniency {
-    /// A mismatch.
-    Exact,
-    /// It is taken for the one place that differs in nothing but white space at the ends of lines,
-    /// look-alike punctuation, or copied line numbers.
-    Lenient,
-}
-
 /// Plans edits, each on what the ones before it leave.
-pub(crate) fn plan(source: &Source, edits: &[Replace], leniency: Leniency) -> Result<Planned, Mismatch> {
+pub(crate) fn plan(
+    source: &Source,
+    edits: &[Replace],
+    manner: impl Into<Manner>,
+) -> Result<Planned, Mismatch> {
+    let manner = manner.into();
     let mut draft = Draft::new(source);
     for (at, edit) in edits.iter().enumerate() {
         let fail = |problem| Mismatch { edit: at + 1, of: edits.len(), problem };
-        let change = one(draft.current(), edit, leniency).map_err(fail)?;
+        let change = one(draft.current(), edit, manner).map_err(fail)?;
         let line = change.splices.first().map_or(0, |splice| {
             line_number(draft.current().text(), splice.range.start, draft.current().ending())
         });
@@ -75,7 +71,7 @@ struct Change {
     overlooked: BTreeSet<Overlooked>,
 }
 
-fn one(source: &Source, edit: &Replace, leniency: Leniency) -> Result<Change, Problem> {
+fn one(source: &Source, edit: &Replace, manner: Manner) -> Result<Change, Problem> {
     if edit.old.is_empty() {
         return Err(Problem::Empty);
     }
@@ -86,14 +82,14 @@ fn one(source: &Source, edit: &Replace, leniency: Leniency) -> Result<Change, Pr
     if old == new {
         return Err(Problem::SameButLineEnds);
     }
-    if let Some((line, text)) = placeholder(&old, &new) {
+    if let Some((line, text)) = placeholder(&old, &new, manner) {
         return Err(Problem::Placeholder { line, text });
     }
     if let Some(change) = exact(source, &old, &new, edit.occurrences)? {
         return Ok(change);
     }
     let stripped = without_numbers(&old);
-    if leniency == Leniency::Lenient {
+    if manner.leniency == Leniency::Lenient {
         if let Some(change) = lenient(source, &old, &new)? {
             return Ok(change);
         }

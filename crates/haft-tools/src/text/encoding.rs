@@ -2,6 +2,7 @@
 //! bytes, so what is not changed stays as it was in any encoding, even where it cannot be decoded. A file
 //! in UTF-8 is held once. Knows no paths and no edits.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::charset::{Charset, Guess, UNDECODABLE, Unit, guess};
@@ -315,6 +316,22 @@ impl Source {
             Charset::Utf16Be => bytes.chunks_exact(2).filter(|unit| **unit == [0, byte]).count(),
             _ => memchr::memchr_iter(byte, bytes).count(),
         }
+    }
+
+    /// The file with other text: its encoding, its mark and, where they are all alike, its line ends stay.
+    pub(crate) fn rewritten(&self, text: &str) -> Result<Vec<u8>, Unwritable> {
+        if text.contains('\0') {
+            return Err(Unwritable::Nul);
+        }
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let alike = self.endings != Endings::default() && !self.endings.mixed();
+        let text = match alike && self.style != Ending::Lf {
+            true => Cow::Owned(self.style.apply(text)),
+            false => Cow::Borrowed(text),
+        };
+        let charset = self.charset.to_string();
+        let body = self.charset.encode(&text).map_err(|char| Unwritable::Character { char, charset })?;
+        Ok([&self.bytes()[..self.mark], &body].concat())
     }
 
     /// Text as this file would hold it.

@@ -1,6 +1,8 @@
 //! What a model copies or writes that was never meant to be in the file: the line numbers of a reply, and
 //! comments that stand for code it did not want to repeat.
 
+use super::manner::{Manner, Placeholders};
+
 /// A text without the line numbers in front of its lines, if every line has one and they count up.
 pub(crate) fn without_numbers(text: &str) -> Option<String> {
     let mut expected = None;
@@ -34,7 +36,10 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
 
 /// The first line of `new` that stands for code left out, counted from 1. A line that `old` has too is
 /// in the file and stays.
-pub(crate) fn placeholder(old: &str, new: &str) -> Option<(usize, String)> {
+pub(crate) fn placeholder(old: &str, new: &str, manner: Manner) -> Option<(usize, String)> {
+    if manner.placeholders == Placeholders::Keep {
+        return None;
+    }
     let lines = new.split('\n').enumerate();
     let mut stand_ins = lines.filter(|(_, line)| is_placeholder(line));
     let (at, line) = stand_ins.find(|(_, line)| !old.split('\n').any(|old| old.trim() == line.trim()))?;
@@ -136,8 +141,8 @@ mod tests {
             "{/* ...existing code... */}",
             "// … rest of implementation …",
         ] {
-            assert!(placeholder("", line).is_some(), "{line}");
-            assert_eq!(placeholder(line, line), None);
+            assert!(placeholder("", line, Manner::default()).is_some(), "{line}");
+            assert_eq!(placeholder(line, line, Manner::default()), None);
         }
         for line in [
             "// the rest of the arguments are joined",
@@ -151,7 +156,7 @@ mod tests {
             "// same as before",
             "",
         ] {
-            assert_eq!(placeholder("", line), None, "{line}");
+            assert_eq!(placeholder("", line, Manner::default()), None, "{line}");
         }
     }
 }

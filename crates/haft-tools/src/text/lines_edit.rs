@@ -6,6 +6,7 @@ use super::encoding::Source;
 use super::find::normal;
 use super::fit::{Step, rewrite};
 use super::gutter::placeholder;
+use super::manner::Manner;
 use super::mismatch::{Mismatch, Problem};
 use super::rows::Rows;
 
@@ -96,9 +97,14 @@ impl LinesMismatch {
 }
 
 /// Plans line edits, each on what the ones before it leave.
-pub(crate) fn plan_lines(source: &Source, edits: &[LineEdit]) -> Result<LinesPlanned, LinesMismatch> {
+pub(crate) fn plan_lines(
+    source: &Source,
+    edits: &[LineEdit],
+    manner: impl Into<Manner>,
+) -> Result<LinesPlanned, LinesMismatch> {
     let mut draft = Draft::new(source);
     let of = edits.len();
+    let manner = manner.into();
     for (at, edit) in edits.iter().enumerate() {
         let current = draft.current();
         let rows = Rows::new(current.text(), current.ending());
@@ -111,7 +117,7 @@ pub(crate) fn plan_lines(source: &Source, edits: &[LineEdit]) -> Result<LinesPla
         let fail = |problem| LinesMismatch::Content(Mismatch { edit: at + 1, of, problem });
         let new = lines(content, current);
         let old = (start - 1..end).map(|row| rows.line(row)).collect::<Vec<_>>().join("\n");
-        if let Some((line, text)) = placeholder(&old, &new.join("\n")) {
+        if let Some((line, text)) = placeholder(&old, &new.join("\n"), manner) {
             return Err(fail(Problem::Placeholder { line, text }));
         }
         let cuts = std::iter::repeat_n(Step::Cut, end + 1 - start);

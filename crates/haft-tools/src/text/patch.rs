@@ -6,10 +6,10 @@ mod parse;
 use std::collections::BTreeSet;
 
 use super::draft::{Draft, Follows, Note, Overlooked, Planned};
-use super::edit::Leniency;
 use super::encoding::Source;
 use super::fit::{Closeness, Step, fits, reindent, rewrite, same_line};
 use super::gutter::placeholder;
+use super::manner::{Leniency, Manner};
 use super::mismatch::Problem;
 use super::nearest::nearest;
 use super::reindent::Reindent;
@@ -145,9 +145,10 @@ enum HunkLine {
 /// Plans a patch in either form.
 pub(crate) fn plan_patch<E>(
     patch: &str,
-    leniency: Leniency,
+    manner: impl Into<Manner>,
     lookup: &mut dyn FnMut(&str) -> Result<Option<Source>, E>,
 ) -> Result<Vec<Patched>, PatchProblem<E>> {
+    let manner = manner.into();
     let mut patched: Vec<Patched> = Vec::new();
     let mut find =
         |path: &str| lookup(path).map_err(|error| PatchProblem::Lookup { path: path.to_owned(), error });
@@ -173,7 +174,7 @@ pub(crate) fn plan_patch<E>(
                 {
                     return Err(PatchProblem::Exists { path: to.clone() });
                 }
-                let planned = update(&source, &path, &hunks, final_newline, leniency)?;
+                let planned = update(&source, &path, &hunks, final_newline, manner)?;
                 Outcome::Update { source, planned, to }
             }
         };
@@ -195,7 +196,7 @@ fn update<E>(
     path: &str,
     hunks: &[Hunk],
     final_newline: Option<FinalNewline>,
-    leniency: Leniency,
+    manner: Manner,
 ) -> Result<Planned, PatchProblem<E>> {
     let rows = Rows::new(source.text(), source.ending());
     let of = hunks.len();
@@ -205,7 +206,7 @@ fn update<E>(
     let mut notes = Vec::new();
     let mut cursor = 0;
     for (at, hunk) in hunks.iter().enumerate() {
-        let (place, overlooked) = place(&rows, hunk, cursor, leniency).map_err(fail(at))?;
+        let (place, overlooked) = place(&rows, hunk, cursor, manner).map_err(fail(at))?;
         notes.extend(overlooked.map(|overlooked| Note { edit: at + 1, line: place.row + 1, overlooked }));
         cursor = place.row + place.rows;
         placed.push(Placed { hunk: at, ..place });
@@ -246,9 +247,9 @@ fn place(
     rows: &Rows<'_>,
     hunk: &Hunk,
     cursor: usize,
-    leniency: Leniency,
+    manner: Manner,
 ) -> Result<(Placed, Option<Overlooked>), Problem> {
-    let from = after_context(rows, &hunk.context, cursor, leniency)?;
+    let from = after_context(rows, &hunk.context, cursor, manner)?;
     let old: Vec<&str> = hunk
         .lines
         .iter()
@@ -259,7 +260,7 @@ fn place(
         .collect();
     let put = |line: &HunkLine| if let HunkLine::Put(line) = line { Some(line.clone()) } else { None };
     let new: Vec<String> = hunk.lines.iter().filter_map(put).collect();
-    if let Some((line, text)) = placeholder(&old.join("\n"), &new.join("\n")) {
+    if let Some((line, text)) = placeholder(&old.join("\n"), &new.join("\n"), manner) {
         return Err(Problem::Placeholder { line, text });
     }
     if old.is_empty() {
@@ -271,7 +272,7 @@ fn place(
         let steps = new.into_iter().map(Step::Put).collect();
         return Ok((Placed { row, rows: 0, hunk: 0, steps }, None));
     }
-    let (row, closeness) = locate(rows, hunk, &old, from, leniency)?;
+    let (row, closeness) = locate(rows, hunk, &old, from, manner)?;
     let learnt = if closeness == Closeness::Loose { reindent(rows, row, &old) } else { Reindent::Same };
     let step = |line: &HunkLine| match line {
         HunkLine::Keep(_) => Step::Keep,
@@ -288,8 +289,8 @@ fn place(
     Ok((Placed { row, rows: old.len(), hunk: 0, steps }, overlooked))
 }
 
-fn closenesses(leniency: Leniency) -> &'static [Closeness] {
-    match leniency {
+fn closenesses(manner: Manner) -> &'static [Closeness] {
+    match manner.leniency {
         Leniency::Exact => &[Closeness::Exact],
         Leniency::Lenient => &[Closeness::Exact, Closeness::Trailing, Closeness::Loose],
     }
@@ -300,11 +301,11 @@ fn after_context(
     rows: &Rows<'_>,
     context: &[String],
     cursor: usize,
-    leniency: Leniency,
+    manner: Manner,
 ) -> Result<usize, Problem> {
     let mut from = cursor;
     for line in context {
-        let found = closenesses(leniency).iter().find_map(|closeness| {
+        let found = closenesses(manner).iter().find_map(|closeness| {
             let is = |row: &usize| same_line(rows.line(*row), line, *closeness);
             (from..rows.len()).find(is).or_else(|| (0..from.min(rows.len())).find(is))
         });
@@ -318,9 +319,9 @@ fn locate(
     hunk: &Hunk,
     old: &[&str],
     from: usize,
-    leniency: Leniency,
+    manner: Manner,
 ) -> Result<(usize, Closeness), Problem> {
-    for closeness in closenesses(leniency) {
+    for closeness in closenesses(manner) {
         let all = fits(rows, old, *closeness, 0, usize::MAX);
         let ends = |row: &usize| !hunk.at_end || row + old.len() == rows.len();
         let all: Vec<usize> = all.into_iter().filter(ends).collect();

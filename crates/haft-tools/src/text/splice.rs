@@ -41,8 +41,8 @@ impl Splices {
     }
 
     /// The file after the change, sharing with the file before it what stays.
-    pub(crate) fn content(self, before: &Bytes) -> Content {
-        let pieces = self.into_pieces(before.len()).map(|piece| match piece {
+    pub(crate) fn content(&self, before: &Bytes) -> Content {
+        let pieces = self.clone().into_pieces(before.len()).map(|piece| match piece {
             Piece::Kept(range) => before.slice(range),
             Piece::New(bytes) => bytes.into(),
         });

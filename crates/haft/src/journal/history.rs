@@ -75,9 +75,21 @@ impl Journal {
         Ok(latest.map(|known| entry(&held.log, known)).collect())
     }
 
-    /// The latest change that stands and is itself no undo: what "undo the last change" means. With a
-    /// session, only its changes count.
-    pub fn latest(&self, session: Option<&str>) -> Result<Option<u64>> {
+    /// One number of the journal.
+    pub fn entry(&self, number: u64) -> Result<Entry> {
+        let held = self.hold_as_is()?;
+        match held.log.known.get(&number) {
+            Some(known) => Ok(entry(&held.log, known)),
+            None => {
+                let oldest = held.log.known.keys().next().copied().unwrap_or(held.log.next());
+                Err(JournalError::Unknown(number, oldest))
+            }
+        }
+    }
+
+    /// The latest changes that stand and are themselves no undo, the newest first: what "undo the last
+    /// changes" means. With a session, only its changes count.
+    pub fn latest(&self, count: usize, session: Option<&str>) -> Result<Vec<u64>> {
         let held = self.hold_as_is()?;
         let stands = |known: &&Known| {
             known.outcome == Some(Outcome::Done)
@@ -85,7 +97,20 @@ impl Journal {
                 && session.is_none_or(|session| known.intent.session == session)
                 && undo::active_undo(&held.log, known.intent.number).is_none()
         };
-        Ok(held.log.known.values().rev().find(stands).map(|known| known.intent.number))
+        let latest = held.log.known.values().rev().filter(stands).take(count);
+        Ok(latest.map(|known| known.intent.number).collect())
+    }
+
+    /// The latest changes that are undone, in the order in which they were undone, the last one first.
+    pub fn undone(&self, count: usize) -> Result<Vec<u64>> {
+        let held = self.hold_as_is()?;
+        let mut undone: Vec<(u64, u64)> = Vec::new();
+        for known in held.log.known.values().filter(|known| known.intent.undoes.is_none()) {
+            let number = known.intent.number;
+            undone.extend(undo::active_undo(&held.log, number).map(|by| (by, number)));
+        }
+        undone.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(undone.into_iter().take(count).map(|(_, number)| number).collect())
     }
 
     /// The content of each file that a change concerns, on one side of it, to show what it did. There is

@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
         self.push(Step::Set { path: Text::path(path), temp, before, after });
     }
 
-    fn write(&mut self, path: &AbsPath, content: &Content, expect: &Expect) -> Result<()> {
+    pub(super) fn write(&mut self, path: &AbsPath, content: &Content, expect: &Expect) -> Result<()> {
         let found = self.expected(path, expect)?;
         let mode = match &found {
             State::Missing => None,

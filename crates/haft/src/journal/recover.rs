@@ -8,7 +8,7 @@ use haft_sandbox::{AbsPath, ChangeErrorKind, Hash, PathErrorKind, State, Workspa
 
 use super::perform::{self, Contents, Failed, temp_name};
 use super::record::{Intent, Outcome, Shape, Step, Text};
-use super::{Held, JournalError, Result};
+use super::{Held, JournalError, Result, SETTLED};
 
 /// How far a step has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,8 @@ impl Held<'_> {
         for parent in parents.iter().rev() {
             workspace.remove_if_empty(&parent.place());
         }
-        Ok(self.log.settle(intent.number, outcome)?)
+        self.log.settle(intent.number, outcome)?;
+        Ok(self.lock.mark(SETTLED)?)
     }
 }
 

@@ -2,14 +2,18 @@
 //! in turn.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
-use haft_sandbox::{AbsPath, ChangeError, State, Workspace};
+use haft_sandbox::{AbsPath, ChangeError, Expect, Hash, State, Workspace};
 
 use super::perform::Contents;
 use super::plan::{Plan, Planner};
 use super::record::{Digest, Kept, Outcome, Shape, Step, Text};
 use super::recover::holds;
-use super::{Conflict, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
+use super::{Conflict, Content, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
+
+/// Content for places that have changed since, each with the hash of what it was merged from.
+pub type Merged = HashMap<PathBuf, (Hash, Content)>;
 
 impl Journal {
     /// Undoes changes, the newest first, each under a number of its own. Every place must be as the
@@ -19,7 +23,19 @@ impl Journal {
         let mut numbers = numbers.to_vec();
         numbers.sort_unstable_by(|one, other| other.cmp(one));
         numbers.dedup();
-        self.hold(workspace)?.undo_all(workspace, &numbers, label)
+        self.hold(workspace)?.undo_all(workspace, &numbers, &Merged::new(), label)
+    }
+
+    /// Undoes one change although some of its files have changed since: these get the content that was
+    /// merged for them, if they still are what it was merged from.
+    pub fn undo_merged(
+        &self,
+        workspace: &Workspace,
+        number: u64,
+        merged: &Merged,
+        label: Label<'_>,
+    ) -> Result<Recorded> {
+        self.hold(workspace)?.undo_one(workspace, number, merged, label)
     }
 
     /// Redoes changes that were undone, the oldest first, in the same way.
@@ -29,7 +45,7 @@ impl Journal {
         numbers.dedup();
         let mut held = self.hold(workspace)?;
         let undoing = numbers.iter().map(|number| held.undone_by(*number)).collect::<Result<Vec<u64>>>()?;
-        held.undo_all(workspace, &undoing, label)
+        held.undo_all(workspace, &undoing, &Merged::new(), label)
     }
 }
 
@@ -38,15 +54,16 @@ impl Held<'_> {
         &mut self,
         workspace: &Workspace,
         numbers: &[u64],
+        merged: &Merged,
         label: Label<'_>,
     ) -> Result<Vec<Recorded>> {
         let mut undone: Vec<Recorded> = Vec::new();
         for number in numbers {
-            match self.undo_one(workspace, *number, label) {
+            match self.undo_one(workspace, *number, merged, label) {
                 Ok(recorded) => undone.push(recorded),
                 Err(error) => {
                     for recorded in undone.iter().rev() {
-                        if let Err(then) = self.undo_one(workspace, recorded.number, label) {
+                        if let Err(then) = self.undo_one(workspace, recorded.number, merged, label) {
                             return Err(JournalError::HalfDone {
                                 cause: Box::new(error),
                                 then: Box::new(then),
@@ -60,7 +77,13 @@ impl Held<'_> {
         Ok(undone)
     }
 
-    fn undo_one(&mut self, workspace: &Workspace, number: u64, label: Label<'_>) -> Result<Recorded> {
+    fn undo_one(
+        &mut self,
+        workspace: &Workspace,
+        number: u64,
+        merged: &Merged,
+        label: Label<'_>,
+    ) -> Result<Recorded> {
         let nothing = |why| Err(JournalError::NothingToDo { number, why });
         match self.log.known.get(&number).map(|known| known.outcome) {
             None => return Err(JournalError::Unknown(number, self.oldest())),
@@ -75,18 +98,26 @@ impl Held<'_> {
             return nothing("is undone already");
         }
         self.log.make_room()?;
-        let plan = self.plan_undo(workspace, number)?;
+        let plan = self.plan_undo(workspace, number, merged)?;
         self.carry_out(workspace, plan, label, Some(number))
     }
 
-    fn plan_undo(&mut self, workspace: &Workspace, number: u64) -> Result<Plan> {
+    fn plan_undo(&mut self, workspace: &Workspace, number: u64, merged: &Merged) -> Result<Plan> {
         let Some(known) = self.log.known.get(&number) else {
             return Err(JournalError::Unknown(number, self.oldest()));
         };
         let (segment, steps) = (known.segment, known.intent.steps.clone());
         let mut planner = Planner::new(&mut self.log, workspace);
         for step in steps.iter().rev() {
-            planner.lead_back(number, segment, step)?;
+            match step {
+                Step::Set { path, after, .. }
+                    if let Some((from, content)) = merged.get(&path_of(&path.place()))
+                        && !holds(workspace, path, after)? =>
+                {
+                    planner.write(&path.place(), content, &Expect::Content(*from))?;
+                }
+                step => planner.lead_back(number, segment, step)?,
+            }
         }
         planner.finish()
     }

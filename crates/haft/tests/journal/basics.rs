@@ -200,8 +200,8 @@ fn history_tells_who_did_what_and_both_sides() {
     let side = |side| fix.journal.content(&fix.workspace, number, side).unwrap().remove(0).1.unwrap();
     assert_eq!(side(Side::Before), b"old");
     assert_eq!(side(Side::After), b"newer");
-    assert_eq!(fix.journal.latest(Some("s")).unwrap(), Some(number));
-    assert_eq!(fix.journal.latest(Some("other")).unwrap(), None);
+    assert_eq!(fix.journal.latest(1, Some("s")).unwrap(), [number]);
+    assert_eq!(fix.journal.latest(1, Some("other")).unwrap(), [0; 0]);
 }
 
 #[test]

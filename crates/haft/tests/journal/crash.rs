@@ -83,7 +83,7 @@ fn worker_at_random() {
     loop {
         let label = if dice.roll(4) == 0 { FULL } else { FAST };
         let _ = match dice.roll(8) {
-            0 => match journal.latest(None).unwrap() {
+            0 => match journal.latest(1, None).unwrap().first().copied() {
                 Some(number) => journal.undo(&workspace, &[number], label).map(drop),
                 None => Ok(()),
             },
@@ -147,7 +147,7 @@ fn check(base: &Path, context: &str) {
         seen.extend(places);
     }
     // The latest change can be undone and redone.
-    if let Some(number) = journal.latest(None).unwrap() {
+    if let Some(number) = journal.latest(1, None).unwrap().first().copied() {
         let before = snapshot(&root);
         journal.undo(&workspace, &[number], FAST).unwrap_or_else(|error| panic!("{context}: {error}"));
         journal.redo(&workspace, &[number], FAST).unwrap_or_else(|error| panic!("{context}: {error}"));

@@ -6,7 +6,7 @@ use haft::{Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, ok};
+use super::{Done, Encoding, ok};
 use crate::ops::{self, Body, Caps, FileRead, Part};
 use crate::text::iso;
 
@@ -25,15 +25,6 @@ pub(crate) struct Input {
     /// How the content is returned
     #[serde(default)]
     encoding: Encoding,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
-enum Encoding {
-    #[default]
-    #[serde(rename = "utf-8")]
-    Utf8,
-    #[serde(rename = "base64")]
-    Base64,
 }
 
 /// The value of `read_file`.

@@ -1,0 +1,115 @@
+//! `haft history`: what was changed.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use haft::AbsPath;
+use haft::journal::{Entry, EntryState, Side};
+use haft_tools::ops;
+use serde_json::{Value, json};
+
+use crate::args::Common;
+use crate::host::Host;
+use crate::style::{BOLD, DIM, NAME, ago, diff_line, one_line};
+
+pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) -> anyhow::Result<ExitCode> {
+    let host = Host::open(common)?;
+    let entries = match numbers {
+        [] => host.journal.history(limit)?,
+        numbers => {
+            let each = numbers.iter().map(|number| host.journal.entry(*number));
+            each.collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    let mut out = anstream::stdout().lock();
+    if common.json {
+        let rows = entries.iter().map(|entry| row(&host, entry, diff)).collect::<anyhow::Result<Vec<_>>>()?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if entries.is_empty() {
+        writeln!(
+            out,
+            "{DIM}nothing has been changed in {}{DIM:#}",
+            one_line(&host.workspace.root().to_string())
+        )?;
+    }
+    for entry in &entries {
+        let fate = match entry.state {
+            EntryState::Done => String::new(),
+            EntryState::Undone(by) => format!("  undone by {by}"),
+            EntryState::NotApplied => "  not applied".to_owned(),
+            EntryState::External => "  interrupted".to_owned(),
+            EntryState::Open => "  unfinished".to_owned(),
+        };
+        let undoes = entry.undoes.map(|number| format!("  undoes {number}")).unwrap_or_default();
+        writeln!(
+            out,
+            "{BOLD}{:>5}{BOLD:#}  {DIM}{:>8}{DIM:#}  {NAME}{}{NAME:#}  {}{DIM}{undoes}{fate}{DIM:#}",
+            entry.number,
+            ago(entry.time),
+            one_line(&entry.tool),
+            one_line(&touched(&host, entry)),
+        )?;
+        if diff {
+            for line in changes(&host, entry)?.lines() {
+                writeln!(out, "{}", diff_line(line))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a change did to files, as a diff.
+fn changes(host: &Host, entry: &Entry) -> anyhow::Result<String> {
+    let sides = [Side::Before, Side::After];
+    ops::difference(&host.journal, &host.workspace, entry, sides)
+        .with_context(|| format!("change {} cannot be shown", entry.number))
+}
+
+fn touched(host: &Host, entry: &Entry) -> String {
+    let told = entry.touched.iter().map(|touched| {
+        let path = host.workspace.display(&AbsPath::lexical(&touched.path));
+        match (touched.before.as_str(), touched.after.as_str()) {
+            ("nothing", _) => format!("+{path}"),
+            (_, "nothing") => format!("-{path}"),
+            _ => path,
+        }
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
+fn row(host: &Host, entry: &Entry, diff: bool) -> anyhow::Result<Value> {
+    let touched = entry.touched.iter().map(|touched| {
+        json!({
+            "path": host.workspace.display(&AbsPath::lexical(&touched.path)),
+            "before": touched.before,
+            "after": touched.after,
+            "size_before": touched.size_before,
+            "size_after": touched.size_after,
+        })
+    });
+    let (state, by) = match entry.state {
+        EntryState::Done => ("done", None),
+        EntryState::Undone(by) => ("undone", Some(by)),
+        EntryState::NotApplied => ("not_applied", None),
+        EntryState::External => ("interrupted", None),
+        EntryState::Open => ("unfinished", None),
+    };
+    let time = entry.time.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut row = json!({
+        "number": entry.number,
+        "time_ms": time.as_millis() as u64,
+        "tool": entry.tool,
+        "session": entry.session,
+        "state": state,
+        "undone_by": by,
+        "undoes": entry.undoes,
+        "files": touched.collect::<Vec<_>>(),
+    });
+    if diff {
+        row["diff"] = json!(changes(host, entry)?);
+    }
+    Ok(row)
+}

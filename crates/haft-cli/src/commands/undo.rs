@@ -1,0 +1,75 @@
+//! `haft undo` and `haft redo`: for people. Whoever types it has decided it, so nobody is asked.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use haft::Durability;
+use haft::journal::Label;
+use haft_tools::ops::{Clash, Direction, Undo, Undone, Which};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::host::Host;
+use crate::style::{BOLD, NAME, diff_line, notice, one_line};
+
+/// What was typed.
+pub(super) struct Wanted {
+    pub(super) numbers: Vec<u64>,
+    pub(super) last: Option<usize>,
+    pub(super) clash: Clash,
+    pub(super) dry_run: bool,
+}
+
+pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> anyhow::Result<ExitCode> {
+    let host = Host::open(common)?;
+    let which = match wanted.numbers.as_slice() {
+        [] => Which::Last(wanted.last.unwrap_or(1), common.session.as_deref()),
+        numbers => Which::Numbers(numbers),
+    };
+    let undo =
+        Undo::find(&host.journal, &which, direction, wanted.clash).map_err(|fault| anyhow::anyhow!(fault))?;
+    let mut out = anstream::stdout().lock();
+    if wanted.dry_run {
+        for line in undo.preview(&host.journal, &host.workspace)?.lines() {
+            writeln!(out, "{}", diff_line(line))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (tool, word) = match direction {
+        Direction::Undo => ("undo", "undid"),
+        Direction::Redo => ("redo", "redid"),
+    };
+    let session = common.session.as_deref().unwrap_or("command line");
+    let label = Label { tool, session, durability: Durability::Full };
+    let done = match undo.carry_out(&host.journal, &host.workspace, label) {
+        Ok(done) => done,
+        Err(fault) => {
+            crate::style::report(&anyhow::anyhow!(fault));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let Undone { changes, diff, notes } = done;
+    if common.json {
+        let changes: Vec<_> =
+            changes.iter().map(|(entry, by)| json!({"change": entry.number, "by": by})).collect();
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&json!({"changes": changes, "diff": diff, "notes": notes}))?
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (entry, by) in &changes {
+        let number = entry.number;
+        writeln!(
+            out,
+            "{word} change {BOLD}{number}{BOLD:#} ({NAME}{}{NAME:#}) as change {by}",
+            one_line(&entry.tool)
+        )?;
+    }
+    for line in diff.lines() {
+        writeln!(out, "{}", diff_line(line))?;
+    }
+    notes.iter().for_each(|note| notice(note));
+    Ok(ExitCode::SUCCESS)
+}

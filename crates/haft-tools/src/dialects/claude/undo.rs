@@ -1,0 +1,83 @@
+//! `Undo`: takes changes back.
+
+use haft::{Context, Cut, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::ops::{self, Clash, Direction, Undone, Which};
+
+/// Undoes changes.
+pub(crate) struct Undo;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// The numbers of the changes to undo; without them the last one of this session
+    #[serde(default)]
+    #[schemars(length(max = 1000))]
+    changes: Vec<u64>,
+    /// How many of this session's last changes to undo
+    #[schemars(range(min = 1, max = 1000))]
+    last: Option<usize>,
+    /// Keep what was changed in the files since, where it is in other lines
+    #[serde(default)]
+    merge: bool,
+    /// Make changes again that were undone, instead of undoing them
+    #[serde(default)]
+    redo: bool,
+}
+
+impl Tool for Undo {
+    const NAME: &'static str = "Undo";
+    const DESCRIPTION: &'static str = include_str!("undo.md");
+    type Input = Input;
+    type Op = ops::Undo;
+
+    fn spec(spec: Spec) -> Spec {
+        spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
+    }
+
+    fn enabled(cx: &Context) -> bool {
+        cx.session().journal().is_some()
+    }
+
+    fn lower(input: &Input, cx: &Context) -> Result<ops::Undo, Fault> {
+        let Some(journal) = cx.session().journal() else {
+            return Err(Fault::new(FaultKind::Disabled, "this session keeps no journal"));
+        };
+        let session = cx.session().id().clone();
+        let which = match (input.changes.as_slice(), input.last) {
+            ([], last) => Which::Last(last.unwrap_or(1), Some(&session)),
+            (numbers, None) => Which::Numbers(numbers),
+            _ => return Err(Fault::invalid("give `changes` or `last`, not both")),
+        };
+        let direction = if input.redo { Direction::Redo } else { Direction::Undo };
+        let clash = if input.merge { Clash::Merge } else { Clash::Refuse };
+        ops::Undo::find(journal, &which, direction, clash)
+    }
+
+    fn render(input: &Input, output: Undone, _cx: &Context) -> Result<Reply, Fault> {
+        let word = if input.redo { "redid" } else { "undid" };
+        let lines = output
+            .changes
+            .iter()
+            .map(|(entry, by)| format!("{word} change {} ({}) as change {by}", entry.number, entry.tool));
+        let told = format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), output.diff.trim_end());
+        let changes: Vec<_> =
+            output.changes.iter().map(|(entry, by)| json!({"change": entry.number, "patch": by})).collect();
+        let mut reply =
+            Reply::text(told.trim_end()).structured(json!({"changes": changes, "diff": output.diff}));
+        for note in output.notes {
+            reply = reply.internal(format!("note: {note}"));
+        }
+        Ok(reply)
+    }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(match (input.changes.as_slice(), input.last) {
+            ([], last) => format!("the last {}", last.unwrap_or(1)),
+            (numbers, _) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+        })
+    }
+}

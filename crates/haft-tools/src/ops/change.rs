@@ -1,0 +1,277 @@
+//! Changing the content of one file: by all of it, by text, by line number. The change is planned in memory
+//! when it is checked, so that its diff is known before anybody is asked; committed through the journal,
+//! against exactly the content it was planned on; and its syntax is checked while the disk is waited for.
+
+mod current;
+mod neighbours;
+mod plan;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use haft::journal::{self, Content};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Seen};
+use haft_sandbox::{Expect, names};
+
+pub(crate) use current::Current;
+use plan::Plan;
+
+use super::Editing;
+use crate::check::Checked;
+use crate::text::{Diff, LineEdit, Replace};
+
+/// Changes the content of one file.
+pub struct Change {
+    asked: Arc<Asked>,
+    plan: Option<Plan>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct Asked {
+    /// The file.
+    pub path: AbsPath,
+    /// The file as it was asked for, for messages.
+    pub named: String,
+    /// What becomes of it.
+    pub to: To,
+    /// On which terms.
+    pub terms: Terms,
+}
+
+/// What becomes of a file.
+#[derive(Clone, Debug)]
+pub enum To {
+    /// All of it is this text, in the file's encoding and with its line ends. A new file is written like its
+    /// neighbours.
+    Text(String),
+    /// All of it is this, to the byte.
+    Bytes(Vec<u8>),
+    /// Texts in it are replaced, one after another.
+    Edits(Vec<Replace>),
+    /// Lines in it are replaced, one after another.
+    Lines(Vec<LineEdit>),
+}
+
+/// On which terms a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What the model must know of a file that exists.
+    pub knowledge: Knowledge,
+    /// What is made of a change that changes nothing.
+    pub same: Same,
+    /// What becomes of a file that exists.
+    pub existing: Existing,
+    /// What becomes of missing folders on the way.
+    pub parents: Parents,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            knowledge: Knowledge::Required,
+            same: Same::Accept,
+            existing: Existing::Change,
+            parents: Parents::Make,
+        }
+    }
+}
+
+/// What the model must know of a file that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knowledge {
+    /// It must have seen the file as it is.
+    Required,
+    /// It need not have seen the file, but what it has seen must still be so.
+    Current,
+}
+
+/// What is made of a change that changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Same {
+    /// It succeeds, and nothing is recorded.
+    Accept,
+    /// It fails.
+    Refuse,
+}
+
+/// What becomes of a file that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It is changed.
+    Change,
+    /// The change fails.
+    Refuse,
+}
+
+/// What becomes of missing folders on the way to a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parents {
+    /// They are made.
+    Make,
+    /// The change fails.
+    Require,
+}
+
+/// A file that was changed.
+#[derive(Debug)]
+pub struct Changed {
+    /// The file.
+    pub path: AbsPath,
+    /// What happened to it.
+    pub fate: Fate,
+    /// The number in the journal; none where nothing changed.
+    pub number: Option<u64>,
+    /// How large the file is now.
+    pub size: u64,
+    /// How many places were changed.
+    pub replaced: usize,
+    /// What changed, as a unified diff.
+    pub diff: Diff,
+    /// What changed, with the line numbers as they are now.
+    pub short: Diff,
+    /// What was done otherwise than asked, and what else there is to know.
+    pub notes: Vec<String>,
+    /// What the change did to the syntax, where that can be told.
+    pub checked: Option<Checked>,
+}
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is new.
+    Created,
+    /// It was changed.
+    Changed,
+    /// It was so already.
+    Same,
+}
+
+impl Change {
+    /// A change that is still to be checked.
+    pub fn new(asked: Asked) -> Self {
+        Self { asked: Arc::new(asked), plan: None }
+    }
+
+    /// Whether there is a file that is replaced or edited. Known once the change was checked.
+    pub fn replaces(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.before.is_some())
+    }
+
+    async fn planned(&mut self, cx: &Context) -> Result<Plan, Fault> {
+        if let Some(plan) = self.plan.take() {
+            return Ok(plan);
+        }
+        let small = match cx.workspace().stat(&self.asked.path) {
+            Ok(stat) => stat.size <= super::SMALL,
+            Err(_) => true,
+        };
+        if small {
+            return plan::plan(&self.asked, cx);
+        }
+        let (asked, cx) = (self.asked.clone(), cx.clone());
+        let planning = tokio::task::spawn_blocking(move || plan::plan(&asked, &cx));
+        planning.await.map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?
+    }
+}
+
+impl Operation for Change {
+    type Output = Changed;
+
+    fn claims(&self) -> Claims {
+        Claims::none().write(Resource::Path(self.asked.path.clone()))
+    }
+
+    async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
+        let plan = self.planned(cx).await?;
+        let diff = plan.diff.text.clone();
+        self.plan = Some(plan);
+        Ok(Some(Preview { diff }))
+    }
+
+    async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {
+        let plan = self.planned(cx).await?;
+        let Asked { path, .. } = &*self.asked;
+        let Plan { before, content, replaced, mut notes, diff, short } = plan;
+        let fate = match &before {
+            None => Fate::Created,
+            Some(before) if before.hash == content.hash() => Fate::Same,
+            Some(_) => Fate::Changed,
+        };
+        let size = content.len();
+        if fate == Fate::Same {
+            let path = path.clone();
+            return Ok(Changed {
+                path,
+                fate,
+                number: None,
+                size,
+                replaced,
+                diff,
+                short,
+                notes,
+                checked: None,
+            });
+        }
+        let editing = cx.session().extension::<Editing>();
+        let (asked, inside) = (self.asked.clone(), cx.clone());
+        let (recorded, checked) = cx
+            .commit(move |journal, label| {
+                let commit = || {
+                    let expect =
+                        before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
+                    let change =
+                        journal::Change::Write { path: asked.path.clone(), content: content.clone(), expect };
+                    journal.change(inside.workspace(), change, label)
+                };
+                let check = || checked(&editing, &asked.path, before.as_ref(), &content);
+                // The check uses the time that the disk takes.
+                let (recorded, checked) = std::thread::scope(|scope| {
+                    let checking =
+                        editing.checkers.knows(&file_name(&asked.path)).then(|| scope.spawn(check));
+                    (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
+                });
+                let recorded =
+                    recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
+                let seen = seen(&asked.path, &content, &inside);
+                inside.effect(Effect::Changed { path: asked.path.clone(), seen });
+                Ok((recorded, checked))
+            })
+            .await?;
+        notes.extend(recorded.notes);
+        let path = path.clone();
+        Ok(Changed { path, fate, number: Some(recorded.number), size, replaced, diff, short, notes, checked })
+    }
+}
+
+/// What the model knows of a file that it has just written.
+pub(super) fn seen(path: &AbsPath, content: &Content, cx: &Context) -> Option<Seen> {
+    let stamp = cx.workspace().stat(path).ok()?.stamp;
+    Some(match content.len() <= super::SMALL {
+        true => Seen::content(stamp, content.whole()),
+        false => Seen::hash(stamp, content.hash()),
+    })
+}
+
+pub(super) fn file_name(path: &AbsPath) -> String {
+    path.file_name().map(names::show).unwrap_or_default()
+}
+
+/// What a change did to the syntax of a file.
+pub(super) fn checked(
+    editing: &Editing,
+    path: &AbsPath,
+    before: Option<&Current>,
+    after: &Content,
+) -> Option<Checked> {
+    let text = |bytes: Bytes| match String::from_utf8(bytes.into()) {
+        Ok(text) => Some(text),
+        Err(error) => Some(crate::text::Source::new(error.into_bytes()).ok()?.text().to_owned()),
+    };
+    if after.len() > super::MAX_CHECKED {
+        return None;
+    }
+    let before = before.filter(|before| before.bytes.len() as u64 <= super::MAX_CHECKED);
+    let before = before.and_then(|before| text(before.bytes.clone()));
+    editing.checkers.compare(&file_name(path), before.as_deref(), &text(after.whole())?)
+}

@@ -1,0 +1,232 @@
+//! What a file will be, worked out in memory.
+
+use std::ops::Range;
+
+use haft::journal::Content;
+use haft::{Context, Fault, FaultKind};
+
+use super::current::Current;
+use super::{Asked, Existing, Parents, Same, To, neighbours};
+use crate::ops::Editing;
+use crate::text::{
+    Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, placeholder, plan_edits, plan_lines,
+    short, unified,
+};
+
+/// Larger files are only looked at around the change to say what changes.
+const WHOLLY_COMPARED: u64 = 8 << 20;
+
+/// What a file will be.
+pub(super) struct Plan {
+    pub(super) before: Option<Current>,
+    pub(super) content: Content,
+    pub(super) replaced: usize,
+    pub(super) notes: Vec<String>,
+    pub(super) diff: Diff,
+    pub(super) short: Diff,
+}
+
+/// Plans a change.
+pub(super) fn plan(asked: &Asked, cx: &Context) -> Result<Plan, Fault> {
+    let Asked { path, named, to, terms } = asked;
+    let mut before = Current::read(path, named, cx)?;
+    match &before {
+        Some(_) if terms.existing == Existing::Refuse => {
+            return Err(Fault::new(FaultKind::Exists, format!("`{named}` exists already"))
+                .hint("name another file, or say which text in this one is to be replaced")
+                .with("path", named));
+        }
+        Some(before) => before.require_known(path, named, terms.knowledge, cx)?,
+        None => require_parent(asked, cx)?,
+    }
+    let editing = cx.session().extension::<Editing>();
+    let made = match to {
+        To::Text(text) => whole(asked, text, before.as_ref(), &editing, cx)?,
+        To::Bytes(bytes) => Made::all(bytes.clone().into()),
+        To::Edits(edits) => edited(asked, before.as_mut(), |source| {
+            plan_edits(source, edits, editing.manner)
+                .map(|planned| (planned, Vec::new()))
+                .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
+        })?,
+        To::Lines(edits) => edited(asked, before.as_mut(), |source| {
+            plan_lines(source, edits, editing.manner)
+                .map(|lines| (lines.planned, lines.warnings))
+                .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
+        })?,
+    };
+    if terms.same == Same::Refuse && before.as_ref().is_some_and(|before| before.hash == made.content.hash())
+    {
+        return Err(Fault::invalid(format!(
+            "`{named}` has exactly this content already; nothing was written"
+        ))
+        .hint("there is nothing to do")
+        .with("path", named));
+    }
+    let (diff, short) = differences(named, before.as_ref(), &made);
+    Ok(Plan { before, content: made.content, replaced: made.replaced, notes: made.notes, diff, short })
+}
+
+/// A file as it will be.
+struct Made {
+    content: Content,
+    /// What goes of the file before and what comes, where not all of it is new.
+    splices: Option<Splices>,
+    replaced: usize,
+    notes: Vec<String>,
+}
+
+impl Made {
+    fn all(content: Content) -> Self {
+        Self { content, splices: None, replaced: 1, notes: Vec::new() }
+    }
+}
+
+fn require_parent(asked: &Asked, cx: &Context) -> Result<(), Fault> {
+    let Asked { path, named, to, terms } = asked;
+    if !matches!(to, To::Text(_) | To::Bytes(_)) {
+        return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).with("path", named));
+    }
+    if named.ends_with('/') {
+        return Err(Fault::new(FaultKind::WrongKind, format!("`{named}` names a folder, not a file"))
+            .hint("add a file name to it")
+            .with("path", named));
+    }
+    let parents = cx.workspace().missing_parents(path).map_err(|mut error| {
+        error.path = named.clone();
+        Fault::from(error)
+    })?;
+    match (terms.parents, parents.first()) {
+        (Parents::Require, Some(parent)) => {
+            let shown = cx.workspace().display(parent);
+            Err(Fault::new(FaultKind::NotFound, format!("the folder `{shown}` of `{named}` does not exist"))
+                .hint("have missing folders made, or name a folder that exists")
+                .with("path", named))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All of the text is new. A file that exists keeps its encoding and its line ends; a new one looks like its
+/// neighbours.
+fn whole(
+    asked: &Asked,
+    text: &str,
+    before: Option<&Current>,
+    editing: &Editing,
+    cx: &Context,
+) -> Result<Made, Fault> {
+    let named = &asked.named;
+    let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
+    let old = source.as_ref().map_or("", |source| source.text());
+    if let Some((line, found)) = placeholder(old, text, editing.manner) {
+        let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
+        return Err(fault(named, mismatch.message(), mismatch.hint()));
+    }
+    let unwritable = |hint: &str, error: crate::text::Unwritable| {
+        Fault::new(FaultKind::Encoding, format!("`{named}`: {error}")).hint(hint).with("path", named)
+    };
+    let bytes = match (&source, before) {
+        (Some(source), _) => source.rewritten(text).map_err(|error| {
+            unwritable("delete the file first if it is to be written anew as UTF-8", error)
+        })?,
+        (None, Some(_)) => text.as_bytes().to_vec(),
+        (None, None) => neighbours::style(&asked.path, cx)
+            .bytes(text)
+            .map_err(|error| unwritable("write it as an escape of the language the file is in", error))?,
+    };
+    Ok(Made::all(bytes.into()))
+}
+
+/// Parts of the text are new.
+fn edited(
+    asked: &Asked,
+    before: Option<&mut Current>,
+    plan: impl FnOnce(&Source) -> Result<(Planned, Vec<String>), Fault>,
+) -> Result<Made, Fault> {
+    let named = &asked.named;
+    let Some(before) = before else {
+        return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).with("path", named));
+    };
+    // The bytes move into the source and back: a large file is not copied.
+    let source = Source::new(std::mem::take(&mut before.bytes).into()).map_err(|_| {
+        Fault::new(FaultKind::WrongKind, format!("`{named}` is a binary file; only text can be edited"))
+            .hint("change binary files with a command")
+            .with("path", named)
+    })?;
+    let (planned, mut notes) = plan(&source)?;
+    notes.extend(planned.notes.iter().map(ToString::to_string));
+    before.bytes = source.into_bytes().into();
+    let content = planned.splices.content(&before.bytes);
+    Ok(Made { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
+}
+
+fn fault(named: &str, message: String, hint: Option<String>) -> Fault {
+    let fault = Fault::new(FaultKind::NoMatch, format!("`{named}`: {message}")).with("path", named);
+    match hint {
+        Some(hint) => fault.hint(hint),
+        None => fault,
+    }
+}
+
+/// What changes, in both forms.
+fn differences(named: &str, before: Option<&Current>, made: &Made) -> (Diff, Diff) {
+    let limits = DiffLimits::default();
+    let old: &[u8] = before.map_or(&[], |before| &before.bytes);
+    let missing = if before.is_some() { named } else { "/dev/null" };
+    let large = (old.len() as u64).max(made.content.len()) > WHOLLY_COMPARED;
+    match &made.splices {
+        Some(splices) if large => {
+            let Some(around) = Around::new(old, splices, limits.context) else {
+                let text = format!("`{named}` changes at places too far apart to be shown\n");
+                return (Diff { text, ..Diff::default() }, Diff::default());
+            };
+            let side = |bytes| Side { name: named, bytes };
+            let unified =
+                unified(side(&old[around.range.clone()]), side(&around.after), around.limits(limits));
+            (unified, short(&old[around.range.clone()], &around.after, around.limits(limits)))
+        }
+        _ => {
+            let after = made.content.whole();
+            let diff =
+                unified(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits);
+            (diff, short(old, &after, limits))
+        }
+    }
+}
+
+/// The part of a large file that a change touches, with some lines around it.
+struct Around {
+    range: Range<usize>,
+    after: Vec<u8>,
+    lines_before: usize,
+}
+
+impl Around {
+    fn new(old: &[u8], splices: &Splices, context: usize) -> Option<Self> {
+        let (first, last) = (splices.iter().next()?.range.start, splices.iter().last()?.range.end);
+        if (last - first) as u64 > WHOLLY_COMPARED {
+            return None;
+        }
+        let reach = usize::try_from(WHOLLY_COMPARED).ok()?;
+        let back = &old[first.saturating_sub(reach)..first];
+        let start = memchr::memrchr_iter(b'\n', back).nth(context).map(|at| first - back.len() + at + 1);
+        let start = start.or((back.len() == first).then_some(0))?;
+        let ahead = &old[last..old.len().min(last + reach)];
+        let end = memchr::memchr_iter(b'\n', ahead).nth(context).map(|at| last + at + 1);
+        let end = end.or((last + ahead.len() == old.len()).then_some(old.len()))?;
+        let mut after = Vec::new();
+        let mut at = start;
+        for splice in splices.iter() {
+            after.extend_from_slice(&old[at..splice.range.start]);
+            after.extend_from_slice(&splice.bytes);
+            at = splice.range.end;
+        }
+        after.extend_from_slice(&old[at..end]);
+        let lines_before = memchr::memchr_iter(b'\n', &old[..start]).count();
+        Some(Self { range: start..end, after, lines_before })
+    }
+
+    fn limits(&self, limits: DiffLimits) -> DiffLimits {
+        DiffLimits { lines_before: self.lines_before, ..limits }
+    }
+}

@@ -1,0 +1,303 @@
+//! Taking changes back, and making them again. A file that has changed since is refused with a diff, or
+//! merged where that is asked for and its lines do not clash.
+
+use haft::journal::{Conflict, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side};
+use haft::{
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Operation, Preview, Resource, Workspace,
+};
+
+use super::change::Current;
+use crate::text::{self, Diff, DiffLimits, unified};
+
+/// Takes changes back, or makes them again.
+pub struct Undo {
+    direction: Direction,
+    clash: Clash,
+    /// In the order in which they are taken back or made again.
+    entries: Vec<Entry>,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Changes are taken back.
+    Undo,
+    /// Changes that were taken back are made again.
+    Redo,
+}
+
+/// Which changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// These.
+    Numbers(&'a [u64]),
+    /// So many of the latest, of one session or of all.
+    Last(usize, Option<&'a str>),
+}
+
+/// What becomes of a file that has changed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// Nothing is taken back.
+    Refuse,
+    /// What changed since is kept, if it is in other lines.
+    Merge,
+}
+
+/// What was taken back or made again.
+#[derive(Debug)]
+pub struct Undone {
+    /// Each change, and the number under which it was taken back or made again.
+    pub changes: Vec<(Entry, u64)>,
+    /// What happened to the files.
+    pub diff: String,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+}
+
+impl Undo {
+    /// Looks up the changes.
+    pub fn find(
+        journal: &Journal,
+        which: &Which<'_>,
+        direction: Direction,
+        clash: Clash,
+    ) -> Result<Self, Fault> {
+        let mut numbers = match (which, direction) {
+            (Which::Numbers(numbers), _) => numbers.to_vec(),
+            (Which::Last(count, session), Direction::Undo) => journal.latest(*count, *session)?,
+            (Which::Last(count, _), Direction::Redo) => journal.undone(*count)?,
+        };
+        if let (Which::Last(count, _), have) = (which, numbers.len())
+            && have < *count
+        {
+            let word = if direction == Direction::Undo { "undo" } else { "redo" };
+            return Err(match have {
+                0 => Fault::new(FaultKind::NotFound, format!("there is nothing to {word}")),
+                have => Fault::new(FaultKind::NotFound, format!("there are only {have} changes to {word}")),
+            });
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        if direction == Direction::Undo {
+            numbers.reverse();
+        }
+        let entries = numbers.into_iter().map(|number| journal.entry(number)).collect::<Result<_, _>>()?;
+        Ok(Self { direction, clash, entries })
+    }
+
+    /// The changes, in the order in which they are taken back or made again.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn places(&self) -> impl Iterator<Item = AbsPath> + '_ {
+        self.entries
+            .iter()
+            .flat_map(|entry| entry.touched.iter().map(|touched| AbsPath::lexical(&touched.path)))
+    }
+
+    /// What would happen to the files, as far as their content was kept.
+    pub fn preview(&self, journal: &Journal, workspace: &Workspace) -> Result<String, JournalError> {
+        let mut told = String::new();
+        for entry in &self.entries {
+            let sides = match self.direction {
+                Direction::Undo => [Side::After, Side::Before],
+                Direction::Redo => [Side::Before, Side::After],
+            };
+            told.push_str(&difference(journal, workspace, entry, sides)?);
+        }
+        Ok(told)
+    }
+
+    /// Does it.
+    pub fn carry_out(
+        &self,
+        journal: &Journal,
+        workspace: &Workspace,
+        label: Label<'_>,
+    ) -> Result<Undone, Fault> {
+        let diff = self.preview(journal, workspace)?;
+        let recorded = self.attempt(journal, workspace, label)?;
+        let notes = recorded.iter().flat_map(|recorded| recorded.notes.clone()).collect();
+        let by = recorded.iter().map(|recorded| recorded.number);
+        Ok(Undone { changes: self.entries.iter().cloned().zip(by).collect(), diff, notes })
+    }
+
+    fn attempt(
+        &self,
+        journal: &Journal,
+        workspace: &Workspace,
+        label: Label<'_>,
+    ) -> Result<Vec<Recorded>, Fault> {
+        let numbers: Vec<u64> = self.entries.iter().map(|entry| entry.number).collect();
+        if self.direction == Direction::Redo {
+            return journal.redo(workspace, &numbers, label).map_err(|error| told(error, workspace));
+        }
+        if self.clash == Clash::Refuse {
+            return journal.undo(workspace, &numbers, label).map_err(|error| told(error, workspace));
+        }
+        let mut done: Vec<Recorded> = Vec::new();
+        for number in numbers {
+            match undo_merging(journal, workspace, number, label) {
+                Ok(recorded) => done.push(recorded),
+                Err(fault) => {
+                    let back: Vec<u64> = done.iter().map(|recorded| recorded.number).collect();
+                    if !back.is_empty() {
+                        journal.undo(workspace, &back, label)?;
+                    }
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// What a change did to files, from one side of it to the other.
+pub fn difference(
+    journal: &Journal,
+    workspace: &Workspace,
+    entry: &Entry,
+    [from, to]: [Side; 2],
+) -> Result<String, JournalError> {
+    let (old, new) =
+        (journal.content(workspace, entry.number, from)?, journal.content(workspace, entry.number, to)?);
+    let mut paths: Vec<&std::path::PathBuf> = old.iter().chain(&new).map(|(path, _)| path).collect();
+    paths.sort();
+    paths.dedup();
+    let mut told = String::new();
+    let find = |side: &[(std::path::PathBuf, Option<Vec<u8>>)], path: &std::path::Path| {
+        side.iter().find(|(found, _)| found == path).and_then(|(_, content)| content.clone())
+    };
+    for path in paths {
+        let shown = workspace.display(&AbsPath::lexical(path));
+        let (old, new) = (find(&old, path), find(&new, path));
+        let side = |content: &Option<Vec<u8>>| {
+            if content.is_some() { shown.clone() } else { "/dev/null".to_owned() }
+        };
+        let (before, after) = (side(&old), side(&new));
+        let diff: Diff = unified(
+            text::Side { name: &before, bytes: old.as_deref().unwrap_or_default() },
+            text::Side { name: &after, bytes: new.as_deref().unwrap_or_default() },
+            DiffLimits::default(),
+        );
+        told.push_str(&diff.text);
+    }
+    if told.is_empty() {
+        for touched in &entry.touched {
+            let shown = workspace.display(&AbsPath::lexical(&touched.path));
+            let (before, after) = match from {
+                Side::Before => (&touched.before, &touched.after),
+                Side::After => (&touched.after, &touched.before),
+            };
+            told.push_str(&format!("{shown}: {before} → {after}\n"));
+        }
+    }
+    Ok(told)
+}
+
+/// Undoes one change; files that have changed since are merged.
+fn undo_merging(
+    journal: &Journal,
+    workspace: &Workspace,
+    number: u64,
+    label: Label<'_>,
+) -> Result<Recorded, Fault> {
+    let mut merged = Merged::new();
+    loop {
+        let conflict = match journal.undo_merged(workspace, number, &merged, label) {
+            Ok(recorded) => return Ok(recorded),
+            Err(JournalError::Conflict(conflict)) if !merged.contains_key(&conflict.path) => conflict,
+            Err(error) => return Err(told(error, workspace)),
+        };
+        let before = journal.content(workspace, number, Side::Before)?;
+        let before =
+            before.into_iter().find(|(path, _)| *path == conflict.path).and_then(|(_, content)| content);
+        let (Some(base), Some(now), Some(before)) =
+            (&conflict.recorded_content, &conflict.found_content, before)
+        else {
+            return Err(clash(&conflict, workspace).hint("only files whose content was kept can be merged"));
+        };
+        match diffy::merge_bytes(base, now, &before) {
+            Ok(content) => {
+                merged.insert(conflict.path.clone(), (Hash::of(now), content.into()));
+            }
+            Err(_) => {
+                return Err(clash(&conflict, workspace).hint(
+                    "the same lines were changed since, so this cannot be merged; edit the file instead",
+                ));
+            }
+        }
+    }
+}
+
+/// A failure, with a diff where a file has changed since.
+fn told(error: JournalError, workspace: &Workspace) -> Fault {
+    match error {
+        JournalError::Conflict(conflict) => clash(&conflict, workspace)
+            .hint("nothing was undone; undo the later changes too, or ask for a merge to keep them"),
+        error => error.into(),
+    }
+}
+
+fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {
+    let shown = workspace.display(&AbsPath::lexical(&conflict.path));
+    let fault = |message| {
+        Fault::new(FaultKind::Conflict, message).with("path", &shown).with("change", conflict.number)
+    };
+    let (Some(was), Some(is)) = (&conflict.recorded_content, &conflict.found_content) else {
+        let Conflict { number, recorded, found, .. } = conflict;
+        return fault(format!(
+            "`{shown}` has changed since change {number}: it left {recorded}, now there is {found}"
+        ));
+    };
+    let side = |bytes| text::Side { name: &shown, bytes };
+    let diff = unified(side(was), side(is), DiffLimits::default());
+    let message = format!(
+        "`{shown}` has changed since change {}; what changed:\n{}",
+        conflict.number,
+        diff.text.trim_end()
+    );
+    fault(message).with("diff", diff.text)
+}
+
+impl Operation for Undo {
+    type Output = Undone;
+
+    fn claims(&self) -> Claims {
+        self.places().fold(Claims::none(), |claims, path| claims.write(Resource::Path(path)))
+    }
+
+    async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
+        let Some(journal) = cx.session().journal() else { return Ok(None) };
+        for entry in &self.entries {
+            let number = entry.number;
+            match (self.direction, entry.state) {
+                (Direction::Undo, EntryState::Undone(_)) => {
+                    return Err(Fault::invalid(format!("change {number} is undone already")));
+                }
+                (Direction::Redo, EntryState::Done) => {
+                    return Err(Fault::invalid(format!(
+                        "change {number} is not undone: there is nothing to redo"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(Preview { diff: self.preview(journal, cx.workspace())? }))
+    }
+
+    async fn run(self, cx: &Context) -> Result<Undone, Fault> {
+        let inside = cx.clone();
+        cx.commit(move |journal, label| {
+            let undone = self.carry_out(journal, inside.workspace(), label)?;
+            for path in self.places() {
+                let now = Current::read(&path, "", &inside).ok().flatten();
+                inside.effect(Effect::Changed { path, seen: now.map(|now| now.seen()) });
+            }
+            Ok(undone)
+        })
+        .await
+    }
+}

@@ -3,7 +3,7 @@
 #[derive(Clone, Default)]
 pub struct Checkers;
 /// x
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Checked {
     pub checker: &'static str,
     pub errors: Vec<Found>,
@@ -11,7 +11,7 @@ pub struct Checked {
     pub existing: usize,
 }
 /// x
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Found {
     pub line: usize,
     pub message: String,

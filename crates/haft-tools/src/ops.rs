@@ -2,6 +2,7 @@
 
 mod change;
 mod list;
+mod patch;
 mod place;
 mod read;
 mod remove;
@@ -14,6 +15,7 @@ use haft::{AbsPath, Context, Fault};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
+pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, existing, existing_all, existing_folder, writable};
 pub use read::{Body, Caps, FileRead, Lines, Part, Read, TokenBudget, only};
 pub use remove::{Remove, Removed};

@@ -52,6 +52,7 @@ pub(crate) use gutter::placeholder;
 pub(crate) use lines::{Fidelity, Numbered, count_of, decode, number};
 pub(crate) use lines_edit::plan_lines;
 pub(crate) use mismatch::{Mismatch, Problem};
+pub(crate) use patch::{Outcome, PatchProblem, Patched, paths as patch_paths, plan_patch};
 pub(crate) use splice::Splices;
 pub(crate) use style::{NewStyle, style_for_new};
 pub(crate) use times::{iso, seconds};

@@ -85,6 +85,17 @@ pub enum Change {
         /// What becomes of a file that has this name.
         overwrite: Overwrite,
     },
+    /// A file gets another name, where nothing may be, and this content; its attributes stay.
+    Rewrite {
+        /// Its name.
+        from: AbsPath,
+        /// Its new name.
+        to: AbsPath,
+        /// All of its new content.
+        content: Content,
+        /// What must be there.
+        expect: Expect,
+    },
     /// A file or directory gets other permission bits. Only the nine bits for reading, writing and
     /// executing are set; set-user-ID and its like stay as they are.
     Mode {

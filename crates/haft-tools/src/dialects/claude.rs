@@ -45,7 +45,7 @@ fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
             let lines = match (diff.added, diff.removed) {
                 (0, removed) => format!("{} gone", count_of(removed as u64, "line")),
                 (added, 0) => format!("{} new", count_of(added as u64, "line")),
-                (added, removed) => format!("{added} lines for {removed}"),
+                (added, removed) => format!("{} for {removed}", count_of(added as u64, "line")),
             };
             let places = if replaced > 1 { format!("{replaced} places, ") } else { String::new() };
             format!("changed `{named}` ({places}{lines}, change {number})")

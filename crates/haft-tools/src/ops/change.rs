@@ -14,6 +14,7 @@ use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Previe
 use haft_sandbox::{Expect, names};
 
 pub(crate) use current::Current;
+pub(crate) use neighbours::style;
 use plan::Plan;
 
 use super::Editing;

@@ -74,7 +74,10 @@ impl Undo {
             let word = if direction == Direction::Undo { "undo" } else { "redo" };
             return Err(match have {
                 0 => Fault::new(FaultKind::NotFound, format!("there is nothing to {word}")),
-                have => Fault::new(FaultKind::NotFound, format!("there are only {have} changes to {word}")),
+                have => Fault::new(
+                    FaultKind::NotFound,
+                    format!("there is not more to {word} than {}", text::count_of(have as u64, "change")),
+                ),
             });
         }
         numbers.sort_unstable();

@@ -142,6 +142,16 @@ enum HunkLine {
     Put(String),
 }
 
+/// The files that a patch names.
+pub(crate) fn paths(patch: &str) -> Result<BTreeSet<String>, PatchProblem<String>> {
+    let mut paths = BTreeSet::new();
+    for change in parse::parse(patch)? {
+        paths.insert(change.path().to_owned());
+        paths.extend(change.makes().map(str::to_owned));
+    }
+    Ok(paths)
+}
+
 /// Plans a patch in either form.
 pub(crate) fn plan_patch<E>(
     patch: &str,

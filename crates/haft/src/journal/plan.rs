@@ -8,7 +8,7 @@ use haft_sandbox::{
 
 use super::keep::Keeper;
 use super::log::Log;
-use super::record::{Digest, Kept, Shape, Step, Text};
+use super::record::{Attrs, Digest, Kept, Shape, Step, Text};
 use super::{Change, Content, Depth, JournalError, Overwrite, Result, path_of};
 
 /// What is going to be recorded and performed.
@@ -43,7 +43,7 @@ pub(super) fn require_apart(changes: &[Change]) -> Result<()> {
             | Change::Delete { path, .. }
             | Change::Mode { path, .. }
             | Change::MakeDirectory { path } => places.push(path),
-            Change::Move { from, to, .. } => places.extend([from, to]),
+            Change::Move { from, to, .. } | Change::Rewrite { from, to, .. } => places.extend([from, to]),
         }
     }
     // Sorted by their parts, what lies inside a place follows it.
@@ -62,6 +62,7 @@ pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], mov
             Change::Write { path, content, expect } => planner.write(path, content, expect)?,
             Change::Delete { path, expect, depth } => planner.delete(path, expect, *depth)?,
             Change::Move { from, to, overwrite } => planner.rename(from, to, overwrite, moves)?,
+            Change::Rewrite { from, to, content, expect } => planner.rewrite(from, to, content, expect)?,
             Change::Mode { path, mode } => planner.mode(path, *mode)?,
             Change::MakeDirectory { path } => planner.make_directory(path)?,
         }
@@ -124,14 +125,38 @@ impl<'a> Planner<'a> {
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
         };
         let before = self.keeper.keep_found(self.workspace, path, &found)?;
+        let after = self.fresh(content, mode, None)?;
+        self.set(path, before, after);
+        Ok(())
+    }
+
+    fn rewrite(&mut self, from: &AbsPath, to: &AbsPath, content: &Content, expect: &Expect) -> Result<()> {
+        self.workspace.require_removable(from)?;
+        let found = self.expected(from, expect)?;
+        let State::File { attributes, .. } = &found else {
+            return Err(self.refuse(from, ChangeErrorKind::WrongKind(Kind::Directory)));
+        };
+        if self.workspace.state(to)? != State::Missing {
+            return Err(self.refuse(to, ChangeErrorKind::Exists));
+        }
+        let now = super::now();
+        let modified = (i64::try_from(now / 1000).unwrap_or(i64::MAX), (now % 1000) as u32 * 1_000_000);
+        let attributes = Attrs::from(&haft_sandbox::Attributes { modified, ..attributes.clone() });
+        let before = self.keeper.keep_found(self.workspace, from, &found)?;
+        let after = self.fresh(content, None, Some(attributes))?;
+        self.set(to, Shape::Missing, after);
+        self.set(from, before, Shape::Missing);
+        Ok(())
+    }
+
+    /// The shape of a file that gets this content.
+    fn fresh(&mut self, content: &Content, mode: Option<u32>, attributes: Option<Attrs>) -> Result<Shape> {
         let hash = content.hash();
         let size = content.len();
         let small = size <= super::keep::KEPT_AFTER;
         let kept = if small { self.keeper.keep(&content.whole(), &hash)? } else { Kept::No };
         self.plan.fresh.insert(hash, content.clone());
-        let after = Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes: None };
-        self.set(path, before, after);
-        Ok(())
+        Ok(Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes })
     }
 
     fn delete(&mut self, path: &AbsPath, expect: &Expect, depth: Depth) -> Result<()> {

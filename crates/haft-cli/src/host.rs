@@ -131,6 +131,7 @@ impl Host {
             .make()
             .with_context(|| format!("the state folder `{}` cannot be made", results.dir().display()))?;
         workspace = workspace.with_folder(results.dir(), Access::Read)?;
+        workspace = workspace.guarding(&folders.config).guarding(&folders.state);
         if let Some(focus) = &common.focus {
             workspace = workspace.with_focus(focus)?;
         }

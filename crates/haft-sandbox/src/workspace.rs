@@ -26,6 +26,12 @@ use crate::stat::{Entry, Kind, Name, Stat};
 pub use change::Draft;
 
 /// As many bytes as a path may have, the NUL at its end included.
+/// Where the kernel shows itself as files.
+const KERNELS_OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The folder of a project's own settings.
+const OWN_FOLDER: &str = ".haft";
+
 const MAX_PATH: usize = 4096;
 
 /// The folders a session may touch. Cheap to clone.
@@ -36,6 +42,8 @@ pub struct Workspace(Arc<Inside>);
 struct Inside {
     folders: Vec<Folder>,
     focus: Option<AbsPath>,
+    /// Places at and below which nothing can be changed.
+    guarded: Vec<AbsPath>,
 }
 
 /// What may be done below a folder.
@@ -82,7 +90,7 @@ impl Workspace {
     /// Opens the folder that a session works in.
     pub fn open(root: &Path) -> Result<Self, PathError> {
         let root = Folder::open(root, Access::Write)?;
-        Ok(Self(Arc::new(Inside { folders: vec![root], focus: None })))
+        Ok(Self(Arc::new(Inside { folders: vec![root], focus: None, guarded: Vec::new() })))
     }
 
     /// The same workspace with one more folder. Of folders within each other the innermost decides what
@@ -91,6 +99,38 @@ impl Workspace {
         let mut inside = Inside::clone(&self.0);
         inside.folders.push(Folder::open(dir, access)?);
         Ok(Self(Arc::new(inside)))
+    }
+
+    /// The same workspace, in which nothing at this place or below it can be changed. It need not exist.
+    pub fn guarding(&self, place: &Path) -> Self {
+        let mut inside = Inside::clone(&self.0);
+        inside.guarded.push(AbsPath::lexical(place));
+        if let Ok(canonical) = place.canonicalize() {
+            inside.guarded.push(AbsPath::canonical(canonical));
+        }
+        Self(Arc::new(inside))
+    }
+
+    /// The same workspace and the folder that a place outside of it lies in, and that place: for what
+    /// somebody has to allow. What is narrowed by a focus stays so, and the kernel's own file systems are
+    /// never reached.
+    pub fn reaching(&self, base: &AbsPath, text: &str, access: Access) -> Result<(Self, Place), PathError> {
+        let inside = match self.resolve(base, text) {
+            Err(error) if matches!(error.kind, PathErrorKind::Outside) && self.focus().is_none() => error,
+            Err(error) => return Err(error),
+            Ok(place) => return Ok((self.clone(), place)),
+        };
+        let absolute =
+            base.as_path().join(expand_home(Path::new(text)).as_deref().unwrap_or(Path::new(text)));
+        let canonical =
+            walk::walk(Path::new("/"), &absolute, |_| true).map_err(|kind| PathError::new(text, kind))?;
+        if KERNELS_OWN.iter().any(|own| canonical.starts_with(own)) {
+            return Err(inside);
+        }
+        let folder = canonical.ancestors().skip(1).find(|folder| folder.is_dir());
+        let reaching = folder.and_then(|folder| self.with_folder(folder, access).ok()).ok_or(inside)?;
+        let place = reaching.locate(&canonical).map_err(|kind| PathError::new(text, kind))?;
+        Ok((reaching, place))
     }
 
     /// The same workspace, narrowed to one folder in it: relative to the root, or absolute. A focus that

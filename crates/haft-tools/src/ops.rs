@@ -16,7 +16,7 @@ pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
-pub use place::{Entry, existing, existing_all, existing_folder, writable};
+pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
 pub use read::{Body, Caps, FileRead, Lines, Part, Read, TokenBudget, only};
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};

@@ -2,17 +2,17 @@
 //! to every operation; knows nothing of the stages that a call goes through.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Workspace};
+use haft_sandbox::{AbsPath, Access, PathError, Place, Workspace};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
 use crate::journal::{Journal, Label};
 use crate::seen::Seen;
 use crate::session::Journaled;
-use crate::{Fault, FaultKind, Session};
+use crate::{Fault, FaultKind, Outside, Session};
 
 /// Where a call happens. Cheap to clone.
 #[derive(Clone)]
@@ -27,6 +27,21 @@ struct Inner {
     effects: Mutex<Vec<Effect>>,
     /// Whether a change is being made that cannot be left half way.
     committing: AtomicBool,
+    reach: Reach,
+}
+
+/// The session's workspace with what a call reaches outside of it, once for every time that it reaches further.
+#[derive(Default)]
+struct Reach(OnceLock<Box<(Workspace, Reach)>>);
+
+impl Reach {
+    fn furthest(&self) -> (Option<&Workspace>, &OnceLock<Box<(Workspace, Reach)>>) {
+        let (mut workspace, mut last) = (None, &self.0);
+        while let Some(further) = last.get() {
+            (workspace, last) = (Some(&further.0), &further.1.0);
+        }
+        (workspace, last)
+    }
 }
 
 /// What a call did to what the session knows. Applied once the call has ended.
@@ -79,6 +94,7 @@ impl Context {
             cancel,
             effects: Mutex::default(),
             committing: AtomicBool::new(false),
+            reach: Reach::default(),
         }))
     }
 
@@ -89,7 +105,21 @@ impl Context {
 
     /// The only door to files.
     pub fn workspace(&self) -> &Workspace {
-        self.0.session.workspace()
+        self.0.reach.furthest().0.unwrap_or_else(|| self.0.session.workspace())
+    }
+
+    /// Finds a place that may lie outside of the session's workspace, where the dialect lets calls ask for
+    /// that. From then on the call can use its folder; that it may is for [the permission](crate::Approver)
+    /// of the call to say, which sees it in the claims.
+    pub fn reach(&self, base: &AbsPath, path: &str, access: Access) -> Result<Place, PathError> {
+        if self.session().dialect().outside() == Outside::Refused {
+            return self.workspace().resolve(base, path);
+        }
+        let (workspace, place) = self.workspace().reaching(base, path, access)?;
+        if self.workspace().access(&place.path).is_none() {
+            let _ = self.0.reach.furthest().1.set(Box::new((workspace, Reach::default())));
+        }
+        Ok(place)
     }
 
     /// The folder that relative paths start from.

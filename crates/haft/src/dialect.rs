@@ -33,6 +33,20 @@ pub trait Dialect: Send + Sync + 'static {
     fn refuses_repeats(&self) -> bool {
         false
     }
+
+    /// What becomes of a path that lies outside of the workspace.
+    fn outside(&self) -> Outside {
+        Outside::Refused
+    }
+}
+
+/// What becomes of a path that lies outside of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// It cannot be used.
+    Refused,
+    /// Somebody is asked.
+    Asked,
 }
 
 /// The call that failed.

@@ -299,12 +299,12 @@ impl Job {
             Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
         let verdict = settled.verdict(&claimed.verdict);
         let approval = claimed.prepared.approval(&self.cx);
-        let Some(reason) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
+        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
         if settled.answered {
             return Ok(None);
         }
         settled.answered = true;
-        let request = permissions::request(&question, &verdict, preview, reason);
+        let request = permissions::request(&question, &verdict, preview, asking);
         let rewritten = Box::pin(permissions::ask(&*self.engine.0.approver, request, &self.cx)).await?;
         if rewritten.is_some() {
             // What the hooks have seen is not what will run.

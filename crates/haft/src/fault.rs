@@ -182,6 +182,7 @@ impl From<ChangeError> for Fault {
             ChangeErrorKind::Path(kind) => path_kind(kind),
             ChangeErrorKind::ReadOnlyFolder | ChangeErrorKind::Denied(_) => (FaultKind::AccessDenied, None),
             ChangeErrorKind::Protected => (FaultKind::AccessDenied, None),
+            ChangeErrorKind::Guarded => (FaultKind::AccessDenied, hint("ask the user to change it")),
             ChangeErrorKind::Conflict(_) => {
                 (FaultKind::Conflict, hint("somebody else changed it meanwhile: read it again"))
             }

@@ -36,7 +36,7 @@ pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, Resource};
 pub use context::{Context, Effect};
 pub use decode::takes_string;
-pub use dialect::{Dialect, Failed, Plain, fault_parts, text_fault, text_notes};
+pub use dialect::{Dialect, Failed, Outside, Plain, fault_parts, text_fault, text_notes};
 pub use engine::{Engine, EngineBuilder};
 pub use fault::{Fault, FaultKind};
 pub use function::{AsyncBody, Function, blocking_function, function};

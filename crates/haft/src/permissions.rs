@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use haft_sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -98,9 +99,11 @@ impl fmt::Display for Rule {
 impl Rule {
     /// The narrowest rule that covers a call: its tool, and the one thing it is about. None where a call
     /// touches several things, because a rule that names one of them would cover the others too.
-    pub(crate) fn covering(tool: &str, claims: &Claims) -> Option<Rule> {
-        let is_file_read =
-            |access, resource: &Resource| access == Access::Read && matches!(resource, Resource::Path(_));
+    pub(crate) fn covering(tool: &str, claims: &Claims, workspace: &Workspace) -> Option<Rule> {
+        let is_file_read = |access, resource: &Resource| match resource {
+            Resource::Path(path) => access == Access::Read && workspace.access(path).is_some(),
+            _ => false,
+        };
         let mut about = claims.iter().filter(|(access, resource)| !is_file_read(*access, resource));
         let subject = match (about.next(), about.next()) {
             (None, _) | (Some((_, Resource::Everything)), None) => None,
@@ -168,6 +171,8 @@ pub struct ApprovalRequest {
     pub preview: Option<Preview>,
     /// Why it is asked.
     pub reason: String,
+    /// How else the user could allow it, where there is a way of its own.
+    pub advice: Option<String>,
     /// The answers that are offered.
     pub choices: Vec<Choice>,
 }
@@ -223,9 +228,9 @@ impl NoApprover {
 
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
-        let ApprovalRequest { tool, reason, .. } = &request;
+        let ApprovalRequest { tool, reason, advice, .. } = &request;
         let mut feedback = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
-        if let Some(how) = &self.how {
+        if let Some(how) = advice.as_ref().or(self.how.as_ref()) {
             feedback = format!("{feedback}; {how}");
         }
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
@@ -255,35 +260,54 @@ pub(crate) fn weigh(
     question: &Question<'_>,
     verdict: &Verdict,
     approval: &Approval,
-) -> Result<Option<String>, Fault> {
+) -> Result<Option<Asking>, Fault> {
     let Question { spec, claims, cx, .. } = question;
     let mode = cx.session().mode();
     if mode == Mode::Plan && !(spec.read_only && claims.is_read_only()) {
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
     }
+    let outside = claims.iter().find_map(|(_, resource)| match resource {
+        Resource::Path(path) if cx.session().workspace().access(path).is_none() => Some(path),
+        _ => None,
+    });
     if mode == Mode::Bypass {
-        return Ok(None);
+        return match outside {
+            None => Ok(None),
+            Some(path) => {
+                Err(Fault::new(FaultKind::Outside, format!("`{path}` lies outside of the workspace"))
+                    .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
+                    .with("path", path.to_string()))
+            }
+        };
     }
     let reason = match (verdict, approval, spec.sensitivity) {
         (Verdict::Allow, _, _) => return Ok(None),
         (Verdict::Ask(reason), _, _) => reason.clone(),
+        _ if let Some(path) = outside => format!("`{path}` lies outside of the workspace"),
+        _ if let Some(path) = delicate(claims) => {
+            format!("`{}` can make other programs run something", cx.workspace().display(path))
+        }
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
         (_, Approval::Needed(reason), _) => reason.clone(),
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
         _ => format!("`{}` can change things", spec.name),
     };
+    let advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
+    let asking = Asking { reason, advice };
     if spec.sensitivity == Sensitivity::Extreme {
-        return Ok(Some(reason));
+        return Ok(Some(asking));
     }
-    let narrowest = Rule::covering(&spec.name, claims);
+    let narrowest = Rule::covering(&spec.name, claims, cx.session().workspace());
     let asked_by_rule = matches!(verdict, Verdict::Ask(_));
     let granted = |narrowest: &Rule| cx.session().grants().iter().any(|rule| rule.covers(narrowest));
     if !asked_by_rule && narrowest.as_ref().is_some_and(granted) {
         return Ok(None);
     }
-    let may_write = |path| cx.workspace().access(path) == Some(haft_sandbox::Access::Write);
+    // What the call reaches outside of the session's workspace is no edit of it.
+    let may_write = |path| cx.session().workspace().access(path) == Some(haft_sandbox::Access::Write);
     let is_edit = !claims.is_read_only()
+        && delicate(claims).is_none()
         && claims.iter().all(|(access, resource)| match resource {
             Resource::Path(path) => access == Access::Read || may_write(path),
             _ => false,
@@ -291,7 +315,28 @@ pub(crate) fn weigh(
     if mode == Mode::AcceptEdits && !asked_by_rule && is_edit {
         return Ok(None);
     }
-    Ok(Some(reason))
+    Ok(Some(asking))
+}
+
+/// Why somebody must be asked.
+pub(crate) struct Asking {
+    reason: String,
+    advice: Option<String>,
+}
+
+/// Folders and files in which a change makes other programs run what it says.
+const DELICATE: [&str; 6] = [".git", ".husky", ".vscode", ".idea", ".envrc", ".mcp.json"];
+
+/// A place among the claims whose change makes other programs run something.
+fn delicate(claims: &Claims) -> Option<&haft_sandbox::AbsPath> {
+    let is_delicate =
+        |name: &std::ffi::OsStr| DELICATE.iter().any(|delicate| name.eq_ignore_ascii_case(delicate));
+    claims.iter().find_map(|(access, resource)| match resource {
+        Resource::Path(path) if access == Access::Write => {
+            path.as_path().iter().any(is_delicate).then_some(path)
+        }
+        _ => None,
+    })
 }
 
 /// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
@@ -323,14 +368,14 @@ pub(crate) fn request(
     question: &Question<'_>,
     verdict: &Verdict,
     preview: Option<Preview>,
-    reason: String,
+    Asking { reason, advice }: Asking,
 ) -> ApprovalRequest {
     let Question { spec, input, claims, cx } = question;
     let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
     // Where a rule or a hook asks, it asks again however often the user says "always".
     if spec.sensitivity != Sensitivity::Extreme
         && !matches!(verdict, Verdict::Ask(_))
-        && let Some(rule) = Rule::covering(&spec.name, claims)
+        && let Some(rule) = Rule::covering(&spec.name, claims, cx.session().workspace())
     {
         choices.insert(1, Choice::AllowAlways(rule));
     }
@@ -342,6 +387,7 @@ pub(crate) fn request(
         claims: (*claims).clone(),
         preview,
         reason,
+        advice,
         choices,
     }
 }

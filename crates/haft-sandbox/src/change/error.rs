@@ -26,6 +26,8 @@ pub enum ChangeErrorKind {
     ReadOnlyFolder,
     /// The place is a folder of the workspace itself, or contains one.
     Protected,
+    /// It belongs to haft itself: its settings or its state.
+    Guarded,
     /// Something else is there than was expected; it is described.
     Conflict(String),
     /// Something is there already.
@@ -141,6 +143,9 @@ fn describe(path: &str, kind: &ChangeErrorKind) -> String {
         ChangeErrorKind::ReadOnlyFolder => format!("`{path}` lies in a folder that is for reading only"),
         ChangeErrorKind::Protected => {
             format!("`{path}` is a folder of the workspace, or contains one, and cannot be moved or removed")
+        }
+        ChangeErrorKind::Guarded => {
+            format!("`{path}` is one of haft's own settings or records, which tools cannot change")
         }
         ChangeErrorKind::Conflict(found) => {
             format!("`{path}` is not what was expected: {found} is there; nothing was changed")

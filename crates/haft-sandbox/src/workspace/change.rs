@@ -13,6 +13,8 @@ mod place;
 mod tests;
 mod tree;
 
+use std::ffi::OsStr;
+
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
@@ -108,6 +110,11 @@ impl Workspace {
             Ok(Draft::new(self.display(path), spot, made, before.clone(), temp.clone(), durability))
         };
         begin().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Whether something may be written at a place: not in a folder for reading, and nothing of haft's own.
+    pub fn require_writable(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
+        self.writable(path).map(drop).map_err(|kind| self.change_error(path, kind))
     }
 
     /// Whether what is at a place may be moved or removed: not a workspace folder, nor a directory that
@@ -264,15 +271,25 @@ impl Workspace {
     /// Whether removing or moving a place would take a folder of the workspace away.
     fn is_protected(&self, path: &AbsPath) -> bool {
         let folders = self.folders().iter().map(|folder| &folder.path);
-        folders.chain(self.focus()).any(|folder| folder.is_within(path))
+        folders.chain(self.focus()).chain(&self.0.guarded).any(|folder| folder.is_within(path))
     }
 
     fn writable(&self, path: &AbsPath) -> Result<&super::Folder> {
         let folder = self.admit(path.as_path())?;
+        if self.is_guarded(path) {
+            return Err(ChangeErrorKind::Guarded);
+        }
         match folder.access {
             Access::Write => Ok(folder),
             Access::Read => Err(ChangeErrorKind::ReadOnlyFolder),
         }
+    }
+
+    /// Whether a place belongs to haft itself: settings of a project, or what is guarded. Changing them
+    /// would change what may be changed.
+    fn is_guarded(&self, path: &AbsPath) -> bool {
+        let own = |name: &OsStr| name.eq_ignore_ascii_case(super::OWN_FOLDER);
+        path.as_path().iter().any(own) || self.0.guarded.iter().any(|guarded| path.is_within(guarded))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft::{Context, Dialect, DynTool, Reply};
+use haft::{Context, Dialect, DynTool, Outside, Reply};
 use serde_json::json;
 
 use super::{checks, tool};
@@ -30,6 +30,10 @@ impl Dialect for Cdd {
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         vec![tool::<Read>(), tool::<Write>(), tool::<Edit>()]
+    }
+
+    fn outside(&self) -> Outside {
+        Outside::Asked
     }
 }
 

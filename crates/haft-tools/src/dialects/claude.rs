@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft::{Context, Dialect, DynTool, Reply};
+use haft::{Context, Dialect, DynTool, Outside, Reply};
 use serde_json::json;
 
 use super::{checks, tool};
@@ -33,6 +33,10 @@ impl Dialect for Claude {
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Undo>()]
+    }
+
+    fn outside(&self) -> Outside {
+        Outside::Asked
     }
 }
 

@@ -78,6 +78,7 @@ impl Patch {
         let mut places = BTreeMap::new();
         for name in names {
             let place = cx.workspace().resolve(base, &name)?;
+            cx.workspace().require_writable(&place.path)?;
             places.insert(name, place.path);
         }
         Ok(Self { text: text.into(), places: Arc::new(places), knowledge, plan: None })

@@ -61,6 +61,10 @@ impl Rename {
             error.path = from.named.clone();
             Fault::from(error)
         })?;
+        cx.workspace().require_writable(&to.path).map_err(|mut error| {
+            error.path = to.named.clone();
+            Fault::from(error)
+        })?;
         let moved = state(from)?;
         match &moved {
             State::Missing => return Err(from.missing(cx)),

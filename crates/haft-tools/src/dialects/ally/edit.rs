@@ -53,14 +53,14 @@ impl Tool for Edit {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        let (place, _) = ops::existing(&input.file_path, &cx.cwd(), cx)?;
+        let path = ops::changeable(&input.file_path, &cx.cwd(), cx)?;
         let replace = |edit: &OneEdit| Replace {
             old: edit.old_string.clone(),
             new: edit.new_string.clone(),
             occurrences: if edit.replace_all { Occurrences::All } else { Occurrences::Only },
         };
         Ok(Change::new(Asked {
-            path: place.path,
+            path,
             named: input.file_path.clone(),
             to: To::Edits(input.edits.iter().map(replace).collect()),
             terms: Terms::default(),

@@ -62,7 +62,7 @@ impl Tool for LineEdit {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        let (place, _) = ops::existing(&input.file_path, &cx.cwd(), cx)?;
+        let path = ops::changeable(&input.file_path, &cx.cwd(), cx)?;
         let lines = |edit: &OneEdit| Lines {
             start: edit.start_line,
             end: edit.end_line,
@@ -72,7 +72,7 @@ impl Tool for LineEdit {
             },
         };
         Ok(Change::new(Asked {
-            path: place.path,
+            path,
             named: input.file_path.clone(),
             to: To::Lines(input.edits.iter().map(lines).collect()),
             terms: Terms::default(),

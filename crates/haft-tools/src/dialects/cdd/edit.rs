@@ -55,11 +55,11 @@ impl Tool for Edit {
             let terms = Terms { existing: Existing::Refuse, ..Terms::default() };
             return Ok(Change::new(Asked { path, named, to: To::Text(new_string.clone()), terms }));
         }
-        let (place, _) = ops::existing(file_path, &cx.cwd(), cx)?;
+        let path = ops::changeable(file_path, &cx.cwd(), cx)?;
         let occurrences = if input.replace_all { Occurrences::All } else { Occurrences::Only };
         let replace = Replace { old: old_string.clone(), new: new_string.clone(), occurrences };
         let to = To::Edits(vec![replace]);
-        Ok(Change::new(Asked { path: place.path, named, to, terms: Terms::default() }))
+        Ok(Change::new(Asked { path, named, to, terms: Terms::default() }))
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

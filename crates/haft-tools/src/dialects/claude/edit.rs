@@ -42,11 +42,11 @@ impl Tool for Edit {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        let (place, _) = ops::existing(&input.file_path, &cx.cwd(), cx)?;
+        let path = ops::changeable(&input.file_path, &cx.cwd(), cx)?;
         let occurrences = if input.replace_all { Occurrences::All } else { Occurrences::Only };
         let replace = Replace { old: input.old_string.clone(), new: input.new_string.clone(), occurrences };
         Ok(Change::new(Asked {
-            path: place.path,
+            path,
             named: input.file_path.clone(),
             to: To::Edits(vec![replace]),
             terms: Terms::default(),

@@ -29,6 +29,10 @@ pub(super) struct Plan {
 /// Plans a change.
 pub(super) fn plan(asked: &Asked, cx: &Context) -> Result<Plan, Fault> {
     let Asked { path, named, to, terms } = asked;
+    cx.workspace().require_writable(path).map_err(|mut error| {
+        error.path = named.clone();
+        Fault::from(error)
+    })?;
     let mut before = Current::read(path, named, cx)?;
     match &before {
         Some(_) if terms.existing == Existing::Refuse => {

@@ -186,8 +186,10 @@ impl Checkers {
         let after = readable(after)?;
         // A file that could not be checked before had errors that nobody knows.
         let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
-        let introduced = apart(|| checker.introduced(before, after))?;
+        let mut introduced = apart(|| checker.introduced(before, after))?;
         let lines = lines(after);
+        // A parser may stop on the line after the last.
+        introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
         let shown = introduced.problems.iter().take(MAX_SHOWN);
         Some(Checked {
             checker: checker.name(),

@@ -65,8 +65,10 @@ fn json_problem(text: &str, line: usize, error: &serde_json::Error) -> Option<Pr
     }
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let at = start + error.column().saturating_sub(1);
-    // At the end of a line, the parser has not said which character it wanted to be another.
-    Some(Places::new(text).problem(text, at, worded(message)))
+    let comma = text.as_bytes().get(at).is_some_and(|byte| matches!(byte, b'}' | b']'))
+        && text[..at].trim_end().ends_with(',');
+    let message = if comma { "trailing comma".to_owned() } else { worded(message) };
+    Some(Places::new(text).problem(text, at, message))
 }
 
 impl Checker for Toml {

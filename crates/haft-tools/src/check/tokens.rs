@@ -1,6 +1,8 @@
 //! The delimiters of a text, read off a syntax tree: its leaves are right even where the tree is not. Knows
 //! which words open and close in each language.
 
+use std::ops::Range;
+
 use tree_sitter::{Node, Tree};
 
 use super::balance::{Delimiter, Role, bracket};
@@ -23,29 +25,55 @@ pub(super) enum Pairs {
 /// The delimiters of a tree, in order.
 pub(super) fn delimiters<'a>(tree: &Tree, text: &'a str, pairs: Pairs) -> Vec<Delimiter<'a>> {
     let mut found: Vec<Delimiter<'a>> = Vec::new();
-    // What was found before each open `#if`, and, after its first branch, what was found with that.
-    let mut branches: Vec<(usize, Option<usize>)> = Vec::new();
+    // Of each open `#if`, how many were found when its first branch ended: the others are alternatives to it.
+    let mut branches: Vec<Option<usize>> = Vec::new();
+    // What a macro stands for need not be balanced.
+    let directives = if pairs == Pairs::Preprocessed { directives(text) } else { Vec::new() };
     leaves(tree, |leaf| {
-        let kind = leaf.kind();
-        if pairs == Pairs::Preprocessed && kind.starts_with('#') {
-            match kind {
-                "#if" | "#ifdef" | "#ifndef" => branches.push((found.len(), None)),
+        // In a broken part a directive is known by its text alone.
+        let word = text.get(leaf.byte_range()).unwrap_or("").trim_end();
+        if pairs == Pairs::Preprocessed && word.starts_with('#') {
+            match word {
+                "#if" | "#ifdef" | "#ifndef" => branches.push(None),
                 "#endif" => {
-                    if let Some((_, Some(kept))) = branches.pop() {
+                    if let Some(Some(kept)) = branches.pop() {
                         found.truncate(kept);
                     }
                 }
-                _ => {
-                    if let Some((_, kept)) = branches.last_mut() {
+                "#else" | "#elif" | "#elifdef" | "#elifndef" => {
+                    if let Some(kept) = branches.last_mut() {
                         found.truncate(*kept.get_or_insert(found.len()));
                     }
                 }
+                _ => {}
             }
         }
-        if let Some(role) = role(leaf, text, pairs) {
+        let in_directive = || {
+            let next = directives.partition_point(|range| range.start <= leaf.start_byte());
+            next.checked_sub(1).is_some_and(|last| directives[last].contains(&leaf.start_byte()))
+        };
+        if let Some(role) = role(leaf, text, pairs).filter(|_| !in_directive()) {
             found.push(Delimiter { at: leaf.start_byte(), word: &text[leaf.byte_range()], role });
         }
     });
+    found
+}
+
+/// The lines of the preprocessor, each with those that continue it.
+fn directives(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let (mut at, mut continued) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let end = at + line.len();
+        match found.last_mut().filter(|_| continued) {
+            Some(last) => last.end = end,
+            None if line.trim_start().starts_with('#') => found.push(at..end),
+            None => {}
+        }
+        let directive = found.last().is_some_and(|last| last.end == end);
+        continued = directive && line.trim_end().ends_with('\\');
+        at = end;
+    }
     found
 }
 
@@ -56,7 +84,9 @@ fn role(leaf: Node<'_>, text: &str, pairs: Pairs) -> Option<Role> {
         return None;
     }
     match (pairs, word) {
-        (Pairs::Brackets | Pairs::Preprocessed, _) => bracket(word),
+        (Pairs::Brackets, _) => bracket(word),
+        // `[[` is one token or two.
+        (Pairs::Preprocessed, _) => bracket(word).filter(|_| !matches!(word, "[" | "]")),
         (Pairs::Ruby, "end") => Some(Role::Closes),
         (Pairs::Ruby, "def" | "class" | "module" | "begin" | "case") => Some(Role::Opens("end")),
         (Pairs::Ruby, "if" | "unless") if begins(leaf, text) => Some(Role::Opens("end")),

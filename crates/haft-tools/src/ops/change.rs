@@ -254,8 +254,9 @@ pub(super) fn seen(path: &AbsPath, content: &Content, cx: &Context) -> Option<Se
     })
 }
 
+/// A path as the checkers are asked about it.
 pub(super) fn file_name(path: &AbsPath) -> String {
-    path.file_name().map(names::show).unwrap_or_default()
+    names::show(path.as_path())
 }
 
 /// What a change did to the syntax of a file.

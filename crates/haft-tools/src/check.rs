@@ -1,0 +1,301 @@
+//! Syntax checks after a change: what is wrong with a file now that was not wrong before. A check is a
+//! help, never a judge: where a checker cannot tell, it says nothing. This module knows texts and names,
+//! no files and no dialect; which language is checked how is in `table`.
+
+mod balance;
+mod data;
+mod depth;
+mod grammar;
+mod python;
+mod rust;
+mod scan;
+mod script;
+mod shown;
+mod table;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod yaml;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+pub use shown::Found;
+
+/// How many errors are told at the most; the rest is counted.
+pub const MAX_SHOWN: usize = 10;
+/// How many errors a checker need not go beyond.
+pub const MAX_PROBLEMS: usize = 1000;
+/// Files larger than this are not checked.
+pub const MAX_BYTES: usize = 1024 * 1024;
+/// A file with a longer line than this is made by a machine, and not checked.
+pub const MAX_LINE: usize = 20_000;
+
+/// What a checker may use of the stack; it is reserved, not taken.
+const STACK: usize = 64 * 1024 * 1024;
+
+/// Finds what is wrong with the syntax of one kind of file.
+pub trait Checker: Send + Sync + 'static {
+    /// What the language is called.
+    fn name(&self) -> &'static str;
+
+    /// All errors, in order, or the first [`MAX_PROBLEMS`] of them; `None` where the checker cannot tell. The text
+    /// has no byte order mark, and its lines end as they do in the file.
+    fn check(&self, text: &str) -> Option<Vec<Problem>>;
+
+    /// The errors that came with a change; `before` is `None` for a new file. By default, an error was there
+    /// before if the same message was told of the same line, wherever it stood.
+    fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
+        let problems = self.check(after)?;
+        let Some(before) = before.filter(|_| !problems.is_empty()) else {
+            return Some(Introduced { problems, existing: 0 });
+        };
+        let known = self.check(before)?;
+        // Beyond so many, nobody can say which are new.
+        (known.len() < MAX_PROBLEMS).then(|| Introduced::between(&known, before, problems, after))
+    }
+}
+
+/// An error in the syntax of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// On which line, from one.
+    pub line: usize,
+    /// At which character of the line, from one.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What a change brought in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduced {
+    /// The new errors, in order.
+    pub problems: Vec<Problem>,
+    /// How many errors the text has that it had before.
+    pub existing: usize,
+}
+
+impl Introduced {
+    /// Which of the problems of a text are not known from the text before.
+    pub fn between(known: &[Problem], before: &str, problems: Vec<Problem>, after: &str) -> Self {
+        let (old_lines, new_lines) = (lines(before), lines(after));
+        let mut left: HashMap<(String, &str), usize> = HashMap::new();
+        for problem in known {
+            *left.entry(problem.identity(&old_lines)).or_default() += 1;
+        }
+        let all = problems.len();
+        let mut problems = problems;
+        problems.retain(|problem| match left.get_mut(&problem.identity(&new_lines)) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        });
+        Self { existing: all - problems.len(), problems }
+    }
+}
+
+impl Problem {
+    /// What stays the same when lines move: the message without line numbers, and the text of the line.
+    fn identity<'a>(&self, lines: &[&'a str]) -> (String, &'a str) {
+        let mut message = String::new();
+        for (at, part) in self.message.split("line ").enumerate() {
+            message += if at == 0 { part } else { part.trim_start_matches(|c: char| c.is_ascii_digit()) };
+        }
+        (message, lines.get(self.line.saturating_sub(1)).map_or("", |line| line.trim()))
+    }
+}
+
+/// The checkers, by the names of files. Cheap to clone.
+#[derive(Clone)]
+pub struct Checkers {
+    entries: Arc<Vec<Entry>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    names: Vec<String>,
+    checker: Option<Arc<dyn Checker>>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// What the checker is called.
+    pub checker: &'static str,
+    /// The errors that the change brought in, at most [`MAX_SHOWN`].
+    pub errors: Vec<Found>,
+    /// How many more it brought in.
+    pub more: usize,
+    /// How many errors were there before the change.
+    pub existing: usize,
+}
+
+impl Checked {
+    /// Whether the change brought in no errors.
+    pub fn passed(&self) -> bool {
+        self.errors.is_empty()
+    }
+}
+
+impl Default for Checkers {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl Checkers {
+    /// No checkers: nothing is checked.
+    pub fn none() -> Self {
+        Self { entries: Arc::default() }
+    }
+
+    /// The checkers that come with haft.
+    pub fn standard() -> Self {
+        static STANDARD: LazyLock<Checkers> = LazyLock::new(table::checkers);
+        STANDARD.clone()
+    }
+
+    /// Adds a checker for files of these names. A name is matched as a whole; one `*` in it stands for anything
+    /// (`*.py`, `tsconfig*.json`), and with a `/` it is matched with the folder (`.vscode/*.json`). The checker
+    /// that was added last is asked.
+    #[must_use]
+    pub fn with(self, names: &[&str], checker: impl Checker) -> Self {
+        self.add(names, Some(Arc::new(checker)))
+    }
+
+    /// Leaves files of these names unchecked.
+    #[must_use]
+    pub fn without(self, names: &[&str]) -> Self {
+        self.add(names, None)
+    }
+
+    fn add(mut self, names: &[&str], checker: Option<Arc<dyn Checker>>) -> Self {
+        let names = names.iter().map(|&name| name.to_owned()).collect();
+        Arc::make_mut(&mut self.entries).push(Entry { names, checker });
+        self
+    }
+
+    /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
+    /// kind is unknown, or the text is too large, too deep or made by a machine.
+    pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
+        let checker = self.find(file_name)?;
+        let after = readable(after)?;
+        // A file that could not be checked before had errors that nobody knows.
+        let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
+        let mut introduced = apart(|| checker.introduced(before, after))?;
+        let lines = lines(after);
+        // A parser may stop on the line after the last.
+        introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
+        let shown = introduced.problems.iter().take(MAX_SHOWN);
+        Some(Checked {
+            checker: checker.name(),
+            errors: shown.map(|problem| Found::new(problem, &lines)).collect(),
+            more: introduced.problems.len().saturating_sub(MAX_SHOWN),
+            existing: introduced.existing,
+        })
+    }
+
+    /// Whether there is a checker for files of this name.
+    pub fn knows(&self, file_name: &str) -> bool {
+        self.find(file_name).is_some()
+    }
+
+    fn find(&self, file_name: &str) -> Option<&dyn Checker> {
+        let path = file_name.replace('\\', "/");
+        let entry =
+            self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| fits(name, &path)))?;
+        entry.checker.as_deref()
+    }
+}
+
+/// Whether the end of a path fits a name with at most one `*`.
+fn fits(name: &str, path: &str) -> bool {
+    let parts = name.matches('/').count();
+    let start = path.rmatch_indices('/').nth(parts).map_or(0, |(at, _)| at + 1);
+    let path = &path[start..];
+    match name.split_once('*') {
+        None => path == name,
+        Some((front, back)) => {
+            path.len() >= front.len() + back.len() && path.starts_with(front) && path.ends_with(back)
+        }
+    }
+}
+
+/// The text without its byte order mark, if it is one that a checker can take.
+fn readable(text: &str) -> Option<&str> {
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+    let human = text.len() <= MAX_BYTES && text.split('\n').all(|line| line.len() <= MAX_LINE);
+    (human && !depth::too_deep(text)).then_some(text)
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.split('\n').collect()
+}
+
+/// Runs a checker with a stack of its own. A panic in it means that there is no result.
+fn apart<T: Send>(work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(STACK);
+        thread.spawn_scoped(scope, work).ok()?.join().ok()?
+    })
+}
+
+/// Where in a text a byte is.
+struct Places {
+    starts: Vec<usize>,
+}
+
+impl Places {
+    fn new(text: &str) -> Self {
+        Self {
+            starts: std::iter::once(0)
+                .chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1))
+                .collect(),
+        }
+    }
+
+    /// The problem that there is at a byte of a text.
+    fn problem(&self, text: &str, at: usize, message: impl Into<String>) -> Problem {
+        let at = text.floor_char_boundary(at.min(text.len()));
+        let line = self.starts.partition_point(|&start| start <= at);
+        let start = self.starts[line - 1];
+        Problem { line, column: text[start..at].chars().count() + 1, message: message.into() }
+    }
+
+    /// The end of the text, after its last character that is not blank.
+    fn end(&self, text: &str, message: impl Into<String>) -> Problem {
+        self.problem(text, text.trim_end().len(), message)
+    }
+}
+
+/// A message as haft words it: lower case, code in backticks, no full stop.
+fn worded(message: &str) -> String {
+    let mut words = String::new();
+    let mut rest = message.trim().trim_end_matches('.');
+    // 'x' becomes `x`.
+    while let Some((front, tail)) = rest.split_once('\'') {
+        words += front;
+        match tail.split_once('\'') {
+            Some((code, tail)) if !code.is_empty() && !front.ends_with(char::is_alphanumeric) => {
+                words += &format!("`{code}`");
+                rest = tail;
+            }
+            _ => {
+                words.push('\'');
+                rest = tail;
+            }
+        }
+    }
+    words += rest;
+    let mut chars = words.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain([second]).chain(chars).collect()
+        }
+        _ => words,
+    }
+}

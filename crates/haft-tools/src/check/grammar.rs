@@ -1,0 +1,156 @@
+//! Languages without an exact parser, by tree-sitter grammars. A grammar reads on after an error and knows
+//! less than a compiler, so its errors count only if a change brought more of them.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use tree_sitter::{Language, Node, ParseOptions, Parser, Tree};
+use tree_sitter_language::LanguageFn;
+
+use super::balance::unbalanced;
+use super::tokens::{Go, Pairs, delimiters, walk};
+use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, tags};
+
+/// How long a parser may take.
+const TIME: Duration = Duration::from_millis(100);
+
+/// A language and how far its grammar is to be trusted.
+#[derive(Clone, Copy)]
+pub(super) struct Grammar {
+    pub(super) name: &'static str,
+    /// The grammar for a text, if there is one.
+    pub(super) language: fn(&str) -> Option<LanguageFn>,
+    pub(super) pairs: Pairs,
+    pub(super) trust: Trust,
+}
+
+/// How far a grammar is to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// What it cannot read is wrong.
+    Full,
+    /// There is much right code that it cannot read. In a new file only delimiters count, and nothing counts
+    /// if there were errors before.
+    Some,
+}
+
+/// What a grammar says of a text.
+struct Reading {
+    problems: Vec<Problem>,
+    /// Whether a delimiter has no partner: that is wrong in any grammar.
+    sure: bool,
+}
+
+impl Checker for Grammar {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn check(&self, text: &str) -> Option<Vec<Problem>> {
+        Some(self.read(text)?.problems)
+    }
+
+    fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
+        let now = self.read(after)?;
+        if now.problems.is_empty() {
+            return Some(Introduced::default());
+        }
+        let Some(before) = before else {
+            let believed = now.sure || self.trust == Trust::Full;
+            return believed.then_some(Introduced { problems: now.problems, existing: 0 });
+        };
+        let known = self.read(before)?.problems;
+        let grew = now.problems.len() > known.len() || (now.sure && known != now.problems);
+        let silent = self.trust == Trust::Some && !known.is_empty();
+        if silent || !grew || known.len() >= MAX_PROBLEMS {
+            return Some(Introduced { existing: now.problems.len(), problems: Vec::new() });
+        }
+        Some(Introduced::between(&known, before, now.problems, after))
+    }
+}
+
+impl Grammar {
+    fn read(&self, text: &str) -> Option<Reading> {
+        let tree = parse((self.language)(text)?, text)?;
+        if self.name == "html" {
+            let problems = tags::problems(&tree, text);
+            return Some(Reading { problems, sure: true });
+        }
+        if !tree.root_node().has_error() {
+            return Some(Reading { problems: Vec::new(), sure: false });
+        }
+        // After a delimiter without a partner, the errors are echoes.
+        if let Some(problem) = unbalanced(text, &delimiters(&tree, text, self.pairs)) {
+            return Some(Reading { problems: vec![problem], sure: true });
+        }
+        Some(Reading { problems: errors(&tree, text), sure: false })
+    }
+}
+
+fn parse(language: LanguageFn, text: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&Language::new(language)).ok()?;
+    let start = Instant::now();
+    let mut in_time = |_: &tree_sitter::ParseState| match start.elapsed() < TIME {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    };
+    let options = ParseOptions::new().progress_callback(&mut in_time);
+    let bytes = text.as_bytes();
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+}
+
+fn errors(tree: &Tree, text: &str) -> Vec<Problem> {
+    let places = Places::new(text);
+    let mut found = Vec::new();
+    walk(tree, |node| {
+        if found.len() >= MAX_PROBLEMS || !node.has_error() {
+            return Go::Past;
+        }
+        if node.is_missing() {
+            // The place is after the blanks; what is missing belongs before them.
+            let at = text[..node.start_byte()].trim_end().len();
+            found.push(places.problem(text, at, format!("missing {}", wanted(node))));
+        } else if node.is_error() {
+            if let Some((at, word)) = unexpected(node, text) {
+                found.push(places.problem(text, at, format!("unexpected `{word}`")));
+            }
+            return Go::Past;
+        }
+        Go::Into
+    });
+    found
+}
+
+/// What is missing, in words.
+fn wanted(node: Node<'_>) -> String {
+    match node.is_named() {
+        true => node.kind().replace('_', " "),
+        false => format!("`{}`", node.kind()),
+    }
+}
+
+/// The token of an error at which reading ended: in a short error its first, in a long one, which holds all
+/// that was read before, what comes after the parts that were understood.
+fn unexpected<'a>(error: Node<'_>, text: &'a str) -> Option<(usize, &'a str)> {
+    let mut cursor = error.walk();
+    let parts: Vec<Node<'_>> = error.children(&mut cursor).collect();
+    let blamed = parts.iter().find(|part| part.is_error()).or_else(|| {
+        match error.start_position().row == error.end_position().row {
+            true => parts.first(),
+            false => parts.last(),
+        }
+    });
+    let mut at = blamed.map_or(error.start_byte(), Node::start_byte);
+    if blamed.is_none_or(|part| part.start_byte() == part.end_byte())
+        && error.start_byte() == error.end_byte()
+    {
+        at = error.start_byte();
+    }
+    let rest = text.get(at..)?;
+    let skipped = rest.len() - rest.trim_start().len();
+    let rest = rest.trim_start();
+    let word = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());
+    let length = if word == 0 { rest.chars().next()?.len_utf8() } else { word };
+    Some((at + skipped, &rest[..rest.floor_char_boundary(length.min(40))]))
+}

@@ -1,6 +1,5 @@
 //! What several dialects write the same way, and what text in files is: encodings, edits, differences.
 
-#[allow(dead_code)]
 mod charset;
 #[allow(dead_code)]
 mod diff;
@@ -37,5 +36,7 @@ mod splice;
 mod style;
 mod times;
 
-pub(crate) use lines::{Fidelity, Numbered, count_of, decode, number};
+pub(crate) use charset::{Charset, Guess, guess};
+pub(crate) use encoding::Source;
+pub(crate) use lines::{Numbered, count_of, number};
 pub(crate) use times::{iso, seconds};

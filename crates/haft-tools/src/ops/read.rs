@@ -1,24 +1,33 @@
-//! Reading files: a window of lines of a file of any size, or a whole file as bytes. Costs what is asked:
-//! lines before the window are counted, not kept, and what follows it is not read.
+//! Reading files: a window of lines of a text of any size and encoding, a whole file as bytes, or a picture,
+//! a PDF or a notebook in a form that a model can see. Costs what is asked: lines before the window are
+//! counted, not kept, and what follows it is not read.
+
+mod budget;
+mod text;
+mod window;
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read as _};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource, tokens};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::{OpenFile, Stat};
+
+use budget::Spent;
+use text::Wanted;
 
 /// Files up to this size are read where the call runs; larger ones on a thread that may block.
 const SMALL: u64 = 256 * 1024;
 /// How much is read at a time.
 const CHUNK: usize = 256 * 1024;
+/// How much is read of a file that says it is empty.
+const MIN_ROOM: u64 = 64;
 /// How many reasons are told when nothing could be read.
 const MAX_REASONS: usize = 5;
 /// What a line's number and its end take beside the line.
 const NUMBER_BYTES: usize = 8;
-/// How much of a text is tokenized to tell how dense it is.
-const TOKEN_SAMPLE: usize = 10 * 1024;
 
 /// Reads one or more files.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +36,19 @@ pub struct Read {
     pub files: Vec<Result<AbsPath, Fault>>,
     /// What is read of each.
     pub part: Part,
+    /// How it is understood.
+    pub reading: Reading,
     /// How much of it at the most.
     pub caps: Caps,
+}
+
+/// How a file's bytes are understood when its lines are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// As UTF-8, or not at all.
+    Utf8,
+    /// As text in whatever encoding it is.
+    Text,
 }
 
 /// What is read of a file.
@@ -89,15 +109,19 @@ pub enum Body {
     Lines(Lines),
     /// Nothing: the file is not text.
     Binary,
+    /// Nothing: the lines that were wanted are not UTF-8, and nothing else was allowed.
+    NotUtf8,
     /// Every byte.
-    Bytes(Vec<u8>),
+    Bytes(Arc<Vec<u8>>),
 }
 
 /// A window of lines.
 #[derive(Debug, Default, PartialEq)]
 pub struct Lines {
     /// The lines, each ended by `\n` but perhaps the last; no longer than the cap.
-    pub text: Vec<u8>,
+    pub text: String,
+    /// How they are written in the file.
+    pub encoding: Encoding,
     /// How many there are.
     pub count: u64,
     /// How many of them were cut.
@@ -106,6 +130,43 @@ pub struct Lines {
     pub more: bool,
     /// How many lines the file has, where the window reached its end.
     pub total: Option<u64>,
+}
+
+impl Lines {
+    fn of(count: u64, cut: u64, more: bool, total: Option<u64>) -> Self {
+        Self { count, cut, more, total, ..Self::default() }
+    }
+}
+
+/// How text is written in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// Its name, such as `UTF-8` or `windows-1252`.
+    pub charset: &'static str,
+    /// How many places could not be decoded, and are `\u{fffd}` in the text.
+    pub undecodable: usize,
+}
+
+impl Default for Encoding {
+    fn default() -> Self {
+        Self { charset: "UTF-8", undecodable: 0 }
+    }
+}
+
+impl Encoding {
+    /// What is to be said of it, if anything is.
+    pub fn note(&self) -> Option<String> {
+        let charset = self.charset;
+        match (charset, self.undecodable) {
+            ("UTF-8", 0) => None,
+            ("UTF-8", _) => Some("some bytes are not UTF-8 and are shown as \u{fffd}".to_owned()),
+            ("UTF-16LE" | "UTF-16BE", 0) => Some(format!("the file is in {charset}")),
+            (_, 0) => Some(format!("the file is not UTF-8; its bytes look like {charset}")),
+            _ => Some(format!(
+                "the file is not UTF-8; its bytes look like {charset}, and those that are not are shown as \u{fffd}"
+            )),
+        }
+    }
 }
 
 impl Operation for Read {
@@ -126,10 +187,10 @@ impl Operation for Read {
 
     async fn run(self, cx: &Context) -> Result<Self::Output, Fault> {
         let mut read = Vec::with_capacity(self.files.len());
-        let mut budget = self.caps.tokens.map(|budget| Spent { budget, tokens: 0, files: Vec::new() });
+        let mut budget = self.caps.tokens.map(Spent::new);
         for file in self.files {
             let outcome = match file {
-                Ok(path) => one(path, self.part, self.caps, cx).await,
+                Ok(path) => one(path, self.part, self.reading, self.caps, cx).await,
                 Err(fault) => Err(fault),
             };
             if let (Some(spent), Ok(file)) = (&mut budget, &outcome) {
@@ -171,7 +232,13 @@ fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
     }
 }
 
-async fn one(path: AbsPath, part: Part, caps: Caps, cx: &Context) -> Result<FileRead, Fault> {
+async fn one(
+    path: AbsPath,
+    part: Part,
+    reading: Reading,
+    caps: Caps,
+    cx: &Context,
+) -> Result<FileRead, Fault> {
     if cx.is_cancelled() {
         return Err(cx.cancelled_fault());
     }
@@ -179,14 +246,14 @@ async fn one(path: AbsPath, part: Part, caps: Caps, cx: &Context) -> Result<File
     if let Some(max) = caps.file_bytes.filter(|max| stat.size > *max) {
         return Err(too_large(&path, stat.size, max, cx));
     }
-    let body = if stat.size <= SMALL {
-        read_body(file, &stat, part, caps, cx)
+    let read = if stat.size <= SMALL {
+        read_body(file, &stat, part, reading, caps, cx)
     } else {
-        let cx = cx.clone();
-        let reading = tokio::task::spawn_blocking(move || read_body(file, &stat, part, caps, &cx));
+        let (cx, stat) = (cx.clone(), stat.clone());
+        let reading = tokio::task::spawn_blocking(move || read_body(file, &stat, part, reading, caps, &cx));
         reading.await.map_err(|error| Fault::failed(error.to_string()))?
     };
-    let body = body.map_err(|error| match error.kind() {
+    let Found { body, whole } = read.map_err(|error| match error.kind() {
         io::ErrorKind::Interrupted => cx.cancelled_fault(),
         _ => Fault::new(
             FaultKind::Io,
@@ -194,175 +261,53 @@ async fn one(path: AbsPath, part: Part, caps: Caps, cx: &Context) -> Result<File
         )
         .with("path", cx.workspace().display(&path)),
     })?;
-    cx.effect(Effect::Read { path: path.clone(), stamp: stat.stamp });
+    cx.effect(seen(path.clone(), &stat, whole));
     Ok(FileRead { path, size: stat.size, modified: stat.modified, body })
 }
 
-fn read_body(mut file: File, stat: &Stat, part: Part, caps: Caps, cx: &Context) -> io::Result<Body> {
+/// What the session is to know of a file that the model has seen, and its content where that is at hand.
+fn seen(path: AbsPath, stat: &Stat, _whole: Option<Arc<Vec<u8>>>) -> Effect {
+    Effect::Read { path, stamp: stat.stamp }
+}
+
+/// What was read, and the whole file where it is in memory anyway.
+struct Found {
+    body: Body,
+    whole: Option<Arc<Vec<u8>>>,
+}
+
+fn read_body(
+    mut file: File,
+    stat: &Stat,
+    part: Part,
+    reading: Reading,
+    caps: Caps,
+    cx: &Context,
+) -> io::Result<Found> {
     match part {
         Part::Bytes => {
             let mut bytes = Vec::with_capacity(stat.size.min(CHUNK as u64 * 64) as usize + 1);
             // A file that grows while it is read is not followed for ever.
             let max = caps.file_bytes.unwrap_or(u64::MAX);
             file.take(max).read_to_end(&mut bytes)?;
-            Ok(Body::Bytes(bytes))
+            let bytes = Arc::new(bytes);
+            let whole = (bytes.len() as u64 == stat.size && stat.size <= SMALL).then(|| bytes.clone());
+            Ok(Found { body: Body::Bytes(bytes), whole })
         }
         Part::Lines { start, count } => {
-            let room = (stat.size + 1).clamp(1, CHUNK as u64) as usize;
-            let mut buffer = vec![0; room];
-            let mut window = Window::new(start, count, caps);
-            let mut first = true;
-            loop {
-                let read = file.read(&mut buffer)?;
-                let chunk = &buffer[..read];
-                if first && memchr::memchr(0, &chunk[..read.min(caps.sniff_bytes)]).is_some() {
-                    return Ok(Body::Binary);
-                }
-                first = false;
-                if read == 0 {
-                    return Ok(Body::Lines(window.end()));
-                }
-                if window.take(chunk) == Flow::Full {
-                    return Ok(Body::Lines(window.full()));
-                }
-                if cx.is_cancelled() {
-                    return Err(io::ErrorKind::Interrupted.into());
-                }
+            let wanted = Wanted { start, count, caps, reading };
+            // One byte more than there should be, so that a file that has grown is noticed.
+            let mut head = vec![0; (stat.size + 1).clamp(MIN_ROOM, CHUNK as u64) as usize];
+            let read = file.read(&mut head)?;
+            head.truncate(read);
+            if stat.size <= SMALL && read as u64 == stat.size {
+                let whole = Arc::new(head);
+                let body = text::lines(&whole, io::empty(), &wanted, cx)?;
+                return Ok(Found { body, whole: Some(whole) });
             }
+            Ok(Found { body: text::lines(&head, file, &wanted, cx)?, whole: None })
         }
     }
-}
-
-/// Takes chunks of a file and keeps the lines that are wanted.
-struct Window {
-    /// Lines still to be passed over.
-    before: u64,
-    /// Lines passed over, those of the window not counted.
-    passed: u64,
-    left: Option<u64>,
-    line_bytes: usize,
-    window_bytes: usize,
-    lines: Lines,
-    /// Bytes of the line that is being taken, those that were cut included.
-    line: usize,
-    cut: bool,
-    /// Whether the last byte seen ended a line.
-    at_start: bool,
-}
-
-#[derive(PartialEq)]
-enum Flow {
-    More,
-    Full,
-}
-
-impl Window {
-    fn new(start: u64, count: Option<u64>, caps: Caps) -> Self {
-        Self {
-            before: start.saturating_sub(1),
-            passed: 0,
-            left: count,
-            // A character is at most four bytes, so this keeps at least the characters that are wanted.
-            line_bytes: caps.line_chars.saturating_mul(4).saturating_add(4).min(caps.window_bytes),
-            window_bytes: caps.window_bytes,
-            lines: Lines::default(),
-            line: 0,
-            cut: false,
-            at_start: true,
-        }
-    }
-
-    fn take(&mut self, mut chunk: &[u8]) -> Flow {
-        if self.before > 0 {
-            match skip(chunk, self.before) {
-                Ok(rest) => {
-                    self.passed += self.before;
-                    self.before = 0;
-                    chunk = rest;
-                    self.at_start = true;
-                }
-                Err(found) => {
-                    self.before -= found;
-                    self.passed += found;
-                    self.at_start = chunk.last() == Some(&b'\n');
-                    return Flow::More;
-                }
-            }
-        }
-        while !chunk.is_empty() {
-            let taken = self.lines.text.len() + self.lines.count as usize * NUMBER_BYTES;
-            if self.at_start && (self.left == Some(0) || taken >= self.window_bytes) {
-                return Flow::Full;
-            }
-            let end = memchr::memchr(b'\n', chunk);
-            let (piece, rest) = chunk.split_at(end.unwrap_or(chunk.len()));
-            let room = self.line_bytes.saturating_sub(self.line);
-            self.lines.text.extend_from_slice(&piece[..piece.len().min(room)]);
-            self.cut |= piece.len() > room;
-            self.line += piece.len();
-            self.at_start = false;
-            chunk = rest;
-            if end.is_some() {
-                chunk = &rest[1..];
-                self.line_done();
-                self.lines.text.push(b'\n');
-            }
-        }
-        Flow::More
-    }
-
-    fn line_done(&mut self) {
-        if self.cut {
-            drop_split_character(&mut self.lines.text);
-        }
-        self.lines.count += 1;
-        self.lines.cut += u64::from(self.cut);
-        self.left = self.left.map(|left| left.saturating_sub(1));
-        self.line = 0;
-        self.cut = false;
-        self.at_start = true;
-    }
-
-    /// The file goes on after the window.
-    fn full(mut self) -> Lines {
-        self.lines.more = true;
-        self.lines
-    }
-
-    /// The file ended in the window or before it.
-    fn end(mut self) -> Lines {
-        if !self.at_start {
-            if self.before > 0 {
-                self.passed += 1;
-            } else {
-                self.line_done();
-            }
-        }
-        self.lines.total = Some(self.passed + self.lines.count);
-        self.lines
-    }
-}
-
-/// Drops the first bytes of a character whose last bytes were cut off.
-fn drop_split_character(text: &mut Vec<u8>) {
-    let tail = text.len().saturating_sub(4);
-    let start = text[tail..].iter().rposition(|byte| byte & 0xC0 != 0x80).map(|at| tail + at);
-    if let Some(start) = start
-        && let Err(error) = std::str::from_utf8(&text[start..])
-        && error.error_len().is_none()
-    {
-        text.truncate(start);
-    }
-}
-
-/// What follows `lines` line ends, or how many there are if there are fewer.
-fn skip(chunk: &[u8], lines: u64) -> Result<&[u8], u64> {
-    let found = memchr::memchr_iter(b'\n', chunk).count() as u64;
-    if found < lines {
-        return Err(found);
-    }
-    let last = memchr::memchr_iter(b'\n', chunk).nth(lines as usize - 1).unwrap_or(chunk.len() - 1);
-    Ok(&chunk[last + 1..])
 }
 
 fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
@@ -372,45 +317,4 @@ fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
         .with("path", shown)
         .with("size", size)
         .with("limit", max)
-}
-
-/// What the files read so far cost.
-struct Spent {
-    budget: TokenBudget,
-    tokens: usize,
-    files: Vec<String>,
-}
-
-impl Spent {
-    /// Counts a file in. The first one that goes beyond the budget ends the reading.
-    fn add(&mut self, file: &FileRead, cx: &Context) -> Result<(), Fault> {
-        let Body::Lines(lines) = &file.body else { return Ok(()) };
-        let text = String::from_utf8_lossy(&lines.text);
-        let numbers = lines.count as usize * self.budget.per_line;
-        // Every token is at least a byte: a text this short fits without being counted.
-        let tokens = if text.len() + numbers + self.tokens <= self.budget.max {
-            text.len() / 3 + numbers
-        } else {
-            let sample = &text[..text.floor_char_boundary(TOKEN_SAMPLE)];
-            let density = tokens::count(sample) as f64 / sample.len().max(1) as f64;
-            (text.len() as f64 * density) as usize + numbers
-        };
-        self.tokens += tokens;
-        self.files.push(format!("`{}` about {tokens}", cx.workspace().display(&file.path)));
-        let max = self.budget.max;
-        if self.tokens <= max {
-            return Ok(());
-        }
-        Err(Fault::new(
-            FaultKind::TooLarge,
-            format!(
-                "that is about {} tokens or more, and at most {max} can be read at once: {}",
-                self.tokens,
-                self.files.join(", ")
-            ),
-        )
-        .hint("read fewer files at once, or a part of them with `limit` and `offset`")
-        .with("estimated_tokens", self.tokens)
-        .with("limit", max))
-    }
 }

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::ops::{self, Body, Caps, FileRead, Part};
-use crate::text::{Fidelity, Numbered, count_of, decode, number};
+use crate::ops::{self, Body, Caps, FileRead, Part, Reading};
+use crate::text::{Numbered, count_of, number};
 
 /// Lines that are read when no limit is given.
 const DEFAULT_LINES: u64 = 2000;
@@ -49,6 +49,7 @@ impl Tool for Read {
                 start: input.offset.unwrap_or(1).max(1),
                 count: Some(input.limit.unwrap_or(DEFAULT_LINES)),
             },
+            reading: Reading::Text,
             caps: Caps {
                 file_bytes: None,
                 line_chars: MAX_LINE_CHARS,
@@ -90,6 +91,7 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
         "lines": lines.count,
         "total_lines": lines.total,
         "next_offset": lines.more.then_some(first + lines.count),
+        "encoding": lines.encoding.charset,
     });
     let (count, more, total) = (lines.count, lines.more, lines.total.unwrap_or_default());
     if count == 0 {
@@ -99,16 +101,15 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
         };
         return Ok(Reply::text(format!("<system-reminder>{why}</system-reminder>")).structured(structured));
     }
-    let (text, fidelity) = decode(lines.text);
-    let numbered = number(&text, &Numbered { separator: "\t", first, max_chars: MAX_LINE_CHARS });
+    let numbered = number(&lines.text, &Numbered { separator: "\t", first, max_chars: MAX_LINE_CHARS });
     let mut reply = Reply::text(numbered).structured(structured);
     if more {
         let next = first + count;
         reply =
             reply.internal(format!("note: the file goes on; read it from line {next} with `offset`: {next}"));
     }
-    if fidelity == Fidelity::Lossy {
-        reply = reply.internal("note: some bytes are not UTF-8 and are shown as �");
+    if let Some(note) = lines.encoding.note() {
+        reply = reply.internal(format!("note: {note}"));
     }
     Ok(reply)
 }

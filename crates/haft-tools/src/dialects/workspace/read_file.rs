@@ -1,5 +1,7 @@
 //! `read_file`: a whole file, as text or base64.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use haft::{Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
@@ -7,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Done, ok};
-use crate::ops::{self, Body, Caps, FileRead, Part};
+use crate::ops::{self, Body, Caps, FileRead, Part, Reading};
 use crate::text::iso;
 
 /// Larger files are refused.
@@ -62,6 +64,7 @@ impl Tool for ReadFile {
         Ok(ops::Read {
             files: vec![Ok(place.path)],
             part: Part::Bytes,
+            reading: Reading::Utf8,
             caps: Caps {
                 file_bytes: Some(MAX_FILE_BYTES),
                 line_chars: usize::MAX,
@@ -87,8 +90,8 @@ fn content(input: &Input, file: FileRead) -> Result<Output, Fault> {
     };
     let size = file.size;
     let content = match input.encoding {
-        Encoding::Base64 => BASE64.encode(&bytes),
-        Encoding::Utf8 => String::from_utf8(bytes).map_err(|error| {
+        Encoding::Base64 => BASE64.encode(&*bytes),
+        Encoding::Utf8 => String::from_utf8(Arc::unwrap_or_clone(bytes)).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             Fault::new(
                 FaultKind::Encoding,

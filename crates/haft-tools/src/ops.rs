@@ -6,4 +6,6 @@ mod read;
 
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
 pub use place::{existing, existing_all, existing_folder};
-pub use read::{Body, Caps, Encoding, FileRead, Lines, Part, Read, Reading, TokenBudget, only};
+pub use read::{
+    Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
+};

@@ -25,6 +25,8 @@ mod mismatch;
 #[allow(dead_code)]
 mod nearest;
 #[allow(dead_code)]
+pub(crate) mod notebook;
+#[allow(dead_code)]
 mod patch;
 #[allow(dead_code)]
 mod reindent;

@@ -88,6 +88,11 @@ impl Reply {
         Self::with_content(vec![Block::image(media_type, data)])
     }
 
+    /// Texts and pictures in their order.
+    pub fn blocks(blocks: Vec<Block>) -> Self {
+        Self::with_content(blocks)
+    }
+
     /// A value whose JSON is also the text that the model reads.
     pub fn object(value: Value) -> Self {
         Self { structured: Some(value), is_object: true, ..Self::text("") }

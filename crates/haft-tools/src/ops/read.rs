@@ -3,6 +3,9 @@
 //! counted, not kept, and what follows it is not read.
 
 mod budget;
+mod document;
+mod pages;
+mod pdf;
 mod text;
 mod window;
 
@@ -12,10 +15,13 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use haft::image::Fitted;
 use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::{OpenFile, Stat};
 
 use budget::Spent;
+use document::Sort;
+pub use pages::Pages;
 use text::Wanted;
 
 /// Files up to this size are read where the call runs; larger ones on a thread that may block.
@@ -38,6 +44,8 @@ pub struct Read {
     pub part: Part,
     /// How it is understood.
     pub reading: Reading,
+    /// Which pages, of what has pages; the first ones when nothing is said.
+    pub pages: Option<Pages>,
     /// How much of it at the most.
     pub caps: Caps,
 }
@@ -49,6 +57,8 @@ pub enum Reading {
     Utf8,
     /// As text in whatever encoding it is.
     Text,
+    /// As a picture, a PDF or a notebook if it is one, and as text otherwise.
+    Anything,
 }
 
 /// What is read of a file.
@@ -100,6 +110,8 @@ pub struct FileRead {
     pub modified: SystemTime,
     /// What was read.
     pub body: Body,
+    /// What else there is to say of it.
+    pub notes: Vec<String>,
 }
 
 /// What was read.
@@ -113,6 +125,45 @@ pub enum Body {
     NotUtf8,
     /// Every byte.
     Bytes(Arc<Vec<u8>>),
+    /// A picture that a model can be shown.
+    Picture(Fitted),
+    /// Pages of a PDF.
+    Pdf(Paged),
+    /// A notebook.
+    Notebook(Sheet),
+}
+
+/// Text, or a picture between texts.
+#[derive(Debug, PartialEq)]
+pub enum Piece {
+    /// Text.
+    Text(String),
+    /// A picture that a model can be shown.
+    Picture(Fitted),
+}
+
+/// Pages of a document.
+#[derive(Debug, PartialEq)]
+pub struct Paged {
+    /// How many it has.
+    pub total: u32,
+    /// Those that were read.
+    pub read: Vec<u32>,
+    /// The first one that was wanted and not read, because there were too many.
+    pub next: Option<u32>,
+    /// What they say.
+    pub pieces: Vec<Piece>,
+}
+
+/// A notebook, all of it.
+#[derive(Debug, PartialEq)]
+pub struct Sheet {
+    /// How many cells it has.
+    pub cells: usize,
+    /// What its code is written in.
+    pub language: Option<String>,
+    /// What they say.
+    pub pieces: Vec<Piece>,
 }
 
 /// A window of lines.
@@ -186,11 +237,12 @@ impl Operation for Read {
     }
 
     async fn run(self, cx: &Context) -> Result<Self::Output, Fault> {
+        let asked = Asked { part: self.part, reading: self.reading, pages: self.pages, caps: self.caps };
         let mut read = Vec::with_capacity(self.files.len());
         let mut budget = self.caps.tokens.map(Spent::new);
         for file in self.files {
             let outcome = match file {
-                Ok(path) => one(path, self.part, self.reading, self.caps, cx).await,
+                Ok(path) => one(path, &asked, cx).await,
                 Err(fault) => Err(fault),
             };
             if let (Some(spent), Ok(file)) = (&mut budget, &outcome) {
@@ -232,37 +284,74 @@ fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
     }
 }
 
-async fn one(
-    path: AbsPath,
+/// What is asked of every file.
+struct Asked {
     part: Part,
     reading: Reading,
+    pages: Option<Pages>,
     caps: Caps,
-    cx: &Context,
-) -> Result<FileRead, Fault> {
+}
+
+async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fault> {
     if cx.is_cancelled() {
         return Err(cx.cancelled_fault());
     }
+    let Asked { part, reading, caps, .. } = *asked;
     let OpenFile { file, stat } = cx.workspace().open_file(&path)?;
     if let Some(max) = caps.file_bytes.filter(|max| stat.size > *max) {
         return Err(too_large(&path, stat.size, max, cx));
     }
-    let read = if stat.size <= SMALL {
-        read_body(file, &stat, part, reading, caps, cx)
+    let how = How { part, reading, caps };
+    let found = if stat.size <= SMALL {
+        read_body(file, &path, &stat, how, cx)
     } else {
-        let (cx, stat) = (cx.clone(), stat.clone());
-        let reading = tokio::task::spawn_blocking(move || read_body(file, &stat, part, reading, caps, &cx));
+        let (cx, path) = (cx.clone(), path.clone());
+        let reading = tokio::task::spawn_blocking(move || read_body(file, &path, &stat, how, &cx));
         reading.await.map_err(|error| Fault::failed(error.to_string()))?
     };
-    let Found { body, whole } = read.map_err(|error| match error.kind() {
+    let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::Interrupted => cx.cancelled_fault(),
         _ => Fault::new(
             FaultKind::Io,
             format!("`{}` could not be read: {error}", cx.workspace().display(&path)),
         )
         .with("path", cx.workspace().display(&path)),
-    })?;
+    };
+    let Found { what, whole } = found.map_err(failed)?;
+    let mut notes = Vec::new();
+    let body = match what {
+        What::Body(body) => body,
+        What::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
+        What::Document(Sort::Notebook, bytes) => match document::notebook(bytes.clone()).await {
+            Ok(sheet) => Body::Notebook(sheet),
+            Err(why) => {
+                notes.push(format!("it is no notebook that can be read ({why}), and is shown as text"));
+                let lines = how.wanted().map(|wanted| text::lines(&bytes, io::empty(), &wanted, cx));
+                lines.transpose().map_err(failed)?.unwrap_or(Body::Binary)
+            }
+        },
+        What::Document(sort, bytes) => {
+            // Boxed, because what reads lines should not have to carry what reads these.
+            Box::pin(document::seen(sort, bytes, &path, asked.pages.as_ref(), cx)).await?
+        }
+    };
     cx.effect(seen(path.clone(), &stat, whole));
-    Ok(FileRead { path, size: stat.size, modified: stat.modified, body })
+    Ok(FileRead { path, size: stat.size, modified: stat.modified, body, notes })
+}
+
+/// How a file's bytes are read.
+#[derive(Clone, Copy)]
+struct How {
+    part: Part,
+    reading: Reading,
+    caps: Caps,
+}
+
+impl How {
+    fn wanted(self) -> Option<Wanted> {
+        let Part::Lines { start, count } = self.part else { return None };
+        Some(Wanted { start, count, caps: self.caps, reading: self.reading })
+    }
 }
 
 /// What the session is to know of a file that the model has seen, and its content where that is at hand.
@@ -270,44 +359,53 @@ fn seen(path: AbsPath, stat: &Stat, _whole: Option<Arc<Vec<u8>>>) -> Effect {
     Effect::Read { path, stamp: stat.stamp }
 }
 
-/// What was read, and the whole file where it is in memory anyway.
+/// What was found, and the whole file where it is in memory anyway.
 struct Found {
-    body: Body,
+    what: What,
     whole: Option<Arc<Vec<u8>>>,
 }
 
-fn read_body(
-    mut file: File,
-    stat: &Stat,
-    part: Part,
-    reading: Reading,
-    caps: Caps,
-    cx: &Context,
-) -> io::Result<Found> {
-    match part {
-        Part::Bytes => {
-            let mut bytes = Vec::with_capacity(stat.size.min(CHUNK as u64 * 64) as usize + 1);
-            // A file that grows while it is read is not followed for ever.
-            let max = caps.file_bytes.unwrap_or(u64::MAX);
-            file.take(max).read_to_end(&mut bytes)?;
-            let bytes = Arc::new(bytes);
-            let whole = (bytes.len() as u64 == stat.size && stat.size <= SMALL).then(|| bytes.clone());
-            Ok(Found { body: Body::Bytes(bytes), whole })
+enum What {
+    Body(Body),
+    /// A document, all of it.
+    Document(Sort, Arc<Vec<u8>>),
+    /// A document that is too large to be read.
+    TooLarge,
+}
+
+fn read_body(mut file: File, path: &AbsPath, stat: &Stat, how: How, cx: &Context) -> io::Result<Found> {
+    let small =
+        |bytes: &Arc<Vec<u8>>| (bytes.len() as u64 == stat.size && stat.size <= SMALL).then(|| bytes.clone());
+    let Some(wanted) = how.wanted() else {
+        let mut bytes = Vec::with_capacity(stat.size.min(CHUNK as u64 * 64) as usize + 1);
+        // A file that grows while it is read is not followed for ever.
+        let max = how.caps.file_bytes.unwrap_or(u64::MAX);
+        file.take(max).read_to_end(&mut bytes)?;
+        let bytes = Arc::new(bytes);
+        return Ok(Found { whole: small(&bytes), what: What::Body(Body::Bytes(bytes)) });
+    };
+    // One byte more than there should be, so that a file that has grown is noticed.
+    let mut head = vec![0; (stat.size + 1).clamp(MIN_ROOM, CHUNK as u64) as usize];
+    let read = file.read(&mut head)?;
+    head.truncate(read);
+    if how.reading == Reading::Anything
+        && let Some(sort) = document::sort_of(&head, path)
+    {
+        if stat.size <= document::MAX_BYTES {
+            file.take(document::MAX_BYTES).read_to_end(&mut head)?;
+            let bytes = Arc::new(head);
+            return Ok(Found { whole: small(&bytes), what: What::Document(sort, bytes) });
         }
-        Part::Lines { start, count } => {
-            let wanted = Wanted { start, count, caps, reading };
-            // One byte more than there should be, so that a file that has grown is noticed.
-            let mut head = vec![0; (stat.size + 1).clamp(MIN_ROOM, CHUNK as u64) as usize];
-            let read = file.read(&mut head)?;
-            head.truncate(read);
-            if stat.size <= SMALL && read as u64 == stat.size {
-                let whole = Arc::new(head);
-                let body = text::lines(&whole, io::empty(), &wanted, cx)?;
-                return Ok(Found { body, whole: Some(whole) });
-            }
-            Ok(Found { body: text::lines(&head, file, &wanted, cx)?, whole: None })
+        if sort != Sort::Notebook {
+            return Ok(Found { what: What::TooLarge, whole: None });
         }
     }
+    if stat.size <= SMALL && read as u64 == stat.size {
+        let whole = Arc::new(head);
+        let body = text::lines(&whole, io::empty(), &wanted, cx)?;
+        return Ok(Found { what: What::Body(body), whole: Some(whole) });
+    }
+    Ok(Found { what: What::Body(text::lines(&head, file, &wanted, cx)?), whole: None })
 }
 
 fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {

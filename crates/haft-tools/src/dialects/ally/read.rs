@@ -72,6 +72,7 @@ impl Tool for Read {
             files,
             part: Part::Lines { start: input.offset.max(1), count: (input.limit > 0).then_some(input.limit) },
             reading: Reading::Text,
+            pages: None,
             caps: Caps {
                 file_bytes: None,
                 line_chars: usize::MAX,

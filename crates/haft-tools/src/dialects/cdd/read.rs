@@ -52,6 +52,7 @@ impl Tool for Read {
             files: vec![Ok(place.path)],
             part: Part::Lines { start: input.offset.saturating_add(1), count: Some(input.limit) },
             reading: Reading::Utf8,
+            pages: None,
             caps: Caps {
                 file_bytes: Some(MAX_FILE_BYTES),
                 line_chars: MAX_LINE_CHARS,

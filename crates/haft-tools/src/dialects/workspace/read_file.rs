@@ -65,6 +65,7 @@ impl Tool for ReadFile {
             files: vec![Ok(place.path)],
             part: Part::Bytes,
             reading: Reading::Utf8,
+            pages: None,
             caps: Caps {
                 file_bytes: Some(MAX_FILE_BYTES),
                 line_chars: usize::MAX,

@@ -325,7 +325,9 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
         What::Document(Sort::Notebook, bytes) => match document::notebook(bytes.clone()).await {
             Ok(sheet) => Body::Notebook(sheet),
             Err(why) => {
-                notes.push(format!("it is no notebook that can be read ({why}), and is shown as text"));
+                if !bytes.is_empty() {
+                    notes.push(format!("it is no notebook that can be read ({why}), and is shown as text"));
+                }
                 let lines = how.wanted().map(|wanted| text::lines(&bytes, io::empty(), &wanted, cx));
                 lines.transpose().map_err(failed)?.unwrap_or(Body::Binary)
             }
@@ -416,3 +418,6 @@ fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
         .with("size", size)
         .with("limit", max)
 }
+
+#[cfg(test)]
+mod tests;

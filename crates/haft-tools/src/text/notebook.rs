@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-#[allow(unused_imports)]
+#[allow(unused_imports)] // for the tool that changes notebooks
 pub(crate) use plan::{CellEdit, CellMode, CellPlanned, CellProblem, plan_cell};
 pub(crate) use show::{Part, show};
 

@@ -27,7 +27,7 @@ fn what_fits_stays_byte_for_byte() {
     GifEncoder::new(&mut gif).encode(&plain, 30, 20, ExtendedColorType::Rgb8).unwrap();
     for (bytes, media_type) in [
         (written(plain.clone(), ImageFormat::Png), "image/png"),
-        (written(plain.clone(), ImageFormat::Jpeg), "image/jpeg"),
+        (written(plain, ImageFormat::Jpeg), "image/jpeg"),
         (gif, "image/gif"),
         (webp, "image/webp"),
     ] {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use haft::image::{self, Fitted};
 use haft::{AbsPath, Context, Fault, FaultKind};
 
-use super::{Body, Paged, Pages, Piece, Sheet, pdf};
+use super::{Body, Pages, Piece, Sheet, pdf};
+use crate::text::Source;
 use crate::text::notebook::{self, Part};
-use crate::text::{Source, count_of};
 
 /// Larger ones are not read.
 pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -99,13 +99,4 @@ fn not_shown(problem: &image::ImageProblem, path: &AbsPath, cx: &Context) -> Fau
     Fault::new(kind, format!("`{shown}` cannot be shown as a picture: {problem}"))
         .hint("look at it with a command, or ask the user for another copy")
         .with("path", shown)
-}
-
-impl Paged {
-    /// What is to be said of pages that were not read.
-    pub fn note(&self) -> Option<String> {
-        let next = self.next?;
-        let (read, total) = (count_of(self.read.len() as u64, "page"), self.total);
-        Some(format!("these are {read} of {total}; go on from page {next} with `pages`: \"{next}-\""))
-    }
 }

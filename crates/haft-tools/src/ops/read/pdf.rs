@@ -167,8 +167,8 @@ pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Re
     if document.is_encrypted() && uncrashed(|| document.decrypt("").is_ok()) != Ok(true) {
         return Err(Problem::Encrypted);
     }
-    guard::check_streams(&mut document)?;
-    let ids = document.get_pages();
+    uncrashed(|| guard::check_streams(&mut document)).map_err(Problem::Broken)??;
+    let ids = uncrashed(|| document.get_pages()).map_err(Problem::Broken)?;
     let total = u32::try_from(ids.len()).unwrap_or(u32::MAX);
     if total == 0 {
         return Err(Problem::Empty);
@@ -188,7 +188,9 @@ pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Re
             return Err(Problem::Slow);
         }
         let page = match ids.get(&number) {
-            Some(id) => guard::check_page(&document, *id).and_then(|()| page_text(&document, number, until)),
+            Some(id) => uncrashed(|| guard::check_page(&document, *id))
+                .flatten()
+                .and_then(|()| page_text(&document, number, until)),
             None => Err("it is not there".to_owned()),
         };
         pages.push((number, page));

@@ -105,9 +105,10 @@ pub(crate) fn plan_cell(source: &Source, edit: &CellEdit) -> Result<CellPlanned,
         hand: Hand::of(text),
         array: span(text, array),
         cells: raw.iter().map(|cell| span(text, cell)).collect(),
+        has_ids: notebook.has_ids(),
     };
     let (splices, planned) = match edit.mode {
-        CellMode::Insert => file.insert(at, edit, &cells, notebook.has_ids())?,
+        CellMode::Insert => file.insert(at, edit, &cells)?,
         CellMode::Replace => file.replace(at.ok_or(CellProblem::NoCell)?, edit, &cells, raw)?,
         CellMode::Delete => file.delete(at.ok_or(CellProblem::NoCell)?, &cells),
     };
@@ -164,6 +165,7 @@ struct File<'a> {
     hand: Hand,
     array: Range<usize>,
     cells: Vec<Range<usize>>,
+    has_ids: bool,
 }
 
 impl File<'_> {
@@ -172,11 +174,10 @@ impl File<'_> {
         after: Option<usize>,
         edit: &CellEdit,
         cells: &[Value],
-        with_ids: bool,
     ) -> Result<(Changes, CellPlanned), CellProblem> {
         let kind = edit.kind.ok_or(CellProblem::NoKind)?;
         let number = after.map_or(0, |after| after + 1);
-        let id = with_ids.then(|| new_id(&edit.source, number, cells));
+        let id = self.has_ids.then(|| new_id(&edit.source, number, cells));
         let cell = self.hand.write(&new_cell(kind, &edit.source, id.as_deref()), CELL_DEPTH);
         let between = self.hand.between(CELL_DEPTH);
         let change = match (after, self.cells.first()) {

@@ -202,7 +202,7 @@ proptest! {
         prop_assume!(cells.iter().all(|cell| cell["id"] != format!("cell-{at}")));
         let (after, planned) = planned(&text, &wanted);
         let value: Value = serde_json::from_str(&after).unwrap();
-        let mut expected = cells.clone();
+        let mut expected = cells;
         match mode {
             CellMode::Delete => { expected.remove(at); }
             CellMode::Replace => expected[at] = value["cells"][at].clone(),

@@ -96,6 +96,19 @@ pub struct Name {
     pub kind: Kind,
 }
 
+impl Stamp {
+    /// Whether it is so new that another change could leave the same: clocks of file systems tick every few
+    /// milliseconds, or every second or two.
+    pub fn is_fresh(&self) -> bool {
+        let Ok(now) = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) else { return true };
+        let coarse =
+            self.ctime_ns.is_multiple_of(1_000_000_000) && self.mtime_ns.is_multiple_of(1_000_000_000);
+        let tick = if coarse { Duration::from_secs(2) } else { Duration::from_millis(50) };
+        let changed = Duration::from_nanos(self.ctime_ns.max(self.mtime_ns));
+        now.saturating_sub(changed) <= tick
+    }
+}
+
 impl From<FileType> for Kind {
     fn from(file_type: FileType) -> Self {
         match file_type {

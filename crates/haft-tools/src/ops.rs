@@ -17,7 +17,9 @@ pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Sam
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
-pub use read::{Body, Caps, FileRead, Lines, Part, Read, TokenBudget, only};
+pub use read::{
+    Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
+};
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};
 pub use undo::{Clash, Direction, Undo, Undone, Which, difference};

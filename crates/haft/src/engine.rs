@@ -370,7 +370,10 @@ impl Job {
 
     /// 9 record: hooks, what the session knows, figures, the end. The claims are held until then: a hook
     /// may well change what the call changed, and the next call is to see what this one has learnt.
-    async fn record(&mut self, fault: Option<Fault>, reply: Reply) -> Reply {
+    async fn record(&mut self, fault: Option<Fault>, mut reply: Reply) -> Reply {
+        if render::has_images(&reply) {
+            Box::pin(render::fit_images(&mut reply)).await;
+        }
         // What was not allowed has not happened, and what is no tool cannot fail as one.
         let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);
         let heard =

@@ -12,6 +12,7 @@ mod engine;
 mod fault;
 mod function;
 mod hooks;
+pub mod image;
 pub mod journal;
 pub mod json;
 mod limits;

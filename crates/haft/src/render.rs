@@ -3,17 +3,16 @@
 
 use serde_json::{Value, json};
 
+use crate::image::{self, Fitted};
 use crate::limits::{Cut, CutField, Kept, cut_json, cut_text, json_fits};
-use crate::{Audience, Block, Content, Reply};
+use crate::{Block, Content, Reply};
 
-/// The largest picture, in bytes, that model APIs take.
-const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 /// What is left free in a value for saying that it was cut.
 const ROOM_FOR_NOTICE: usize = 600;
 
 /// Makes a reply fit: at most `max` characters of text, and as many of structured value.
 pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
-    // First, because a picture that is none becomes text.
+    // First, because what is not shown becomes text.
     reply.content.iter_mut().for_each(check_image);
     if reply.is_object {
         fit_object(reply, max, keep, kept);
@@ -72,10 +71,10 @@ fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
     let used = length(&text);
     match reply.content.first_mut().map(|block| &mut block.content) {
         Some(Content::Text(first)) => *first = text,
-        _ => reply.content.insert(0, Block { content: Content::Text(text), audience: Audience::Everyone }),
+        _ => reply.content.insert(0, Block::text(text)),
     }
     if let Some(notice) = notice.filter(|notice| used + others + length(notice) <= max) {
-        reply.content.push(Block { content: Content::Text(notice), audience: Audience::Everyone });
+        reply.content.push(Block::text(notice));
     }
     fit_texts(reply, 1, max - used, keep, kept);
 }
@@ -125,7 +124,7 @@ fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option
         });
     }
     if said_once {
-        reply.content.push(Block { content: Content::Text(notice), audience: Audience::Everyone });
+        reply.content.push(Block::text(notice));
     }
 }
 
@@ -185,32 +184,34 @@ fn keep_whole(kept: Option<&Kept>, id: &str, text: &str) -> Whole {
     }
 }
 
-/// A picture that is none, or is larger than any model takes, is replaced by words that say so.
-fn check_image(block: &mut Block) {
-    let Content::Image { media_type, data } = &block.content else { return };
-    let problem = match image_type(data) {
-        None => format!("[not shown: the bytes are no {media_type} that can be shown]"),
-        Some(actual) if actual != media_type => {
-            format!("[not shown: the picture is {actual}, not {media_type}]")
-        }
-        Some(_) if data.len() > MAX_IMAGE_BYTES => {
-            format!(
-                "[not shown: the picture is {} bytes; at most {MAX_IMAGE_BYTES} can be shown]",
-                data.len()
-            )
-        }
-        Some(_) => return,
-    };
-    block.content = Content::Text(problem);
+/// Whether there are pictures that nobody has looked at.
+pub(crate) fn has_images(reply: &Reply) -> bool {
+    reply.content.iter().any(|block| matches!(block.content, Content::Image { .. }) && !block.fits)
 }
 
-/// What the first bytes say a picture is.
-fn image_type(data: &[u8]) -> Option<&'static str> {
-    match data {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some("image/png"),
-        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
+/// Makes every picture one that a model can be shown, or says in words why it cannot. Where there is none,
+/// nothing is done; where there is one, it is decoded on a thread that may block.
+pub(crate) async fn fit_images(reply: &mut Reply) {
+    for block in reply.content.iter_mut().filter(|block| !block.fits) {
+        let Content::Image { data, .. } = &mut block.content else { continue };
+        let data = std::mem::take(data);
+        let fitted = tokio::task::spawn_blocking(move || image::fit(data)).await;
+        let problem = match fitted {
+            Ok(Ok(Fitted { media_type, bytes, .. })) => {
+                block.content = Content::Image { media_type: media_type.to_owned(), data: bytes };
+                block.fits = true;
+                continue;
+            }
+            Ok(Err(problem)) => problem.to_string(),
+            Err(_) => "it could not be decoded".to_owned(),
+        };
+        block.content = Content::Text(format!("[a picture is not shown: {problem}]"));
+    }
+}
+
+/// Nothing that has not been looked at is shown.
+fn check_image(block: &mut Block) {
+    if matches!(block.content, Content::Image { .. }) && !block.fits {
+        block.content = Content::Text("[a picture is not shown: it was not checked]".to_owned());
     }
 }

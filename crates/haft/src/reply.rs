@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Fault;
+use crate::image::Fitted;
 
 /// What a call gets back: content for the model, a value for programs, and whether it failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Block {
     pub content: Content,
     /// Whom it is for.
     pub audience: Audience,
+    /// Whether it is known to be a picture that a model can be shown.
+    pub(crate) fits: bool,
 }
 
 /// A piece of content.
@@ -77,13 +80,17 @@ impl Reply {
 
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::with_content(vec![Block { content: Content::Text(text.into()), audience: Audience::Everyone }])
+        Self::with_content(vec![Block::text(text)])
     }
 
     /// A picture.
     pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
-        let content = Content::Image { media_type: media_type.into(), data };
-        Self::with_content(vec![Block { content, audience: Audience::Everyone }])
+        Self::with_content(vec![Block::image(media_type, data)])
+    }
+
+    /// Texts and pictures in their order.
+    pub fn blocks(blocks: Vec<Block>) -> Self {
+        Self::with_content(blocks)
     }
 
     /// A value whose JSON is also the text that the model reads.
@@ -110,7 +117,13 @@ impl Reply {
 
     /// Adds a text that only the model reads.
     pub fn internal(mut self, text: impl Into<String>) -> Self {
-        self.content.push(Block { content: Content::Text(text.into()), audience: Audience::Model });
+        self.content.push(Block { audience: Audience::Model, ..Block::text(text) });
+        self
+    }
+
+    /// Adds a piece of content.
+    pub fn block(mut self, block: impl Into<Block>) -> Self {
+        self.content.push(block.into());
         self
     }
 
@@ -163,6 +176,17 @@ impl Reply {
 }
 
 impl Block {
+    /// A text for everyone.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: Content::Text(text.into()), audience: Audience::Everyone, fits: false }
+    }
+
+    /// A picture for everyone.
+    pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
+        let content = Content::Image { media_type: media_type.into(), data };
+        Self { content, audience: Audience::Everyone, fits: false }
+    }
+
     fn to_json(&self) -> Value {
         let mut value = match &self.content {
             Content::Text(text) => json!({"type": "text", "text": text}),
@@ -174,6 +198,12 @@ impl Block {
             value["annotations"] = json!({"audience": ["assistant"]});
         }
         value
+    }
+}
+
+impl From<Fitted> for Block {
+    fn from(picture: Fitted) -> Self {
+        Self { fits: true, ..Self::image(picture.media_type, picture.bytes) }
     }
 }
 

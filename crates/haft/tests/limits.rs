@@ -154,28 +154,45 @@ async fn a_value_may_be_for_the_model_alone_and_have_notes() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_none_or_too_large_is_replaced_by_words() {
-    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n rest";
-    let (reply, _store) = answered(Reply::image("image/png", PNG.to_vec()), 1000, Cut::End).await;
-    assert!(matches!(&reply.content[0].content, Content::Image { data, .. } if data == PNG));
-    let mut large = PNG.to_vec();
-    large.resize(5 * 1024 * 1024 + 1, 0);
+async fn a_picture_that_is_none_is_replaced_by_words() {
     for (media_type, data, problem) in [
-        ("image/png", b"GIF89a".to_vec(), "the picture is image/gif, not image/png"),
-        ("image/png", b"<script>".to_vec(), "the bytes are no image/png"),
-        ("image/png", Vec::new(), "the bytes are no image/png"),
-        ("image/png", large, "5242881 bytes; at most 5242880"),
+        ("image/png", b"\x89PNG\r\n\x1a\n rest".to_vec(), "it is broken"),
+        ("image/png", b"GIF89a".to_vec(), "it is broken"),
+        ("image/png", b"<script>".to_vec(), "it is no PNG, JPEG, GIF or WebP picture"),
+        ("image/png", Vec::new(), "it is no PNG, JPEG, GIF or WebP picture"),
     ] {
         let (reply, _store) = answered(Reply::image(media_type, data.clone()), 1000, Cut::End).await;
-        assert_says(&reply, &["[not shown:", problem]);
+        assert_says(&reply, &["[a picture is not shown:", problem]);
         assert!(reply.content.iter().all(|block| matches!(block.content, Content::Text(_))));
         // Beside a value as well, and within the limit.
-        let mut both = Reply::object(json!({"a": 1}));
-        both.content.push(Reply::image(media_type, data).content.remove(0));
+        let both = Reply::object(json!({"a": 1})).block(haft::Block::image(media_type, data));
         let (reply, _store) = answered(both, 30, Cut::End).await;
         assert!(length(&reply) <= 30, "{}", reply.full_text());
         assert!(reply.content.iter().all(|block| matches!(block.content, Content::Text(_))));
     }
+}
+
+#[tokio::test]
+async fn a_picture_that_fits_is_shown_as_it_is_and_named_as_what_it_is() {
+    let (reply, _store) = answered(Reply::image("image/jpeg", png(20, 10)), 1000, Cut::End).await;
+    let Content::Image { media_type, data } = &reply.content[0].content else { panic!("no picture") };
+    assert_eq!((media_type.as_str(), data), ("image/png", &png(20, 10)));
+}
+
+#[tokio::test]
+async fn a_picture_that_is_too_large_is_made_smaller() {
+    let (reply, _store) = answered(Reply::image("image/png", png(3000, 1500)), 1000, Cut::End).await;
+    let Content::Image { data, .. } = &reply.content[0].content else { panic!("no picture") };
+    let again = haft::image::fit(data.clone()).unwrap();
+    assert_eq!((again.width, again.height, again.original_width), (1568, 784, 1568));
+}
+
+fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let picture =
+        image::RgbImage::from_fn(width, height, |x, y| image::Rgb([(x / 99) as u8, (y / 99) as u8, 9]));
+    picture.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    bytes.into_inner()
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ fn turns(case: &Case, mut command: Command, world: &mut World) -> anyhow::Result
             ensure!(reply["id"] == format!("call_{}", at + 1), "this is no reply to `{}`: {line}", call.tool);
             let head = if reply["is_error"] == true { "reply, failed" } else { "reply" };
             let blocks = reply["content"].as_array().into_iter().flatten();
-            let texts: Vec<&str> = blocks.filter_map(|block| block["text"].as_str()).collect();
+            let texts: Vec<String> = blocks.map(block_text).collect();
             sections.push(Section::new(head, written(&texts.join("\n"), world)?));
             if shows_structured {
                 sections.push(Section::new("structured", written(&reply["structured"].to_string(), world)?));
@@ -116,6 +116,17 @@ fn is_outcome(section: &Section) -> bool {
 }
 
 /// A reply as it is written down. One that is an object is written as such.
+/// A block as a case shows it: the text, or which picture is there instead.
+fn block_text(block: &Value) -> String {
+    match (block["text"].as_str(), block["data"].as_str(), block["mimeType"].as_str()) {
+        (Some(text), ..) => text.to_owned(),
+        (None, Some(data), Some(kind)) => {
+            format!("[{kind}, {} bytes]", data.trim_end_matches('=').len() * 3 / 4)
+        }
+        _ => block.to_string(),
+    }
+}
+
 fn written(text: &str, world: &mut World) -> anyhow::Result<String> {
     let shown = match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => {

@@ -68,7 +68,11 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         let home = self.base.join("home");
         command.current_dir(self.workspace()).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        // Programs of the case itself come first.
+        let programs = std::iter::once(self.base.join("bin"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(programs.chain(std::env::split_paths(&path)));
+        command.env("PATH", path.unwrap_or_default());
         command.env("XDG_CONFIG_HOME", home.join(".config")).env("XDG_STATE_HOME", home.join("state"));
         command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CACHE_HOME", home.join("cache"));
         command.env("HOME", home);

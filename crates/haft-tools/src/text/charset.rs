@@ -49,16 +49,21 @@ pub(crate) enum Unit {
 
 impl fmt::Display for Charset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Utf8 => "UTF-8",
-            Self::Utf16Le => "UTF-16LE",
-            Self::Utf16Be => "UTF-16BE",
-            Self::Legacy(encoding) => encoding.name(),
-        })
+        f.write_str(self.name())
     }
 }
 
 impl Charset {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF-8",
+            Self::Utf16Le => "UTF-16LE",
+            Self::Utf16Be => "UTF-16BE",
+            Self::Legacy(encoding) => encoding.name(),
+        }
+    }
+
     /// The first unit of some bytes, and how many bytes it is. There must be one.
     pub(crate) fn step(self, bytes: &[u8]) -> (Unit, usize) {
         match self {

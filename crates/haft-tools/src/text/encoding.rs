@@ -174,7 +174,8 @@ impl Source {
         Ok(next)
     }
 
-    fn in_charset(bytes: Vec<u8>, charset: Charset, mark: usize) -> Result<Self, Binary> {
+    /// Understands bytes as text of a charset, after a mark of so many bytes.
+    pub(crate) fn in_charset(bytes: Vec<u8>, charset: Charset, mark: usize) -> Result<Self, Binary> {
         let bytes = if charset == Charset::Utf8 {
             match String::from_utf8(bytes) {
                 Ok(text) => {

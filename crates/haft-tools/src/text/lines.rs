@@ -90,26 +90,9 @@ impl Number {
     }
 }
 
-/// Bytes as text: unchanged where they are UTF-8, with `�` for what is not.
-pub(crate) fn decode(bytes: Vec<u8>) -> (String, Fidelity) {
-    match String::from_utf8(bytes) {
-        Ok(text) => (text, Fidelity::Exact),
-        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Fidelity::Lossy),
-    }
-}
-
 /// How many of something: `1 line`, `2 lines`.
 pub(crate) fn count_of(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-/// Whether text shows its bytes exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fidelity {
-    /// It does.
-    Exact,
-    /// Some bytes are no text, and were replaced.
-    Lossy,
 }
 
 #[cfg(test)]

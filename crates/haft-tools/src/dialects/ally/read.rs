@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Success, success};
-use crate::ops::{self, Body, Caps, FileRead, Part, TokenBudget};
-use crate::text::{Numbered, count_of, decode, number};
+use crate::ops::{self, Body, Caps, FileRead, Part, Reading, TokenBudget};
+use crate::text::{Numbered, count_of, number};
 
 /// All files together, as a model counts.
 const MAX_TOKENS: usize = 1500;
@@ -42,6 +42,9 @@ struct Output {
     /// What could not be read, and why
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FileError>,
+    /// What else there is to know of the files
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// A file that could not be read.
@@ -68,6 +71,8 @@ impl Tool for Read {
         Ok(ops::Read {
             files,
             part: Part::Lines { start: input.offset.max(1), count: (input.limit > 0).then_some(input.limit) },
+            reading: Reading::Text,
+            pages: None,
             caps: Caps {
                 file_bytes: None,
                 line_chars: usize::MAX,
@@ -79,7 +84,8 @@ impl Tool for Read {
     }
 
     fn render(input: &Input, output: Vec<Result<FileRead, Fault>>, _cx: &Context) -> Result<Reply, Fault> {
-        let mut told = Output { content: String::new(), files_read: 0, errors: Vec::new() };
+        let mut told =
+            Output { content: String::new(), files_read: 0, errors: Vec::new(), notes: Vec::new() };
         for (asked, outcome) in input.file_paths.iter().zip(output) {
             if !told.content.is_empty() {
                 told.content.push_str("\n\n");
@@ -87,6 +93,11 @@ impl Tool for Read {
             match outcome {
                 Ok(file) => {
                     told.files_read += 1;
+                    if let Body::Lines(lines) = &file.body
+                        && let Some(note) = lines.encoding.note()
+                    {
+                        told.notes.push(format!("{asked}: {note}"));
+                    }
                     told.content.push_str(&format!("=== {} ===\n", file.path));
                     told.content.push_str(&shown(file, input.offset.max(1)));
                 }
@@ -111,9 +122,8 @@ fn shown(file: FileRead, first: u64) -> String {
             Some(total) => format!("[No line {first}: the file has {}]", count_of(total, "line")),
         },
         Body::Lines(lines) => {
-            let (text, _) = decode(lines.text);
-            number(&text, &Numbered { separator: "\t", first, max_chars: usize::MAX })
+            number(&lines.text, &Numbered { separator: "\t", first, max_chars: usize::MAX })
         }
-        Body::Binary | Body::Bytes(_) => "[Binary file - content not displayed]".to_owned(),
+        _ => "[Binary file - content not displayed]".to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::ops::{self, Body, Caps, FileRead, Part};
+use crate::ops::{self, Body, Caps, FileRead, Part, Reading};
 use crate::text::{Numbered, count_of, number};
 
 const DEFAULT_LINES: u64 = 2000;
@@ -51,6 +51,8 @@ impl Tool for Read {
         Ok(ops::Read {
             files: vec![Ok(place.path)],
             part: Part::Lines { start: input.offset.saturating_add(1), count: Some(input.limit) },
+            reading: Reading::Utf8,
+            pages: None,
             caps: Caps {
                 file_bytes: Some(MAX_FILE_BYTES),
                 line_chars: MAX_LINE_CHARS,
@@ -91,8 +93,7 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
         };
         return Ok(Reply::text(why).structured(structured));
     }
-    let text = String::from_utf8(lines.text).map_err(|_| not_utf8(&input.file_path))?;
-    let numbered = number(&text, &Numbered { separator: "→", first, max_chars: MAX_LINE_CHARS });
+    let numbered = number(&lines.text, &Numbered { separator: "→", first, max_chars: MAX_LINE_CHARS });
     let mut reply = Reply::text(numbered).structured(structured);
     if lines.more {
         reply = reply.internal(format!("(the file goes on; use offset {})", input.offset + lines.count));

@@ -1,12 +1,12 @@
 //! `Read`: a file's lines, numbered as `cat -n` does.
 
-use haft::{Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
+use haft::{Block, Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::ops::{self, Body, Caps, FileRead, Part};
-use crate::text::{Fidelity, Numbered, count_of, decode, number};
+use crate::ops::{self, Body, Caps, FileRead, Lines, Pages, Part, Piece, Reading};
+use crate::text::{Numbered, count_of, number};
 
 /// Lines that are read when no limit is given.
 const DEFAULT_LINES: u64 = 2000;
@@ -29,6 +29,9 @@ pub(crate) struct Input {
     /// How many lines to read
     #[schemars(range(min = 1))]
     limit: Option<u64>,
+    /// Which pages of a PDF to read, such as "3", "1-5" or "1,4-6"; at most 20 at a time
+    #[schemars(example = "1-5")]
+    pages: Option<String>,
 }
 
 impl Tool for Read {
@@ -49,6 +52,8 @@ impl Tool for Read {
                 start: input.offset.unwrap_or(1).max(1),
                 count: Some(input.limit.unwrap_or(DEFAULT_LINES)),
             },
+            reading: Reading::Anything,
+            pages: input.pages.as_deref().map(Pages::parse).transpose()?,
             caps: Caps {
                 file_bytes: None,
                 line_chars: MAX_LINE_CHARS,
@@ -78,11 +83,70 @@ impl Tool for Read {
 
 fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
     let path = cx.workspace().display(&file.path);
-    let Body::Lines(lines) = file.body else {
-        return Err(Fault::new(FaultKind::WrongKind, format!("`{}` is a binary file", input.file_path))
-            .hint("only text can be read; look at binary files with a command")
-            .with("path", path));
+    let mut notes = file.notes;
+    if !matches!(file.body, Body::Pdf(_)) && input.pages.is_some() {
+        notes.push("`pages` is for PDFs only and was not used".to_owned());
+    }
+    if !matches!(file.body, Body::Lines(_)) && (input.offset.is_some() || input.limit.is_some()) {
+        notes.push("`offset` and `limit` count lines of text and were not used".to_owned());
+    }
+    let reply = match file.body {
+        Body::Lines(lines) => text(input, lines, &path, &mut notes),
+        Body::Picture(picture) => {
+            let structured = json!({
+                "file_path": path,
+                "mime": picture.media_type,
+                "width": picture.width,
+                "height": picture.height,
+                "original_width": picture.original_width,
+                "original_height": picture.original_height,
+            });
+            if picture.original_width != picture.width {
+                let (width, height) = (picture.original_width, picture.original_height);
+                notes.push(format!(
+                    "the picture is {width}x{height} pixels and is shown at {}x{}",
+                    picture.width, picture.height
+                ));
+            }
+            laid_out(vec![Piece::Picture(picture)]).structured(structured)
+        }
+        Body::Pdf(pdf) => {
+            notes.extend(pdf.note());
+            let structured = json!({"file_path": path, "pages": pdf.read, "total_pages": pdf.total, "next_page": pdf.next});
+            laid_out(pdf.pieces).structured(structured)
+        }
+        Body::Notebook(sheet) => {
+            let structured = json!({"file_path": path, "cells": sheet.cells, "language": sheet.language});
+            if sheet.cells == 0 {
+                Reply::text(reminder(&format!("`{path}` is a notebook without any cell")))
+                    .structured(structured)
+            } else {
+                laid_out(sheet.pieces).structured(structured)
+            }
+        }
+        Body::Binary | Body::NotUtf8 | Body::Bytes(_) => {
+            return Err(Fault::new(FaultKind::WrongKind, format!("`{}` is a binary file", input.file_path))
+                .hint("text, pictures, PDFs and notebooks can be read; look at others with a command")
+                .with("path", path));
+        }
     };
+    Ok(notes.into_iter().fold(reply, |reply, note| reply.internal(format!("note: {note}"))))
+}
+
+fn reminder(what: &str) -> String {
+    format!("<system-reminder>{what}</system-reminder>")
+}
+
+/// Texts and pictures in their order.
+fn laid_out(pieces: Vec<Piece>) -> Reply {
+    let blocks = pieces.into_iter().map(|piece| match piece {
+        Piece::Text(text) => Block::text(text.trim_end()),
+        Piece::Picture(picture) => Block::from(picture),
+    });
+    Reply::blocks(blocks.collect())
+}
+
+fn text(input: &Input, lines: Lines, path: &str, notes: &mut Vec<String>) -> Reply {
     let first = input.offset.unwrap_or(1).max(1);
     let structured = json!({
         "file_path": path,
@@ -90,25 +154,20 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
         "lines": lines.count,
         "total_lines": lines.total,
         "next_offset": lines.more.then_some(first + lines.count),
+        "encoding": lines.encoding.charset,
     });
-    let (count, more, total) = (lines.count, lines.more, lines.total.unwrap_or_default());
-    if count == 0 {
-        let why = match total {
+    if lines.count == 0 {
+        let why = match lines.total.unwrap_or_default() {
             0 => format!("`{path}` exists but is empty"),
             total => format!("`{path}` has {}; line {first} lies past its end", count_of(total, "line")),
         };
-        return Ok(Reply::text(format!("<system-reminder>{why}</system-reminder>")).structured(structured));
+        return Reply::text(reminder(&why)).structured(structured);
     }
-    let (text, fidelity) = decode(lines.text);
-    let numbered = number(&text, &Numbered { separator: "\t", first, max_chars: MAX_LINE_CHARS });
-    let mut reply = Reply::text(numbered).structured(structured);
-    if more {
-        let next = first + count;
-        reply =
-            reply.internal(format!("note: the file goes on; read it from line {next} with `offset`: {next}"));
+    if lines.more {
+        let next = first + lines.count;
+        notes.push(format!("the file goes on; read it from line {next} with `offset`: {next}"));
     }
-    if fidelity == Fidelity::Lossy {
-        reply = reply.internal("note: some bytes are not UTF-8 and are shown as �");
-    }
-    Ok(reply)
+    notes.extend(lines.encoding.note());
+    let numbered = number(&lines.text, &Numbered { separator: "\t", first, max_chars: MAX_LINE_CHARS });
+    Reply::text(numbered).structured(structured)
 }

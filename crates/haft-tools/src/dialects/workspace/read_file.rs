@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Done, Encoding, ok};
-use crate::ops::{self, Body, Caps, FileRead, Part};
+use crate::ops::{self, Body, Caps, FileRead, Part, Reading};
 use crate::text::iso;
 
 /// Larger files are refused.
@@ -53,6 +53,8 @@ impl Tool for ReadFile {
         Ok(ops::Read {
             files: vec![Ok(place.path)],
             part: Part::Bytes,
+            reading: Reading::Utf8,
+            pages: None,
             caps: Caps {
                 file_bytes: Some(MAX_FILE_BYTES),
                 line_chars: usize::MAX,
@@ -78,8 +80,8 @@ fn content(input: &Input, file: FileRead) -> Result<Output, Fault> {
     };
     let size = file.size;
     let content = match input.encoding {
-        Encoding::Base64 => BASE64.encode(&bytes),
-        Encoding::Utf8 => String::from_utf8(bytes).map_err(|error| {
+        Encoding::Base64 => BASE64.encode(&*bytes),
+        Encoding::Utf8 => String::from_utf8(bytes.into()).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             Fault::new(
                 FaultKind::Encoding,

@@ -250,6 +250,14 @@ fn bombs_do_no_harm() {
     }
 }
 
+#[test]
+fn a_character_outside_of_latin_does_not_crash_the_grammar_of_shells() {
+    for char in ['\u{10FFFF}', '\u{1EE80}', '漢', 'é'] {
+        let text = format!("echo {{{char}..3}} {{1..{char}}}\necho {char}\n");
+        assert!(compare("a.sh", None, &text).is_none_or(|checked| checked.passed()), "{char:?}");
+    }
+}
+
 struct Shout(&'static str);
 
 impl Checker for Shout {

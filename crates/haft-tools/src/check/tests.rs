@@ -239,7 +239,8 @@ fn bombs_do_no_harm() {
         "? ",
         "<a b={",
     ];
-    for (name, _) in names() {
+    // One file of each kind: the others of a kind are read alike.
+    for name in KINDS.iter().map(|kind| kind.files[0].replace('*', "x")) {
         for bomb in bombs {
             for unit in [bomb.to_owned(), format!("{bomb}\n")] {
                 let text = unit.repeat((MAX_BYTES / unit.len()).min(100_000));

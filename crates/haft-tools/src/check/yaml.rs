@@ -20,7 +20,7 @@ impl Checker for Yaml {
             if templated(text) || whole.contains("recursion limit") || whole.contains("repetition limit") {
                 return None;
             }
-            let Some(place) = error.location() else { return None };
+            let place = error.location()?;
             let message = whole.split(" at line ").next().unwrap_or(&whole);
             let problem =
                 Problem { line: place.line(), column: place.column().max(1), message: worded(message) };

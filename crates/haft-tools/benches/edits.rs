@@ -1,6 +1,6 @@
 //! What edits cost, told beside what they may: finding the nearest place to a text that is not there, and
 //! changing a line of a large file without holding it twice.
-#![allow(clippy::unwrap_used, clippy::print_stdout, dead_code, unused_imports, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, dead_code, unused_imports, missing_docs, unreachable_pub)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -127,7 +127,7 @@ fn remembered(program: &[String], start: usize) -> String {
 
 fn nearest_place() {
     let program = program(20_000);
-    let source = Source::of_text(program.join("\n"));
+    let source = Source::new(program.join("\n").into()).unwrap();
     let (mut all, mut right) = (Vec::new(), 0);
     for round in 0..40 {
         let start = scattered(round) % 19_900;
@@ -175,7 +175,7 @@ fn large_file() {
     // The file itself is held throughout.
     told("edit of a line of 200 MB, most that is held", (size + held as f64) / size, "x", 2.0);
     println!("{:62} {:8.2} ms", "  which takes", millis(took));
-    let (after, held) = peak(|| planned.bytes(&source));
+    let (after, held) = peak(|| planned.splices.apply(source.bytes()));
     told("  with the file as it will be", (size + held as f64) / size, "x", 2.01);
     let start = Instant::now();
     let diff = short(source.bytes(), &after, DiffLimits::default());

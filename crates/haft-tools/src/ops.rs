@@ -12,6 +12,7 @@ mod undo;
 use haft::journal::JournalError;
 use haft::{AbsPath, Context, Fault};
 
+pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
 pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};

@@ -35,10 +35,11 @@ struct Inner {
 struct Reach(OnceLock<Box<(Workspace, Reach)>>);
 
 impl Reach {
-    fn furthest(&self) -> (Option<&Workspace>, &OnceLock<Box<(Workspace, Reach)>>) {
-        let (mut workspace, mut last) = (None, &self.0);
-        while let Some(further) = last.get() {
-            (workspace, last) = (Some(&further.0), &further.1.0);
+    /// The furthest it has reached, and where the next reach goes.
+    fn furthest(&self) -> (Option<&Workspace>, &Reach) {
+        let (mut workspace, mut last) = (None, self);
+        while let Some(further) = last.0.get() {
+            (workspace, last) = (Some(&further.0), &further.1);
         }
         (workspace, last)
     }
@@ -117,7 +118,7 @@ impl Context {
         }
         let (workspace, place) = self.workspace().reaching(base, path, access)?;
         if self.workspace().access(&place.path).is_none() {
-            let _ = self.0.reach.furthest().1.set(Box::new((workspace, Reach::default())));
+            let _ = self.0.reach.furthest().1.0.set(Box::new((workspace, Reach::default())));
         }
         Ok(place)
     }

@@ -10,11 +10,13 @@ use crate::ops::{Changed, Fate};
 use crate::text::count_of;
 
 mod edit;
+mod notebook_edit;
 mod read;
 mod undo;
 mod write;
 
 pub(super) use edit::Edit;
+pub(super) use notebook_edit::NotebookEdit;
 pub(super) use read::Read;
 pub(super) use undo::Undo;
 pub(super) use write::Write;
@@ -32,7 +34,7 @@ impl Dialect for Claude {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Undo>()]
+        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<NotebookEdit>(), tool::<Undo>()]
     }
 
     fn outside(&self) -> Outside {

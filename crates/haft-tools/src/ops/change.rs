@@ -19,6 +19,7 @@ use plan::Plan;
 
 use super::Editing;
 use crate::check::Checked;
+use crate::text::notebook::CellEdit;
 use crate::text::{Diff, LineEdit, Replace};
 
 /// Changes the content of one file.
@@ -52,6 +53,8 @@ pub enum To {
     Edits(Vec<Replace>),
     /// Lines in it are replaced, one after another.
     Lines(Vec<LineEdit>),
+    /// A cell of it, which is a notebook, is changed.
+    Cell(CellEdit),
 }
 
 /// On which terms a file is changed.

@@ -128,7 +128,7 @@ impl Patch {
                     let fate = to.as_deref().map_or(PatchFate::Updated, |to| PatchFate::Moved(place(to)));
                     (fate, Some(content), notes)
                 }
-                Outcome::Delete { .. } => (PatchFate::Deleted, None, Vec::new()),
+                Outcome::Delete => (PatchFate::Deleted, None, Vec::new()),
             };
             let diff = difference(&name, &fate, before.as_ref(), after.as_ref(), cx);
             plan.push(Planned {

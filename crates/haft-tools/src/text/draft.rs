@@ -23,13 +23,6 @@ pub(crate) struct Planned {
     pub(crate) notes: Vec<Note>,
 }
 
-impl Planned {
-    /// The file after the edits.
-    pub(crate) fn bytes(&self, source: &Source) -> Vec<u8> {
-        self.splices.apply(source.bytes())
-    }
-}
-
 /// Something that was done otherwise than asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {

@@ -150,15 +150,6 @@ impl Source {
         }
     }
 
-    /// Text that is in no file yet.
-    pub(crate) fn of_text(text: impl Into<String>) -> Self {
-        let text = text.into();
-        let mark = if text.starts_with('\u{feff}') { 3 } else { 0 };
-        let endings = Endings::of(&text);
-        let style = endings.majority();
-        Self { body: Body::Same(text), charset: Charset::Utf8, mark, endings, style, damaged: false }
-    }
-
     /// The same file with other bytes: encoding and, where no line end is left, line ends are settled.
     pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Result<Self, Binary> {
         let mark = if bytes.starts_with(self.charset.mark()) { self.mark } else { 0 };

@@ -190,9 +190,10 @@ mod tests {
     }
 
     fn edited(text: &str, edits: &[LineEdit]) -> String {
-        let source = Source::of_text(text);
-        let planned = plan_lines(&source, edits).unwrap_or_else(|bad| panic!("{}", bad.message()));
-        String::from_utf8(planned.planned.bytes(&source)).unwrap()
+        let source = Source::new(text.into()).unwrap();
+        let planned =
+            plan_lines(&source, edits, Manner::default()).unwrap_or_else(|bad| panic!("{}", bad.message()));
+        String::from_utf8(planned.planned.splices.apply(source.bytes())).unwrap()
     }
 
     #[test]
@@ -218,24 +219,32 @@ mod tests {
 
     #[test]
     fn edits_follow_one_another_and_say_so() {
-        let source = Source::of_text("a\nb\nc\nd\n");
-        let planned = plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")]).unwrap();
-        assert_eq!(planned.planned.bytes(&source), b"x\nz\nc\nd\n");
+        let source = Source::new(String::from("a\nb\nc\nd\n").into()).unwrap();
+        let planned = plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")], Manner::default()).unwrap();
+        assert_eq!(planned.planned.splices.apply(source.bytes()), b"x\nz\nc\nd\n");
         assert_eq!(planned.warnings.len(), 1, "{:?}", planned.warnings);
-        let planned = plan_lines(&source, &[edit(1, 2, "x"), edit(2, 3, "z")]).unwrap();
+        let planned = plan_lines(&source, &[edit(1, 2, "x"), edit(2, 3, "z")], Manner::default()).unwrap();
         assert!(planned.warnings[0].contains("overlap"), "{:?}", planned.warnings);
-        assert!(plan_lines(&source, &[edit(1, 1, "x"), edit(3, 3, "z")]).unwrap().warnings.is_empty());
+        assert!(
+            plan_lines(&source, &[edit(1, 1, "x"), edit(3, 3, "z")], Manner::default())
+                .unwrap()
+                .warnings
+                .is_empty()
+        );
     }
 
     #[test]
     fn wrong_numbers_show_what_is_near() {
-        let source = Source::of_text("a\n\tb\n");
-        let fault = |start, end| plan_lines(&source, &[edit(start, end, "x")]).unwrap_err();
+        let source = Source::new(String::from("a\n\tb\n").into()).unwrap();
+        let fault =
+            |start, end| plan_lines(&source, &[edit(start, end, "x")], Manner::default()).unwrap_err();
         assert_eq!(fault(3, 3).message(), "there is no line 3: the file has 2 lines");
         assert_eq!(fault(3, 3).hint().unwrap(), "the lines near by are\n1: a\n2: →b");
         assert_eq!(fault(0, 1).message(), "line numbers begin at 1");
         assert_eq!(fault(2, 1).message(), "the first line, 2, is after the last, 1");
-        let empty = plan_lines(&Source::of_text(""), &[edit(1, 1, "x")]).unwrap_err();
+        let empty =
+            plan_lines(&Source::new(String::from("").into()).unwrap(), &[edit(1, 1, "x")], Manner::default())
+                .unwrap_err();
         assert_eq!(empty.message(), "there is no line 1: the file has 0 lines");
     }
 
@@ -246,10 +255,10 @@ mod tests {
             new in "[a-c\n]{0,6}", end in prop_oneof![Just("\n"), Just("\r\n"), Just("\r")], ended: bool,
         ) {
             let text = lines.join(end) + if ended { end } else { "" };
-            let source = Source::of_text(text.clone());
+            let source = Source::new(text.clone().into()).unwrap();
             let rows = Rows::new(source.text(), source.ending());
-            if let Ok(planned) = plan_lines(&source, &[edit(start, start + len, &new)]) {
-                let after = planned.planned.bytes(&source);
+            if let Ok(planned) = plan_lines(&source, &[edit(start, start + len, &new)], Manner::default()) {
+                let after = planned.planned.splices.apply(source.bytes());
                 let before: usize = (0..start - 1).map(|row| rows.whole(row).len()).sum();
                 let behind: usize = (start + len..rows.len()).map(|row| rows.whole(row).len()).sum();
                 // Without its last line, a file that is not ended loses the end of the line before.

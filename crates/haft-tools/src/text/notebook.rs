@@ -10,14 +10,18 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 #[allow(unused_imports)] // for the tool that changes notebooks
-pub(crate) use plan::{CellEdit, CellMode, CellPlanned, CellProblem, plan_cell};
+pub use plan::{CellEdit, CellMode};
+pub(crate) use plan::{CellPlanned, plan_cell};
 pub(crate) use show::{Part, show};
 
 /// What a cell is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CellKind {
+pub enum CellKind {
+    /// Something that is run.
     Code,
+    /// Text.
     Markdown,
+    /// Something for another program.
     Raw,
 }
 

@@ -33,9 +33,9 @@ pub(crate) enum Outcome {
     /// It is made, with this text; line ends are `\n`.
     Create { text: String },
     /// It is changed, and perhaps moved.
-    Update { source: Source, planned: Planned, to: Option<String> },
+    Update { source: Box<Source>, planned: Planned, to: Option<String> },
     /// It goes.
-    Delete { source: Source },
+    Delete,
 }
 
 /// Why a patch cannot be applied. None of it was.
@@ -176,7 +176,7 @@ pub(crate) fn plan_patch<E>(
             (Change::Add { .. }, Some(_)) => return Err(PatchProblem::Exists { path }),
             (Change::Add { text, .. }, None) => Outcome::Create { text },
             (_, None) => return Err(PatchProblem::Missing { path }),
-            (Change::Delete { .. }, Some(source)) => Outcome::Delete { source },
+            (Change::Delete { .. }, Some(_)) => Outcome::Delete,
             (Change::Update { to, hunks, final_newline, .. }, Some(source)) => {
                 let to = to.filter(|to| *to != path);
                 if let Some(to) = &to
@@ -185,7 +185,7 @@ pub(crate) fn plan_patch<E>(
                     return Err(PatchProblem::Exists { path: to.clone() });
                 }
                 let planned = update(&source, &path, &hunks, final_newline, manner)?;
-                Outcome::Update { source, planned, to }
+                Outcome::Update { source: Box::new(source), planned, to }
             }
         };
         patched.push(Patched { path, outcome });

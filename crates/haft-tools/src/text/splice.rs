@@ -24,10 +24,6 @@ impl Splices {
         self.0.iter()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The pieces of the file after the change, to be written one after another.
     pub(crate) fn pieces<'a>(&'a self, before: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let mut at = 0;

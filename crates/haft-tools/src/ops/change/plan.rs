@@ -8,6 +8,7 @@ use haft::{Context, Fault, FaultKind};
 use super::current::Current;
 use super::{Asked, Existing, Parents, Same, To, neighbours};
 use crate::ops::Editing;
+use crate::text::notebook::{CellEdit, CellMode, CellPlanned, plan_cell};
 use crate::text::{
     Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, placeholder, plan_edits, plan_lines,
     short, unified,
@@ -57,6 +58,7 @@ pub(super) fn plan(asked: &Asked, cx: &Context) -> Result<Plan, Fault> {
                 .map(|lines| (lines.planned, lines.warnings))
                 .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
         })?,
+        To::Cell(edit) => cell(asked, edit, before.as_ref(), &editing)?,
     };
     if terms.same == Same::Refuse && before.as_ref().is_some_and(|before| before.hash == made.content.hash())
     {
@@ -162,6 +164,31 @@ fn edited(
     before.bytes = source.into_bytes().into();
     let content = planned.splices.content(&before.bytes);
     Ok(Made { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
+}
+
+/// A cell is new, or gone, or says something else.
+fn cell(asked: &Asked, edit: &CellEdit, before: Option<&Current>, editing: &Editing) -> Result<Made, Fault> {
+    let named = &asked.named;
+    let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
+    let Some(source) = source else {
+        return Err(Fault::new(FaultKind::WrongKind, format!("`{named}` is no notebook")).with("path", named));
+    };
+    let planned =
+        plan_cell(&source, edit).map_err(|problem| fault(named, problem.message(), Some(problem.hint())))?;
+    let CellPlanned { bytes, cell_id, number, was, .. } = planned;
+    if edit.mode != CellMode::Delete
+        && let Some((line, found)) =
+            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.manner)
+    {
+        let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
+        return Err(fault(named, mismatch.message(), mismatch.hint()));
+    }
+    let mut made = Made::all(bytes.into());
+    if edit.mode == CellMode::Insert {
+        let id = cell_id.map(|id| format!(" and has the id `{id}`")).unwrap_or_default();
+        made.notes.push(format!("the new cell is number {number}{id}"));
+    }
+    Ok(made)
 }
 
 fn fault(named: &str, message: String, hint: Option<String>) -> Fault {

@@ -21,7 +21,7 @@ fn edited(text: &str, edits: &[Replace]) -> (String, Vec<Overlooked>) {
     let source = source(text);
     let planned = plan(&source, edits, Leniency::Lenient).unwrap_or_else(|bad| panic!("{}", bad.message()));
     let notes = planned.notes.iter().map(|note| note.overlooked).collect();
-    (String::from_utf8(planned.bytes(&source)).unwrap(), notes)
+    (String::from_utf8(planned.splices.apply(source.bytes())).unwrap(), notes)
 }
 
 fn problem(text: &str, edits: &[Replace]) -> Problem {
@@ -35,7 +35,7 @@ fn one_line_of_a_crlf_file_changes_alone() {
     let edits = [only("line 500\nline 501", "line five hundred\nand more\nline 501")];
     let planned = plan(&source, &edits, Leniency::Exact).unwrap();
     let expected = text.replace("line 500\r\n", "line five hundred\r\nand more\r\n");
-    assert_eq!(planned.bytes(&source), expected.as_bytes());
+    assert_eq!(planned.splices.apply(source.bytes()), expected.as_bytes());
     assert_eq!(planned.changed, [500..=501]);
     assert_eq!(planned.replaced, 1);
     let [splice] = planned.splices.iter().collect::<Vec<_>>()[..] else { panic!() };
@@ -46,7 +46,7 @@ fn one_line_of_a_crlf_file_changes_alone() {
 fn a_byte_order_mark_stays() {
     let source = source(b"\xEF\xBB\xBFa\nb\n");
     let planned = plan(&source, &[only("a", "x")], Leniency::Exact).unwrap();
-    assert_eq!(planned.bytes(&source), b"\xEF\xBB\xBFx\nb\n");
+    assert_eq!(planned.splices.apply(source.bytes()), b"\xEF\xBB\xBFx\nb\n");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn bytes_of_other_encodings_stay() {
     bytes.extend_from_slice(b"caf\xE9 \x99\n");
     let source = source(&bytes);
     let planned = plan(&source, &[only("first", "1st")], Leniency::Exact).unwrap();
-    let after = planned.bytes(&source);
+    let after = planned.splices.apply(source.bytes());
     assert_eq!(&after[..4], b"1st\n");
     assert_eq!(after[4..], bytes[6..]);
 }
@@ -163,7 +163,7 @@ fn characters_that_the_encoding_lacks_are_refused() {
     let problem = plan(&source, &[only("lait", "lait \u{4e2d}")], Leniency::Exact).unwrap_err().problem;
     assert!(matches!(problem, Problem::Unwritable(Unwritable::Character { char: '\u{4e2d}', .. })));
     let planned = plan(&source, &[only("café", "thé")], Leniency::Exact).unwrap();
-    assert_eq!(planned.bytes(&source), b"th\xE9 au lait, tr\xE8s bon\n");
+    assert_eq!(planned.splices.apply(source.bytes()), b"th\xE9 au lait, tr\xE8s bon\n");
 }
 
 #[test]
@@ -288,7 +288,7 @@ proptest! {
         );
         prop_assert_eq!(found.total, 1);
         let matched = source.byte_range(&found.places[0]).unwrap();
-        let after = planned.bytes(&source);
+        let after = planned.splices.apply(source.bytes());
         prop_assert_eq!(&after[..matched.start], &bytes[..matched.start]);
         let tail = bytes.len() - matched.end;
         prop_assert_eq!(&after[after.len() - tail..], &bytes[matched.end..]);
@@ -317,7 +317,7 @@ proptest! {
         if let Ok(planned) = plan(&source, &edits, Leniency::Exact)
             && !source.endings().mixed()
         {
-            let after = planned.bytes(&source);
+            let after = planned.splices.apply(source.bytes());
             if spelt_as_written {
                 prop_assert_eq!(after, bytes);
             } else {
@@ -332,7 +332,7 @@ proptest! {
         old in proptest::collection::vec("[ ]{0,3}[ab]{1,2}", 1..3),
     ) {
         let text = lines.join("\n");
-        let source = Source::of_text(text);
+        let source = Source::new(text.into()).unwrap();
         let wanted: Vec<String> = old.iter().map(|line| line.trim().to_owned()).collect();
         let fitting = lines.windows(wanted.len())
             .filter(|window| window.iter().map(|line| line.trim()).eq(wanted.iter().map(String::as_str)))
@@ -354,10 +354,10 @@ proptest! {
         ended: bool,
     ) {
         let text = lines.join(end) + if ended { end } else { "" };
-        let source = Source::of_text(text.clone());
+        let source = Source::new(text.clone().into()).unwrap();
         match plan(&source, &[only(&old, &new)], Leniency::Lenient) {
             Ok(planned) => {
-                let after = String::from_utf8(planned.bytes(&source)).unwrap();
+                let after = String::from_utf8(planned.splices.apply(source.bytes())).unwrap();
                 // No line end of another kind comes in.
                 if !text.contains(['\r', '\n']) || end == "\n" {
                     prop_assert!(!after.contains('\r'), "{after:?}");

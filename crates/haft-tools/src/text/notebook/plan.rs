@@ -16,21 +16,26 @@ const CELL_DEPTH: usize = 2;
 
 /// What is done to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CellMode {
+pub enum CellMode {
+    /// It says something else.
     Replace,
     /// A new one after the cell that is named; the first where none is.
     Insert,
+    /// It goes.
     Delete,
 }
 
 /// A change to a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CellEdit {
+pub struct CellEdit {
     /// An id, or a number from 0 as `3` or `cell-3`.
-    pub(crate) cell: Option<String>,
-    pub(crate) kind: Option<CellKind>,
-    pub(crate) source: String,
-    pub(crate) mode: CellMode,
+    pub cell: Option<String>,
+    /// What it is to be; needed for a new one.
+    pub kind: Option<CellKind>,
+    /// What it is to say.
+    pub source: String,
+    /// What is done.
+    pub mode: CellMode,
 }
 
 /// A change that can be made.

@@ -1,3 +1,4 @@
+use super::plan::CellProblem;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -42,7 +43,7 @@ fn edit(cell: Option<&str>, kind: Option<CellKind>, source: &str, mode: CellMode
 }
 
 fn planned(text: &str, edit: &CellEdit) -> (String, CellPlanned) {
-    let planned = plan_cell(&Source::of_text(text), edit).unwrap();
+    let planned = plan_cell(&Source::new(String::from(text).into()).unwrap(), edit).unwrap();
     (String::from_utf8(planned.bytes.clone()).unwrap(), planned)
 }
 
@@ -98,7 +99,9 @@ fn a_cell_can_become_one_of_another_kind() {
 
 #[test]
 fn what_cannot_be_done_says_what_can() {
-    let fail = |text: &str, edit: &CellEdit| plan_cell(&Source::of_text(text), edit).unwrap_err();
+    let fail = |text: &str, edit: &CellEdit| {
+        plan_cell(&Source::new(String::from(text).into()).unwrap(), edit).unwrap_err()
+    };
     let problem = fail(NOTEBOOK, &edit(Some("clac"), None, "", CellMode::Delete));
     assert_eq!(problem.message(), "it has no cell `clac`");
     assert!(problem.hint().contains("`calc`"), "{}", problem.hint());

@@ -26,12 +26,12 @@ fn applied(files: &Files, patch: &str) -> Result<Files, Bad> {
             Outcome::Create { text } => {
                 after.insert(path, text.into_bytes());
             }
-            Outcome::Delete { .. } => {
+            Outcome::Delete => {
                 after.remove(&path);
             }
             Outcome::Update { source, planned, to } => {
                 after.remove(&path);
-                after.insert(to.unwrap_or(path), planned.bytes(&source));
+                after.insert(to.unwrap_or(path), planned.splices.apply(source.bytes()));
             }
         }
     }

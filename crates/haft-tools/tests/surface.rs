@@ -6,21 +6,49 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::{Call, Dialect, Engine, Format, Session, Spec, Workspace};
+use haft::journal::{Change, Journal, Label, Limits};
+use haft::{
+    Call, Dialect, Durability, Engine, Format, Hash, Mode, SavedSeen, SavedSession, Session, Spec, Store,
+    Workspace,
+};
+use haft_sandbox::Expect;
 use haft_tools::dialects;
 use serde_json::Value;
 
 /// A session that speaks a dialect, in a folder where the files of the examples exist.
 fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
     let folder = tempfile::tempdir().unwrap();
-    for file in ["src/main.rs", "src/main.py", "src/index.ts", "main.go"] {
+    let notebook = r#"{"cells": [{"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "source": []}],
+        "metadata": {}, "nbformat": 4, "nbformat_minor": 5}"#;
+    let files = [
+        ("ws/src/main.rs", "fn old() {}\n".to_owned()),
+        ("ws/src/main.py", format!("def hello():\n{}", "    pass\n".repeat(20))),
+        ("ws/src/index.ts", "hello\n".to_owned()),
+        ("ws/main.go", "package main\n".to_owned()),
+        ("ws/old/notes.txt", "old\n".to_owned()),
+        ("ws/a.txt", "a\n".to_owned()),
+        ("ws/analysis.ipynb", notebook.to_owned()),
+    ];
+    let mut saved = SavedSession::default();
+    for (file, text) in files {
         let path = folder.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
-        std::fs::write(path, "hello\n").unwrap();
+        std::fs::write(&path, &text).unwrap();
+        let hash = Some(Hash::of(text.as_bytes()).to_string());
+        saved.seen.push(SavedSeen { path: path.display().to_string(), stamp: [0; 5], hash });
     }
-    let workspace = Workspace::open(folder.path()).unwrap();
-    let session = Engine::default().session(workspace).dialect(dialect).start();
-    (folder, session)
+    let workspace = Workspace::open(&folder.path().join("ws")).unwrap();
+    let journal =
+        Journal::open(Store::at(folder.path().join("journal")), &workspace, Limits::default()).unwrap();
+    // For the example of undo there is something to undo.
+    let path = workspace.resolve(workspace.root(), "undone.txt").unwrap().path;
+    let change = Change::Write { path, content: b"x".to_vec().into(), expect: Expect::Missing };
+    journal
+        .change(&workspace, change, Label { tool: "write", session: "s", durability: Durability::Fast })
+        .unwrap();
+    let engine = Engine::default();
+    let session = engine.session(workspace).dialect(dialect).resume(saved).id("s").mode(Mode::Bypass);
+    (folder, session.journal(Arc::new(journal), Durability::Fast).start())
 }
 
 fn every_tool(mut check: impl FnMut(&str, &Spec)) {

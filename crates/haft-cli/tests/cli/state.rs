@@ -53,11 +53,11 @@ fn a_session_remembers_between_runs() {
     let reads = || -> Vec<String> {
         let saved = std::fs::read(lab.state().join("sessions/work.json")).unwrap();
         let saved: Value = serde_json::from_slice(&saved).unwrap();
-        let mut names: Vec<String> = saved["reads"]
+        let mut names: Vec<String> = saved["seen"]
             .as_array()
             .unwrap()
             .iter()
-            .map(|read| Path::new(read[0].as_str().unwrap()).file_name().unwrap().display().to_string())
+            .map(|read| Path::new(read["path"].as_str().unwrap()).file_name().unwrap().display().to_string())
             .collect();
         names.sort();
         names

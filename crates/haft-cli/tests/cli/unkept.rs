@@ -55,7 +55,7 @@ fn a_session_in_a_folder_whose_name_is_no_text_is_kept() {
         serde_json::from_slice(&std::fs::read(lab.state().join("sessions/s.json")).unwrap()).unwrap();
     assert_eq!(kept["version"], 1);
     assert!(kept["cwd"].as_str().unwrap().ends_with("odd-\\xff"), "{kept}");
-    assert_eq!(kept["reads"].as_array().unwrap().len(), 1);
+    assert_eq!(kept["seen"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_session_is_one_in_all_dialects() {
     lab.batch(&["--session", "s"], &lines);
     let kept: Value =
         serde_json::from_slice(&std::fs::read(lab.state().join("sessions/s.json")).unwrap()).unwrap();
-    assert_eq!(kept["reads"].as_array().unwrap().len(), 2, "{kept}");
+    assert_eq!(kept["seen"].as_array().unwrap().len(), 2, "{kept}");
 }
 
 #[test]

@@ -72,4 +72,11 @@ impl Tool for Undo {
         let (undone, patch_numbers) = changes.into_iter().map(|(entry, by)| (entry.number, by)).unzip();
         Ok(super::noted(success(Output { undone, patch_numbers, diff, recently_modified }), notes))
     }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(match (input.patch_numbers.as_slice(), input.last) {
+            ([], last) => format!("the last {}", last.unwrap_or(1)),
+            (numbers, _) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+        })
+    }
 }

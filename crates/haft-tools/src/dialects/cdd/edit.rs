@@ -45,12 +45,6 @@ impl Tool for Edit {
         let Input { file_path, old_string, new_string, .. } = input;
         let named = file_path.clone();
         if old_string.is_empty() {
-            if new_string.is_empty() {
-                return Err(Fault::invalid(
-                    "`old_string` and `new_string` are both empty: there is nothing to do",
-                )
-                .hint("give `new_string` to make a new file, or `old_string` to change one"));
-            }
             let path = ops::writable(file_path, &cx.cwd(), cx)?;
             let terms = Terms { existing: Existing::Refuse, ..Terms::default() };
             return Ok(Change::new(Asked { path, named, to: To::Text(new_string.clone()), terms }));

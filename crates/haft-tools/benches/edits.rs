@@ -1,38 +1,19 @@
-//! What edits cost, told beside what they may: finding the nearest place to a text that is not there, and
-//! changing a line of a large file without holding it twice.
-#![allow(clippy::unwrap_used, clippy::print_stdout, dead_code, unused_imports, missing_docs, unreachable_pub)]
+//! What edits cost, made by calls and told beside what they may: one string of a file of 2,000 lines, one line
+//! of a file of 200 MB, and the nearest place to a text that is not there.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::hint::black_box;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The modules are no part of the crate's interface, so they are compiled in here.
-#[path = "../src/text"]
-mod text {
-    pub(crate) mod charset;
-    pub(crate) mod diff;
-    pub(crate) mod draft;
-    pub(crate) mod edit;
-    pub(crate) mod encoding;
-    pub(crate) mod find;
-    pub(crate) mod fit;
-    pub(crate) mod gutter;
-    pub(crate) mod lines;
-    pub(crate) mod manner;
-    pub(crate) mod mismatch;
-    pub(crate) mod nearest;
-    pub(crate) mod reindent;
-    pub(crate) mod rows;
-    pub(crate) mod splice;
-}
-
-use text::diff::{DiffLimits, short};
-use text::edit::{Occurrences, Replace, plan};
-use text::encoding::Source;
-use text::manner::Leniency;
-use text::mismatch::Problem;
-use text::nearest::Nearest;
+use haft::journal::{Journal, Limits};
+use haft::{Call, Durability, Engine, Mode, Reply, Session, Store, Workspace};
+use haft_tools::dialects::Claude;
+use serde_json::{Value, json};
 
 /// Counts what is held, and the most that was.
 struct Counting;
@@ -66,16 +47,55 @@ fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, MOST.load(Ordering::Relaxed) - before)
 }
 
-fn timed<T>(rounds: usize, mut work: impl FnMut() -> T) -> (Duration, Duration) {
-    let mut took: Vec<Duration> = (0..rounds)
-        .map(|_| {
-            let start = Instant::now();
-            black_box(work());
-            start.elapsed()
-        })
-        .collect();
-    took.sort_unstable();
-    (took[0], took[rounds / 2])
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// A session whose changes are recorded, in a folder of its own.
+struct Rig {
+    folder: tempfile::TempDir,
+    runtime: tokio::runtime::Runtime,
+    session: Session,
+}
+
+impl Rig {
+    fn new(durability: Durability) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("ws");
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Workspace::open(&root).unwrap();
+        let store = Store::at(folder.path().join("journal"));
+        let journal = Arc::new(Journal::open(store, &workspace, Limits::default()).unwrap());
+        let session = Engine::default().session(workspace).dialect(Arc::new(Claude)).mode(Mode::Bypass);
+        let session = session.journal(journal, durability).start();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { folder, runtime, session }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("ws").join(name)
+    }
+
+    fn call(&self, tool: &str, input: Value) -> Reply {
+        self.runtime.block_on(self.session.call(Call::new("1", tool, input)))
+    }
+
+    fn edit(&self, name: &str, old: &str, new: &str) -> Reply {
+        self.call("Edit", json!({"file_path": name, "old_string": old, "new_string": new}))
+    }
+
+    /// Puts a file there and has it read.
+    fn seen(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.path(name), content).unwrap();
+        assert!(!self.call("Read", json!({"file_path": name, "limit": 10})).is_error);
+    }
 }
 
 fn told(what: &str, value: f64, unit: &str, limit: f64) {
@@ -126,64 +146,107 @@ fn remembered(program: &[String], start: usize) -> String {
 }
 
 fn nearest_place() {
+    let rig = Rig::new(Durability::Fast);
     let program = program(20_000);
-    let source = Source::new(program.join("\n").into()).unwrap();
+    rig.seen("program.txt", program.join("\n").as_bytes());
     let (mut all, mut right) = (Vec::new(), 0);
     for round in 0..40 {
         let start = scattered(round) % 19_900;
-        let edit =
-            Replace { old: remembered(&program, start), new: "x".to_owned(), occurrences: Occurrences::Only };
-        let (least, middle) = timed(3, || plan(&source, std::slice::from_ref(&edit), Leniency::Lenient));
-        all.push((middle, least));
-        if let Err(mismatch) = plan(&source, &[edit], Leniency::Lenient)
-            && let Problem::NotFound { near: Nearest::Place(near), .. } = mismatch.problem
-            && near.first.abs_diff(start + 1) <= 2
-        {
-            right += 1;
-        }
+        let old = remembered(&program, start);
+        let mut reply = None;
+        all.push(timed(|| reply = Some(rig.edit("program.txt", &old, "x"))));
+        let text = reply.unwrap().full_text();
+        let lines = text.lines().filter_map(|line| line.split(':').next()?.trim().parse::<usize>().ok());
+        right += usize::from(lines.clone().any(|line| line.abs_diff(start + 1) <= 2));
     }
     all.sort_unstable();
-    println!(
-        "{:62} {:8.2} ms",
-        "nearest place to 20 lines among 20,000, the middle of 40",
-        millis(all[20].0)
-    );
-    told("nearest place to 20 lines among 20,000, the worst of 40", millis(all[39].1), "ms", 50.0);
+    println!("{:62} {:8.2} ms", "nearest place to 20 lines among 20,000, the middle of 40", millis(all[20]));
+    told("nearest place to 20 lines among 20,000, the worst of 40", millis(all[39]), "ms", 50.0);
     println!("{:62} {right:8} of 40", "  of which named right");
+}
+
+/// What a careful program does by hand: a temporary file, on disk before it is renamed, and the folder after.
+fn by_hand(path: &Path, folder: &File, old: &str, new: &str) {
+    let text = std::fs::read_to_string(path).unwrap().replacen(old, new, 1);
+    let temp = path.with_extension("new");
+    let mut file = File::create(&temp).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file.sync_all().unwrap();
+    std::fs::rename(temp, path).unwrap();
+    folder.sync_all().unwrap();
+}
+
+fn small_file(durability: Durability, rounds: usize) -> (Duration, Duration) {
+    let rig = Rig::new(durability);
+    let text = program(2000).join("\n");
+    let name = |round: usize| format!("name_{round:08}");
+    let text = text.replacen("self.", &format!("{}.", name(0)), 1);
+    rig.seen("ours.txt", text.as_bytes());
+    std::fs::write(rig.path("theirs.txt"), &text).unwrap();
+    let folder = File::open(rig.path("")).unwrap();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    // One after the other, so that whatever else the disk does falls on both.
+    for round in 1..=rounds {
+        let (old, new) = (name(round - 1), name(round));
+        theirs.push(timed(|| match durability {
+            Durability::Full => by_hand(&rig.path("theirs.txt"), &folder, &old, &new),
+            Durability::Fast => {
+                let text = std::fs::read_to_string(rig.path("theirs.txt")).unwrap();
+                std::fs::write(rig.path("theirs.txt"), text.replacen(&old, &new, 1)).unwrap();
+            }
+        }));
+        ours.push(timed(|| assert!(!rig.edit("ours.txt", &old, &new).is_error)));
+    }
+    (median(ours), median(theirs))
+}
+
+fn small_files() {
+    let (ours, theirs) = small_file(Durability::Full, 200);
+    let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+    told("edit in a file of 2,000 lines, beside fsync and rename by hand", ratio, "x", 1.5);
+    println!("{:62} {:8.2} ms against {:.2}", "  which takes", millis(ours), millis(theirs));
+    let (ours, theirs) = small_file(Durability::Fast, 1000);
+    let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+    told("the same with durability fast, beside read and write", ratio, "x", 5.0);
+    println!("{:62} {:8.3} ms against {:.3}", "  which takes", millis(ours), millis(theirs));
 }
 
 fn large_file() {
     const SIZE: usize = 200 * 1000 * 1000;
-    let mut text = String::with_capacity(SIZE + 100);
+    let rig = Rig::new(Durability::Full);
+    let mut text = Vec::with_capacity(SIZE + 100);
     let mut number = 0;
     while text.len() < SIZE {
-        use std::fmt::Write as _;
         writeln!(text, "line {number:09} of a file that is far too long to be read").unwrap();
         number += 1;
     }
-    let bytes = text.into_bytes();
-    let size = bytes.len() as f64;
-    let old = format!("line {:09} of", number / 2);
-    let edits = [Replace { old, new: "another line of".to_owned(), occurrences: Occurrences::Only }];
-    let start = Instant::now();
-    let ((source, planned), held) = peak(|| {
-        let source = Source::new(bytes).unwrap();
-        let planned = plan(&source, &edits, Leniency::Lenient).unwrap();
-        (source, planned)
-    });
-    let took = start.elapsed();
-    // The file itself is held throughout.
-    told("edit of a line of 200 MB, most that is held", (size + held as f64) / size, "x", 2.0);
-    println!("{:62} {:8.2} ms", "  which takes", millis(took));
-    let (after, held) = peak(|| planned.splices.apply(source.bytes()));
-    told("  with the file as it will be", (size + held as f64) / size, "x", 2.01);
-    let start = Instant::now();
-    let diff = short(source.bytes(), &after, DiffLimits::default());
-    println!("{:62} {:8.2} ms", "  and the diff of the two", millis(start.elapsed()));
-    assert_eq!((diff.added, diff.removed), (1, 1));
+    let size = text.len() as f64;
+    rig.seen("large.txt", &text);
+    drop(text);
+    File::open(rig.path("large.txt")).unwrap().sync_all().unwrap();
+    let copy = || {
+        std::fs::copy(rig.path("large.txt"), rig.path("copy.txt")).unwrap();
+        File::open(rig.path("copy.txt")).unwrap().sync_all().unwrap();
+    };
+    let (mut ours, mut theirs, mut most) = (Vec::new(), Vec::new(), 0);
+    for round in 0..3 {
+        theirs.push(timed(copy));
+        std::fs::remove_file(rig.path("copy.txt")).unwrap();
+        let old = format!("line {:09} of", number / 2 + round);
+        ours.push(timed(|| {
+            let (reply, held) = peak(|| rig.edit("large.txt", &old, "another line of"));
+            assert!(!reply.is_error, "{}", reply.full_text());
+            most = most.max(held);
+        }));
+    }
+    told("edit of a line of 200 MB, the most that is held", most as f64 / size, "x", 2.0);
+    let (ours, theirs) = (median(ours), median(theirs));
+    told("  beside copying it to the disk", ours.as_secs_f64() / theirs.as_secs_f64(), "x", 3.0);
+    println!("{:62} {:8.1} ms against {:.1}", "  which takes", millis(ours), millis(theirs));
 }
 
 fn main() {
+    small_files();
     nearest_place();
     large_file();
 }

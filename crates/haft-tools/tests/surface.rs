@@ -42,7 +42,8 @@ fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
         Journal::open(Store::at(folder.path().join("journal")), &workspace, Limits::default()).unwrap();
     // For the example of undo there is something to undo.
     let path = workspace.resolve(workspace.root(), "undone.txt").unwrap().path;
-    let change = Change::Write { path, content: b"x".to_vec().into(), expect: Expect::Missing };
+    let change =
+        Change::Write { path, content: b"x".to_vec().into(), expect: Expect::Missing, replaced: None };
     journal
         .change(&workspace, change, Label { tool: "write", session: "s", durability: Durability::Fast })
         .unwrap();

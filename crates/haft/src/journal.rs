@@ -13,7 +13,7 @@
 //! let journal = Journal::open(Store::at(std::env::temp_dir().join("journal")), &workspace, Limits::default())?;
 //! let path = workspace.resolve(workspace.root(), "notes.txt")?.path;
 //! let label = Label { tool: "write", session: "1", durability: Durability::Full };
-//! let write = Change::Write { path, content: b"text".to_vec().into(), expect: Expect::Missing };
+//! let write = Change::Write { path, content: b"text".to_vec().into(), expect: Expect::Missing, replaced: None };
 //! let recorded = journal.change(&workspace, write, label)?;
 //! journal.undo(&workspace, &[recorded.number], label)?;
 //! # Ok(())
@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use haft_sandbox::{AbsPath, Durability, Expect, Store, StoreLock, Workspace};
 
 pub use content::Content;
@@ -66,6 +67,9 @@ pub enum Change {
         content: Content,
         /// What must be there.
         expect: Expect,
+        /// The content that is replaced, where it is at hand: then it need not be read again. It is
+        /// compared with what comes out when the new content takes its place.
+        replaced: Option<Bytes>,
     },
     /// A file, link or directory goes.
     Delete {

@@ -19,11 +19,11 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
 pub use draft::Draft;
-use look::look;
+use look::{Depth, look, look_to};
 
 use super::{Access, Workspace};
 use crate::change::{
-    ChangeError, ChangeErrorKind, Changed, Durability, Expect, Like, State, TempName, TreeEntry,
+    ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName, TreeEntry,
 };
 use crate::error::PathErrorKind;
 use crate::path::AbsPath;
@@ -35,8 +35,18 @@ impl Workspace {
     /// What is at a place, its content hashed. A link on the way is refused, one at the place itself is
     /// looked at. The place may lie in a folder for reading.
     pub fn state(&self, path: &AbsPath) -> std::result::Result<State, ChangeError> {
+        self.looked_at(path, Depth::Hash)
+    }
+
+    /// Like [`Workspace::state`], but the content of a file is not looked at: it is taken for that of this
+    /// hash. For changes that find out anyway, when they put something in its place.
+    pub fn state_taken_for(&self, path: &AbsPath, hash: &Hash) -> std::result::Result<State, ChangeError> {
+        self.looked_at(path, Depth::Take(*hash))
+    }
+
+    fn looked_at(&self, path: &AbsPath, depth: Depth) -> std::result::Result<State, ChangeError> {
         let look_there = || match self.spot_to_read(path) {
-            Ok(spot) => look(&spot.dir, &spot.name),
+            Ok(spot) => look_to(&spot.dir, &spot.name, depth),
             Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => Ok(State::Missing),
             Err(kind) => Err(kind),
         };

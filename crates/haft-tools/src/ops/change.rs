@@ -224,8 +224,12 @@ impl Operation for Change {
                 let commit = || {
                     let expect =
                         before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
-                    let change =
-                        journal::Change::Write { path: asked.path.clone(), content: content.clone(), expect };
+                    let change = journal::Change::Write {
+                        path: asked.path.clone(),
+                        content: content.clone(),
+                        expect,
+                        replaced: before.as_ref().map(|before| before.bytes.clone()),
+                    };
                     journal.change(inside.workspace(), change, label)
                 };
                 let check = || checked(&editing, &asked.path, before.as_ref(), &content);

@@ -193,7 +193,12 @@ impl Planned {
             (PatchFate::Moved(to), Some(content)) => {
                 journal::Change::Rewrite { from: path, to: to.clone(), content: content.clone(), expect }
             }
-            (_, Some(content)) => journal::Change::Write { path, content: content.clone(), expect },
+            (_, Some(content)) => journal::Change::Write {
+                path,
+                content: content.clone(),
+                expect,
+                replaced: self.before.as_ref().map(|before| before.bytes.clone()),
+            },
             (_, None) => journal::Change::Delete { path, expect, depth: Depth::Empty },
         }
     }

@@ -1,6 +1,7 @@
 //! Bytes to be written, in pieces: a small change of a large file needs no second copy of it.
 
 use std::io::{self, Read};
+use std::sync::OnceLock;
 
 use bytes::{Buf, Bytes};
 use haft_sandbox::Hash;
@@ -10,6 +11,7 @@ use haft_sandbox::Hash;
 pub struct Content {
     pieces: Vec<Bytes>,
     len: u64,
+    hash: OnceLock<Hash>,
 }
 
 impl Content {
@@ -17,7 +19,7 @@ impl Content {
     pub fn of(pieces: impl IntoIterator<Item = Bytes>) -> Self {
         let pieces: Vec<Bytes> = pieces.into_iter().collect();
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { pieces, len }
+        Self { pieces, len, hash: OnceLock::new() }
     }
 
     /// How many bytes there are.
@@ -30,9 +32,9 @@ impl Content {
         self.len == 0
     }
 
-    /// The hash of all of it.
+    /// The hash of all of it, found out once.
     pub fn hash(&self) -> Hash {
-        Hash::of_pieces(self.pieces.iter().map(|piece| &**piece))
+        *self.hash.get_or_init(|| Hash::of_pieces(self.pieces.iter().map(|piece| &**piece)))
     }
 
     /// All of it in one piece; copied unless it is one already.

@@ -73,6 +73,32 @@ impl<'a> Keeper<'a> {
         Ok(shape)
     }
 
+    /// The same for a file whose content is at hand.
+    pub(super) fn keep_known(
+        &mut self,
+        workspace: &Workspace,
+        place: &AbsPath,
+        found: &State,
+        hash: &Hash,
+        content: &[u8],
+    ) -> Result<Shape> {
+        let mut shape = Shape::of(found);
+        if let Shape::File { kept, .. } = &mut shape {
+            *kept = self.keep(content, hash)?;
+            if *kept == Kept::No {
+                self.not_kept(workspace, place, content.len() as u64);
+            }
+        }
+        Ok(shape)
+    }
+
+    fn not_kept(&mut self, workspace: &Workspace, place: &AbsPath, size: u64) {
+        let shown = workspace.display(place);
+        self.notes.push(format!(
+            "`{shown}` ({size} bytes) is too large for the journal to keep: undo cannot bring its old content back"
+        ));
+    }
+
     fn keep_file(
         &mut self,
         workspace: &Workspace,
@@ -90,10 +116,7 @@ impl<'a> Keeper<'a> {
             _ => Kept::No,
         };
         if kept == Kept::No {
-            let shown = workspace.display(place);
-            self.notes.push(format!(
-                "`{shown}` ({size} bytes) is too large for the journal to keep: undo cannot bring its old content back"
-            ));
+            self.not_kept(workspace, place, size);
         }
         Ok(kept)
     }

@@ -59,7 +59,9 @@ pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], mov
     let mut planner = Planner::new(log, workspace);
     for change in changes {
         match change {
-            Change::Write { path, content, expect } => planner.write(path, content, expect)?,
+            Change::Write { path, content, expect, replaced } => {
+                planner.write(path, content, expect, replaced.as_deref())?;
+            }
             Change::Delete { path, expect, depth } => planner.delete(path, expect, *depth)?,
             Change::Move { from, to, overwrite } => planner.rename(from, to, overwrite, moves)?,
             Change::Rewrite { from, to, content, expect } => planner.rewrite(from, to, content, expect)?,
@@ -113,8 +115,20 @@ impl<'a> Planner<'a> {
         self.push(Step::Set { path: Text::path(path), temp, before, after });
     }
 
-    pub(super) fn write(&mut self, path: &AbsPath, content: &Content, expect: &Expect) -> Result<()> {
-        let found = self.expected(path, expect)?;
+    pub(super) fn write(
+        &mut self,
+        path: &AbsPath,
+        content: &Content,
+        expect: &Expect,
+        replaced: Option<&[u8]>,
+    ) -> Result<()> {
+        let found = match (expect, replaced) {
+            (Expect::Content(hash), Some(_)) => self.workspace.state_taken_for(path, hash)?,
+            _ => self.workspace.state(path)?,
+        };
+        if !expect.allows(&found) {
+            return Err(self.refuse(path, ChangeErrorKind::Conflict(found.describe())));
+        }
         let mode = match &found {
             State::Missing => None,
             State::File { attributes, .. } => Some(attributes.mode & 0o1777),
@@ -124,7 +138,12 @@ impl<'a> Planner<'a> {
             }
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
         };
-        let before = self.keeper.keep_found(self.workspace, path, &found)?;
+        let before = match (expect, replaced) {
+            (Expect::Content(hash), Some(replaced)) => {
+                self.keeper.keep_known(self.workspace, path, &found, hash, replaced)?
+            }
+            _ => self.keeper.keep_found(self.workspace, path, &found)?,
+        };
         let after = self.fresh(content, mode, None)?;
         self.set(path, before, after);
         Ok(())

@@ -114,7 +114,7 @@ impl Held<'_> {
                     if let Some((from, content)) = merged.get(&path_of(&path.place()))
                         && !holds(workspace, path, after)? =>
                 {
-                    planner.write(&path.place(), content, &Expect::Content(*from))?;
+                    planner.write(&path.place(), content, &Expect::Content(*from), None)?;
                 }
                 step => planner.lead_back(number, segment, step)?,
             }

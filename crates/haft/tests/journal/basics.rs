@@ -238,7 +238,12 @@ fn a_group_is_all_or_nothing() {
 fn a_change_of_what_was_not_expected_is_refused() {
     let fix = Fixture::new();
     fix.put("f", "theirs");
-    let write = |expect| Change::Write { path: fix.place("f"), content: b"mine".to_vec().into(), expect };
+    let write = |expect| Change::Write {
+        path: fix.place("f"),
+        content: b"mine".to_vec().into(),
+        expect,
+        replaced: None,
+    };
     fix.make(write(Expect::Missing)).unwrap_err();
     fix.make(write(Expect::Content(Hash::of(b"read before")))).unwrap_err();
     assert_eq!(fix.text("f").unwrap(), "theirs");

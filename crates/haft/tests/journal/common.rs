@@ -70,6 +70,7 @@ impl Fixture {
             path: self.place(name),
             content: content.as_bytes().to_vec().into(),
             expect: Expect::Anything,
+            replaced: None,
         }
     }
 

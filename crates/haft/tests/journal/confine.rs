@@ -82,7 +82,12 @@ fn the_workspace_and_what_contains_its_folders_cannot_be_removed() {
     }
     let canary =
         workspace.resolve(workspace.root(), fix.out().join("canary.txt").to_str().unwrap()).unwrap().path;
-    let write = Change::Write { path: canary, content: b"x".to_vec().into(), expect: Expect::Anything };
+    let write = Change::Write {
+        path: canary,
+        content: b"x".to_vec().into(),
+        expect: Expect::Anything,
+        replaced: None,
+    };
     let error = fix.journal.change(&workspace, write, FAST).unwrap_err();
     assert!(error.to_string().contains("reading only"), "{error}");
     assert_eq!(fix.snapshot(), before);
@@ -124,6 +129,7 @@ fn somebody_elses_write_is_never_lost() {
                 path: fix.place("f"),
                 content: format!("mine {round} over {base}").into_bytes().into(),
                 expect: Expect::Content(haft_sandbox::Hash::of(seen.as_bytes())),
+                replaced: None,
             };
             match fix.make(change) {
                 Ok(_) => won += 1,

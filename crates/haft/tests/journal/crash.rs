@@ -52,7 +52,12 @@ fn random_change(workspace: &Workspace, dice: &mut Dice) -> Vec<Change> {
     let file = |dice: &mut Dice| place(workspace, FILES[usize::try_from(dice.roll(6)).unwrap()]);
     let path = file(dice);
     match dice.roll(10) {
-        0..5 => vec![Change::Write { path, content: whole(dice).into(), expect: Expect::Anything }],
+        0..5 => vec![Change::Write {
+            path,
+            content: whole(dice).into(),
+            expect: Expect::Anything,
+            replaced: None,
+        }],
         5 => vec![Change::Delete { path, expect: Expect::Anything, depth: Depth::Tree }],
         6 => {
             vec![Change::Delete { path: place(workspace, "d"), expect: Expect::Anything, depth: Depth::Tree }]
@@ -65,7 +70,7 @@ fn random_change(workspace: &Workspace, dice: &mut Dice) -> Vec<Change> {
         _ => {
             let write = |name, dice: &mut Dice| {
                 let path = place(workspace, name);
-                Change::Write { path, content: whole(dice).into(), expect: Expect::Anything }
+                Change::Write { path, content: whole(dice).into(), expect: Expect::Anything, replaced: None }
             };
             vec![write("group/1", dice), write("a", dice), write("group/2", dice)]
         }
@@ -183,7 +188,12 @@ fn worker_step_by_step() {
     let mut dice = Dice(7);
     let mut write = |name: &str| {
         let content = whole(&mut dice);
-        Change::Write { path: place(&workspace, name), content: content.into(), expect: Expect::Anything }
+        Change::Write {
+            path: place(&workspace, name),
+            content: content.into(),
+            expect: Expect::Anything,
+            replaced: None,
+        }
     };
     let moved = |from: &str, to: &str, overwrite| Change::Move {
         from: place(&workspace, from),

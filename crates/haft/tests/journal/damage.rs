@@ -208,6 +208,7 @@ fn a_full_disk_leaves_the_old_file() {
         path: path.clone(),
         content: vec![b'n'; 200_000].into(),
         expect: haft_sandbox::Expect::Anything,
+        replaced: None,
     };
     let JournalError::Change(error) = fix.journal.change(&workspace, change, FULL).unwrap_err() else {
         panic!("not the change");
@@ -229,6 +230,7 @@ fn a_disk_that_became_read_only_refuses_clearly() {
         path: path.clone(),
         content: content.as_bytes().to_vec().into(),
         expect: haft_sandbox::Expect::Anything,
+        replaced: None,
     };
     let number = fix.journal.change(&workspace, write("old"), FULL).unwrap().number;
     let mut remount = std::process::Command::new("mount");

@@ -16,8 +16,21 @@ use crate::stat::{Kind, Stat};
 /// Larger files are recognised by size and time instead of their content.
 const HASHED_UP_TO: u64 = 256 << 20;
 
+/// How closely a file is looked at.
+#[derive(Clone, Copy)]
+pub(super) enum Depth {
+    /// Its content is hashed.
+    Hash,
+    /// Its content is taken to have this hash.
+    Take(Hash),
+}
+
 /// Looks at a name without following a link.
 pub(super) fn look(dir: impl AsFd, name: &OsStr) -> Result<State> {
+    look_to(dir, name, Depth::Hash)
+}
+
+pub(super) fn look_to(dir: impl AsFd, name: &OsStr, depth: Depth) -> Result<State> {
     let dir = dir.as_fd();
     let raw = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(State::Missing),
@@ -27,7 +40,7 @@ pub(super) fn look(dir: impl AsFd, name: &OsStr) -> Result<State> {
         Kind::File => {
             let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             match rustix::fs::openat(dir, name, flags, Mode::empty()) {
-                Ok(fd) => file(fd),
+                Ok(fd) => file(fd, depth),
                 Err(Errno::NOENT) => Ok(State::Missing),
                 Err(errno) => Err(errno.into()),
             }
@@ -50,16 +63,17 @@ pub(super) fn look(dir: impl AsFd, name: &OsStr) -> Result<State> {
     }
 }
 
-fn file(fd: OwnedFd) -> Result<State> {
+fn file(fd: OwnedFd, depth: Depth) -> Result<State> {
     let raw = rustix::fs::fstat(&fd)?;
     let stat = Stat::from(&raw);
     if stat.kind != Kind::File {
         return Ok(State::Special(stat.kind));
     }
     let attributes = attributes::of(&fd)?;
-    let hash = match stat.size <= HASHED_UP_TO {
-        true => Some(Hash::of_reader(File::from(fd).take(HASHED_UP_TO))?),
-        false => None,
+    let hash = match depth {
+        _ if stat.size > HASHED_UP_TO => None,
+        Depth::Hash => Some(Hash::of_reader(File::from(fd).take(HASHED_UP_TO))?),
+        Depth::Take(hash) => Some(hash),
     };
     // The width of this field differs between platforms.
     #[allow(clippy::unnecessary_cast)]

@@ -5,6 +5,8 @@
 
 mod beneath;
 mod change;
+mod resolve;
+mod spelling;
 mod walk;
 
 #[cfg(test)]
@@ -13,10 +15,11 @@ mod tests;
 
 use std::fmt;
 use std::fs::File;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beneath::Beneath;
+use spelling::Spelling;
 
 use crate::error::{PathError, PathErrorKind};
 use crate::names;
@@ -25,14 +28,8 @@ use crate::stat::{Entry, Kind, Name, Stat};
 
 pub use change::Draft;
 
-/// As many bytes as a path may have, the NUL at its end included.
-/// Where the kernel shows itself as files.
-const KERNELS_OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
-
 /// The folder of a project's own settings.
 const OWN_FOLDER: &str = ".haft";
-
-const MAX_PATH: usize = 4096;
 
 /// The folders a session may touch. Cheap to clone.
 #[derive(Clone)]
@@ -44,6 +41,7 @@ struct Inside {
     focus: Option<AbsPath>,
     /// Places at and below which nothing can be changed.
     guarded: Vec<AbsPath>,
+    spelling: Arc<Spelling>,
 }
 
 /// What may be done below a folder.
@@ -89,15 +87,16 @@ pub struct OpenFile {
 impl Workspace {
     /// Opens the folder that a session works in.
     pub fn open(root: &Path) -> Result<Self, PathError> {
-        let root = Folder::open(root, Access::Write)?;
-        Ok(Self(Arc::new(Inside { folders: vec![root], focus: None, guarded: Vec::new() })))
+        let spelling = Arc::new(Spelling::default());
+        let root = Folder::open(root, Access::Write, &spelling)?;
+        Ok(Self(Arc::new(Inside { folders: vec![root], focus: None, guarded: Vec::new(), spelling })))
     }
 
     /// The same workspace with one more folder. Of folders within each other the innermost decides what
     /// may be done, of two at the same place the one added last.
     pub fn with_folder(&self, dir: &Path, access: Access) -> Result<Self, PathError> {
         let mut inside = Inside::clone(&self.0);
-        inside.folders.push(Folder::open(dir, access)?);
+        inside.folders.push(Folder::open(dir, access, &inside.spelling)?);
         Ok(Self(Arc::new(inside)))
     }
 
@@ -105,32 +104,11 @@ impl Workspace {
     pub fn guarding(&self, place: &Path) -> Self {
         let mut inside = Inside::clone(&self.0);
         inside.guarded.push(AbsPath::lexical(place));
-        if let Ok(canonical) = place.canonicalize() {
+        // The folder that a missing one will be made in may be reached through links.
+        if let Ok(canonical) = walk::walk(Path::new("/"), place, |_| true, &inside.spelling) {
             inside.guarded.push(AbsPath::canonical(canonical));
         }
         Self(Arc::new(inside))
-    }
-
-    /// The same workspace and the folder that a place outside of it lies in, and that place: for what
-    /// somebody has to allow. What is narrowed by a focus stays so, and the kernel's own file systems are
-    /// never reached.
-    pub fn reaching(&self, base: &AbsPath, text: &str, access: Access) -> Result<(Self, Place), PathError> {
-        let inside = match self.resolve(base, text) {
-            Err(error) if matches!(error.kind, PathErrorKind::Outside) && self.focus().is_none() => error,
-            Err(error) => return Err(error),
-            Ok(place) => return Ok((self.clone(), place)),
-        };
-        let absolute =
-            base.as_path().join(expand_home(Path::new(text)).as_deref().unwrap_or(Path::new(text)));
-        let canonical =
-            walk::walk(Path::new("/"), &absolute, |_| true).map_err(|kind| PathError::new(text, kind))?;
-        if KERNELS_OWN.iter().any(|own| canonical.starts_with(own)) {
-            return Err(inside);
-        }
-        let folder = canonical.ancestors().skip(1).find(|folder| folder.is_dir());
-        let reaching = folder.and_then(|folder| self.with_folder(folder, access).ok()).ok_or(inside)?;
-        let place = reaching.locate(&canonical).map_err(|kind| PathError::new(text, kind))?;
-        Ok((reaching, place))
     }
 
     /// The same workspace, narrowed to one folder in it: relative to the root, or absolute. A focus that
@@ -174,39 +152,6 @@ impl Workspace {
     /// What may be done at a place: what its innermost folder allows, nothing outside.
     pub fn access(&self, path: &AbsPath) -> Option<Access> {
         self.admit(path.as_path()).ok().map(|folder| folder.access)
-    }
-
-    /// Finds out where a text leads and that this is inside. The text may be absolute, relative to `base`
-    /// or begin with `~/`; `..` and links are followed as the kernel does. A name that is not UTF-8 is
-    /// found by the text that [`names::show`] gives for it.
-    pub fn resolve(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
-        self.resolve_by(text, |text| self.find(base, text))
-    }
-
-    /// Like [`Workspace::resolve`], but a link that the text ends in is the place, not where it leads: for
-    /// what is moved or removed.
-    pub fn resolve_entry(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
-        self.resolve_by(text, |text| self.find_entry(base, text))
-    }
-
-    fn resolve_by(
-        &self,
-        text: &str,
-        find: impl Fn(&Path) -> Result<Place, PathErrorKind>,
-    ) -> Result<Place, PathError> {
-        let literal = find(Path::new(text));
-        let found = |place: &Place| place.stat.is_some();
-        let nothing_there = match &literal {
-            Ok(place) => !found(place),
-            Err(kind) => matches!(kind, PathErrorKind::NotFound),
-        };
-        if nothing_there && let Some(decoded) = names::decode(text) {
-            let place = find(Path::new(&decoded));
-            if let Some(place) = place.ok().filter(found) {
-                return Ok(place);
-            }
-        }
-        literal.map_err(|kind| PathError::new(text, kind))
     }
 
     /// Opens a regular file for reading, and nothing else; never waits.
@@ -256,91 +201,6 @@ impl Workspace {
         act(&folder.handle, below)
     }
 
-    fn find(&self, base: &AbsPath, text: &Path) -> Result<Place, PathErrorKind> {
-        let bytes = text.as_os_str().as_encoded_bytes();
-        if bytes.is_empty() {
-            return Err(PathErrorKind::Empty);
-        }
-        if bytes.contains(&0) {
-            return Err(PathErrorKind::NulByte);
-        }
-        let absolute = base.as_path().join(expand_home(text).as_deref().unwrap_or(text));
-        if absolute.as_os_str().len() >= MAX_PATH {
-            return Err(PathErrorKind::TooLong);
-        }
-        let place = self.locate(&absolute)?;
-        // Path components forget a slash at the end, which asks for a directory.
-        let asks_for_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
-        match place.stat {
-            Some(stat) if asks_for_directory && stat.kind != Kind::Directory => {
-                Err(PathErrorKind::NotADirectory)
-            }
-            _ => Ok(place),
-        }
-    }
-
-    fn find_entry(&self, base: &AbsPath, text: &Path) -> Result<Place, PathErrorKind> {
-        let (Some(parent), Some(name)) = (text.parent(), text.file_name()) else {
-            return self.find(base, text);
-        };
-        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        let folder = match self.find(base, parent) {
-            // A folder of the workspace itself lies in none.
-            Err(PathErrorKind::Outside | PathErrorKind::OutsideFocus(_)) => return self.find(base, text),
-            folder => folder?,
-        };
-        if name.as_encoded_bytes().contains(&0) {
-            return Err(PathErrorKind::NulByte);
-        }
-        let path = folder.path.as_path().join(name);
-        if path.as_os_str().len() >= MAX_PATH {
-            return Err(PathErrorKind::TooLong);
-        }
-        self.admit(&path)?;
-        let stat = match self.act_beneath(&path, Beneath::stat) {
-            Ok(stat) => Some(stat),
-            Err(PathErrorKind::NotFound) => None,
-            Err(kind) => return Err(kind),
-        };
-        let asks_for_directory = text.as_os_str().as_encoded_bytes().ends_with(b"/");
-        match stat {
-            Some(stat) if asks_for_directory && stat.kind == Kind::File => Err(PathErrorKind::NotADirectory),
-            stat => Ok(Place { path: AbsPath::canonical(path), stat }),
-        }
-    }
-
-    fn locate(&self, absolute: &Path) -> Result<Place, PathErrorKind> {
-        let spelled = self.spelled_in(absolute);
-        if let Some((folder, below)) = spelled
-            && let Some(stat) = folder.handle.glance(below)
-        {
-            // No link was on the way, so `..` in the text means what it means to the kernel.
-            let path = join_plain(folder.path.as_path(), below);
-            self.admit(&path)?;
-            return Ok(Place { path: AbsPath::canonical(path), stat: Some(stat) });
-        }
-        let (start, rest) = match spelled {
-            Some((folder, below)) => (folder.path.as_path(), below),
-            None => (Path::new("/"), absolute),
-        };
-        let path = walk::walk(start, rest, |path| self.innermost(path).is_some())?;
-        self.admit(&path)?;
-        let stat = match self.act_beneath(&path, Beneath::stat) {
-            Ok(stat) => Some(stat),
-            Err(PathErrorKind::NotFound) => None,
-            Err(kind) => return Err(kind),
-        };
-        Ok(Place { path: AbsPath::canonical(path), stat })
-    }
-
-    /// The folder that the text of a path names, by its canonical or its given spelling, and the rest.
-    fn spelled_in<'a>(&self, path: &'a Path) -> Option<(&Folder, &'a Path)> {
-        let folders = self.0.folders.iter();
-        folders
-            .filter_map(|folder| Some((folder, folder.below(path)?)))
-            .min_by_key(|(_, below)| below.as_os_str().len())
-    }
-
     /// The folder that a canonical path may be used through.
     fn admit(&self, path: &Path) -> Result<&Folder, PathErrorKind> {
         let folder = self.innermost(path).ok_or(PathErrorKind::Outside)?;
@@ -372,13 +232,14 @@ impl fmt::Debug for Workspace {
 }
 
 impl Folder {
-    fn open(dir: &Path, access: Access) -> Result<Self, PathError> {
+    fn open(dir: &Path, access: Access, spelling: &Spelling) -> Result<Self, PathError> {
         let fail = |kind: PathErrorKind| PathError::new(names::show(dir), kind);
         let given = std::path::absolute(dir).map_err(|error| match dir.as_os_str().len() {
             0 => fail(PathErrorKind::Empty),
             _ => fail(error.into()),
         })?;
         let canonical = given.canonicalize().map_err(|error| fail(error.into()))?;
+        let canonical = walk::walk(Path::new("/"), &canonical, |_| true, spelling).unwrap_or(canonical);
         if canonical == Path::new("/") {
             return Err(fail(PathErrorKind::RootRefused));
         }
@@ -391,25 +252,4 @@ impl Folder {
     fn below<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given)).ok()
     }
-}
-
-fn expand_home(text: &Path) -> Option<PathBuf> {
-    let below = text.strip_prefix("~").ok()?;
-    let home = std::env::home_dir().filter(|home| home.is_absolute())?;
-    Some(home.join(below))
-}
-
-/// Joins a path on whose way there are no links.
-fn join_plain(start: &Path, below: &Path) -> PathBuf {
-    let mut path = start.to_owned();
-    for component in below.components() {
-        match component {
-            Component::ParentDir => {
-                path.pop();
-            }
-            Component::Normal(name) => path.push(name),
-            _ => {}
-        }
-    }
-    path
 }

@@ -13,15 +13,13 @@ mod place;
 mod tests;
 mod tree;
 
-use std::ffi::OsStr;
-
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
 pub use draft::Draft;
 use look::{Depth, look, look_to};
 
-use super::{Access, Workspace};
+use super::{Access, Workspace, spelling};
 use crate::change::{
     ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName, TreeEntry,
 };
@@ -298,7 +296,7 @@ impl Workspace {
     /// Whether a place belongs to haft itself: settings of a project, or what is guarded. Changing them
     /// would change what may be changed.
     fn is_guarded(&self, path: &AbsPath) -> bool {
-        let own = |name: &OsStr| name.eq_ignore_ascii_case(super::OWN_FOLDER);
+        let own = |name| spelling::means(name, super::OWN_FOLDER);
         path.as_path().iter().any(own) || self.0.guarded.iter().any(|guarded| path.is_within(guarded))
     }
 }

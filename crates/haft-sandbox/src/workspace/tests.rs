@@ -1,5 +1,14 @@
 //! Every case runs twice: with the kernel's own confined lookup, and with the one that goes step by step.
 
+macro_rules! assert_refused {
+    ($refusal:expr, $kind:pat) => {{
+        let refusal = $refusal;
+        assert!(matches!(refusal, $kind), "{refusal:?}");
+    }};
+}
+
+mod spelling;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
@@ -10,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 use rustix::fs::{CWD, RenameFlags};
 
+use super::resolve::expand_home;
 use super::*;
 
 /// A workspace `ws` with neighbours that must stay out of reach.
@@ -87,13 +97,6 @@ fn by_steps(workspace: &Workspace) -> Workspace {
 fn both_ways(case: impl Fn(&Fixture)) {
     case(&Fixture::new());
     case(&Fixture::new().by_steps());
-}
-
-macro_rules! assert_refused {
-    ($refusal:expr, $kind:pat) => {{
-        let refusal = $refusal;
-        assert!(matches!(refusal, $kind), "{refusal:?}");
-    }};
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::spelling::Spelling;
 use crate::error::PathErrorKind;
+use crate::stat::Stat;
 
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
@@ -17,13 +19,14 @@ const MAX_LINKS: usize = 40;
 /// As many bytes as one name may have.
 pub(super) const MAX_NAME: usize = 255;
 
-/// Follows `rest` from `start`, which is canonical. What does not exist is kept by name, if only names
-/// follow. Errors met where `inside` says no are all [`PathErrorKind::Outside`], so that nothing can be
+/// Follows `rest` from `start`, which is canonical. What exists gets the spelling it has on disk; what does
+/// not is kept by name, if only names follow. Errors met where `inside` says no are all [`PathErrorKind::Outside`], so that nothing can be
 /// learned about what lies there.
 pub(super) fn walk(
     start: &Path,
     rest: &Path,
     inside: impl Fn(&Path) -> bool,
+    spelling: &Spelling,
 ) -> Result<PathBuf, PathErrorKind> {
     let mut here = start.to_owned();
     let mut steps = VecDeque::new();
@@ -41,13 +44,29 @@ pub(super) fn walk(
             }
             Step::Name(name) => name,
         };
-        let next = here.join(&name);
+        let mut next = here.join(&name);
         let fail = |kind| {
             if inside(&here) { kind } else { PathErrorKind::Outside }
         };
         let file_type = match rustix::fs::lstat(&next) {
-            Ok(raw) => FileType::from_raw_mode(raw.st_mode),
-            Err(Errno::NOENT) => return missing(next, steps).map_err(fail),
+            Ok(raw) => {
+                if let Some(name) = spelling.of_found(&here, &name, Stat::from(&raw).stamp.device()) {
+                    next.set_file_name(name);
+                }
+                FileType::from_raw_mode(raw.st_mode)
+            }
+            Err(Errno::NOENT) => match spelling.of_missing(&here, &name) {
+                Some(meant) => {
+                    // Counted like a link, because names can be exchanged meanwhile again and again.
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(fail(PathErrorKind::Loop));
+                    }
+                    steps.push_front(Step::Name(meant));
+                    continue;
+                }
+                None => return missing(next, steps).map_err(fail),
+            },
             Err(errno) => return Err(fail(errno.into())),
         };
         match file_type {

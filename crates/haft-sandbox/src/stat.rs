@@ -175,6 +175,29 @@ mod tests {
     }
 
     #[test]
+    fn a_stamp_is_fresh_for_as_long_as_its_clock_may_stand() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let ago = |time: Duration, past: Duration| (time - past).as_nanos() as u64;
+        let changed = |mtime_ns, ctime_ns| Stamp { dev: 1, ino: 2, size: 3, mtime_ns, ctime_ns };
+        let (moment, minute) = (Duration::from_millis(1), Duration::from_secs(60));
+        // Never a whole second, so that the clock is not taken for a coarse one.
+        let fine = |past| ago(now, past) / 1000 * 1000 + 1;
+        assert!(changed(fine(moment), fine(moment)).is_fresh());
+        assert!(!changed(fine(minute), fine(minute)).is_fresh());
+        assert!(!changed(fine(moment * 500), fine(moment * 500)).is_fresh());
+        // Either time will do: the content can be new with an old time given to it.
+        assert!(changed(fine(minute), fine(moment)).is_fresh());
+        assert!(changed(fine(moment), fine(minute)).is_fresh());
+        let whole = Duration::from_secs(now.as_secs());
+        let coarse = |seconds| ago(whole, Duration::from_secs(seconds));
+        assert!(changed(coarse(1), coarse(1)).is_fresh());
+        assert!(!changed(coarse(4), coarse(4)).is_fresh());
+        assert!(!changed(coarse(1), fine(minute)).is_fresh(), "this clock is a fine one");
+        // What comes from the future tells nothing.
+        assert!(changed(u64::MAX, 0).is_fresh());
+    }
+
+    #[test]
     fn times_before_1970_are_times() {
         let expected = SystemTime::UNIX_EPOCH - Duration::from_millis(1500);
         assert_eq!(time(-2, 500_000_000), expected);

@@ -312,6 +312,25 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_outlasts_the_one_who_left_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("new"));
+        let lock = store.lock("l").unwrap();
+        assert_eq!(store.read("l").unwrap().unwrap(), b"");
+        lock.mark(b'1').unwrap();
+        assert_eq!(store.read("l").unwrap().unwrap(), b"1", "it can be read while the lock is held");
+        lock.mark(b'2').unwrap();
+        drop(lock);
+        assert_eq!(store.read("l").unwrap().unwrap(), b"2");
+        // Whoever takes the lock next still sees it.
+        let next = store.try_lock("l").unwrap().unwrap();
+        assert_eq!(store.read("l").unwrap().unwrap(), b"2");
+        next.mark(0).unwrap();
+        assert_eq!(store.read("l").unwrap().unwrap(), [0]);
+        assert!(store.try_lock("l").unwrap().is_none());
+    }
+
+    #[test]
     fn a_folder_that_others_can_write_is_not_private() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().join("haft"));

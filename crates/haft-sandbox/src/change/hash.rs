@@ -80,4 +80,16 @@ mod tests {
         assert_eq!(Hash::parse("00"), None);
         assert_eq!(Hash::parse(&"é".repeat(32)), None);
     }
+
+    #[test]
+    fn pieces_have_the_hash_of_the_whole() {
+        let text = "some text, longer than one block of the hash ".repeat(100);
+        let whole = Hash::of(text.as_bytes());
+        for size in [1, 7, 64, 1024, text.len()] {
+            assert_eq!(Hash::of_pieces(text.as_bytes().chunks(size)), whole, "{size}");
+        }
+        assert_eq!(Hash::of_pieces([&b""[..], text.as_bytes(), b""]), whole);
+        assert_eq!(Hash::of_pieces([]), Hash::of(b""));
+        assert_ne!(Hash::of_pieces([&b"b"[..], b"a"]), Hash::of(b"ab"));
+    }
 }

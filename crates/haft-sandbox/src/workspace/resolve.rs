@@ -67,9 +67,14 @@ impl Workspace {
         if KERNELS_OWN.iter().any(|own| canonical.starts_with(own)) {
             return Err(inside);
         }
-        let folder = canonical.ancestors().skip(1).find(|folder| folder.is_dir());
-        let reaching = folder.and_then(|folder| self.with_folder(folder, access).ok()).ok_or(inside)?;
-        let place = reaching.locate(&canonical).map_err(|kind| PathError::new(text, kind))?;
+        let Some(folder) = canonical.ancestors().skip(1).find(|folder| folder.is_dir()) else {
+            return Err(inside);
+        };
+        // Opened by a name that could have become a link meanwhile.
+        let is_it =
+            |reaching: &Self| reaching.folders().last().is_some_and(|last| last.path.as_path() == folder);
+        let reaching = self.with_folder(folder, access).ok().filter(is_it).ok_or(inside)?;
+        let place = reaching.resolve(base, text)?;
         Ok((reaching, place))
     }
 
@@ -102,15 +107,19 @@ impl Workspace {
         };
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         let folder = match self.find(base, parent) {
-            // A folder of the workspace itself lies in none.
-            Err(PathErrorKind::Outside | PathErrorKind::OutsideFocus(_)) => return self.find(base, text),
+            Err(kind @ (PathErrorKind::Outside | PathErrorKind::OutsideFocus(_))) => {
+                // A folder of the workspace itself lies in none. Anything else there is a link to the inside.
+                let place = self.find(base, text)?;
+                let mut tops = self.folders().iter().map(|folder| &folder.path).chain(self.focus());
+                return if tops.any(|top| *top == place.path) { Ok(place) } else { Err(kind) };
+            }
             folder => folder?,
         };
         if name.as_encoded_bytes().contains(&0) {
             return Err(PathErrorKind::NulByte);
         }
         let mut path = folder.path.as_path().join(name);
-        if path.as_os_str().len() >= MAX_PATH {
+        if path.as_os_str().len() >= MAX_PATH || name.len() > walk::MAX_NAME {
             return Err(PathErrorKind::TooLong);
         }
         let mut stat = self.look(&path)?;

@@ -7,6 +7,8 @@ macro_rules! assert_refused {
     }};
 }
 
+mod escape;
+mod guard;
 mod spelling;
 
 use std::ffi::OsStr;

@@ -51,6 +51,11 @@ impl Beneath {
         Ok(Self { way: Way::of(fd.as_fd()), fd, device, made_by_kernel })
     }
 
+    /// The device that the directory is on.
+    pub(super) fn device(&self) -> u64 {
+        self.device
+    }
+
     pub(super) fn confinement(&self) -> &'static str {
         match self.way {
             #[cfg(target_os = "linux")]

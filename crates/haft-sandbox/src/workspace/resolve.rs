@@ -123,10 +123,10 @@ impl Workspace {
             return Err(PathErrorKind::TooLong);
         }
         let mut stat = self.look(&path)?;
-        let folder = folder.path.as_path();
-        let meant = match &stat {
-            Some(stat) => self.0.spelling.of_found(folder, name, stat.stamp.device()),
-            None => self.0.spelling.of_missing(folder, name),
+        let Place { path: folder, stat: folder_stat } = folder;
+        let meant = match (&stat, folder_stat) {
+            (Some(_), Some(found)) => self.0.spelling.of_found(folder.as_path(), name, found.stamp.device()),
+            _ => self.0.spelling.of_missing(folder.as_path(), name),
         };
         if let Some(meant) = meant {
             path.set_file_name(meant);
@@ -147,8 +147,9 @@ impl Workspace {
         {
             // No link was on the way, so `..` in the text means what it means to the kernel.
             let path = join_plain(folder.path.as_path(), below);
-            let is_folder = path == folder.path.as_path();
-            if is_folder || self.0.spelling.is_settled(stat.stamp.device(), path.parent()) {
+            let devices = [folder.handle.device(), stat.stamp.device()];
+            let settled = |device| self.0.spelling.is_settled(device, path.parent());
+            if path == folder.path.as_path() || devices.into_iter().all(settled) {
                 self.admit(&path)?;
                 return Ok(Place { path: AbsPath::canonical(path), stat: Some(stat) });
             }

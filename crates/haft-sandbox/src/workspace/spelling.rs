@@ -57,11 +57,11 @@ impl Spelling {
         }
     }
 
-    /// The name on disk of what was found on this device under `name`, if that is another. The folder is
-    /// spelled as on disk.
+    /// The name on disk of what was found under `name` in a folder on this device, if that is another. The
+    /// folder is spelled as on disk.
     pub(super) fn of_found(&self, folder: &Path, name: &OsStr, device: u64) -> Option<OsString> {
         let letters = self.known(device).unwrap_or_else(|| {
-            let letters = letters_on(&folder.join(name));
+            let letters = letters_on(folder);
             self.learn(device, letters);
             letters
         });
@@ -219,11 +219,11 @@ fn is_directory(raw: &rustix::fs::Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(raw.st_mode).is_dir()
 }
 
-/// What case is to the file system that a place is on, by the kind of that file system.
+/// What case is to the file system that a folder is on, by the kind of that file system.
 #[cfg(target_os = "linux")]
-fn letters_on(place: &Path) -> Letters {
+fn letters_on(folder: &Path) -> Letters {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let system = rustix::fs::open(place, flags, Mode::empty()).and_then(rustix::fs::fstatfs);
+    let system = rustix::fs::open(folder, flags, Mode::empty()).and_then(rustix::fs::fstatfs);
     // The width of this field differs between platforms.
     #[allow(clippy::unnecessary_cast)]
     match system.map(|system| system.f_type as u32) {

@@ -6,12 +6,11 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::spelling::Spelling;
 use crate::error::PathErrorKind;
-use crate::stat::Stat;
+use crate::stat::{Kind, Stat};
 
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
@@ -29,6 +28,8 @@ pub(super) fn walk(
     spelling: &Spelling,
 ) -> Result<PathBuf, PathErrorKind> {
     let mut here = start.to_owned();
+    // The device that `here` is on, once it is known: whether case counts is up to it.
+    let mut device = None;
     let mut steps = VecDeque::new();
     push_front(&mut steps, rest);
     let mut links = 0;
@@ -36,10 +37,12 @@ pub(super) fn walk(
         let name = match step {
             Step::Top => {
                 here = PathBuf::from("/");
+                device = None;
                 continue;
             }
             Step::Up => {
                 here.pop();
+                device = None;
                 continue;
             }
             Step::Name(name) => name,
@@ -48,13 +51,8 @@ pub(super) fn walk(
         let fail = |kind| {
             if inside(&here) { kind } else { PathErrorKind::Outside }
         };
-        let file_type = match rustix::fs::lstat(&next) {
-            Ok(raw) => {
-                if let Some(name) = spelling.of_found(&here, &name, Stat::from(&raw).stamp.device()) {
-                    next.set_file_name(name);
-                }
-                FileType::from_raw_mode(raw.st_mode)
-            }
+        let found = match rustix::fs::lstat(&next) {
+            Ok(raw) => Stat::from(&raw),
             Err(Errno::NOENT) => match spelling.of_missing(&here, &name) {
                 Some(meant) => {
                     // Counted like a link, because names can be exchanged meanwhile again and again.
@@ -69,8 +67,14 @@ pub(super) fn walk(
             },
             Err(errno) => return Err(fail(errno.into())),
         };
-        match file_type {
-            FileType::Symlink => {
+        if device.is_none() {
+            device = rustix::fs::lstat(&here).ok().map(|raw| Stat::from(&raw).stamp.device());
+        }
+        if let Some(name) = device.and_then(|device| spelling.of_found(&here, &name, device)) {
+            next.set_file_name(name);
+        }
+        match found.kind {
+            Kind::Symlink => {
                 // Links in /proc are doors to other processes, and their text is not where they lead.
                 if here.starts_with("/proc") {
                     return Err(PathErrorKind::Outside);
@@ -82,7 +86,10 @@ pub(super) fn walk(
                 let target = rustix::fs::readlink(&next, Vec::new()).map_err(|errno| fail(errno.into()))?;
                 push_front(&mut steps, Path::new(&os_string(target.into_bytes())));
             }
-            FileType::Directory => here = next,
+            Kind::Directory => {
+                here = next;
+                device = Some(found.stamp.device());
+            }
             _ if steps.is_empty() => here = next,
             _ => return Err(fail(PathErrorKind::NotADirectory)),
         }

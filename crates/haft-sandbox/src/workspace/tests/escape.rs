@@ -240,8 +240,8 @@ proptest! {
                 look_everywhere(&at, path)?;
                 change(&at, *index, path, other);
             }
-            prop_assert!(surroundings(&at) == before, "change {index} of {text} (other: {other})");
         }
+        prop_assert_eq!(surroundings(&at), before);
     }
 }
 

@@ -113,81 +113,111 @@ fn a_folder_of_the_workspace_is_found_by_either_spelling() {
     assert_eq!(place.path.as_path(), folder.join("f"));
 }
 
-/// A file system to which upper and lower case are one, where this machine has one to offer.
-struct Mounted(tempfile::TempDir);
+/// Names a folder on a file system to which upper and lower case are one, for those who have one at hand.
+const AT_HAND: &str = "HAFT_TEST_FOLDING";
 
-impl Mounted {
+/// A file system to which upper and lower case are one, where this machine has one to offer.
+struct Folding {
+    dir: tempfile::TempDir,
+    mounted: bool,
+}
+
+impl Folding {
     fn new() -> Result<Self, String> {
-        let dir = tempfile::tempdir().unwrap();
-        let image = dir.path().join("image");
-        let at = dir.path().join("at");
-        fs::create_dir(&at).unwrap();
-        let run = |program: &str, args: &[&OsStr]| match Command::new(program).args(args).output() {
-            Ok(done) if done.status.success() => Ok(()),
-            Ok(done) => Err(format!("{program}: {}", String::from_utf8_lossy(&done.stderr).trim())),
-            Err(error) => Err(format!("{program}: {error}")),
+        if let Some(folder) = std::env::var_os(AT_HAND) {
+            let dir = tempfile::tempdir_in(folder).map_err(|error| error.to_string())?;
+            return Ok(Self { dir, mounted: false });
+        }
+        let mut here = Self { dir: tempfile::tempdir().unwrap(), mounted: false };
+        let (image, ws) = (here.dir.path().join("image"), here.ws());
+        let (image, ws) = (image.as_path(), ws.as_path());
+        let tmpfs = || run(Command::new("mount").args(["-t", "tmpfs", "-o", "casefold", "none"]).arg(ws));
+        let on_image = |make: &mut Command| {
+            let size = |file: fs::File| file.set_len(16 << 20);
+            fs::File::create(image).and_then(size).map_err(|error| error.to_string())?;
+            run(make.arg(image))?;
+            run(Command::new("mount").args(["-o", "loop"]).args([image, ws]))
         };
-        let word = OsStr::new;
-        let tmpfs = || {
-            run(
-                "mount",
-                &[word("-t"), word("tmpfs"), word("-o"), word("casefold"), word("none"), at.as_ref()],
-            )
-        };
-        let on_image = |make: &str, options: &[&OsStr]| {
-            let file = fs::File::create(&image).map_err(|error| error.to_string())?;
-            file.set_len(16 << 20).map_err(|error| error.to_string())?;
-            run(make, &[options, &[image.as_ref()]].concat())?;
-            run("mount", &[word("-o"), word("loop"), image.as_ref(), at.as_ref()])
-        };
-        let ext4 = || on_image("mkfs.ext4", &[word("-q"), word("-O"), word("casefold")]);
-        let why = match tmpfs().or_else(|one| ext4().map_err(|other| format!("{one}; {other}"))) {
-            // There, folders say for themselves.
-            Ok(()) => {
-                let mounted = Self(dir);
-                return run("chattr", &[word("+F"), mounted.ws().as_ref()]).map(|()| mounted);
+        let ext4 = || on_image(Command::new("mkfs.ext4").args(["-q", "-O", "casefold"]));
+        let vfat = || on_image(&mut Command::new("mkfs.vfat"));
+        // Folders say for themselves on the first two.
+        let says = || run(Command::new("chattr").arg("+F").arg(ws));
+        let mut why = Vec::new();
+        for mount in [&tmpfs as &dyn Fn() -> _, &ext4, &vfat] {
+            match mount() {
+                Ok(()) => {
+                    here.mounted = true;
+                    let _ = says();
+                    return Ok(here);
+                }
+                Err(reason) => why.push(reason),
             }
-            Err(why) => why,
-        };
-        on_image("mkfs.vfat", &[]).map(|()| Self(dir)).map_err(|last| format!("{why}; {last}"))
+        }
+        Err(why.join("; "))
     }
 
+    /// A new folder there.
     fn ws(&self) -> PathBuf {
-        let ws = self.0.path().join("at/Ws");
+        let ws = self.dir.path().join("Ws");
         fs::create_dir_all(&ws).unwrap();
         ws
     }
 }
 
-impl Drop for Mounted {
+impl Drop for Folding {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path().join("at")).status();
+        if self.mounted {
+            let _ = Command::new("umount").arg(self.ws()).status();
+        }
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    match command.output() {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => {
+            Err(String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or("no reason").to_owned())
+        }
+        Err(error) => Err(format!("{}: {error}", command.get_program().display())),
     }
 }
 
 #[test]
+#[allow(clippy::print_stderr)] // a test that was not run says so
 fn upper_and_lower_case_are_one_place_where_they_are_one_to_the_file_system() {
-    let mounted = match Mounted::new() {
-        Ok(mounted) => mounted,
-        Err(why) => {
-            #[allow(clippy::print_stderr)] // a test that was not run says so
-            {
-                eprintln!("skipped, no file system to try this on: {why}");
-            }
-            return;
-        }
+    let folding = match Folding::new() {
+        Ok(folding) => folding,
+        Err(why) => return eprintln!("skipped: {AT_HAND} is not set, and here: {why}"),
     };
-    let ws = mounted.ws().canonicalize().unwrap();
+    let ws = folding.ws().canonicalize().unwrap();
     fs::create_dir(ws.join("Src")).unwrap();
     fs::write(ws.join("Src/Main.rs"), "main").unwrap();
+    fs::write(ws.join("Src/\u{c9}t\u{e9}"), "").unwrap();
+    let has_links = symlink("Src/Main.rs", ws.join("Link")).is_ok();
     let whole = Workspace::open(&ws).unwrap();
     for workspace in [by_steps(&whole), whole] {
-        for text in ["src/main.rs", "SRC/MAIN.RS", "Src/Main.rs", "src/../sRc/main.RS"] {
-            for place in
-                [workspace.resolve(workspace.root(), text), workspace.resolve_entry(workspace.root(), text)]
-            {
-                assert_eq!(place.unwrap().path.as_path(), ws.join("Src/Main.rs"), "{text}");
+        let same = |text: &str, name: &str| {
+            let root = workspace.root();
+            for place in [workspace.resolve(root, text), workspace.resolve_entry(root, text)] {
+                let place = place.unwrap();
+                assert_eq!(place.path.as_path(), ws.join(name), "{text}");
+                assert!(place.stat.is_some());
             }
+        };
+        // A second time, when something is known of this file system.
+        for _ in 0..2 {
+            for text in ["src/main.rs", "SRC/MAIN.RS", "Src/Main.rs", "src/../sRc/main.RS"] {
+                same(text, "Src/Main.rs");
+            }
+            same("src", "Src");
+            same(ws.join("SRC/main.rs").to_str().unwrap(), "Src/Main.rs");
+            same("src/E\u{301}te\u{301}", "Src/\u{c9}t\u{e9}");
+        }
+        if has_links {
+            let link = workspace.resolve_entry(workspace.root(), "lINK").unwrap().path;
+            assert_eq!(link.as_path(), ws.join("Link"));
+            let target = workspace.resolve(workspace.root(), "lINK").unwrap().path;
+            assert_eq!(target.as_path(), ws.join("Src/Main.rs"));
         }
         let new = workspace.resolve(workspace.root(), "SRC/New.rs").unwrap();
         assert_eq!((new.path.as_path(), new.stat), (&*ws.join("Src/New.rs"), None));
@@ -195,5 +225,17 @@ fn upper_and_lower_case_are_one_place_where_they_are_one_to_the_file_system() {
         let own = workspace.resolve(workspace.root(), ".HAFT").unwrap().path;
         assert_eq!(own.as_path(), ws.join(".haft"));
         workspace.require_writable(&own).unwrap_err();
+        let guarded = workspace.guarding(&ws.join("SRC/main.rs"));
+        let main = guarded.resolve(guarded.root(), "src/MAIN.rs").unwrap().path;
+        guarded.require_writable(&main).unwrap_err();
+    }
+    // The workspace itself, by whatever case it is opened and asked for.
+    let other = ws.with_file_name("wS");
+    let workspace = Workspace::open(&other).unwrap_or_else(|_| Workspace::open(&ws).unwrap());
+    assert_eq!(workspace.root().as_path(), ws);
+    if other.exists() {
+        let text = ws.with_file_name("WS").join("SRC/main.rs");
+        let place = workspace.resolve(workspace.root(), text.to_str().unwrap()).unwrap();
+        assert_eq!(place.path.as_path(), ws.join("Src/Main.rs"));
     }
 }

@@ -105,7 +105,7 @@ impl Workspace {
         let mut inside = Inside::clone(&self.0);
         inside.guarded.push(AbsPath::lexical(place));
         // The folder that a missing one will be made in may be reached through links.
-        if let Ok(canonical) = walk::walk(Path::new("/"), place, |_| true, &inside.spelling) {
+        if let Ok(canonical) = walk::walk(None, place, |_| true, &inside.spelling) {
             inside.guarded.push(AbsPath::canonical(canonical));
         }
         Self(Arc::new(inside))
@@ -239,7 +239,7 @@ impl Folder {
             _ => fail(error.into()),
         })?;
         let canonical = given.canonicalize().map_err(|error| fail(error.into()))?;
-        let canonical = walk::walk(Path::new("/"), &canonical, |_| true, spelling).unwrap_or(canonical);
+        let canonical = walk::walk(None, &canonical, |_| true, spelling).unwrap_or(canonical);
         if canonical == Path::new("/") {
             return Err(fail(PathErrorKind::RootRefused));
         }

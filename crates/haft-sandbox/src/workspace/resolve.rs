@@ -62,7 +62,7 @@ impl Workspace {
         };
         let absolute =
             base.as_path().join(expand_home(Path::new(text)).as_deref().unwrap_or(Path::new(text)));
-        let canonical = walk::walk(Path::new("/"), &absolute, |_| true, &self.0.spelling)
+        let canonical = walk::walk(None, &absolute, |_| true, &self.0.spelling)
             .map_err(|kind| PathError::new(text, kind))?;
         if KERNELS_OWN.iter().any(|own| canonical.starts_with(own)) {
             return Err(inside);
@@ -147,19 +147,17 @@ impl Workspace {
         {
             // No link was on the way, so `..` in the text means what it means to the kernel.
             let path = join_plain(folder.path.as_path(), below);
-            let devices = [folder.handle.device(), stat.stamp.device()];
+            let (outer, device) = (folder.handle.device(), stat.stamp.device());
             let settled = |device| self.0.spelling.is_settled(device, path.parent());
-            if path == folder.path.as_path() || devices.into_iter().all(settled) {
+            let is_folder = path == folder.path.as_path();
+            if is_folder || (settled(device) && (outer == device || settled(outer))) {
                 self.admit(&path)?;
                 return Ok(Place { path: AbsPath::canonical(path), stat: Some(stat) });
             }
         }
-        let (start, rest) = match spelled {
-            Some((folder, below)) => (folder.path.as_path(), below),
-            None => (Path::new("/"), absolute),
-        };
+        let (folder, rest) = spelled.map_or((None, absolute), |(folder, below)| (Some(folder), below));
         let inside = |path: &Path| self.innermost(path).is_some();
-        let path = walk::walk(start, rest, inside, &self.0.spelling)?;
+        let path = walk::walk(folder, rest, inside, &self.0.spelling)?;
         let stat = self.look(&path)?;
         Ok(Place { path: AbsPath::canonical(path), stat })
     }

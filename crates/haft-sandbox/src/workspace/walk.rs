@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
 
+use super::Folder;
 use super::spelling::Spelling;
 use crate::error::PathErrorKind;
 use crate::stat::{Kind, Stat};
@@ -18,18 +19,18 @@ const MAX_LINKS: usize = 40;
 /// As many bytes as one name may have.
 pub(super) const MAX_NAME: usize = 255;
 
-/// Follows `rest` from `start`, which is canonical. What exists gets the spelling it has on disk; what does
-/// not is kept by name, if only names follow. Errors met where `inside` says no are all [`PathErrorKind::Outside`], so that nothing can be
-/// learned about what lies there.
+/// Follows `rest` from a folder, or from the top. What exists gets the spelling it has on disk; what does
+/// not is kept by name, if only names follow. Errors met where `inside` says no are all
+/// [`PathErrorKind::Outside`], so that nothing can be learned about what lies there.
 pub(super) fn walk(
-    start: &Path,
+    folder: Option<&Folder>,
     rest: &Path,
     inside: impl Fn(&Path) -> bool,
     spelling: &Spelling,
 ) -> Result<PathBuf, PathErrorKind> {
-    let mut here = start.to_owned();
+    let mut here = folder.map_or(Path::new("/"), |folder| folder.path.as_path()).to_owned();
     // The device that `here` is on, once it is known: whether case counts is up to it.
-    let mut device = None;
+    let mut device = folder.map(|folder| folder.handle.device());
     let mut steps = VecDeque::new();
     push_front(&mut steps, rest);
     let mut links = 0;

@@ -148,7 +148,7 @@ fn grow(at: &Fixture, tree: &[Grown]) {
 }
 
 fn spell(at: &Fixture, text: &str) -> String {
-    text.replace("{}", &at.text("").trim_end_matches('/').to_owned())
+    text.replace("{}", at.text("").trim_end_matches('/'))
 }
 
 fn written(at: &Fixture, (start, parts): &(usize, Vec<usize>)) -> String {

@@ -10,14 +10,14 @@ pub struct Hash([u8; 32]);
 impl Hash {
     /// The hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(*blake3::hash(bytes).as_bytes())
+        Self::of_pieces([bytes])
     }
 
     /// The hash of these pieces, one after another.
     pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for piece in pieces {
-            hasher.update(piece);
+            update(&mut hasher, piece);
         }
         Self(*hasher.finalize().as_bytes())
     }
@@ -26,10 +26,18 @@ impl Hash {
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; 1 << 16];
+        let mut whole = 0_usize;
         loop {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(Self(*hasher.finalize().as_bytes())),
-                Ok(read) => hasher.update(&buffer[..read]),
+                Ok(read) => {
+                    update(&mut hasher, &buffer[..read]);
+                    whole += read;
+                    // What turns out to be long is read in pieces that are worth sharing out.
+                    if whole > SHARED && buffer.len() < SHARED {
+                        buffer.resize(8 * SHARED, 0);
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
@@ -53,6 +61,17 @@ impl Hash {
             *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
         }
         Some(Self(bytes))
+    }
+}
+
+/// Pieces of this length are worth sharing out among processors.
+const SHARED: usize = 1 << 20;
+
+fn update(hasher: &mut blake3::Hasher, piece: &[u8]) {
+    if piece.len() >= SHARED {
+        hasher.update_rayon(piece);
+    } else {
+        hasher.update(piece);
     }
 }
 

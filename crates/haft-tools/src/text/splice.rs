@@ -38,11 +38,8 @@ impl Splices {
 
     /// The file after the change, sharing with the file before it what stays.
     pub(crate) fn content(&self, before: &Bytes) -> Content {
-        let pieces = self.clone().into_pieces(before.len()).map(|piece| match piece {
-            Piece::Kept(range) => before.slice(range),
-            Piece::New(bytes) => bytes.into(),
-        });
-        Content::of(pieces)
+        let splices = self.0.iter().map(|splice| (splice.range.clone(), splice.bytes.clone().into()));
+        Content::spliced(before, splices.collect())
     }
 
     /// How long the file is after the change.

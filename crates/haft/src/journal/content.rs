@@ -1,6 +1,7 @@
 //! Bytes to be written, in pieces: a small change of a large file needs no second copy of it.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::{Buf, Bytes};
@@ -12,6 +13,7 @@ pub struct Content {
     pieces: Vec<Bytes>,
     len: u64,
     hash: OnceLock<Hash>,
+    splices: Vec<(Range<usize>, Bytes)>,
 }
 
 impl Content {
@@ -19,7 +21,26 @@ impl Content {
     pub fn of(pieces: impl IntoIterator<Item = Bytes>) -> Self {
         let pieces: Vec<Bytes> = pieces.into_iter().collect();
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { pieces, len, hash: OnceLock::new() }
+        Self { pieces, len, hash: OnceLock::new(), splices: Vec::new() }
+    }
+
+    /// Other content with some of its bytes replaced, in order: what stays is shared, and only what comes is
+    /// recorded where the other content is recorded already.
+    pub fn spliced(before: &Bytes, splices: Vec<(Range<usize>, Bytes)>) -> Self {
+        let mut pieces = Vec::with_capacity(2 * splices.len() + 1);
+        let mut at = 0;
+        for (range, bytes) in &splices {
+            pieces.extend([before.slice(at..range.start), bytes.clone()]);
+            at = range.end;
+        }
+        pieces.push(before.slice(at..));
+        pieces.retain(|piece| !piece.is_empty());
+        Self { splices, ..Self::of(pieces) }
+    }
+
+    /// What was replaced in the other content, if it was made of one.
+    pub(super) fn splices(&self) -> &[(Range<usize>, Bytes)] {
+        &self.splices
     }
 
     /// How many bytes there are.
@@ -47,7 +68,7 @@ impl Content {
     }
 
     /// Reads it from the beginning.
-    pub fn reader(&self) -> impl Read + use<> {
+    pub fn reader(&self) -> impl BufRead + use<> {
         Pieces(self.pieces.clone().into_iter())
     }
 }
@@ -68,16 +89,23 @@ struct Pieces(std::vec::IntoIter<Bytes>);
 
 impl Read for Pieces {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.0.as_mut_slice().first_mut() {
-                None => return Ok(0),
-                Some(piece) if piece.is_empty() => drop(self.0.next()),
-                Some(piece) => {
-                    let count = piece.len().min(buffer.len());
-                    piece.copy_to_slice(&mut buffer[..count]);
-                    return Ok(count);
-                }
-            }
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Pieces {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.0.as_slice().first().is_some_and(Bytes::is_empty) {
+            self.0.next();
+        }
+        Ok(self.0.as_slice().first().map_or(&[], |piece| &**piece))
+    }
+
+    fn consume(&mut self, count: usize) {
+        if let Some(piece) = self.0.as_mut_slice().first_mut() {
+            piece.advance(count);
         }
     }
 }

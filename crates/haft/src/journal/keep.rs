@@ -7,9 +7,10 @@ use haft_sandbox::{
     AbsPath, ChangeError, ChangeErrorKind, Durability, Hash, State, Store, TreeEntry, Workspace,
 };
 
+use super::Content;
 use super::Result;
 use super::log::Log;
-use super::record::{Digest, Kept, Shape, Text};
+use super::record::{Digest, Kept, Part, Shape, Text};
 
 /// Content up to this size lies in the record.
 const SMALL: usize = 256 << 10;
@@ -17,6 +18,11 @@ const SMALL: usize = 256 << 10;
 /// New content up to this size is kept too, to be shown later; larger content is only kept when it is
 /// replaced in turn.
 pub(super) const KEPT_AFTER: u64 = SMALL as u64;
+
+/// So many contents are told one by the other before one is kept whole again.
+const MAX_CHAIN: u32 = 16;
+/// In so many parts.
+const MAX_PARTS: usize = 64;
 
 /// As much content lies in one record.
 const MOST: usize = 4 << 20;
@@ -28,7 +34,7 @@ pub(super) struct Keeper<'a> {
     /// Large content, still to be written to files of its own.
     pub(super) blobs: HashMap<Hash, Vec<u8>>,
     pub(super) notes: Vec<String>,
-    here: HashMap<Hash, (u64, u64)>,
+    here: HashMap<Hash, Kept>,
     /// What may still be kept for this record.
     budget: u64,
 }
@@ -41,8 +47,8 @@ impl<'a> Keeper<'a> {
 
     /// Keeps content and tells where.
     pub(super) fn keep(&mut self, content: &[u8], hash: &Hash) -> Result<Kept> {
-        if let Some((at, length)) = self.log.here(hash).or_else(|| self.here.get(hash).copied()) {
-            return Ok(Kept::Here { at, length });
+        if let Some(kept) = self.known(hash) {
+            return Ok(kept);
         }
         let size = content.len() as u64;
         if size > self.log.limits.file || size > self.budget {
@@ -53,10 +59,42 @@ impl<'a> Keeper<'a> {
             self.blobs.insert(*hash, content.to_vec());
             return Ok(Kept::Blob);
         }
+        let kept = Kept::Here { at: self.add(content), length: size };
+        self.here.insert(*hash, kept.clone());
+        Ok(kept)
+    }
+
+    /// Keeps content that replaces other content: only what differs, where the other is at hand in the same
+    /// segment and little differs.
+    pub(super) fn keep_spliced(&mut self, content: &Content, hash: &Hash, replaced: &Hash) -> Result<Kept> {
+        if let Some(kept) = self.known(hash) {
+            return Ok(kept);
+        }
+        let splices = content.splices();
+        let new: usize = splices.iter().map(|(_, bytes)| bytes.len()).sum();
+        let chained = self.log.chain(replaced).or(self.here.contains_key(replaced).then_some(0));
+        let fits = !splices.is_empty() && splices.len() <= MAX_PARTS && new as u64 <= content.len() / 4;
+        if !fits || chained.is_none_or(|chained| chained >= MAX_CHAIN) || self.kept.len() + new > MOST {
+            return self.keep(&content.whole(), hash);
+        }
+        let mut parts = Vec::with_capacity(splices.len());
+        for (range, bytes) in splices {
+            let (at, gone) = (range.start as u64, range.len() as u64);
+            parts.push(Part { at, gone, from: self.add(bytes), length: bytes.len() as u64 });
+        }
+        Ok(Kept::Spliced { of: Digest(*replaced), parts })
+    }
+
+    /// Where content is kept in this segment.
+    fn known(&self, hash: &Hash) -> Option<Kept> {
+        self.log.here(hash).or_else(|| self.here.get(hash).cloned())
+    }
+
+    /// Adds bytes to the record, and tells where they will lie.
+    fn add(&mut self, bytes: &[u8]) -> u64 {
         let at = self.log.content_begins() + self.kept.len() as u64;
-        self.kept.extend(content);
-        self.here.insert(*hash, (at, size));
-        Ok(Kept::Here { at, length: size })
+        self.kept.extend(bytes);
+        at
     }
 
     /// The shape of what was found at a place, with its content kept.
@@ -109,7 +147,7 @@ impl<'a> Keeper<'a> {
         let kept = match hash {
             Some(Digest(hash)) if size <= self.log.limits.file.min(self.budget) => {
                 match self.log.here(&hash) {
-                    Some((at, length)) => Kept::Here { at, length },
+                    Some(kept) => kept,
                     None => self.keep(&read(workspace, place, &hash, size)?, &hash)?,
                 }
             }

@@ -14,6 +14,9 @@ use super::record::{self, HEAD, Intent, Outcome, Record};
 
 const END: &str = ".log";
 
+/// Content that is told by way of more others than this is taken for damaged.
+const LONGEST_CHAIN: u32 = 64;
+
 /// How much of a segment is filled with zeros ahead of what is written.
 const AHEAD: usize = 256 << 10;
 
@@ -61,8 +64,21 @@ struct Active {
     /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
     /// one write instead of a commit of the file system.
     allocated: u64,
-    /// Where contents lie in it.
-    contents: HashMap<Hash, (u64, u64)>,
+    /// How contents are kept in it, and by way of how many others.
+    contents: HashMap<Hash, (record::Kept, u32)>,
+}
+
+impl Active {
+    fn learn(&mut self, hash: &Hash, kept: &record::Kept) {
+        let chain = match kept {
+            record::Kept::Spliced { of, .. } => {
+                self.contents.get(&of.0).map_or(LONGEST_CHAIN, |(_, chain)| chain + 1)
+            }
+            _ => 0,
+        };
+        // What is known already is known by a shorter way, or the same.
+        self.contents.entry(*hash).or_insert_with(|| (kept.clone(), chain));
+    }
 }
 
 impl Log {
@@ -171,9 +187,9 @@ impl Log {
                 counted.entries += 1;
                 counted.newest = intent.number;
                 intent.for_each_file(&mut |hash, kept, size| match kept {
-                    record::Kept::Here { at, length } => {
+                    record::Kept::Here { .. } | record::Kept::Spliced { .. } => {
                         if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
-                            active.contents.insert(*hash, (*at, *length));
+                            active.learn(hash, kept);
                         }
                     }
                     record::Kept::Blob => counted.blob_bytes += size,
@@ -195,8 +211,13 @@ impl Log {
     }
 
     /// Where content already lies in the segment that is added to.
-    pub(super) fn here(&self, hash: &Hash) -> Option<(u64, u64)> {
-        self.active.as_ref()?.contents.get(hash).copied()
+    pub(super) fn here(&self, hash: &Hash) -> Option<record::Kept> {
+        self.active.as_ref()?.contents.get(hash).map(|(kept, _)| kept.clone())
+    }
+
+    /// By way of how many others content is kept in the segment that is added to, if it is.
+    pub(super) fn chain(&self, hash: &Hash) -> Option<u32> {
+        self.active.as_ref()?.contents.get(hash).map(|(_, chain)| *chain)
     }
 
     /// Adds a record. It is on disk after [`Log::sync`].
@@ -262,21 +283,78 @@ impl Log {
         kept: &record::Kept,
         hash: &Hash,
     ) -> io::Result<Option<Vec<u8>>> {
+        self.content_by(segment, kept, hash, 0)
+    }
+
+    fn content_by(
+        &self,
+        segment: u32,
+        kept: &record::Kept,
+        hash: &Hash,
+        chain: u32,
+    ) -> io::Result<Option<Vec<u8>>> {
         let content = match kept {
-            record::Kept::Here { at, length } => {
-                let file = match &self.active {
-                    Some(active) if active.id == segment => active.file.try_clone()?,
-                    _ if self.store.has(&name(segment))? => self.store.open_log(&name(segment))?,
-                    _ => return Ok(None),
-                };
-                let mut content = vec![0; usize::try_from(*length).map_err(io::Error::other)?];
-                file.read_exact_at(&mut content, *at)?;
-                Some(content)
-            }
+            record::Kept::Here { .. } => self.raw(segment, kept)?,
+            record::Kept::Spliced { of, parts } => match self.kept_in(segment, &of.0) {
+                Some(base) if chain < LONGEST_CHAIN => {
+                    let base = self.content_by(segment, &base, &of.0, chain + 1)?;
+                    base.map(|base| self.with_parts(segment, &base, parts)).transpose()?.flatten()
+                }
+                _ => None,
+            },
             record::Kept::Blob => self.blobs.read(&hash.to_string())?,
             record::Kept::At(_) | record::Kept::No => None,
         };
         Ok(content.filter(|content| Hash::of(content) == *hash))
+    }
+
+    /// How content is kept in a segment.
+    fn kept_in(&self, segment: u32, hash: &Hash) -> Option<record::Kept> {
+        if self.is_active(segment) {
+            return self.here(hash);
+        }
+        let mut found = None;
+        for known in self.known.values().filter(|known| known.segment == segment) {
+            known.intent.for_each_file(&mut |other, kept, _| {
+                if other == hash && matches!(kept, record::Kept::Here { .. } | record::Kept::Spliced { .. }) {
+                    found.get_or_insert_with(|| kept.clone());
+                }
+            });
+            if found.is_some() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Content with some parts replaced; nothing where a part is none of it.
+    fn with_parts(&self, segment: u32, base: &[u8], parts: &[record::Part]) -> io::Result<Option<Vec<u8>>> {
+        let mut content = Vec::with_capacity(base.len());
+        let mut at = 0;
+        for part in parts {
+            let kept = record::Kept::Here { at: part.from, length: part.length };
+            let Some(new) = self.raw(segment, &kept)? else { return Ok(None) };
+            let Some(same) = base.get(at..part.at as usize) else { return Ok(None) };
+            content.extend_from_slice(same);
+            content.extend_from_slice(&new);
+            at = (part.at + part.gone) as usize;
+        }
+        let Some(rest) = base.get(at..) else { return Ok(None) };
+        content.extend_from_slice(rest);
+        Ok(Some(content))
+    }
+
+    /// Bytes of a segment.
+    fn raw(&self, segment: u32, kept: &record::Kept) -> io::Result<Option<Vec<u8>>> {
+        let record::Kept::Here { at, length } = kept else { return Ok(None) };
+        let file = match &self.active {
+            Some(active) if active.id == segment => active.file.try_clone()?,
+            _ if self.store.has(&name(segment))? => self.store.open_log(&name(segment))?,
+            _ => return Ok(None),
+        };
+        let mut content = vec![0; usize::try_from(*length).map_err(io::Error::other)?];
+        file.read_exact_at(&mut content, *at)?;
+        Ok(Some(content))
     }
 
     /// Content of that hash that any entry keeps.

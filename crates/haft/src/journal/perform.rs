@@ -1,7 +1,7 @@
 //! Performing the steps of a record, one by one, and taking single steps back.
 
 use std::collections::HashMap;
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use haft_sandbox::{
@@ -12,6 +12,9 @@ use super::keep;
 use super::log::Log;
 use super::record::{Intent, Kept, Shape, Step, Text};
 use super::{Content, JournalError, Result, path_of};
+
+/// How much of a file is copied at a time.
+const COPIED: usize = 256 << 10;
 
 /// Which step failed, and why.
 #[derive(Debug)]
@@ -175,7 +178,7 @@ fn complete(
 
 impl Contents<'_> {
     /// Opens the content of a file's shape.
-    pub(super) fn open(&self, place: &AbsPath, shape: &Shape) -> Result<Box<dyn Read>> {
+    pub(super) fn open(&self, place: &AbsPath, shape: &Shape) -> Result<Box<dyn BufRead>> {
         let Shape::File { hash, kept, size, .. } = shape else {
             return Ok(Box::new(io::empty()));
         };
@@ -183,7 +186,7 @@ impl Contents<'_> {
             && self.holds(elsewhere, shape)
         {
             let open = self.workspace.open_file(&elsewhere.place()).map_err(ChangeError::from)?;
-            return Ok(Box::new(open.file));
+            return Ok(Box::new(BufReader::with_capacity(COPIED, open.file)));
         }
         match hash {
             Some(hash) if let Some(fresh) = self.fresh.get(&hash.0) => Ok(Box::new(fresh.reader())),

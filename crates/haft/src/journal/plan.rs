@@ -144,7 +144,11 @@ impl<'a> Planner<'a> {
             }
             _ => self.keeper.keep_found(self.workspace, path, &found)?,
         };
-        let after = self.fresh(content, mode, None)?;
+        let replaced = match expect {
+            Expect::Content(hash) => Some(*hash),
+            _ => None,
+        };
+        let after = self.fresh(content, replaced, mode, None)?;
         self.set(path, before, after);
         Ok(())
     }
@@ -162,18 +166,28 @@ impl<'a> Planner<'a> {
         let modified = (i64::try_from(now / 1000).unwrap_or(i64::MAX), (now % 1000) as u32 * 1_000_000);
         let attributes = Attrs::from(&haft_sandbox::Attributes { modified, ..attributes.clone() });
         let before = self.keeper.keep_found(self.workspace, from, &found)?;
-        let after = self.fresh(content, None, Some(attributes))?;
+        let after = self.fresh(content, None, None, Some(attributes))?;
         self.set(to, Shape::Missing, after);
         self.set(from, before, Shape::Missing);
         Ok(())
     }
 
     /// The shape of a file that gets this content.
-    fn fresh(&mut self, content: &Content, mode: Option<u32>, attributes: Option<Attrs>) -> Result<Shape> {
+    fn fresh(
+        &mut self,
+        content: &Content,
+        replaced: Option<Hash>,
+        mode: Option<u32>,
+        attributes: Option<Attrs>,
+    ) -> Result<Shape> {
         let hash = content.hash();
         let size = content.len();
         let small = size <= super::keep::KEPT_AFTER;
-        let kept = if small { self.keeper.keep(&content.whole(), &hash)? } else { Kept::No };
+        let kept = match replaced {
+            _ if !small => Kept::No,
+            Some(replaced) => self.keeper.keep_spliced(content, &hash, &replaced)?,
+            None => self.keeper.keep(&content.whole(), &hash)?,
+        };
         self.plan.fresh.insert(hash, content.clone());
         Ok(Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes })
     }

@@ -96,12 +96,23 @@ pub(super) enum Shape {
 pub(super) enum Kept {
     /// In the same segment.
     Here { at: u64, length: u64 },
+    /// As other content of the same segment, but for these parts.
+    Spliced { of: Digest, parts: Vec<Part> },
     /// In a file of its own, named by its hash.
     Blob,
     /// At this other place of the workspace.
     At(Text),
     /// Nowhere.
     No,
+}
+
+/// Some bytes of a content, and where those lie in the segment that come in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) at: u64,
+    pub(super) gone: u64,
+    pub(super) from: u64,
+    pub(super) length: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

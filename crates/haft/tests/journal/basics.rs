@@ -323,3 +323,45 @@ fn threads_and_processes_get_numbers_of_their_own() {
     assert_eq!(numbers, (1..=100).collect::<Vec<u64>>());
     assert_eq!(fix.journal.history(1000).unwrap().len(), 100);
 }
+
+/// Small edits of a larger file are kept as what differs, and can be shown and undone all the same.
+#[test]
+fn what_differs_little_is_kept_as_what_differs() {
+    use haft::journal::Content;
+    let fix = Fixture::new();
+    let mut text: Vec<u8> = (0..20_000).map(|n| b'a' + (n % 26) as u8).collect();
+    fix.put("f", &text);
+    let mut states = vec![text.clone()];
+    for round in 0..60_usize {
+        let before = bytes::Bytes::from(text.clone());
+        let at = round * 300;
+        let word = format!("<{round}>");
+        let content = Content::spliced(&before, vec![(at..at + round % 5, word.into_bytes().into())]);
+        text = content.whole().to_vec();
+        let change = Change::Write {
+            path: fix.place("f"),
+            content,
+            expect: Expect::Content(haft_sandbox::Hash::of(&before)),
+            replaced: Some(before),
+        };
+        fix.make(change).unwrap();
+        states.push(text.clone());
+    }
+    let size: u64 = std::fs::read_dir(fix.base.path().join("state"))
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(size < 700_000, "{size} bytes for 60 small edits");
+    let journal = fix.reopen();
+    for number in 1..=60_u64 {
+        let sides = [(Side::Before, number - 1), (Side::After, number)];
+        for (side, state) in sides {
+            let kept = journal.content(&fix.workspace, number, side).unwrap();
+            assert_eq!(kept[0].1.as_deref(), Some(&states[state as usize][..]), "{number} {side:?}");
+        }
+    }
+    for number in (1..=60_u64).rev() {
+        journal.undo(&fix.workspace, &[number], FULL).unwrap();
+        assert_eq!(std::fs::read(fix.on_disk("f")).unwrap(), states[number as usize - 1]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -47,7 +47,11 @@ impl Draft {
     }
 
     /// Makes it a file with everything that can be read from `content`.
-    pub fn file(&mut self, mut content: impl Read, like: Like<'_>) -> std::result::Result<(), ChangeError> {
+    pub fn file(
+        &mut self,
+        mut content: impl BufRead,
+        like: Like<'_>,
+    ) -> std::result::Result<(), ChangeError> {
         let mut write = |draft: &Self| {
             let replaced = draft.before.attributes().map(attributes::for_new_content);
             let replaced = replaced.filter(|_| matches!(draft.before, State::File { .. }));
@@ -93,7 +97,7 @@ impl Draft {
     pub fn tree(
         &mut self,
         entries: &[TreeEntry],
-        content: &mut dyn FnMut(&Path) -> io::Result<Box<dyn Read>>,
+        content: &mut dyn FnMut(&Path) -> io::Result<Box<dyn BufRead>>,
     ) -> std::result::Result<(), ChangeError> {
         let mut build = |draft: &Self| {
             rustix::fs::mkdirat(&draft.spot.dir, draft.temp.as_str(), Mode::from_raw_mode(0o700))?;
@@ -239,13 +243,25 @@ fn identity(dir: &OwnedFd, name: &OsStr) -> std::result::Result<(u64, u64), Errn
 fn new_file(
     dir: impl AsFd,
     name: &OsStr,
-    content: &mut dyn Read,
+    content: &mut dyn BufRead,
     wanted: Option<&Attributes>,
 ) -> Result<File> {
     // With nothing to copy from, the kernel applies the umask, or what the directory hands down.
     let mode = if wanted.is_some() { 0o600 } else { 0o666 };
     let mut file = File::from(rustix::fs::openat(dir, name, NEW, Mode::from_raw_mode(mode))?);
-    io::copy(content, &mut file)?;
+    // Written as it lies there: content that is in memory is not copied once more.
+    loop {
+        let piece = match content.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            piece => piece?,
+        };
+        if piece.is_empty() {
+            break;
+        }
+        let length = piece.len();
+        file.write_all(piece)?;
+        content.consume(length);
+    }
     if let Some(wanted) = wanted {
         attributes::apply(&file, wanted)?;
     }

@@ -293,10 +293,9 @@ pub(crate) fn weigh(
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
         _ => format!("`{}` can change things", spec.name),
     };
-    let advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
-    let asking = Asking { reason, advice };
+    let mut advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
     if spec.sensitivity == Sensitivity::Extreme {
-        return Ok(Some(asking));
+        return Ok(Some(Asking { reason, advice }));
     }
     let narrowest = Rule::covering(&spec.name, claims, cx.session().workspace());
     let asked_by_rule = matches!(verdict, Verdict::Ask(_));
@@ -312,10 +311,14 @@ pub(crate) fn weigh(
             Resource::Path(path) => access == Access::Read || may_write(path),
             _ => false,
         });
-    if mode == Mode::AcceptEdits && !asked_by_rule && is_edit {
-        return Ok(None);
+    if !asked_by_rule && is_edit {
+        if mode == Mode::AcceptEdits {
+            return Ok(None);
+        }
+        // The mode that allows this and no more than such.
+        advice = Some("the user can allow edits by starting with `--mode accept-edits`".to_owned());
     }
-    Ok(Some(asking))
+    Ok(Some(Asking { reason, advice }))
 }
 
 /// Why somebody must be asked.

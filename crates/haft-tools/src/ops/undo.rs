@@ -66,7 +66,7 @@ impl Undo {
         let mut numbers = match (which, direction) {
             (Which::Numbers(numbers), _) => numbers.to_vec(),
             (Which::Last(count, session), Direction::Undo) => journal.latest(*count, *session)?,
-            (Which::Last(count, _), Direction::Redo) => journal.undone(*count)?,
+            (Which::Last(count, session), Direction::Redo) => journal.undone(*count, *session)?,
         };
         if let (Which::Last(count, _), have) = (which, numbers.len())
             && have < *count
@@ -76,7 +76,10 @@ impl Undo {
                 0 => Fault::new(FaultKind::NotFound, format!("there is nothing to {word}")),
                 have => Fault::new(
                     FaultKind::NotFound,
-                    format!("there is not more to {word} than {}", text::count_of(have as u64, "change")),
+                    format!(
+                        "there is no more than {} to {word}, not {count}",
+                        text::count_of(have as u64, "change")
+                    ),
                 ),
             });
         }
@@ -239,7 +242,7 @@ fn undo_merging(
 fn told(error: JournalError, workspace: &Workspace) -> Fault {
     match error {
         JournalError::Conflict(conflict) => clash(&conflict, workspace)
-            .hint("nothing was undone; undo the later changes too, or ask for a merge to keep them"),
+            .hint("nothing was undone; undo the later changes too, or keep them with `merge`"),
         error => error.into(),
     }
 }

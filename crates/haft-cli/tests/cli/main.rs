@@ -3,7 +3,9 @@
 
 mod batches;
 mod calls;
+mod changes;
 mod looks;
+mod replay;
 mod state;
 mod unkept;
 mod workspace;

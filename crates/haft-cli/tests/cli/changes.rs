@@ -402,36 +402,74 @@ fn a_write_that_is_killed_leaves_the_old_file_or_the_new_one() {
     assert_eq!(lab.temporary(), Vec::<String>::new());
 }
 
-/// Runs in a mount namespace of its own, if that may be made.
+/// What a script says that runs in a mount namespace of its own, with `haft` as a command. Nothing, if no
+/// such can be made here.
+#[cfg(target_os = "linux")]
+fn with_mounts(lab: &Lab, script: &str) -> Option<String> {
+    let haft = env!("CARGO_BIN_EXE_haft");
+    let script =
+        format!("haft() {{ {haft} --dialect workspace --mode bypass \"$@\"; echo \" code $?\"; }}\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+    command.env("HOME", lab.base.join("home")).env("XDG_STATE_HOME", lab.base.join("state"));
+    let output = command.current_dir(lab.base.join("ws")).output();
+    match output {
+        Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
+        Ok(output) => {
+            println!("skipped: nothing can be mounted here: {}", String::from_utf8_lossy(&output.stderr));
+            None
+        }
+        Err(error) => {
+            println!("skipped: there is no `unshare`: {error}");
+            None
+        }
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_leaves_the_old_file() {
     let lab = Lab::new(&[]);
-    let small = lab.base.join("small");
-    std::fs::create_dir(&small).unwrap();
-    let content = "new\n".repeat(50_000);
-    lab.write("input.json", &json!({"path": "a.txt", "content": content}).to_string());
-    let script = format!(
-        "mount -t tmpfs -o size=128k none {0} || exit 99; cd {0}; head -c 40000 /dev/zero | tr '\\0' o > a.txt; \
-         {1} --dialect workspace --mode bypass call write_file - < {2}/input.json; echo \" code $?\"; \
-         ls -A; wc -c < a.txt; tr -d o < a.txt | wc -c",
-        small.display(),
-        env!("CARGO_BIN_EXE_haft"),
-        lab.base.display(),
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
-    command.env("HOME", lab.base.join("home")).env("XDG_STATE_HOME", lab.base.join("state"));
-    let Ok(output) = command.output() else { return println!("skipped: there is no `unshare`") };
-    if output.status.code() == Some(99) || !output.status.success() {
-        return println!("skipped: nothing can be mounted here: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let told = String::from_utf8(output.stdout).unwrap();
+    lab.write("input.json", &json!({"path": "a.txt", "content": "new\n".repeat(50_000)}).to_string());
+    let script = "mount -t tmpfs -o size=128k none . || exit 9; cd \"$PWD\"
+        head -c 40000 /dev/zero | tr '\\0' o > a.txt
+        haft call write_file - < ../input.json; ls -A; wc -c < a.txt; tr -d o < a.txt | wc -c";
+    let Some(told) = with_mounts(&lab, script) else { return };
     let (reply, rest) = told.split_once('\n').unwrap();
     assert!(reply.contains("\"ok\":false") && reply.contains("a.txt"), "{told}");
     assert!(reply.to_lowercase().contains("no space"), "{told}");
     let rest: Vec<&str> = rest.split_whitespace().collect();
     assert_eq!(rest, ["code", "1", "a.txt", "40000", "0"], "{told}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_workspace_that_has_become_read_only_is_told() {
+    let lab = Lab::new(&[("a.txt", "one\n")]);
+    let script = "mount --bind . . && mount -o remount,bind,ro . || exit 9; cd \"$PWD\"
+        haft call write_file '{\"path\":\"a.txt\",\"content\":\"two\"}'
+        haft call write_file '{\"path\":\"b.txt\",\"content\":\"two\"}'
+        haft call delete_file '{\"path\":\"a.txt\"}'
+        haft call move_file '{\"from\":\"a.txt\",\"to\":\"c.txt\"}'";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    assert_eq!(told.matches("code 1").count(), 4, "{told}");
+    assert_eq!(told.matches("mounted for reading only").count(), 4, "{told}");
+    assert_eq!((lab.read("a.txt").as_str(), lab.temporary().len()), ("one\n", 0));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_deletion_does_not_reach_into_what_is_mounted() {
+    let lab = Lab::new(&[("t/a.txt", "one\n")]);
+    lab.write("out/canary.txt", "canary\n");
+    std::fs::create_dir(lab.base.join("ws/t/m")).unwrap();
+    let script = "mount --bind ../out t/m || exit 9
+        haft call delete_file '{\"path\":\"t\",\"recursive\":true}'
+        haft call delete_file '{\"path\":\"t/m\",\"recursive\":true}'";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    assert_eq!(told.matches("code 1").count(), 2, "{told}");
+    assert_eq!(std::fs::read_to_string(lab.base.join("out/canary.txt")).unwrap(), "canary\n");
+    assert_eq!(lab.read("t/a.txt"), "one\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use haft::journal::{self, Depth};
 use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
-use haft_sandbox::{Expect, State, TreeEntry, names};
+use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 
 use super::place::Entry;
 
@@ -39,7 +39,10 @@ impl Remove {
             error.path = named.clone();
             Fault::from(error)
         };
-        cx.workspace().require_removable(path).map_err(fail)?;
+        cx.workspace().require_removable(path).map_err(|error| match error.kind {
+            ChangeErrorKind::Path(PathErrorKind::NotFound) => self.entry.missing(cx),
+            _ => fail(error),
+        })?;
         match cx.workspace().state(path).map_err(fail)? {
             State::Missing => Err(self.entry.missing(cx)),
             State::Special(kind) => Err(Fault::new(

@@ -3,7 +3,7 @@
 
 use haft::journal::{self, Overwrite};
 use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
-use haft_sandbox::{Expect, State};
+use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
 use super::change::Current;
 use super::place::Entry;
@@ -58,6 +58,9 @@ impl Rename {
             })
         };
         cx.workspace().require_removable(&from.path).map_err(|mut error| {
+            if matches!(error.kind, ChangeErrorKind::Path(PathErrorKind::NotFound)) {
+                return from.missing(cx);
+            }
             error.path = from.named.clone();
             Fault::from(error)
         })?;

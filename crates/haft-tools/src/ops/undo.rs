@@ -241,8 +241,10 @@ fn undo_merging(
 /// A failure, with a diff where a file has changed since.
 fn told(error: JournalError, workspace: &Workspace) -> Fault {
     match error {
-        JournalError::Conflict(conflict) => clash(&conflict, workspace)
-            .hint("nothing was undone; undo the later changes too, or keep them with `merge`"),
+        JournalError::Conflict(conflict) => clash(&conflict, workspace).hint(match conflict.found_content {
+            Some(_) => "nothing was undone; undo the later changes too, or keep them with `merge`",
+            None => "nothing was undone; undo what was done to it since, or make the change by hand",
+        }),
         error => error.into(),
     }
 }

@@ -87,7 +87,7 @@ pub(crate) enum Command {
         numbers: Vec<u64>,
         /// So many of the last changes
         #[arg(long, value_name = "COUNT")]
-        last: Option<usize>,
+        last: Option<std::num::NonZeroUsize>,
         /// Keep what was changed in the files since, where it is in other lines
         #[arg(long)]
         merge: bool,
@@ -102,7 +102,7 @@ pub(crate) enum Command {
         numbers: Vec<u64>,
         /// So many of the changes that were taken back last
         #[arg(long, value_name = "COUNT")]
-        last: Option<usize>,
+        last: Option<std::num::NonZeroUsize>,
         /// Only show what would happen
         #[arg(long)]
         dry_run: bool,

@@ -282,7 +282,7 @@ fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<En
     let days = settings.limits.keep_days.unwrap_or(7);
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let nobody = NoApprover::telling("the user can allow it by starting with `--mode bypass`");
+    let nobody = NoApprover::telling("the user can allow it by starting with `--mode {mode}`");
     let mut engine = Engine::builder().approver(nobody).keep_results(Kept::new(
         results,
         age,

@@ -155,14 +155,16 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
         ValidationErrorKind::Required { .. } => format!("`{name}` is missing"),
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let known = known_fields(problem, spec);
-            let near =
-                unexpected.first().map(|first| suggest::nearest(first, known.iter().map(String::as_str), 1));
+            let near: Vec<&str> = unexpected
+                .iter()
+                .filter_map(|one| suggest::nearest(one, known.iter().map(String::as_str), 1).pop())
+                .collect();
             let unknown = match unexpected.as_slice() {
                 [_] => format!("unknown field `{name}`"),
                 several => format!("unknown fields {}", listed(several)),
             };
-            match (near.as_deref(), known.is_empty()) {
-                (Some([near]), _) => format!("{unknown} (did you mean `{near}`?)"),
+            match (near.is_empty(), known.is_empty()) {
+                (false, _) => format!("{unknown} (did you mean `{}`?)", near.join("`, `")),
                 (_, false) => {
                     format!("{unknown} (the fields are `{}`)", known.join("`, `"))
                 }

@@ -173,6 +173,8 @@ pub struct ApprovalRequest {
     pub reason: String,
     /// How else the user could allow it, where there is a way of its own.
     pub advice: Option<String>,
+    /// The mode in which it would not be asked that lets the least else through.
+    pub mode: Mode,
     /// The answers that are offered.
     pub choices: Vec<Choice>,
 }
@@ -220,7 +222,8 @@ pub struct NoApprover {
 }
 
 impl NoApprover {
-    /// Says how the user can allow what nobody can be asked about.
+    /// Says how the user can allow what nobody can be asked about. `{mode}` in it is the name of the mode that
+    /// lets the call through and the least else.
     pub fn telling(how: impl Into<String>) -> Self {
         Self { how: Some(how.into()) }
     }
@@ -228,10 +231,10 @@ impl NoApprover {
 
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
-        let ApprovalRequest { tool, reason, advice, .. } = &request;
+        let ApprovalRequest { tool, reason, advice, mode, .. } = &request;
         let mut feedback = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
         if let Some(how) = advice.as_ref().or(self.how.as_ref()) {
-            feedback = format!("{feedback}; {how}");
+            feedback = format!("{feedback}; {}", how.replace("{mode}", mode.name()));
         }
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
     }
@@ -294,9 +297,8 @@ pub(crate) fn weigh(
         _ => format!("`{}` can change things", spec.name),
     };
     let advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
-    let asking = Asking { reason, advice };
     if spec.sensitivity == Sensitivity::Extreme {
-        return Ok(Some(asking));
+        return Ok(Some(Asking { reason, advice, mode: Mode::Bypass }));
     }
     let narrowest = Rule::covering(&spec.name, claims, cx.session().workspace());
     let asked_by_rule = matches!(verdict, Verdict::Ask(_));
@@ -312,16 +314,16 @@ pub(crate) fn weigh(
             Resource::Path(path) => access == Access::Read || may_write(path),
             _ => false,
         });
-    if mode == Mode::AcceptEdits && !asked_by_rule && is_edit {
-        return Ok(None);
-    }
-    Ok(Some(asking))
+    let enough = if !asked_by_rule && is_edit { Mode::AcceptEdits } else { Mode::Bypass };
+    Ok((mode != enough).then_some(Asking { reason, advice, mode: enough }))
 }
 
 /// Why somebody must be asked.
 pub(crate) struct Asking {
     reason: String,
     advice: Option<String>,
+    /// The mode in which nobody would be.
+    mode: Mode,
 }
 
 /// Folders and files in which a change makes other programs run what it says.
@@ -368,7 +370,7 @@ pub(crate) fn request(
     question: &Question<'_>,
     verdict: &Verdict,
     preview: Option<Preview>,
-    Asking { reason, advice }: Asking,
+    Asking { reason, advice, mode }: Asking,
 ) -> ApprovalRequest {
     let Question { spec, input, claims, cx } = question;
     let mut choices = vec![Choice::AllowOnce, Choice::Edit, Choice::Deny];
@@ -388,6 +390,7 @@ pub(crate) fn request(
         preview,
         reason,
         advice,
+        mode,
         choices,
     }
 }

@@ -19,7 +19,13 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
         [] => host.journal.history(limit)?,
         numbers => {
             let each = numbers.iter().map(|number| host.journal.entry(*number));
-            each.collect::<Result<Vec<_>, _>>()?
+            match each.collect::<Result<Vec<_>, _>>() {
+                Ok(entries) => entries,
+                Err(error) => {
+                    crate::style::report(&error.into());
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
         }
     };
     let mut out = anstream::stdout().lock();

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use haft::Durability;
 use haft::journal::Label;
+use haft::{Durability, Fault};
 use haft_tools::ops::{Clash, Direction, Undo, Undone, Which};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::style::{BOLD, NAME, diff_line, notice, one_line};
 /// What was typed.
 pub(super) struct Wanted {
     pub(super) numbers: Vec<u64>,
-    pub(super) last: Option<usize>,
+    pub(super) last: Option<std::num::NonZeroUsize>,
     pub(super) clash: Clash,
     pub(super) dry_run: bool,
 }
@@ -23,11 +23,13 @@ pub(super) struct Wanted {
 pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
     let which = match wanted.numbers.as_slice() {
-        [] => Which::Last(wanted.last.unwrap_or(1), common.session.as_deref()),
+        [] => Which::Last(wanted.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
         numbers => Which::Numbers(numbers),
     };
-    let undo =
-        Undo::find(&host.journal, &which, direction, wanted.clash).map_err(|fault| anyhow::anyhow!(fault))?;
+    let undo = match Undo::find(&host.journal, &which, direction, wanted.clash) {
+        Ok(undo) => undo,
+        Err(fault) => return Ok(failed(fault)),
+    };
     let mut out = anstream::stdout().lock();
     if wanted.dry_run {
         for line in undo.preview(&host.journal, &host.workspace)?.lines() {
@@ -43,10 +45,7 @@ pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> any
     let label = Label { tool, session, durability: Durability::Full };
     let done = match undo.carry_out(&host.journal, &host.workspace, label) {
         Ok(done) => done,
-        Err(fault) => {
-            crate::style::report(&anyhow::anyhow!(fault));
-            return Ok(ExitCode::FAILURE);
-        }
+        Err(fault) => return Ok(failed(fault)),
     };
     let Undone { changes, diff, notes } = done;
     if common.json {
@@ -72,4 +71,10 @@ pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> any
     }
     notes.iter().for_each(|note| notice(note));
     Ok(ExitCode::SUCCESS)
+}
+
+/// It was asked rightly and cannot be done.
+fn failed(fault: Fault) -> ExitCode {
+    crate::style::report(&anyhow::anyhow!(fault));
+    ExitCode::FAILURE
 }

@@ -42,6 +42,8 @@ impl World {
                 world.folder(rest)
             } else if let Some(rest) = section.of("link") {
                 world.link(rest)
+            } else if let Some(rest) = section.of("hard link") {
+                world.hard_link(rest)
             } else if let Some(rest) = section.of("fifo") {
                 world.fifo(rest)
             } else if section.of("settings").is_some() {
@@ -151,6 +153,11 @@ impl World {
         Ok(symlink(self.filled(target), self.place(name.as_ref())?)?)
     }
 
+    fn hard_link(&self, rest: &str) -> anyhow::Result<()> {
+        let (name, target) = rest.split_once(" -> ").context("a hard link is written `name -> file`")?;
+        Ok(fs::hard_link(self.workspace().join(target), self.place(name.as_ref())?)?)
+    }
+
     fn fifo(&self, rest: &str) -> anyhow::Result<()> {
         let path = self.place(rest.as_ref())?;
         Ok(rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o644), 0)?)
@@ -218,13 +225,22 @@ pub(crate) fn changes(before: &Snapshot, after: &Snapshot) -> anyhow::Result<Vec
         let (word, mode) = kind.split_once(", ").unwrap_or((kind, ""));
         let mode = if mode == "mode 644" || old_kind == Some(kind) { "" } else { mode };
         let comma = if mode.is_empty() { "" } else { ", " };
-        let mut text = show::text(&String::from_utf8_lossy(content));
+        let name = path.display();
+        // What is no text is shown to the byte.
+        let Ok(content) = std::str::from_utf8(content) else {
+            let mut text = base64::engine::general_purpose::STANDARD.encode(content);
+            text.push('\n');
+            changes
+                .push(Section::new(format!("after {word} {name}{comma}{mode}, base64"), show::text(&text)));
+            continue;
+        };
+        let mut text = show::text(content);
         let mut end = "";
-        if !text.is_empty() && !content.ends_with(b"\n") {
+        if !text.is_empty() && !content.ends_with('\n') {
             text.push('\n');
             end = if word == "file" { ", no final newline" } else { "" };
         }
-        changes.push(Section::new(format!("after {word} {}{comma}{mode}{end}", path.display()), text));
+        changes.push(Section::new(format!("after {word} {name}{comma}{mode}{end}"), text));
     }
     Ok(changes)
 }

@@ -113,8 +113,8 @@ pub enum Existing {
 pub enum Parents {
     /// They are made.
     Make,
-    /// The change fails.
-    Require,
+    /// The change fails, and the message says how they would be made.
+    Require(&'static str),
 }
 
 /// A file that was changed.
@@ -210,7 +210,7 @@ impl Operation for Change {
                 fate,
                 number: None,
                 size,
-                replaced,
+                replaced: 0,
                 diff,
                 short,
                 notes,

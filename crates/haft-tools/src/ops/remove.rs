@@ -3,7 +3,7 @@
 
 use haft::journal::{self, Depth};
 use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
-use haft_sandbox::{Expect, State, TreeEntry, names};
+use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 
 use super::place::Entry;
 
@@ -16,6 +16,8 @@ pub struct Remove {
     pub entry: Entry,
     /// What becomes of the content of a folder.
     pub depth: Depth,
+    /// How the caller would say that the content goes, too.
+    pub deeper: &'static str,
 }
 
 /// What was removed.
@@ -37,7 +39,10 @@ impl Remove {
             error.path = named.clone();
             Fault::from(error)
         };
-        cx.workspace().require_removable(path).map_err(fail)?;
+        cx.workspace().require_removable(path).map_err(|error| match error.kind {
+            ChangeErrorKind::Path(PathErrorKind::NotFound) => self.entry.missing(cx),
+            _ => fail(error),
+        })?;
         match cx.workspace().state(path).map_err(fail)? {
             State::Missing => Err(self.entry.missing(cx)),
             State::Special(kind) => Err(Fault::new(
@@ -55,7 +60,7 @@ impl Remove {
                         FaultKind::WrongKind,
                         format!("`{named}` is a folder with {things}"),
                     )
-                    .hint("say that it is to be removed with everything in it, if that is meant")
+                    .hint(format!("set {} to remove it with everything in it, if that is meant", self.deeper))
                     .with("path", named)
                     .with("entries", count));
                 }
@@ -94,7 +99,7 @@ impl Operation for Remove {
 
     async fn run(self, cx: &Context) -> Result<Removed, Fault> {
         let tree = self.look(cx)?;
-        let Remove { entry, depth } = self;
+        let Remove { entry, depth, .. } = self;
         let paths: Vec<AbsPath> =
             tree.iter().map(|one| AbsPath::lexical(&entry.path.as_path().join(&one.below))).collect();
         let expect = match tree.first().map(|root| &root.state) {

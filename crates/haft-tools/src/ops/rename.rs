@@ -3,7 +3,7 @@
 
 use haft::journal::{self, Overwrite};
 use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
-use haft_sandbox::{Expect, State};
+use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
 use super::change::Current;
 use super::place::Entry;
@@ -23,8 +23,8 @@ pub struct Rename {
 /// What becomes of a file in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacing {
-    /// It stays, and the move fails.
-    Refuse,
+    /// It stays, and the move fails; the message says how it would be replaced.
+    Refuse(&'static str),
     /// It is replaced. Folders are never replaced.
     Allow,
 }
@@ -58,6 +58,9 @@ impl Rename {
             })
         };
         cx.workspace().require_removable(&from.path).map_err(|mut error| {
+            if matches!(error.kind, ChangeErrorKind::Path(PathErrorKind::NotFound)) {
+                return from.missing(cx);
+            }
             error.path = from.named.clone();
             Fault::from(error)
         })?;
@@ -97,8 +100,8 @@ impl Rename {
                 return Err(there(" and is no folder").hint("a folder cannot take the place of a file"));
             }
             (State::Special(kind), ..) => return Err(there(&format!(" and is a {kind}"))),
-            (_, _, Replacing::Refuse) => {
-                return Err(there("").hint("say that it is to be overwritten, if that is meant"));
+            (_, _, Replacing::Refuse(how)) => {
+                return Err(there("").hint(format!("set {how} to replace it, if that is meant")));
             }
             _ => {}
         }

@@ -66,7 +66,7 @@ impl Undo {
         let mut numbers = match (which, direction) {
             (Which::Numbers(numbers), _) => numbers.to_vec(),
             (Which::Last(count, session), Direction::Undo) => journal.latest(*count, *session)?,
-            (Which::Last(count, _), Direction::Redo) => journal.undone(*count)?,
+            (Which::Last(count, session), Direction::Redo) => journal.undone(*count, *session)?,
         };
         if let (Which::Last(count, _), have) = (which, numbers.len())
             && have < *count
@@ -76,7 +76,10 @@ impl Undo {
                 0 => Fault::new(FaultKind::NotFound, format!("there is nothing to {word}")),
                 have => Fault::new(
                     FaultKind::NotFound,
-                    format!("there is not more to {word} than {}", text::count_of(have as u64, "change")),
+                    format!(
+                        "there is no more than {} to {word}, not {count}",
+                        text::count_of(have as u64, "change")
+                    ),
                 ),
             });
         }
@@ -238,8 +241,10 @@ fn undo_merging(
 /// A failure, with a diff where a file has changed since.
 fn told(error: JournalError, workspace: &Workspace) -> Fault {
     match error {
-        JournalError::Conflict(conflict) => clash(&conflict, workspace)
-            .hint("nothing was undone; undo the later changes too, or ask for a merge to keep them"),
+        JournalError::Conflict(conflict) => clash(&conflict, workspace).hint(match conflict.found_content {
+            Some(_) => "nothing was undone; undo the later changes too, or keep them with `merge`",
+            None => "nothing was undone; undo what was done to it since, or make the change by hand",
+        }),
         error => error.into(),
     }
 }

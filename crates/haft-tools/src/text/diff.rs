@@ -109,6 +109,7 @@ pub(crate) fn short(before: &[u8], after: &[u8], limits: DiffLimits) -> Diff {
             let ends =
                 sign_new.is_some() && old.iter().map(|line| bare(line)).eq(new.iter().map(|line| bare(line)));
             let bare = |line: &str| match ends {
+                true if !line.ends_with(['\n', '\r']) => format!("{line} (no newline at the end)"),
                 true => line.trim_end_matches('\n').replace('\r', "␍"),
                 false => bare(line).to_owned(),
             };

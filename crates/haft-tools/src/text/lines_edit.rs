@@ -24,6 +24,16 @@ pub struct LineEdit {
     pub content: LineContent,
 }
 
+impl LineEdit {
+    /// Which lines, for messages.
+    fn lines(&self) -> String {
+        match self.start == self.end {
+            true => format!("line {}", self.start),
+            false => format!("lines {}-{}", self.start, self.end),
+        }
+    }
+}
+
 /// What comes in the place of lines. Nothing deletes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineContent {
@@ -76,7 +86,10 @@ impl LinesMismatch {
         if start > end {
             return format!("{which}the first line, {start}, is after the last, {end}");
         }
-        let has = super::lines::count_of(*lines as u64, "line");
+        let has = match lines {
+            0 => "no lines".to_owned(),
+            _ => super::lines::count_of(*lines as u64, "line"),
+        };
         let wrong = if start > lines { start } else { end };
         let when = if *edit > 1 { " after the edits before it" } else { "" };
         format!("{which}there is no line {wrong}: the file has {has}{when}")
@@ -86,6 +99,7 @@ impl LinesMismatch {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Content(mismatch) => mismatch.hint(),
+            Self::Range { lines: 0, .. } => Some("write all of the file instead".to_owned()),
             Self::Range { around, .. } if around.is_empty() => None,
             Self::Range { around, .. } => {
                 let mut hint = "the lines near by are".to_owned();
@@ -157,8 +171,11 @@ fn warnings(edits: &[LineEdit], source: &Source) -> Vec<String> {
         for (earlier, other) in edits[..at].iter().enumerate() {
             if other.start <= edit.end && edit.start <= other.end {
                 warnings.push(format!(
-                    "edits {} and {} overlap: lines {}-{} and {}-{}; the later one was made on what the earlier one left",
-                    earlier + 1, at + 1, other.start, other.end, edit.start, edit.end
+                    "edits {} and {} overlap: {} and {}; the later one was made on what the earlier one left",
+                    earlier + 1,
+                    at + 1,
+                    other.lines(),
+                    edit.lines()
                 ));
             }
         }
@@ -171,8 +188,8 @@ fn warnings(edits: &[LineEdit], source: &Source) -> Vec<String> {
             .sum();
         if shift != 0 {
             warnings.push(format!(
-                "edit {} was made at lines {}-{} as they were after the edits before it, which had moved lines by {shift:+}",
-                at + 1, edit.start, edit.end
+                "edit {} was made at {} as counted after the edits before it, which had moved what follows by {shift:+}",
+                at + 1, edit.lines()
             ));
         }
     }
@@ -245,7 +262,7 @@ mod tests {
         let empty =
             plan_lines(&Source::new(String::from("").into()).unwrap(), &[edit(1, 1, "x")], Manner::default())
                 .unwrap_err();
-        assert_eq!(empty.message(), "there is no line 1: the file has 0 lines");
+        assert_eq!(empty.message(), "there is no line 1: the file has no lines");
     }
 
     proptest! {

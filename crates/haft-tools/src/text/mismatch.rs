@@ -96,7 +96,9 @@ impl Problem {
 
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Empty => "give the text that is there now".to_owned(),
+            Self::Empty => {
+                "give the text that is there now; to fill an empty file, write all of it".to_owned()
+            }
             Self::Same | Self::SameButLineEnds => return None,
             Self::NotFound { near, numbered, .. } => return Some(not_found(near, *numbered)),
             Self::Several { places, total, .. } => {
@@ -144,7 +146,7 @@ fn not_found(near: &Nearest, numbered: bool) -> String {
         Nearest::NotSought => parts.push("search the file for a part of the text".to_owned()),
         Nearest::Nothing if numbered => {}
         Nearest::Nothing => {
-            parts.push("read the file again: it may have changed, or be another one".to_owned())
+            parts.push("read the part of the file that is meant, and copy the text from there".to_owned())
         }
     }
     parts.join("\n")

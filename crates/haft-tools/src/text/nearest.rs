@@ -94,7 +94,7 @@ pub(crate) struct Near {
     pub(crate) lines: Vec<String>,
     /// In what it differs.
     pub(crate) differences: Vec<Difference>,
-    /// Where words differ, the lines that do: number, what is there, what was looked for.
+    /// Where words or letters differ, the lines that do: number, what is there, what was looked for.
     pub(crate) words: Vec<(usize, String, String)>,
 }
 
@@ -115,7 +115,13 @@ fn near(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
     let range = window(rows, block)?;
     let there: Vec<&str> = range.clone().map(|row| rows.line(row)).collect();
     let differences = differences(&block.join("\n"), &there.join("\n"));
-    let words = if differences == [Difference::Words] { words(&range, &there, block) } else { Vec::new() };
+    let words = if differences == [Difference::Words] {
+        words(&range, &there, block, visible)
+    } else if differences.contains(&Difference::LookAlikes) {
+        words(&range, &there, block, spelt)
+    } else {
+        Vec::new()
+    };
     let lines = there.iter().take(MAX_SHOWN).map(|line| visible(line)).collect();
     Some(Near { first: range.start + 1, last: range.end, lines, differences, words })
 }
@@ -289,12 +295,26 @@ fn skeleton(char: char) -> Option<char> {
     }
 }
 
+/// A line in which what looks like something else, or cannot be seen, is written by its number.
+fn spelt(line: &str) -> String {
+    let written = |char: char| match skeleton(char) == Some(char) {
+        true => char.to_string(),
+        false => char.escape_unicode().to_string(),
+    };
+    visible(&line.chars().map(written).collect::<String>())
+}
+
 /// The lines whose words differ, at most three.
-fn words(range: &std::ops::Range<usize>, there: &[&str], block: &[&str]) -> Vec<(usize, String, String)> {
+fn words(
+    range: &std::ops::Range<usize>,
+    there: &[&str],
+    block: &[&str],
+    shown: fn(&str) -> String,
+) -> Vec<(usize, String, String)> {
     let pairs = range.clone().zip(there.iter().zip(block));
     pairs
         .filter(|(_, (there, wanted))| there.trim() != wanted.trim())
-        .map(|(row, (there, wanted))| (row + 1, visible(there.trim()), visible(wanted.trim())))
+        .map(|(row, (there, wanted))| (row + 1, shown(there.trim()), shown(wanted.trim())))
         .take(3)
         .collect()
 }

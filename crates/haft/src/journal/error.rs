@@ -24,7 +24,7 @@ pub enum JournalError {
     #[error("{0}")]
     Conflict(Box<Conflict>),
     /// There is no such number, or it was evicted.
-    #[error("the journal has no change {0}; the oldest it still has is {1}")]
+    #[error("{}", unknown(*.0, *.1))]
     Unknown(u64, u64),
     /// There is nothing to undo or redo.
     #[error("change {number} {why}")]
@@ -67,6 +67,13 @@ pub struct Conflict {
     pub recorded_content: Option<Vec<u8>>,
     /// The content that is there, if it is a file that is not too large.
     pub found_content: Option<Vec<u8>>,
+}
+
+/// Where the journal begins is told to whoever asks for what came before.
+fn unknown(number: u64, oldest: u64) -> String {
+    let since =
+        if number < oldest { format!("; the oldest it still has is {oldest}") } else { String::new() };
+    format!("the journal has no change {number}{since}")
 }
 
 impl std::fmt::Display for Conflict {

@@ -101,13 +101,18 @@ impl Journal {
         Ok(latest.map(|known| known.intent.number).collect())
     }
 
-    /// The latest changes that are undone, in the order in which they were undone, the last one first.
-    pub fn undone(&self, count: usize) -> Result<Vec<u64>> {
+    /// The latest changes that are undone, in the order in which they were undone, the last one first. With
+    /// a session, only what it undid itself counts.
+    pub fn undone(&self, count: usize, session: Option<&str>) -> Result<Vec<u64>> {
         let held = self.hold_as_is()?;
         let mut undone: Vec<(u64, u64)> = Vec::new();
         for known in held.log.known.values().filter(|known| known.intent.undoes.is_none()) {
             let number = known.intent.number;
-            undone.extend(undo::active_undo(&held.log, number).map(|by| (by, number)));
+            let by = undo::active_undo(&held.log, number).filter(|by| {
+                let undoing = held.log.known.get(by);
+                session.is_none_or(|session| undoing.is_some_and(|undoing| undoing.intent.session == session))
+            });
+            undone.extend(by.map(|by| (by, number)));
         }
         undone.sort_unstable_by(|one, other| other.cmp(one));
         Ok(undone.into_iter().take(count).map(|(_, number)| number).collect())

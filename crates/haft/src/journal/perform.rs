@@ -159,7 +159,12 @@ fn complete(
                     let others = changed.links.saturating_sub(1);
                     return Ok((others > 0).then(|| {
                         let shown = workspace.display(&place);
-                        format!("`{shown}` had {others} other hard links; these keep the old content")
+                        match others {
+                            1 => format!("`{shown}` had another hard link, which keeps the old content"),
+                            _ => {
+                                format!("`{shown}` had {others} other hard links, which keep the old content")
+                            }
+                        }
                     }));
                 }
                 (None, Shape::Tree(_)) => workspace.remove_tree(&place, &temp_name(temp)?, durability)?,

@@ -30,8 +30,10 @@ fn example() -> serde_json::Value {
 #[serde(deny_unknown_fields)]
 pub(crate) struct OneEdit {
     /// First line to replace, counted from 1
+    #[schemars(range(min = 1))]
     start_line: usize,
     /// Last line to replace, counted from 1
+    #[schemars(range(min = 1))]
     end_line: usize,
     /// The lines that take their place: a string, or an array of lines; empty to delete
     new_content: NewContent,

@@ -45,7 +45,8 @@ impl Tool for DeleteFile {
 
     fn lower(input: &Input, cx: &Context) -> Result<Remove, Fault> {
         let entry = Entry::find(&input.path, cx.workspace().root(), cx)?;
-        Ok(Remove { entry, depth: if input.recursive { Depth::Tree } else { Depth::Empty } })
+        let depth = if input.recursive { Depth::Tree } else { Depth::Empty };
+        Ok(Remove { entry, depth, deeper: "`recursive`" })
     }
 
     fn approval(input: &Input, _op: &Remove, _cx: &Context) -> Approval {

@@ -49,7 +49,7 @@ impl Tool for MoveFile {
 
     fn lower(input: &Input, cx: &Context) -> Result<Rename, Fault> {
         let root = cx.workspace().root();
-        let replace = if input.overwrite { Replacing::Allow } else { Replacing::Refuse };
+        let replace = if input.overwrite { Replacing::Allow } else { Replacing::Refuse("`overwrite`") };
         Ok(Rename::new(Entry::find(&input.from, root, cx)?, Entry::find(&input.to, root, cx)?, replace))
     }
 

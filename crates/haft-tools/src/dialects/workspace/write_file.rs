@@ -1,7 +1,7 @@
 //! `write_file`: a whole file, as text or base64.
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{DecodeError, Engine as _};
 use haft::{Approval, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,12 +56,12 @@ impl Tool for WriteFile {
         let to = match input.encoding {
             Encoding::Utf8 => To::Text(input.content.clone()),
             Encoding::Base64 => To::Bytes(BASE64.decode(input.content.trim()).map_err(|error| {
-                Fault::invalid(format!("`content` is not base64: {error}"))
-                    .hint("give text with `encoding`: \"utf-8\"")
+                Fault::invalid(format!("`content` is not base64: {}", why(error)))
+                    .hint("encode the bytes again, or give text with `encoding`: \"utf-8\"")
                     .with("path", &input.path)
             })?),
         };
-        let parents = if input.create_dirs { Parents::Make } else { Parents::Require };
+        let parents = if input.create_dirs { Parents::Make } else { Parents::Require("`createDirs`") };
         Ok(Change::new(Asked {
             path: ops::writable(&input.path, cx.workspace().root(), cx)?,
             named: input.path.clone(),
@@ -84,5 +84,18 @@ impl Tool for WriteFile {
 
     fn preview_use(input: &Input) -> Option<String> {
         Some(input.path.clone())
+    }
+}
+
+fn why(error: DecodeError) -> String {
+    match error {
+        DecodeError::InvalidByte(at, byte) => {
+            format!("character {} is `{}`", at + 1, char::from(byte).escape_default())
+        }
+        DecodeError::InvalidLastSymbol(at, _) => {
+            format!("it breaks off in the middle of a byte, at character {}", at + 1)
+        }
+        DecodeError::InvalidLength(length) => format!("{length} characters make no whole bytes"),
+        DecodeError::InvalidPadding => "the `=` at its end are missing or too many".to_owned(),
     }
 }

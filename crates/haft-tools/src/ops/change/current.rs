@@ -9,7 +9,7 @@ use haft_sandbox::{ChangeErrorKind, PathErrorKind, Stamp};
 
 use super::{Asked, Knowledge};
 use crate::ops::{MAX_CHANGED, SMALL};
-use crate::text::{DiffLimits, Side, unified};
+use crate::text::{DiffLimits, Side, Source, unified};
 
 /// A file as it is now, all of it.
 pub(crate) struct Current {
@@ -67,7 +67,7 @@ impl Current {
     ) -> Result<(), Fault> {
         match (cx.session().standing(path, &self.seen()), knowledge) {
             (Standing::Current, _) | (Standing::Unseen, Knowledge::Current) => Ok(()),
-            (Standing::Unseen, Knowledge::Required) => Err(unread(named)),
+            (Standing::Unseen, Knowledge::Required) => Err(unread(named, &self.bytes)),
             (Standing::Changed { was }, _) => Err(self.changed_since(path, named, was, cx)),
         }
     }
@@ -97,7 +97,16 @@ impl Current {
     }
 }
 
-fn unread(named: &str) -> Fault {
+fn unread(named: &str, bytes: &Bytes) -> Fault {
+    // Whoever is sent to read what cannot be read goes round in a circle.
+    if Source::new(bytes.to_vec()).is_err() {
+        return Fault::new(
+            FaultKind::WrongKind,
+            format!("`{named}` is a binary file that has not been read, so it cannot be changed"),
+        )
+        .hint("change binary files with a command, or write to another path")
+        .with("path", named);
+    }
     Fault::new(FaultKind::Unread, format!("`{named}` exists but has not been read, so it cannot be changed"))
         .hint("read the file first, then make the call again")
         .with("path", named)

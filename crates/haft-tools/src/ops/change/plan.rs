@@ -102,10 +102,10 @@ fn require_parent(asked: &Asked, cx: &Context) -> Result<(), Fault> {
         Fault::from(error)
     })?;
     match (terms.parents, parents.first()) {
-        (Parents::Require, Some(parent)) => {
+        (Parents::Require(how), Some(parent)) => {
             let shown = cx.workspace().display(parent);
             Err(Fault::new(FaultKind::NotFound, format!("the folder `{shown}` of `{named}` does not exist"))
-                .hint("have missing folders made, or name a folder that exists")
+                .hint(format!("set {how} to make missing folders, or name a folder that exists"))
                 .with("path", named))
         }
         _ => Ok(()),

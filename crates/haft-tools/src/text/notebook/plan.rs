@@ -86,7 +86,7 @@ impl CellProblem {
             Self::UnknownCell { near, cells, .. } => {
                 let near: Vec<&str> = near.iter().map(String::as_str).collect();
                 let count = if *cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
-                format!("it has {count}; the nearest are {}", haft::suggest::or_list(&near))
+                format!("it has {count}; did you mean {}?", haft::suggest::or_list(&near))
             }
             Self::NoKind => "say whether it is code or markdown".to_owned(),
             Self::Unwritable(_) => "write it with other characters".to_owned(),

@@ -1,0 +1,663 @@
+//! Changes of files: what is told of them, across runs and processes, and when something goes wrong.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+
+use super::*;
+
+const EDITS: [&str; 2] = ["--mode", "accept-edits"];
+const ANY: [&str; 2] = ["--mode", "bypass"];
+
+impl Lab {
+    /// A call that changes something, in the mode that lets it.
+    fn change(&self, tool: &str, input: Value) -> Ran {
+        self.run(&[EDITS.as_slice(), &["call", tool, &input.to_string()]].concat())
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.base.join("ws").join(name)).unwrap()
+    }
+
+    fn temporary(&self) -> Vec<String> {
+        let names = std::fs::read_dir(self.base.join("ws")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(".haft-")).collect()
+    }
+}
+
+fn edit(file: &str, old: &str, new: &str) -> Value {
+    json!({"file_path": file, "old_string": old, "new_string": new})
+}
+
+/// Type, mode and content of everything below a folder.
+fn snapshot(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let stat = std::fs::symlink_metadata(&path).unwrap();
+            let content = if stat.is_symlink() {
+                std::fs::read_link(&path).unwrap().as_os_str().as_bytes().to_vec()
+            } else if stat.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else {
+                std::fs::read(&path).unwrap()
+            };
+            found.insert(path.strip_prefix(root).unwrap().to_owned(), (stat.mode(), content));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_history_shows_the_latest_change_first() {
+    let lab = Lab::new(&[]);
+    let ran = lab.run(&["history"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert_eq!(ran.stdout, format!("nothing has been changed in {}\n", lab.base.join("ws").display()));
+    lab.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    lab.change("Write", json!({"file_path": "sub/b.txt", "content": "b\n"}));
+    let ran = lab.run(&["history"]);
+    let lines: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 2, "{ran:?}");
+    assert_eq!((lines[0][0], lines[1][0]), ("2", "1"));
+    assert_eq!(&lines[1][lines[1].len() - 2..], ["Write", "+a.txt"]);
+    assert_eq!(lab.run(&["history", "-n", "1"]).stdout.lines().count(), 1);
+    let ran = lab.run(&["history", "--diff", "1"]);
+    assert!(ran.stdout.ends_with("--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+a\n"), "{ran:?}");
+}
+
+#[test]
+fn a_history_as_json_has_every_field() {
+    let lab = Lab::new(&[]);
+    assert_eq!(lab.run(&["--json", "history"]).json(), json!([]));
+    lab.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    lab.run(&["undo"]);
+    let rows = lab.run(&["--json", "history", "--diff"]).json();
+    let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+    let wanted = ["number", "time_ms", "tool", "session", "state", "undone_by", "undoes", "files", "diff"];
+    assert_eq!(keys, wanted);
+    assert_eq!(
+        (&rows[0]["tool"], &rows[0]["undoes"], &rows[0]["state"]),
+        (&json!("undo"), &json!(1), &json!("done"))
+    );
+    assert_eq!((&rows[1]["state"], &rows[1]["undone_by"]), (&json!("undone"), &json!(2)));
+    assert_eq!(rows[1]["files"][0]["path"], "a.txt");
+    assert_eq!(
+        (&rows[1]["files"][0]["size_after"], &rows[1]["files"][0]["before"]),
+        (&json!(2), &json!("nothing"))
+    );
+}
+
+#[test]
+fn undo_and_redo_say_what_they_did() {
+    let lab = Lab::new(&[("a.txt", "one\n")]);
+    lab.batch(
+        &EDITS,
+        &[
+            r#"{"name":"Read","input":{"file_path":"a.txt"}}"#,
+            &json!({"name": "Edit", "input": edit("a.txt", "one", "two")}).to_string(),
+        ],
+    );
+    let ran = lab.run(&["undo", "--dry-run"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-two\n+one\n"));
+    assert_eq!(lab.read("a.txt"), "two\n", "a dry run changes nothing");
+    let ran = lab.run(&["undo"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert_eq!(
+        ran.stdout,
+        "undid change 1 (Edit) as change 2\n--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-two\n+one\n"
+    );
+    assert_eq!(lab.read("a.txt"), "one\n");
+    let done = lab.run(&["--json", "redo"]).json();
+    assert_eq!((&done["changes"], &done["notes"]), (&json!([{"change": 1, "by": 3}]), &json!([])));
+    assert_eq!(lab.read("a.txt"), "two\n");
+}
+
+#[test]
+fn what_cannot_be_undone_exits_with_1_and_wrong_usage_with_2() {
+    let lab = Lab::new(&[]);
+    for args in
+        [["undo"].as_slice(), &["redo"], &["undo", "7"], &["undo", "--last", "2"], &["--json", "undo"]]
+    {
+        let ran = lab.run(args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{args:?}: {ran:?}");
+        assert!(ran.stderr.starts_with("error: "), "{args:?}: {ran:?}");
+    }
+    assert_eq!(lab.run(&["history", "7"]).code, 1);
+    for args in [
+        ["undo", "x"].as_slice(),
+        &["undo", "1", "--last", "2"],
+        &["undo", "--last", "0"],
+        &["history", "-n", "x"],
+    ] {
+        assert_eq!(lab.run(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_change_undone_twice_is_told() {
+    let lab = Lab::new(&[]);
+    lab.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    assert_eq!(lab.run(&["undo", "1"]).code, 0);
+    let ran = lab.run(&["undo", "1"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("change 1 is undone already"), "{ran:?}");
+    let ran = lab.run(&["redo", "1"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = lab.run(&["redo", "1"]);
+    assert!(ran.code == 1 && ran.stderr.contains("change 1 "), "{ran:?}");
+}
+
+#[test]
+fn an_undo_over_a_later_change_is_refused_or_merged() {
+    let lab = Lab::new(&[("a.txt", "one\ntwo\nthree\nfour\n")]);
+    lab.batch(
+        &EDITS,
+        &[
+            r#"{"name":"Read","input":{"file_path":"a.txt"}}"#,
+            &json!({"name": "Edit", "input": edit("a.txt", "one", "1")}).to_string(),
+        ],
+    );
+    lab.write("ws/a.txt", "1\ntwo\nthree\nfour\nfive\n");
+    let ran = lab.run(&["undo"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.stderr.contains("`a.txt` has changed since change 1") && ran.stderr.contains("+five"),
+        "{ran:?}"
+    );
+    assert_eq!(lab.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
+    assert_eq!(lab.run(&["undo", "--merge"]).code, 0);
+    assert_eq!(lab.read("a.txt"), "one\ntwo\nthree\nfour\nfive\n");
+}
+
+/// The model undoes and redoes what is its own; a person everything.
+#[test]
+fn a_session_redoes_only_what_it_undid_itself() {
+    let lab = Lab::new(&[]);
+    let call = |session: &str, tool: &str, input: Value| {
+        let args = ["--session", session, "--mode", "accept-edits", "call", tool, &input.to_string()];
+        lab.run(&args)
+    };
+    call("a", "Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    assert_eq!(call("b", "Undo", json!({})).code, 1, "the change is of another session");
+    assert_eq!(call("a", "Undo", json!({})).code, 0);
+    let ran = call("b", "Undo", json!({"redo": true}));
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "there is nothing to redo\n"));
+    assert_eq!(call("a", "Undo", json!({"redo": true})).code, 0);
+    assert_eq!(lab.run(&["undo"]).code, 0, "a person undoes it");
+    assert_eq!(call("a", "Undo", json!({"redo": true})).code, 1, "and what a person undid stays so");
+}
+
+#[test]
+fn a_session_knows_in_the_next_run_what_it_read() {
+    let lab = Lab::new(&[("a.txt", "one\ntwo\n")]);
+    let call = |tool: &str, input: Value| {
+        lab.run(&["--session", "s", "--mode", "accept-edits", "call", tool, &input.to_string()])
+    };
+    call("Read", json!({"file_path": "a.txt"}));
+    lab.write("ws/a.txt", "zero\none\ntwo\n");
+    let ran = call("Edit", edit("a.txt", "two", "2"));
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.starts_with("`a.txt` was changed since you last saw it"), "{ran:?}");
+    assert_eq!(lab.read("a.txt"), "zero\none\ntwo\n");
+    if !ran.stdout.contains("+zero") {
+        // Content is not kept from run to run: it must be read again.
+        assert!(ran.stdout.contains("read it again"), "{ran:?}");
+        assert_eq!(call("Edit", edit("a.txt", "two", "2")).code, 1);
+        call("Read", json!({"file_path": "a.txt"}));
+    }
+    assert_eq!(call("Edit", edit("a.txt", "two", "2")).code, 0);
+    assert_eq!(lab.read("a.txt"), "zero\none\n2\n");
+    let other = lab.run(&[
+        "--session",
+        "t",
+        "--mode",
+        "accept-edits",
+        "call",
+        "Edit",
+        &edit("a.txt", "2", "3").to_string(),
+    ]);
+    assert_eq!(other.code, 1, "another session has read nothing: {other:?}");
+}
+
+/// The same size and, set back, the same time of change: only the content tells.
+#[test]
+fn a_file_changed_within_a_tick_of_the_clock_counts_as_changed() {
+    let lab = Lab::new(&[("a.txt", "one\n")]);
+    let path = lab.base.join("ws/a.txt");
+    let call = |tool: &str, input: Value| {
+        lab.run(&["--session", "s", "--mode", "accept-edits", "call", tool, &input.to_string()])
+    };
+    let times = std::fs::metadata(&path).unwrap().modified().unwrap();
+    call("Read", json!({"file_path": "a.txt"}));
+    let rewrite = |text: &str| {
+        let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.set_modified(times).unwrap();
+    };
+    rewrite("two\n");
+    rewrite("one\n");
+    assert_eq!(call("Edit", edit("a.txt", "one", "1")).code, 0, "what was changed back is as it was read");
+    let times = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.write_all(b"2").unwrap();
+    file.set_modified(times).unwrap();
+    let ran = call("Edit", edit("a.txt", "1", "3"));
+    assert!(ran.code == 1 && ran.stdout.contains("was changed since"), "{ran:?}");
+    assert_eq!(lab.read("a.txt"), "2\n");
+}
+
+/// Each process has read the file before any of them changes it.
+#[test]
+fn processes_that_edit_one_file_lose_no_edit() {
+    const COUNT: usize = 20;
+    let lines = |word: &str| (0..COUNT).map(|n| format!("{word} {n};\n")).collect::<String>();
+    let lab = Lab::new(&[("a.txt", &lines("old"))]);
+    let children: Vec<_> = (0..COUNT)
+        .map(|n| {
+            let session = format!("s{n}");
+            let mut command = lab.haft(&["--session", &session, "--mode", "accept-edits", "batch"]);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            writeln!(stdin, "{}", json!({"name": "Read", "input": {"file_path": "a.txt"}})).unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            lines.next().unwrap().unwrap();
+            (n, child, stdin, lines)
+        })
+        .collect();
+    let running: Vec<_> = children
+        .into_iter()
+        .map(|(n, mut child, mut stdin, mut lines)| {
+            std::thread::spawn(move || {
+                let call = json!({"name": "Edit", "input": edit("a.txt", &format!("old {n};"), &format!("new {n};"))});
+                let mut tries = 0;
+                loop {
+                    tries += 1;
+                    writeln!(stdin, "{call}").unwrap();
+                    let reply: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+                    if reply["is_error"] == false {
+                        break;
+                    }
+                    let told = text(&reply);
+                    assert!(told.contains("was changed since you last saw it") && tries < 200, "{told}");
+                }
+                drop(stdin);
+                assert!(child.wait().unwrap().success());
+            })
+        })
+        .collect();
+    running.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(lab.read("a.txt"), lines("new"));
+    assert_eq!(lab.run(&["--json", "history", "-n", "100"]).json().as_array().unwrap().len(), COUNT);
+}
+
+#[test]
+fn a_hundred_edits_in_one_turn_are_all_made() {
+    let lines = |word: &str| (0..100).map(|n| format!("{word} {n};\n")).collect::<String>();
+    let lab = Lab::new(&[("a.txt", &lines("old"))]);
+    let calls = (0..100)
+        .map(|n| json!({"name": "Edit", "input": edit("a.txt", &format!("old {n};"), &format!("new {n};"))}));
+    let turn = Value::from(calls.collect::<Vec<_>>()).to_string();
+    let replies = lab.batch(&EDITS, &[r#"{"name":"Read","input":{"file_path":"a.txt"}}"#, &turn]);
+    assert_eq!(replies.len(), 101);
+    assert!(replies.iter().all(|reply| reply["is_error"] == false));
+    assert_eq!(lab.read("a.txt"), lines("new"));
+    assert_eq!(lab.run(&["undo", "--last", "100"]).code, 0);
+    assert_eq!(lab.read("a.txt"), lines("old"));
+}
+
+#[test]
+fn a_tree_that_was_deleted_comes_back_as_it_was() {
+    let lab = Lab::new(&[
+        ("t/run.sh", "#!/bin/sh\n"),
+        ("t/secret", "x"),
+        ("t/empty", ""),
+        ("t/deep/er/a.txt", "a\n"),
+        ("keep.txt", "k\n"),
+    ]);
+    let tree = lab.base.join("ws/t");
+    for (name, mode) in [("run.sh", 0o755), ("secret", 0o600), ("deep", 0o700)] {
+        std::fs::set_permissions(tree.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    std::fs::create_dir_all(tree.join("nothing/in/here")).unwrap();
+    symlink("../keep.txt", tree.join("inside")).unwrap();
+    symlink("/etc/hostname", tree.join("outside")).unwrap();
+    symlink("nowhere", tree.join("dangling")).unwrap();
+    std::fs::write(tree.join("-rf"), "x\n").unwrap();
+    std::fs::write(tree.join("a\nb"), "x\n").unwrap();
+    std::fs::File::create(tree.join("sparse")).unwrap().set_len(1 << 20).unwrap();
+    let before = snapshot(&lab.base.join("ws"));
+    let ran = lab.run(&[
+        "--dialect",
+        "workspace",
+        "--mode",
+        "bypass",
+        "call",
+        "delete_file",
+        r#"{"path":"t","recursive":true}"#,
+    ]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!tree.exists() && lab.base.join("ws/keep.txt").exists());
+    let ran = lab.run(&["undo"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let after = snapshot(&lab.base.join("ws"));
+    for (path, what) in &before {
+        assert_eq!(after.get(path), Some(what), "{}", path.display());
+    }
+    assert_eq!(after.len(), before.len());
+    assert_eq!(lab.run(&["redo"]).code, 0);
+    assert!(!tree.exists());
+}
+
+/// Whenever the process is killed, the file is the old one or the new one, and nothing else stays.
+#[test]
+fn a_write_that_is_killed_leaves_the_old_file_or_the_new_one() {
+    let lab = Lab::new(&[]);
+    let text = |letter: &str| (letter.repeat(9999) + "\n").repeat(400);
+    let (old, new) = (text("o"), text("n"));
+    let path = lab.base.join("ws/a.txt");
+    let input = json!({"path": "a.txt", "content": new}).to_string();
+    let start = || {
+        std::fs::write(&path, &old).unwrap();
+        let mut command =
+            lab.haft(&["--dialect", "workspace", "--mode", "bypass", "call", "write_file", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child
+    };
+    let begun = std::time::Instant::now();
+    assert!(start().wait().unwrap().success());
+    let whole = begun.elapsed();
+    let (mut olds, mut news) = (0, 0);
+    for round in 0..30 {
+        let mut child = start();
+        if round % 3 == 0 {
+            std::thread::sleep(whole * round / 30);
+        } else {
+            // The file beside it is there for a short time only: most can go wrong then.
+            while lab.temporary().is_empty() && child.try_wait().unwrap().is_none() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_micros(u64::from(round) * 300));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = std::fs::read(&path).unwrap();
+        match now == old.as_bytes() {
+            true => olds += 1,
+            false => news += 1,
+        }
+        assert!(now == old.as_bytes() || now == new.as_bytes(), "round {round}: {} bytes", now.len());
+        let ran = lab.run(&["history", "-n", "1"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    println!("old {olds} times, new {news} times");
+    let ran = lab.change("Write", json!({"file_path": "b.txt", "content": "b\n"}));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(lab.temporary(), Vec::<String>::new());
+}
+
+/// What a script says that runs in a mount namespace of its own, with `haft` as a command. Nothing, if no
+/// such can be made here.
+#[cfg(target_os = "linux")]
+fn with_mounts(lab: &Lab, script: &str) -> Option<String> {
+    let haft = env!("CARGO_BIN_EXE_haft");
+    let script =
+        format!("haft() {{ {haft} --dialect workspace --mode bypass \"$@\"; echo \" code $?\"; }}\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+    command.env("HOME", lab.base.join("home")).env("XDG_STATE_HOME", lab.base.join("state"));
+    let output = command.current_dir(lab.base.join("ws")).output();
+    match output {
+        Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
+        Ok(output) => {
+            println!("skipped: nothing can be mounted here: {}", String::from_utf8_lossy(&output.stderr));
+            None
+        }
+        Err(error) => {
+            println!("skipped: there is no `unshare`: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_leaves_the_old_file() {
+    let lab = Lab::new(&[]);
+    lab.write("input.json", &json!({"path": "a.txt", "content": "new\n".repeat(50_000)}).to_string());
+    let script = "mount -t tmpfs -o size=128k none . || exit 9; cd \"$PWD\"
+        head -c 40000 /dev/zero | tr '\\0' o > a.txt
+        haft call write_file - < ../input.json; ls -A; wc -c < a.txt; tr -d o < a.txt | wc -c";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    let (reply, rest) = told.split_once('\n').unwrap();
+    assert!(reply.contains("\"ok\":false") && reply.contains("a.txt"), "{told}");
+    assert!(reply.to_lowercase().contains("no space"), "{told}");
+    let rest: Vec<&str> = rest.split_whitespace().collect();
+    assert_eq!(rest, ["code", "1", "a.txt", "40000", "0"], "{told}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_workspace_that_has_become_read_only_is_told() {
+    let lab = Lab::new(&[("a.txt", "one\n")]);
+    let script = "mount --bind . . && mount -o remount,bind,ro . || exit 9; cd \"$PWD\"
+        haft call write_file '{\"path\":\"a.txt\",\"content\":\"two\"}'
+        haft call write_file '{\"path\":\"b.txt\",\"content\":\"two\"}'
+        haft call delete_file '{\"path\":\"a.txt\"}'
+        haft call move_file '{\"from\":\"a.txt\",\"to\":\"c.txt\"}'";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    assert_eq!(told.matches("code 1").count(), 4, "{told}");
+    assert_eq!(told.matches("mounted for reading only").count(), 4, "{told}");
+    assert_eq!((lab.read("a.txt").as_str(), lab.temporary().len()), ("one\n", 0));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_deletion_does_not_reach_into_what_is_mounted() {
+    let lab = Lab::new(&[("t/a.txt", "one\n")]);
+    lab.write("out/canary.txt", "canary\n");
+    std::fs::create_dir(lab.base.join("ws/t/m")).unwrap();
+    let script = "mount --bind ../out t/m || exit 9
+        haft call delete_file '{\"path\":\"t\",\"recursive\":true}'
+        haft call delete_file '{\"path\":\"t/m\",\"recursive\":true}'";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    assert_eq!(told.matches("code 1").count(), 2, "{told}");
+    assert_eq!(std::fs::read_to_string(lab.base.join("out/canary.txt")).unwrap(), "canary\n");
+    assert_eq!(lab.read("t/a.txt"), "one\n");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    if rustix::process::geteuid().is_root() {
+        return println!("skipped: root may write everywhere");
+    }
+    let lab = Lab::new(&[("ro/a.txt", "one\n"), ("ro/sub/b.txt", "b\n")]);
+    let folder = lab.base.join("ws/ro");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
+    let replies = lab.batch(
+        &ANY,
+        &[
+            r#"{"name":"Read","input":{"file_path":"ro/a.txt"}}"#,
+            &json!({"name": "Edit", "input": edit("ro/a.txt", "one", "two")}).to_string(),
+            r#"{"name":"Write","input":{"file_path":"ro/new.txt","content":"x"}}"#,
+            r#"{"dialect":"workspace","name":"delete_file","input":{"path":"ro/a.txt"}}"#,
+            r#"{"dialect":"workspace","name":"move_file","input":{"from":"ro/a.txt","to":"a.txt"}}"#,
+        ],
+    );
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+    for reply in &replies[1..] {
+        assert!(reply["is_error"] == true && text(reply).contains("ro"), "{reply}");
+    }
+    assert_eq!(lab.read("ro/a.txt"), "one\n");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_move_to_another_file_system_moves_everything() {
+    let lab = Lab::new(&[("t/run.sh", "#!/bin/sh\n"), ("t/deep/a.txt", "a\n"), ("one.txt", "one\n")]);
+    let Ok(shm) = tempfile::tempdir_in("/dev/shm") else { return println!("skipped: there is no /dev/shm") };
+    let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
+    if device(shm.path()) == device(&lab.base) {
+        return println!("skipped: /dev/shm is the same file system");
+    }
+    let tree = lab.base.join("ws/t");
+    std::fs::set_permissions(tree.join("run.sh"), PermissionsExt::from_mode(0o755)).unwrap();
+    symlink("run.sh", tree.join("link")).unwrap();
+    let before = snapshot(&tree);
+    let there = shm.path().canonicalize().unwrap();
+    let call = |from: &str, to: &str| {
+        let input = json!({"from": from, "to": to}).to_string();
+        let added = there.to_str().unwrap();
+        lab.run(&[
+            "--add-dir",
+            added,
+            "--dialect",
+            "workspace",
+            "--mode",
+            "bypass",
+            "call",
+            "move_file",
+            &input,
+        ])
+    };
+    let ran = call("t", there.join("moved").to_str().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!tree.exists());
+    assert_eq!(snapshot(&there.join("moved")), before);
+    let ran = call("one.txt", there.join("one.txt").to_str().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let added = there.to_str().unwrap();
+    assert_eq!(lab.run(&["--add-dir", added, "undo", "--last", "2"]).code, 0);
+    assert_eq!((snapshot(&tree), lab.read("one.txt")), (before, "one\n".to_owned()));
+    assert!(!there.join("moved").exists() && !there.join("one.txt").exists());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_edit_keeps_what_is_attached_to_a_file() {
+    let lab = Lab::new(&[("run.sh", "#!/bin/sh\necho one\n")]);
+    let path = lab.base.join("ws/run.sh");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
+    let set = rustix::fs::setxattr(&path, "user.note", b"mine", rustix::fs::XattrFlags::empty());
+    if let Err(error) = set {
+        return println!("skipped: no attributes can be attached here: {error}");
+    }
+    let attached = || {
+        let mut value = [0; 16];
+        let length = rustix::fs::getxattr(&path, "user.note", &mut value).unwrap_or(0);
+        (std::fs::metadata(&path).unwrap().mode() & 0o7777, value[..length].to_vec())
+    };
+    let before = attached();
+    lab.batch(
+        &EDITS,
+        &[
+            r#"{"name":"Read","input":{"file_path":"run.sh"}}"#,
+            &json!({"name": "Edit", "input": edit("run.sh", "one", "two")}).to_string(),
+        ],
+    );
+    assert_eq!((attached(), lab.read("run.sh").contains("two")), (before.clone(), true));
+    assert_eq!(lab.run(&["undo"]).code, 0);
+    assert_eq!((attached(), lab.read("run.sh").contains("one")), (before, true));
+}
+
+#[test]
+fn a_workspace_behind_a_link_is_one_workspace() {
+    let lab = Lab::new(&[("a.txt", "one\n")]);
+    let link = lab.base.join("proj");
+    symlink(lab.base.join("ws"), &link).unwrap();
+    let through = link.join("a.txt");
+    let real = lab.base.join("ws/a.txt");
+    let lines = [
+        json!({"name": "Read", "input": {"file_path": through}}),
+        json!({"name": "Edit", "input": edit(real.to_str().unwrap(), "one", "two")}),
+        json!({"name": "Edit", "input": edit("a.txt", "two", "three")}),
+    ];
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let args = ["--workspace", link.to_str().unwrap(), "--mode", "accept-edits", "batch"];
+    let ran = lab.run_with(&args, &input);
+    assert!(ran.code == 0 && !ran.stdout.contains("\"is_error\":true"), "{ran:?}");
+    assert_eq!(lab.read("a.txt"), "three\n");
+    assert_eq!(lab.run(&["undo", "--last", "2"]).code, 0, "one journal for both names");
+    assert_eq!(lab.read("a.txt"), "one\n");
+}
+
+/// A file of a terabyte takes no room, and must not take memory either.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_that_is_too_large_is_refused_at_once() {
+    let lab = Lab::new(&[]);
+    let file = std::fs::File::create(lab.base.join("ws/sparse")).unwrap();
+    if let Err(error) = file.set_len(1 << 40) {
+        return println!("skipped: no sparse files here: {error}");
+    }
+    let begun = std::time::Instant::now();
+    let ran = lab.change("Edit", edit("sparse", "x", "y"));
+    assert!(ran.code == 1 && ran.stdout.contains("cannot be changed"), "{ran:?}");
+    let ran = lab.change("Write", json!({"file_path": "sparse", "content": "x"}));
+    assert!(ran.code == 1 && ran.stdout.contains("cannot be changed"), "{ran:?}");
+    assert!(begun.elapsed().as_secs() < 5);
+}
+
+/// Another name for a folder comes and goes while files are written below it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_folder_swapped_for_a_link_leads_nothing_out() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let lab = Lab::new(&[("d/f.txt", "inside\n")]);
+    let out = lab.base.join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("f.txt"), "canary\n").unwrap();
+    let (folder, link) = (lab.base.join("ws/d"), lab.base.join("ws/l"));
+    symlink(&out, &link).unwrap();
+    let stop = AtomicBool::new(false);
+    let calls: Vec<Value> = (0..200)
+        .map(|n| json!({"name": "Write", "input": {"file_path": format!("d/{n}.txt"), "content": "x\n"}}))
+        .collect();
+    let lines: String = calls.iter().map(|call| format!("{call}\n")).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            while !stop.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
+            }
+        });
+        let ran = lab.run_with(&["--mode", "accept-edits", "batch"], &lines);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!((ran.code, ran.stdout.lines().count()), (0, 200));
+    });
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(out.join("f.txt")).unwrap(), "canary\n");
+}
+
+#[test]
+fn a_damaged_journal_still_takes_changes() {
+    let lab = Lab::new(&[]);
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        lab.change("Write", json!({"file_path": name, "content": "x\n"}));
+    }
+    let journal = lab.state().join("journal");
+    let mut segments: Vec<PathBuf> =
+        std::fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.is_file() && std::fs::metadata(path).unwrap().len() > 100);
+    segments.sort();
+    let last = segments.last().unwrap();
+    let bytes = std::fs::read(last).unwrap();
+    let mut cut = bytes[..bytes.len() - 20].to_vec();
+    cut.extend([0xAA; 1024]);
+    std::fs::write(last, cut).unwrap();
+    let ran = lab.run(&["history"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("+a.txt") && ran.stdout.contains("+b.txt"), "{ran:?}");
+    let ran = lab.change("Write", json!({"file_path": "d.txt", "content": "x\n"}));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(lab.run(&["undo"]).code, 0);
+    assert!(!lab.base.join("ws/d.txt").exists());
+    assert_eq!(lab.run(&["undo", "1"]).code, 0);
+    assert!(!lab.base.join("ws/a.txt").exists());
+}

@@ -2,6 +2,7 @@
 //! only the workspace can make, and starts processes only through it. It knows nothing of tools, calls,
 //! permissions or JSON.
 
+mod beside;
 mod change;
 mod error;
 pub mod names;
@@ -12,6 +13,7 @@ mod store;
 pub mod user;
 mod workspace;
 
+pub use beside::{Beside, beside};
 pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName,
     TreeEntry,

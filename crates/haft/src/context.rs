@@ -72,6 +72,20 @@ pub enum Effect {
     },
 }
 
+/// How long a change is going to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// About as long as the disk takes for a small file: waking another thread for it would take as long.
+    Light,
+    /// Longer: it is made on a thread of its own.
+    Heavy,
+}
+
+fn many_threads() -> bool {
+    let handle = tokio::runtime::Handle::try_current();
+    handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread)
+}
+
 impl Effect {
     /// Whether it also counts when the call failed.
     pub(crate) fn outlasts_failure(&self) -> bool {
@@ -183,10 +197,11 @@ impl Context {
         self.0.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
     }
 
-    /// Makes changes through the session's journal, on a thread that may block. From here on the call is
+    /// Makes changes through the session's journal. From here on the call is
     /// waited for even if it is cancelled: a change is made and reported, or neither.
     pub async fn commit<T: Send + 'static>(
         &self,
+        weight: Weight,
         work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let Some(Journaled { journal, durability }) = self.session().journaled() else {
@@ -201,11 +216,15 @@ impl Context {
         }
         let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
         self.0.committing.store(true, Ordering::Release);
-        let done = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
             work(&journal, label)
-        });
-        let done = done.await;
+        };
+        let done = match weight {
+            Weight::Heavy => tokio::task::spawn_blocking(work).await,
+            Weight::Light if many_threads() => Ok(tokio::task::block_in_place(work)),
+            Weight::Light => Ok(work()),
+        };
         self.0.committing.store(false, Ordering::Release);
         match done {
             Ok(done) => done,

@@ -302,7 +302,7 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, &plan.fresh, &plan.blobs, label.durability) {
+        match perform::perform(&self.log, workspace, &intent, &plan.fresh, plan.blobs, label.durability) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Seen};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Seen, Weight};
 use haft_sandbox::{Expect, names};
 
 pub(crate) use current::Current;
@@ -217,10 +217,13 @@ impl Operation for Change {
                 checked: None,
             });
         }
+        let held = before.as_ref().map_or(0, |before| before.bytes.len() as u64).max(size);
         let editing = cx.session().extension::<Editing>();
+        let light = held <= super::SMALL && !editing.checkers.knows(&file_name(path));
+        let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
         let (recorded, checked) = cx
-            .commit(move |journal, label| {
+            .commit(weight, move |journal, label| {
                 let commit = || {
                     let expect =
                         before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));

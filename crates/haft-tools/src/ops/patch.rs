@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content, Depth, JournalError};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
 use haft_sandbox::{ChangeErrorKind, Expect};
 
 use super::Editing;
@@ -238,7 +238,7 @@ impl Operation for Patch {
         let plan = self.planned(cx)?;
         let editing = cx.session().extension::<Editing>();
         let inside = cx.clone();
-        cx.commit(move |journal, label| {
+        cx.commit(Weight::Heavy, move |journal, label| {
             let changes = plan.iter().map(Planned::change).collect();
             let recorded = journal
                 .change_all(inside.workspace(), changes, label)

@@ -2,7 +2,7 @@
 //! what it leads to.
 
 use haft::journal::{self, Overwrite};
-use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
+use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
 use super::change::Current;
@@ -142,7 +142,7 @@ impl Operation for Rename {
         };
         let inside = cx.clone();
         let recorded = cx
-            .commit(move |journal, label| {
+            .commit(Weight::Heavy, move |journal, label| {
                 let change =
                     journal::Change::Move { from: from.path.clone(), to: to.path.clone(), overwrite };
                 let recorded = journal.change(inside.workspace(), change, label).map_err(|error| {

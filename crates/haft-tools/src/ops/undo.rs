@@ -3,7 +3,7 @@
 
 use haft::journal::{Conflict, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side};
 use haft::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Operation, Preview, Resource, Workspace,
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Operation, Preview, Resource, Weight, Workspace,
 };
 
 use super::change::Current;
@@ -298,7 +298,7 @@ impl Operation for Undo {
 
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {
         let inside = cx.clone();
-        cx.commit(move |journal, label| {
+        cx.commit(Weight::Heavy, move |journal, label| {
             let undone = self.carry_out(journal, inside.workspace(), label)?;
             for path in self.places() {
                 let now = Current::read(&path, "", &inside).ok().flatten();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use haft_sandbox::{
     AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
+    beside,
 };
 
 use super::keep;
@@ -38,7 +39,7 @@ pub(super) fn perform(
     workspace: &Workspace,
     intent: &Intent,
     fresh: &HashMap<Hash, Content>,
-    blobs: &HashMap<Hash, Vec<u8>>,
+    blobs: HashMap<Hash, Vec<u8>>,
     durability: Durability,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
@@ -53,7 +54,7 @@ pub(super) fn perform(
     };
     let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
     let store = log.blobs();
-    let keep_all = || {
+    let keep_all = move || {
         let mut contents = blobs.iter();
         contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))
     };
@@ -64,12 +65,9 @@ pub(super) fn perform(
         }
         Durability::Full => {
             let file = log.syncable().map_err(unusable)?;
-            let (synced, drafts) = std::thread::scope(|scope| {
-                let syncing = scope.spawn(|| keep_all().and_then(|()| file.sync_data()));
-                let drafts = prepare_all();
-                (syncing.join().unwrap_or_else(|_| Err(io::Error::other("syncing panicked"))), drafts)
-            });
-            synced.map_err(unusable)?;
+            let syncing = beside(move || keep_all().and_then(|()| file.sync_data()));
+            let drafts = prepare_all();
+            syncing.wait().and_then(|synced| synced).map_err(unusable)?;
             drafts?
         }
     };

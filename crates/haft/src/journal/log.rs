@@ -2,7 +2,7 @@
 //! each named by its hash. Every method is called with the lock held, so nobody else is in the middle of
 //! anything, and whatever is unfinished belongs to a process that is gone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -35,6 +35,8 @@ pub(super) struct Log {
     blobs: Store,
     pub(super) limits: Limits,
     pub(super) known: BTreeMap<u64, Known>,
+    /// The numbers of which it is not known what became.
+    pub(super) open: BTreeSet<u64>,
     segments: BTreeMap<u32, Segment>,
     active: Option<Active>,
     next: u64,
@@ -88,6 +90,7 @@ impl Log {
             store,
             limits,
             known: BTreeMap::new(),
+            open: BTreeSet::new(),
             segments: BTreeMap::new(),
             active: None,
             next: 1,
@@ -116,6 +119,7 @@ impl Log {
 
     fn load(&mut self) -> io::Result<()> {
         self.known.clear();
+        self.open.clear();
         self.segments.clear();
         self.active = None;
         let entries = self.store.entries()?;
@@ -179,6 +183,7 @@ impl Log {
             Record::Outcome { number, outcome } => {
                 if let Some(known) = self.known.get_mut(&number) {
                     known.outcome = Some(outcome);
+                    self.open.remove(&number);
                 }
             }
             Record::Intent(intent) => {
@@ -195,6 +200,7 @@ impl Log {
                     record::Kept::Blob => counted.blob_bytes += size,
                     record::Kept::At(_) | record::Kept::No => {}
                 });
+                self.open.insert(intent.number);
                 self.known.insert(intent.number, Known { intent, segment, outcome: None });
             }
         }
@@ -422,7 +428,10 @@ impl Log {
             let entries: u64 = self.segments.values().map(|segment| segment.entries).sum();
             let newest = self.known.get(&oldest.newest);
             let aged = newest.is_none_or(|known| known.intent.time < oldest_time);
-            let open = self.known.values().any(|known| known.segment == id && known.outcome.is_none());
+            let open = self
+                .open
+                .iter()
+                .any(|number| self.known.get(number).is_some_and(|known| known.segment == id));
             let over = bytes > self.limits.bytes || entries > self.limits.entries || aged;
             if open || !over {
                 break;

@@ -22,9 +22,8 @@ pub(super) enum Position {
 impl Held<'_> {
     /// Settles what dead processes left.
     pub(super) fn settle_open(&mut self, workspace: &Workspace) -> Result<()> {
-        let known = self.log.known.values();
-        let open: Vec<Intent> =
-            known.filter(|known| known.outcome.is_none()).map(|known| known.intent.clone()).collect();
+        let open = self.log.open.iter().filter_map(|number| self.log.known.get(number));
+        let open: Vec<Intent> = open.map(|known| known.intent.clone()).collect();
         for intent in open {
             match self.settle_one(workspace, &intent) {
                 // Its folder is not in this workspace; another one will see to it.

@@ -140,7 +140,9 @@ impl Host {
         let engine = engine(settings, &root, results)?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         if journal.is_unfinished() {
-            journal.recover(&workspace)?;
+            if let Err(error) = journal.recover(&workspace) {
+                style::notice(&format!("what an earlier run left unfinished could not be settled: {error}"));
+            }
             journal.take_notes().iter().for_each(|note| style::notice(note));
         }
         Ok(Self {

@@ -63,12 +63,20 @@ pub enum Effect {
         /// What it is shown.
         seen: Seen,
     },
-    /// A file was changed, and the model knows what it is now. Counts whatever becomes of the call.
+    /// A file was changed. Counts whatever becomes of the call.
     Changed {
         /// The file.
         path: AbsPath,
-        /// What it is now; nothing if it is gone.
-        seen: Option<Seen>,
+        /// What the model knows of it now.
+        now: Now,
+    },
+    /// A file or folder has another name; what the model knew of it, it still knows. Counts whatever becomes
+    /// of the call.
+    Moved {
+        /// Its name before.
+        from: AbsPath,
+        /// Its name now.
+        to: AbsPath,
     },
 }
 
@@ -84,6 +92,17 @@ pub enum Weight {
 fn many_threads() -> bool {
     let handle = tokio::runtime::Handle::try_current();
     handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread)
+}
+
+/// What the model knows of a file that was changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Now {
+    /// All of it.
+    Seen(Seen),
+    /// What it knew before, whatever the file is now.
+    AsBefore,
+    /// That it is gone.
+    Gone,
 }
 
 impl Effect {

@@ -290,6 +290,8 @@ impl Job {
                 settled.allowed = said.allowed;
                 settled.must_ask = said.must_ask;
                 if said.rewritten.is_some() {
+                    // What was allowed is not what a hook has made of it.
+                    settled.answered = false;
                     return Ok(said.rewritten);
                 }
             }

@@ -36,7 +36,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use haft_sandbox::{AbsPath, Durability, Expect, Store, StoreLock, Workspace};
+use haft_sandbox::{AbsPath, Durability, Expect, Stamp, Store, StoreLock, Workspace};
 
 pub use content::Content;
 pub use error::{Conflict, JournalError};
@@ -69,7 +69,7 @@ pub enum Change {
         expect: Expect,
         /// The content that is replaced, where it is at hand: then it need not be read again. It is
         /// compared with what comes out when the new content takes its place.
-        replaced: Option<Bytes>,
+        replaced: Option<Replaced>,
     },
     /// A file, link or directory goes.
     Delete {
@@ -113,6 +113,15 @@ pub enum Change {
         /// The directory.
         path: AbsPath,
     },
+}
+
+/// Content that is replaced, and the stamp of the file when it was read.
+#[derive(Clone, Debug)]
+pub struct Replaced {
+    /// All of it.
+    pub content: Bytes,
+    /// The stamp before it was read.
+    pub stamp: Stamp,
 }
 
 /// What becomes of the content of a directory that is deleted.
@@ -208,9 +217,16 @@ impl Journal {
         self.store.read(LOCK).is_ok_and(|mark| mark.is_some_and(|mark| mark.first() == Some(&UNFINISHED)))
     }
 
-    /// Settles what a dead process left unfinished.
+    /// Settles what a dead process left unfinished. While somebody alive uses the journal, there is nothing
+    /// to settle, and nobody is waited for.
     pub fn recover(&self, workspace: &Workspace) -> Result<()> {
-        self.hold(workspace).map(drop)
+        match self.store.try_lock(LOCK)? {
+            None => Ok(()),
+            Some(lock) => {
+                drop(lock);
+                self.hold(workspace).map(drop)
+            }
+        }
     }
 
     /// Records a change and makes it.

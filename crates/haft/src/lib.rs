@@ -35,7 +35,7 @@ mod turn;
 pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
 pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, Resource};
-pub use context::{Context, Effect, Weight};
+pub use context::{Context, Effect, Now, Weight};
 pub use decode::takes_string;
 pub use dialect::{Dialect, Failed, Outside, Plain, fault_parts, text_fault, text_notes};
 pub use engine::{Engine, EngineBuilder};

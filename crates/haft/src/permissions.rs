@@ -288,7 +288,7 @@ pub(crate) fn weigh(
         (Verdict::Allow, _, _) => return Ok(None),
         (Verdict::Ask(reason), _, _) => reason.clone(),
         _ if let Some(path) = outside => format!("`{path}` lies outside of the workspace"),
-        _ if let Some(path) = delicate(claims) => {
+        _ if let Some(path) = delicate(claims, cx.session().workspace()) => {
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
@@ -309,7 +309,7 @@ pub(crate) fn weigh(
     // What the call reaches outside of the session's workspace is no edit of it.
     let may_write = |path| cx.session().workspace().access(path) == Some(haft_sandbox::Access::Write);
     let is_edit = !claims.is_read_only()
-        && delicate(claims).is_none()
+        && delicate(claims, cx.session().workspace()).is_none()
         && claims.iter().all(|(access, resource)| match resource {
             Resource::Path(path) => access == Access::Read || may_write(path),
             _ => false,
@@ -327,15 +327,37 @@ pub(crate) struct Asking {
 }
 
 /// Folders and files in which a change makes other programs run what it says.
-const DELICATE: [&str; 6] = [".git", ".husky", ".vscode", ".idea", ".envrc", ".mcp.json"];
+const DELICATE: [&str; 17] = [
+    ".git",
+    ".gitmodules",
+    ".gitconfig",
+    ".husky",
+    ".pre-commit-config.yaml",
+    ".github",
+    ".vscode",
+    ".idea",
+    ".envrc",
+    ".mcp.json",
+    ".claude",
+    ".bashrc",
+    ".zshrc",
+    ".profile",
+    ".bash_profile",
+    ".npmrc",
+    ".ssh",
+];
 
 /// A place among the claims whose change makes other programs run something.
-fn delicate(claims: &Claims) -> Option<&haft_sandbox::AbsPath> {
+fn delicate<'a>(claims: &'a Claims, workspace: &Workspace) -> Option<&'a haft_sandbox::AbsPath> {
     let is_delicate =
         |name: &std::ffi::OsStr| DELICATE.iter().any(|delicate| name.eq_ignore_ascii_case(delicate));
     claims.iter().find_map(|(access, resource)| match resource {
         Resource::Path(path) if access == Access::Write => {
-            path.as_path().iter().any(is_delicate).then_some(path)
+            // Where the workspace itself lies does not count.
+            let folders = workspace.folders().iter();
+            let below = folders.filter_map(|folder| path.as_path().strip_prefix(&folder.path).ok());
+            let below = below.min_by_key(|below| below.as_os_str().len()).unwrap_or(path.as_path());
+            below.iter().any(is_delicate).then_some(path)
         }
         _ => None,
     })

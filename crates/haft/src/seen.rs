@@ -146,6 +146,24 @@ impl SeenFiles {
         }
     }
 
+    /// What was at a place or below it is now at another.
+    pub(crate) fn rename(&mut self, from: &AbsPath, to: &AbsPath) {
+        self.remove(to);
+        let moved: Vec<AbsPath> = self.files.keys().filter(|path| path.is_within(from)).cloned().collect();
+        for path in moved {
+            if let (Some(entry), Ok(below)) =
+                (self.files.remove(&path), path.as_path().strip_prefix(from.as_path()))
+            {
+                let now_at = if below.as_os_str().is_empty() {
+                    to.clone()
+                } else {
+                    AbsPath::lexical(&to.as_path().join(below))
+                };
+                self.files.insert(now_at, entry);
+            }
+        }
+    }
+
     pub(crate) fn stamp(&self, path: &AbsPath) -> Option<Stamp> {
         self.files.get(path).map(|(_, seen)| seen.stamp)
     }

@@ -14,7 +14,8 @@ use crate::journal::Journal;
 use crate::schedule::Schedule;
 use crate::seen::{SavedSeen, Seen, SeenFiles, Standing};
 use crate::{
-    Call, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Plain, Policy, Registry, Reply, Rule, Turn,
+    Call, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Now, Plain, Policy, Registry, Reply, Rule,
+    Turn,
 };
 
 /// How many files a session remembers as changed.
@@ -384,16 +385,21 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Read { path, seen } | Effect::Shown { path, seen } => state.seen.insert(path, seen),
-                Effect::Changed { path, seen } => {
-                    state.modified.retain(|modified| *modified != path);
-                    match seen {
-                        Some(seen) => {
-                            state.seen.insert(path.clone(), seen);
-                            state.modified.push_front(path);
-                            state.modified.truncate(MAX_MODIFIED);
-                        }
-                        None => state.seen.remove(&path),
+                Effect::Changed { path, now } => {
+                    match now {
+                        Now::Seen(seen) => state.seen.insert(path.clone(), seen),
+                        Now::AsBefore => {}
+                        Now::Gone => state.seen.remove(&path),
                     }
+                    state.modified.retain(|modified| *modified != path);
+                    state.modified.push_front(path);
+                    state.modified.truncate(MAX_MODIFIED);
+                }
+                Effect::Moved { from, to } => {
+                    state.seen.rename(&from, &to);
+                    state.modified.retain(|modified| !modified.is_within(&from) && *modified != to);
+                    state.modified.push_front(to);
+                    state.modified.truncate(MAX_MODIFIED);
                 }
             }
         }

@@ -25,7 +25,7 @@ use crate::change::{
 };
 use crate::error::PathErrorKind;
 use crate::path::AbsPath;
-use crate::stat::Kind;
+use crate::stat::{Kind, Stamp};
 
 type Result<T> = std::result::Result<T, ChangeErrorKind>;
 
@@ -37,9 +37,15 @@ impl Workspace {
     }
 
     /// Like [`Workspace::state`], but the content of a file is not looked at: it is taken for that of this
-    /// hash. For changes that find out anyway, when they put something in its place.
-    pub fn state_taken_for(&self, path: &AbsPath, hash: &Hash) -> std::result::Result<State, ChangeError> {
-        self.looked_at(path, Depth::Take(*hash))
+    /// hash if the file has this stamp. For changes that find out for sure when they put something in its
+    /// place.
+    pub fn state_taken_for(
+        &self,
+        path: &AbsPath,
+        hash: &Hash,
+        stamp: &Stamp,
+    ) -> std::result::Result<State, ChangeError> {
+        self.looked_at(path, Depth::Take(*hash, *stamp))
     }
 
     fn looked_at(&self, path: &AbsPath, depth: Depth) -> std::result::Result<State, ChangeError> {
@@ -162,20 +168,31 @@ impl Workspace {
     }
 
     /// Removes a directory with everything in it, never following a link. It vanishes in one step; a
-    /// file system mounted below is refused before anything happens. What others put into it while it is
-    /// being removed is removed with it.
+    /// file system mounted below is refused before anything happens. If it turns out not to be what is
+    /// expected, it goes back. What cannot be removed for good stays under the temporary name, and why is
+    /// returned.
     pub fn remove_tree(
         &self,
         path: &AbsPath,
+        is_expected: &dyn Fn(&[TreeEntry]) -> bool,
         temp: &TempName,
         durability: Durability,
-    ) -> std::result::Result<(), ChangeError> {
+    ) -> std::result::Result<Option<String>, ChangeError> {
         let act = || {
             let spot = self.spot_to_empty(path)?;
             tree::require_no_mounts(&spot.dir, &spot.name)?;
             spot.set_aside(temp)?;
+            // Nobody finds it by its name any more, so what it is now is what goes.
+            let found = tree::read(&spot.dir, temp.as_str().as_ref());
+            if !found.as_ref().is_ok_and(|found| is_expected(found)) {
+                spot.put_back(temp)?;
+                let changed =
+                    || ChangeErrorKind::Conflict("a directory whose content has changed".to_owned());
+                return Err(found.map_or_else(|kind| kind, |_| changed()));
+            }
             spot.settle(durability)?;
-            tree::remove(&spot.dir, temp.as_str().as_ref())
+            let left = tree::remove(&spot.dir, temp.as_str().as_ref()).err();
+            Ok(left.map(|kind| self.change_error(&beside_of(path, temp), kind).to_string()))
         };
         act().map_err(|kind| self.change_error(path, kind))
     }

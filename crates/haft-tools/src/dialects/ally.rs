@@ -181,7 +181,7 @@ fn file_check(checked: Checked) -> FileCheck {
 /// The files that were modified last, this one among them.
 fn recently_modified(now: Option<&AbsPath>, cx: &Context) -> Vec<String> {
     let before = cx.session().modified();
-    let before = before.iter().filter(|path| Some(*path) != now);
+    let before = before.iter().filter(|path| Some(*path) != now && cx.workspace().stat(path).is_ok());
     now.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
 }
 

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Seen, Weight};
+use haft::{
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Seen, Weight,
+};
 use haft_sandbox::{Expect, names};
 
 pub(crate) use current::Current;
@@ -231,7 +233,7 @@ impl Operation for Change {
                         path: asked.path.clone(),
                         content: content.clone(),
                         expect,
-                        replaced: before.as_ref().map(|before| before.bytes.clone()),
+                        replaced: before.as_ref().map(Current::replaced),
                     };
                     journal.change(inside.workspace(), change, label)
                 };
@@ -244,8 +246,8 @@ impl Operation for Change {
                 });
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
-                let seen = seen(&asked.path, &content, &inside);
-                inside.effect(Effect::Changed { path: asked.path.clone(), seen });
+                let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
+                inside.effect(Effect::Changed { path: asked.path.clone(), now });
                 Ok((recorded, checked))
             })
             .await?;

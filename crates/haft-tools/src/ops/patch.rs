@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content, Depth, JournalError};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight};
 use haft_sandbox::{ChangeErrorKind, Expect};
 
 use super::Editing;
@@ -197,7 +197,7 @@ impl Planned {
                 path,
                 content: content.clone(),
                 expect,
-                replaced: self.before.as_ref().map(|before| before.bytes.clone()),
+                replaced: self.before.as_ref().map(Current::replaced),
             },
             (_, None) => journal::Change::Delete { path, expect, depth: Depth::Empty },
         }
@@ -213,10 +213,10 @@ impl Planned {
 
     fn tell(&self, cx: &Context) {
         if matches!(self.file.fate, PatchFate::Moved(_)) {
-            cx.effect(Effect::Changed { path: self.file.path.clone(), seen: None });
+            cx.effect(Effect::Changed { path: self.file.path.clone(), now: Now::Gone });
         }
         let seen = self.after.as_ref().and_then(|after| seen(self.now_at(), after, cx));
-        cx.effect(Effect::Changed { path: self.now_at().clone(), seen });
+        cx.effect(Effect::Changed { path: self.now_at().clone(), now: seen.map_or(Now::Gone, Now::Seen) });
     }
 }
 

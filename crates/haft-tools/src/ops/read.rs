@@ -215,7 +215,9 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
             Box::pin(document::seen(sort, bytes, &path, asked.pages.as_ref(), cx)).await?
         }
     };
-    cx.effect(seen(path.clone(), &stat, whole, cx).await);
+    if body.is_shown() {
+        cx.effect(seen(path.clone(), &stat, whole, cx).await);
+    }
     Ok(FileRead { path, size: stat.size, modified: stat.modified, body, notes })
 }
 
@@ -240,12 +242,18 @@ async fn seen(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) ->
         Some(content) => Seen::content(stat.stamp, content),
         // The next change of a file that was changed just now may leave the same stamp.
         None if stat.stamp.is_fresh() && stat.size <= MAX_CHANGED => {
+            let (again, there) = (path.clone(), cx.clone());
             let (path, cx) = (path.clone(), cx.clone());
             let hash = move || {
                 haft::Hash::of_reader(cx.workspace().open_file(&path).ok()?.file.take(MAX_CHANGED)).ok()
             };
             let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
-            hash.map_or_else(|| Seen::part(stat.stamp), |hash| Seen::hash(stat.stamp, hash))
+            // Only if it is still the file whose lines were shown.
+            let same = there.workspace().stat(&again).is_ok_and(|now| now.stamp == stat.stamp);
+            match hash.filter(|_| same) {
+                Some(hash) => Seen::hash(stat.stamp, hash),
+                None => Seen::part(stat.stamp),
+            }
         }
         None => Seen::part(stat.stamp),
     };

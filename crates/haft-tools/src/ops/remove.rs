@@ -2,7 +2,7 @@
 //! itself, never what it leads to.
 
 use haft::journal::{self, Depth};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 
 use super::place::Entry;
@@ -18,6 +18,8 @@ pub struct Remove {
     pub depth: Depth,
     /// How the caller would say that the content goes, too.
     pub deeper: &'static str,
+    /// What was there when it was looked at.
+    found: Option<Vec<TreeEntry>>,
 }
 
 /// What was removed.
@@ -32,6 +34,11 @@ pub struct Removed {
 }
 
 impl Remove {
+    /// A removal that is still to be checked.
+    pub fn new(entry: Entry, depth: Depth, deeper: &'static str) -> Self {
+        Self { entry, depth, deeper, found: None }
+    }
+
     /// What would go, or why it cannot.
     fn look(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let Entry { path, named, .. } = &self.entry;
@@ -94,12 +101,18 @@ impl Operation for Remove {
         if tree.len() > MAX_SHOWN {
             diff.push_str(&format!("and {} more\n", tree.len() - MAX_SHOWN));
         }
+        self.found = Some(tree);
         Ok(Some(Preview { diff }))
     }
 
     async fn run(self, cx: &Context) -> Result<Removed, Fault> {
         let tree = self.look(cx)?;
-        let Remove { entry, depth, .. } = self;
+        let Remove { entry, depth, found, .. } = self;
+        if found.is_some_and(|found| found != tree) {
+            return Err(Fault::new(FaultKind::Conflict, format!("`{}` was changed meanwhile", entry.named))
+                .hint("nothing was removed; make the call again if it is still meant")
+                .with("path", &entry.named));
+        }
         let paths: Vec<AbsPath> =
             tree.iter().map(|one| AbsPath::lexical(&entry.path.as_path().join(&one.below))).collect();
         let expect = match tree.first().map(|root| &root.state) {
@@ -114,7 +127,7 @@ impl Operation for Remove {
                     .change(inside.workspace(), change, label)
                     .map_err(|error| super::named(error, &entry.path, &entry.named, &inside))?;
                 for path in gone {
-                    inside.effect(Effect::Changed { path, seen: None });
+                    inside.effect(Effect::Changed { path, now: Now::Gone });
                 }
                 Ok(recorded)
             })

@@ -5,7 +5,6 @@ use haft::journal::{self, Overwrite};
 use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
-use super::change::Current;
 use super::place::Entry;
 
 /// Moves what is at a place to another.
@@ -152,13 +151,7 @@ impl Operation for Rename {
                         _ => fault,
                     }
                 })?;
-                // What the model knew under the old name it knows under the new one.
-                let known = inside.session().last_seen(&from.path).is_some();
-                let now = Current::read(&to.path, &to.named, &inside).ok().flatten().filter(|_| known);
-                inside.effect(Effect::Changed { path: from.path.clone(), seen: None });
-                if let Some(now) = now {
-                    inside.effect(Effect::Changed { path: to.path.clone(), seen: Some(now.seen()) });
-                }
+                inside.effect(Effect::Moved { from: from.path.clone(), to: to.path.clone() });
                 Ok(recorded)
             })
             .await?;

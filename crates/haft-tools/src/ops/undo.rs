@@ -1,13 +1,22 @@
 //! Taking changes back, and making them again. A file that has changed since is refused with a diff, or
 //! merged where that is asked for and its lines do not clash.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use haft::journal::{Conflict, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side};
 use haft::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Operation, Preview, Resource, Weight, Workspace,
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Standing,
+    Weight, Workspace,
 };
 
 use super::change::Current;
 use crate::text::{self, Diff, DiffLimits, unified};
+
+/// Longer files are not merged: it could take very long.
+const MAX_MERGED_LINES: usize = 5000;
+/// So many files of one change are shown.
+const MAX_SHOWN: usize = 200;
 
 /// Takes changes back, or makes them again.
 pub struct Undo {
@@ -160,6 +169,15 @@ impl Undo {
     }
 }
 
+/// Whether the model knows a file as it is; that there is none, it knows once it is told.
+fn is_known(path: &AbsPath, cx: &Context) -> bool {
+    match Current::read(path, "", cx) {
+        Ok(Some(now)) => cx.session().standing(path, &now.seen()) == Standing::Current,
+        Ok(None) => true,
+        Err(_) => false,
+    }
+}
+
 /// What a change did to files, from one side of it to the other.
 pub fn difference(
     journal: &Journal,
@@ -169,26 +187,25 @@ pub fn difference(
 ) -> Result<String, JournalError> {
     let (old, new) =
         (journal.content(workspace, entry.number, from)?, journal.content(workspace, entry.number, to)?);
-    let mut paths: Vec<&std::path::PathBuf> = old.iter().chain(&new).map(|(path, _)| path).collect();
+    let mut paths: Vec<&PathBuf> = old.iter().chain(&new).map(|(path, _)| path).collect();
     paths.sort();
     paths.dedup();
+    let [old, new] = [&old, &new]
+        .map(|side| side.iter().map(|(path, content)| (path, content.as_deref())).collect::<HashMap<_, _>>());
     let mut told = String::new();
-    let find = |side: &[(std::path::PathBuf, Option<Vec<u8>>)], path: &std::path::Path| {
-        side.iter().find(|(found, _)| found == path).and_then(|(_, content)| content.clone())
-    };
-    for path in paths {
+    for path in paths.iter().take(MAX_SHOWN) {
         let shown = workspace.display(&AbsPath::lexical(path));
-        let (old, new) = (find(&old, path), find(&new, path));
-        let side = |content: &Option<Vec<u8>>| {
-            if content.is_some() { shown.clone() } else { "/dev/null".to_owned() }
-        };
-        let (before, after) = (side(&old), side(&new));
+        let [old, new] = [&old, &new].map(|side| side.get(path).copied().flatten());
+        let name = |content: Option<&[u8]>| if content.is_some() { &*shown } else { "/dev/null" };
         let diff: Diff = unified(
-            text::Side { name: &before, bytes: old.as_deref().unwrap_or_default() },
-            text::Side { name: &after, bytes: new.as_deref().unwrap_or_default() },
+            text::Side { name: name(old), bytes: old.unwrap_or_default() },
+            text::Side { name: name(new), bytes: new.unwrap_or_default() },
             DiffLimits::default(),
         );
         told.push_str(&diff.text);
+    }
+    if paths.len() > MAX_SHOWN {
+        told.push_str(&format!("and {} more files\n", paths.len() - MAX_SHOWN));
     }
     if told.is_empty() {
         for touched in &entry.touched {
@@ -225,6 +242,12 @@ fn undo_merging(
         else {
             return Err(clash(&conflict, workspace).hint("only files whose content was kept can be merged"));
         };
+        let lines = |content: &[u8]| memchr::memchr_iter(b'\n', content).count();
+        if [base.as_slice(), now, &before].into_iter().any(|content| lines(content) > MAX_MERGED_LINES) {
+            return Err(clash(&conflict, workspace).hint(format!(
+                "files of more than {MAX_MERGED_LINES} lines are not merged; edit the file instead"
+            )));
+        }
         match diffy::merge_bytes(base, now, &before) {
             Ok(content) => {
                 merged.insert(conflict.path.clone(), (Hash::of(now), content.into()));
@@ -299,10 +322,17 @@ impl Operation for Undo {
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {
         let inside = cx.clone();
         cx.commit(Weight::Heavy, move |journal, label| {
+            // What the model knew of a file it knows afterwards, too; what it did not know it does not.
+            let known: Vec<(AbsPath, bool)> =
+                self.places().map(|path| (path.clone(), is_known(&path, &inside))).collect();
             let undone = self.carry_out(journal, inside.workspace(), label)?;
-            for path in self.places() {
-                let now = Current::read(&path, "", &inside).ok().flatten();
-                inside.effect(Effect::Changed { path, seen: now.map(|now| now.seen()) });
+            for (path, known) in known {
+                let now = match Current::read(&path, "", &inside).ok().flatten() {
+                    None => Now::Gone,
+                    Some(now) if known => Now::Seen(now.seen()),
+                    Some(_) => Now::AsBefore,
+                };
+                inside.effect(Effect::Changed { path, now });
             }
             Ok(undone)
         })

@@ -147,9 +147,21 @@ impl Log {
         let mut bytes = vec![0; usize::try_from(size.saturating_sub(from)).map_err(io::Error::other)?];
         file.read_exact_at(&mut bytes, from)?;
         let mut at = 0;
-        while let Some((record, length)) = record::decode(&bytes[at..]) {
-            self.learn(record, id);
-            at += length;
+        loop {
+            match record::decode(&bytes[at..]) {
+                Some((record, length)) => {
+                    self.learn(record, id);
+                    at += length;
+                }
+                // Damage in the middle does not take what follows with it.
+                None => match record::next(&bytes[at..]) {
+                    Some(skipped) => {
+                        self.notes.push(format!("{skipped} damaged bytes of the journal were skipped"));
+                        at += skipped;
+                    }
+                    None => break,
+                },
+            }
         }
         let end = from + at as u64;
         if let Some(segment) = self.segments.get_mut(&id) {

@@ -12,6 +12,7 @@ use haft_sandbox::{
 use super::keep;
 use super::log::Log;
 use super::record::{Intent, Kept, Shape, Step, Text};
+use super::recover::fits_tree;
 use super::{Content, JournalError, Result, path_of};
 
 /// How much of a file is copied at a time.
@@ -165,7 +166,11 @@ fn complete(
                         }
                     }));
                 }
-                (None, Shape::Tree(_)) => workspace.remove_tree(&place, &temp_name(temp)?, durability)?,
+                (None, Shape::Tree(entries)) => {
+                    let is_expected = |found: &[TreeEntry]| fits_tree(entries, found);
+                    let left = workspace.remove_tree(&place, &is_expected, &temp_name(temp)?, durability)?;
+                    return Ok(left.map(|why| format!("not all of it could be removed for good: {why}")));
+                }
                 (None, _) => workspace.remove(&place, &before.state(), &temp_name(temp)?, durability)?,
             }
         }

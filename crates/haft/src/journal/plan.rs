@@ -9,7 +9,7 @@ use haft_sandbox::{
 use super::keep::Keeper;
 use super::log::Log;
 use super::record::{Attrs, Digest, Kept, Shape, Step, Text};
-use super::{Change, Content, Depth, JournalError, Overwrite, Result, path_of};
+use super::{Change, Content, Depth, JournalError, Overwrite, Replaced, Result, path_of};
 
 /// What is going to be recorded and performed.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], mov
     for change in changes {
         match change {
             Change::Write { path, content, expect, replaced } => {
-                planner.write(path, content, expect, replaced.as_deref())?;
+                planner.write(path, content, expect, replaced.as_ref())?;
             }
             Change::Delete { path, expect, depth } => planner.delete(path, expect, *depth)?,
             Change::Move { from, to, overwrite } => planner.rename(from, to, overwrite, moves)?,
@@ -120,10 +120,12 @@ impl<'a> Planner<'a> {
         path: &AbsPath,
         content: &Content,
         expect: &Expect,
-        replaced: Option<&[u8]>,
+        replaced: Option<&Replaced>,
     ) -> Result<()> {
         let found = match (expect, replaced) {
-            (Expect::Content(hash), Some(_)) => self.workspace.state_taken_for(path, hash)?,
+            (Expect::Content(hash), Some(replaced)) => {
+                self.workspace.state_taken_for(path, hash, &replaced.stamp)?
+            }
             _ => self.workspace.state(path)?,
         };
         if !expect.allows(&found) {
@@ -140,7 +142,7 @@ impl<'a> Planner<'a> {
         };
         let before = match (expect, replaced) {
             (Expect::Content(hash), Some(replaced)) => {
-                self.keeper.keep_known(self.workspace, path, &found, hash, replaced)?
+                self.keeper.keep_known(self.workspace, path, &found, hash, &replaced.content)?
             }
             _ => self.keeper.keep_found(self.workspace, path, &found)?,
         };

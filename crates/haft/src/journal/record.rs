@@ -358,6 +358,12 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     Some((record, end + CHECKSUM))
 }
 
+/// How far on the next whole record begins, if there is one.
+pub(super) fn next(bytes: &[u8]) -> Option<usize> {
+    let marks = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
+    marks.map(|(at, _)| at).find(|at| decode(&bytes[*at..]).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,6 +38,9 @@ impl Held<'_> {
                 Ok(()) => {}
             }
         }
+        if self.log.open.is_empty() {
+            self.lock.mark(SETTLED)?;
+        }
         Ok(())
     }
 
@@ -132,7 +135,10 @@ impl Held<'_> {
             workspace.remove_if_empty(&parent.place());
         }
         self.log.settle(intent.number, outcome)?;
-        Ok(self.lock.mark(SETTLED)?)
+        if self.log.open.is_empty() {
+            self.lock.mark(SETTLED)?;
+        }
+        Ok(())
     }
 }
 
@@ -171,11 +177,15 @@ pub(super) fn holds(workspace: &Workspace, path: &Text, shape: &Shape) -> Result
     if !matches!(found, State::Directory { .. }) {
         return Ok(false);
     }
-    let tree = workspace.tree(&place)?;
+    Ok(fits_tree(entries, &workspace.tree(&place)?))
+}
+
+/// Whether a tree is exactly what was recorded.
+pub(super) fn fits_tree(entries: &[(Text, Shape)], tree: &[haft_sandbox::TreeEntry]) -> bool {
     let same = |(entry, (below, shape)): (&haft_sandbox::TreeEntry, &(Text, Shape))| {
         entry.below.as_os_str() == below.as_os() && shape.fits(&entry.state)
     };
-    Ok(tree.len() == entries.len() && tree.iter().zip(entries).all(same))
+    tree.len() == entries.len() && tree.iter().zip(entries).all(same)
 }
 
 /// Removes what an interrupted step left under its temporary name. If that turns out to be somebody

@@ -342,7 +342,10 @@ fn what_differs_little_is_kept_as_what_differs() {
             path: fix.place("f"),
             content,
             expect: Expect::Content(haft_sandbox::Hash::of(&before)),
-            replaced: Some(before),
+            replaced: Some(haft::journal::Replaced {
+                content: before,
+                stamp: fix.workspace.stat(&fix.place("f")).unwrap().stamp,
+            }),
         };
         fix.make(change).unwrap();
         states.push(text.clone());

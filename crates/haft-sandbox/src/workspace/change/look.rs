@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::{Result, attributes};
 use crate::change::{Hash, State};
-use crate::stat::{Kind, Stat};
+use crate::stat::{Kind, Stamp, Stat};
 
 /// Larger files are recognised by size and time instead of their content.
 const HASHED_UP_TO: u64 = 256 << 20;
@@ -21,8 +21,8 @@ const HASHED_UP_TO: u64 = 256 << 20;
 pub(super) enum Depth {
     /// Its content is hashed.
     Hash,
-    /// Its content is taken to have this hash.
-    Take(Hash),
+    /// Its content is taken to have this hash if it has this stamp.
+    Take(Hash, Stamp),
 }
 
 /// Looks at a name without following a link.
@@ -72,8 +72,8 @@ fn file(fd: OwnedFd, depth: Depth) -> Result<State> {
     let attributes = attributes::of(&fd)?;
     let hash = match depth {
         _ if stat.size > HASHED_UP_TO => None,
-        Depth::Hash => Some(Hash::of_reader(File::from(fd).take(HASHED_UP_TO))?),
-        Depth::Take(hash) => Some(hash),
+        Depth::Take(hash, stamp) if stamp == stat.stamp => Some(hash),
+        _ => Some(Hash::of_reader(File::from(fd).take(HASHED_UP_TO))?),
     };
     // The width of this field differs between platforms.
     #[allow(clippy::unnecessary_cast)]

@@ -202,7 +202,7 @@ fn change(at: &Fixture, index: usize, path: &AbsPath, other: &AbsPath) -> bool {
     let done = match index {
         0 | 1 => workspace.write(path, b"mine", &Expect::Anything, &temp, FAST).map(drop),
         2 => before().and_then(|before| workspace.remove(path, &before, &temp, FAST)),
-        3 => workspace.remove_tree(path, &temp, FAST),
+        3 => workspace.remove_tree(path, &|_| true, &temp, FAST).map(drop),
         4 => before().and_then(|before| workspace.rename(path, other, &before, FAST)),
         5 => before().and_then(|before| workspace.set_mode(path, &before, 0o700, FAST)),
         6 => draft().and_then(|mut draft| {

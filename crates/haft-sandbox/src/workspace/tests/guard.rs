@@ -25,7 +25,7 @@ fn refuses_changes(workspace: &Workspace, path: &AbsPath) {
         workspace.require_removable(path).err(),
         workspace.write(path, b"x", &Expect::Anything, &temp, fast).err(),
         workspace.remove(path, &before, &temp, fast).err(),
-        workspace.remove_tree(path, &temp, fast).err(),
+        workspace.remove_tree(path, &|_| true, &temp, fast).err(),
         workspace.rename(path, &spare.child("to".as_ref()), &before, fast).err(),
         workspace.rename(&spare, path, &spare_state, fast).err(),
         workspace.set_mode(path, &before, 0o777, fast).err(),

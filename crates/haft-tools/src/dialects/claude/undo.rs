@@ -52,6 +52,9 @@ impl Tool for Undo {
             (numbers, None) => Which::Numbers(numbers),
             _ => return Err(Fault::invalid("give `changes` or `last`, not both")),
         };
+        if input.redo && input.merge {
+            return Err(Fault::invalid("`merge` is for undoing; what is redone must be as it was left"));
+        }
         let direction = if input.redo { Direction::Redo } else { Direction::Undo };
         let clash = if input.merge { Clash::Merge } else { Clash::Refuse };
         ops::Undo::find(journal, &which, direction, clash)

@@ -1,7 +1,7 @@
 //! `delete_file`: a file, or a directory with everything in it.
 
 use haft::journal::Depth;
-use haft::{Approval, Context, Fault, Reply, Sensitivity, Spec, Tool};
+use haft::{Approval, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,10 @@ impl Tool for DeleteFile {
     type Op = Remove;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category("file").sensitivity(Sensitivity::Extreme).output::<Done<Output>>()
+        spec.category("file")
+            .sensitivity(Sensitivity::Extreme)
+            .max_result(100_000, Cut::Start)
+            .output::<Done<Output>>()
     }
 
     fn enabled(cx: &Context) -> bool {
@@ -46,7 +49,7 @@ impl Tool for DeleteFile {
     fn lower(input: &Input, cx: &Context) -> Result<Remove, Fault> {
         let entry = Entry::find(&input.path, cx.workspace().root(), cx)?;
         let depth = if input.recursive { Depth::Tree } else { Depth::Empty };
-        Ok(Remove { entry, depth, deeper: "`recursive`" })
+        Ok(Remove::new(entry, depth, "`recursive`"))
     }
 
     fn approval(input: &Input, _op: &Remove, _cx: &Context) -> Approval {

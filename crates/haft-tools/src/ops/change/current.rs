@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use bytes::Bytes;
-use haft::journal::JournalError;
+use haft::journal::{JournalError, Replaced};
 use haft::{AbsPath, Context, Effect, Fault, FaultKind, Hash, Seen, Standing};
 use haft_sandbox::{ChangeErrorKind, PathErrorKind, Stamp};
 
@@ -49,6 +49,11 @@ impl Current {
         Ok(Some(Self { bytes: bytes.into(), stamp: open.stat.stamp, hash }))
     }
 
+    /// What the journal need not read again.
+    pub(crate) fn replaced(&self) -> Replaced {
+        Replaced { content: self.bytes.clone(), stamp: self.stamp }
+    }
+
     /// What the model knows once it was shown this.
     pub(crate) fn seen(&self) -> Seen {
         match self.bytes.len() as u64 <= SMALL {
@@ -87,7 +92,10 @@ impl Current {
         let side = |bytes| Side { name: named, bytes };
         let diff = unified(side(&was), side(&self.bytes), DiffLimits::default());
         let shown = diff.added + diff.removed > 0;
-        let message = format!("{told}; what changed:\n{}", diff.text.trim_end());
+        let message = match shown {
+            true => format!("{told}; what changed:\n{}", diff.text.trim_end()),
+            false => told,
+        };
         let fault = fault(message).with("diff", &diff.text);
         if diff.cut > 0 || !shown {
             return fault.hint(again);

@@ -42,6 +42,17 @@ pub enum Body {
     Notebook(Sheet),
 }
 
+impl Body {
+    /// Whether the model is shown something of the file, or that there is nothing in it.
+    pub(super) fn is_shown(&self) -> bool {
+        match self {
+            Self::Lines(lines) => lines.count > 0 || lines.total == Some(0),
+            Self::Binary | Self::NotUtf8 => false,
+            Self::Bytes(_) | Self::Picture(_) | Self::Pdf(_) | Self::Notebook(_) => true,
+        }
+    }
+}
+
 /// Text, or a picture between texts.
 #[derive(Debug, PartialEq)]
 pub enum Piece {

@@ -10,7 +10,7 @@ mod rename;
 mod undo;
 
 use haft::journal::JournalError;
-use haft::{AbsPath, Context, Fault};
+use haft::{AbsPath, Context, Fault, FaultKind};
 
 pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
@@ -42,6 +42,14 @@ pub struct Editing {
     pub manner: Manner,
     /// What looks at the syntax of changed files.
     pub checkers: Checkers,
+}
+
+/// Does work that may take long on a thread that may block.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?
 }
 
 /// A failure of the journal, told by the path that was asked for.

@@ -661,3 +661,67 @@ fn a_damaged_journal_still_takes_changes() {
     assert_eq!(lab.run(&["undo", "1"]).code, 0);
     assert!(!lab.base.join("ws/a.txt").exists());
 }
+
+/// Replies of a batch in one session, each as whether it failed.
+fn failures(lab: &Lab, lines: &[Value]) -> Vec<bool> {
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let replies = lab.batch(&[ANY.as_slice(), &["--session", "s"]].concat(), &lines);
+    replies.iter().map(|reply| reply["is_error"] == true).collect()
+}
+
+#[test]
+fn what_was_not_shown_does_not_count_as_read() {
+    let lab = Lab::new(&[("a.txt", "one\ntwo\n")]);
+    std::fs::write(lab.base.join("ws/bin.dat"), b"\0\x01\x02").unwrap();
+    let past = json!({"name": "Read", "input": {"file_path": "a.txt", "offset": 99}});
+    let write = |path: &str| json!({"name": "Write", "input": {"file_path": path, "content": "new\n"}});
+    assert_eq!(failures(&lab, &[past, write("a.txt")]), [false, true]);
+    let binary = json!({"dialect": "ally", "name": "read", "input": {"file_paths": ["a.txt", "bin.dat"]}});
+    let over = json!({"dialect": "ally", "name": "write", "input": {"file_path": "bin.dat", "content": "x"}});
+    assert_eq!(failures(&lab, &[binary, over]), [false, true]);
+    assert_eq!(lab.read("a.txt"), "one\ntwo\n");
+}
+
+#[test]
+fn an_undo_shows_nothing_of_a_file_that_was_not_known() {
+    let lab = Lab::new(&[("a.txt", "one\ntwo\nthree\n")]);
+    let read = json!({"name": "Read", "input": {"file_path": "a.txt"}});
+    let change = json!({"name": "Edit", "input": edit("a.txt", "one", "1")});
+    assert_eq!(failures(&lab, &[read, change]), [false, false]);
+    let lines = [
+        json!({"name": "Undo", "input": {"changes": [1]}}).to_string(),
+        json!({"name": "Write", "input": {"file_path": "a.txt", "content": "blind\n"}}).to_string(),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let replies = lab.batch(&["--mode", "bypass", "--session", "stranger"], &lines);
+    assert_eq!(
+        (replies[0]["is_error"] == true, replies[1]["is_error"] == true),
+        (false, true),
+        "{replies:?}"
+    );
+}
+
+#[test]
+fn a_move_and_a_merge_do_not_hide_what_somebody_else_changed() {
+    let lab = Lab::new(&[("a.txt", "one\ntwo\nthree\nfour\nfive\nsix\n")]);
+    let read = |path: &str| json!({"name": "Read", "input": {"file_path": path}});
+    let write = |path: &str| json!({"name": "Write", "input": {"file_path": path, "content": "blind\n"}});
+    let append = |path: &str| {
+        let mut file = std::fs::OpenOptions::new().append(true).open(lab.base.join("ws").join(path)).unwrap();
+        file.write_all(b"the user's\n").unwrap();
+    };
+    assert_eq!(
+        failures(&lab, &[read("a.txt"), json!({"name": "Edit", "input": edit("a.txt", "one", "1")})]),
+        [false; 2]
+    );
+    append("a.txt");
+    let merge = json!({"name": "Undo", "input": {"merge": true}});
+    assert_eq!(failures(&lab, &[merge, write("a.txt")]), [false, true]);
+    assert!(lab.read("a.txt").starts_with("one\n") && lab.read("a.txt").ends_with("the user's\n"));
+    append("a.txt");
+    let moved =
+        json!({"dialect": "workspace", "name": "move_file", "input": {"from": "a.txt", "to": "b.txt"}});
+    assert_eq!(failures(&lab, &[moved, write("b.txt")]), [false, true]);
+    assert!(lab.read("b.txt").ends_with("the user's\nthe user's\n"));
+}

@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content};
-use haft::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Seen, Weight,
-};
+use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
 use haft_sandbox::{Expect, names};
 
 pub(crate) use current::Current;
@@ -57,6 +55,20 @@ pub enum To {
     Lines(Vec<LineEdit>),
     /// A cell of it, which is a notebook, is changed.
     Cell(CellEdit),
+}
+
+impl To {
+    /// How many bytes of it are new.
+    fn len(&self) -> u64 {
+        let bytes = match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Edits(edits) => edits.iter().map(|edit| edit.old.len() + edit.new.len()).sum(),
+            Self::Lines(edits) => edits.len(),
+            Self::Cell(edit) => edit.source.len(),
+        };
+        bytes as u64
+    }
 }
 
 /// On which terms a file is changed.
@@ -168,16 +180,12 @@ impl Change {
         if let Some(plan) = self.plan.take() {
             return Ok(plan);
         }
-        let small = match cx.workspace().stat(&self.asked.path) {
-            Ok(stat) => stat.size <= super::SMALL,
-            Err(_) => true,
-        };
-        if small {
+        let there = cx.workspace().stat(&self.asked.path).map_or(0, |stat| stat.size);
+        if there.max(self.asked.to.len()) <= super::SMALL {
             return plan::plan(&self.asked, cx);
         }
         let (asked, cx) = (self.asked.clone(), cx.clone());
-        let planning = tokio::task::spawn_blocking(move || plan::plan(&asked, &cx));
-        planning.await.map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?
+        super::apart(move || plan::plan(&asked, &cx)).await
     }
 }
 

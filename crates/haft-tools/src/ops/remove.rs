@@ -39,7 +39,12 @@ impl Remove {
         Self { entry, depth, deeper, found: None }
     }
 
-    /// What would go, or why it cannot.
+    /// What would go, or why it cannot. Looks at all of it, however much that is.
+    async fn looked_at(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
+        let (this, cx) = (Self::new(self.entry.clone(), self.depth, self.deeper), cx.clone());
+        super::apart(move || this.look(&cx)).await
+    }
+
     fn look(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let Entry { path, named, .. } = &self.entry;
         let fail = |mut error: haft_sandbox::ChangeError| {
@@ -86,7 +91,7 @@ impl Operation for Remove {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        let tree = self.look(cx)?;
+        let tree = self.looked_at(cx).await?;
         let line = |entry: &TreeEntry| {
             let path = self.entry.path.as_path().join(&entry.below);
             let shown = cx.workspace().display(&AbsPath::lexical(&path));
@@ -106,7 +111,7 @@ impl Operation for Remove {
     }
 
     async fn run(self, cx: &Context) -> Result<Removed, Fault> {
-        let tree = self.look(cx)?;
+        let tree = self.looked_at(cx).await?;
         let Remove { entry, depth, found, .. } = self;
         if found.is_some_and(|found| found != tree) {
             return Err(Fault::new(FaultKind::Conflict, format!("`{}` was changed meanwhile", entry.named))

@@ -48,6 +48,12 @@ impl Rename {
         self.found.as_ref().is_some_and(|found| *found != State::Missing)
     }
 
+    /// What is at the new place, or why nothing can be moved there.
+    async fn looked_at(&self, cx: &Context) -> Result<State, Fault> {
+        let (this, cx) = (Self::new(self.from.clone(), self.to.clone(), self.replace), cx.clone());
+        super::apart(move || this.look(&cx)).await
+    }
+
     fn look(&self, cx: &Context) -> Result<State, Fault> {
         let Rename { from, to, replace, .. } = self;
         let state = |entry: &Entry| {
@@ -118,7 +124,7 @@ impl Operation for Rename {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        let found = self.look(cx)?;
+        let found = self.looked_at(cx).await?;
         let display = |entry: &Entry| cx.workspace().display(&entry.path);
         let mut diff = format!("rename from {}\nrename to {}\n", display(&self.from), display(&self.to));
         if let State::File { size, .. } = &found {
@@ -131,7 +137,7 @@ impl Operation for Rename {
     async fn run(mut self, cx: &Context) -> Result<Renamed, Fault> {
         let found = match self.found.take() {
             Some(found) => found,
-            None => self.look(cx)?,
+            None => self.looked_at(cx).await?,
         };
         let Rename { from, to, .. } = self;
         let overwrite = match &found {

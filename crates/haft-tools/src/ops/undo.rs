@@ -19,6 +19,7 @@ const MAX_MERGED_LINES: usize = 5000;
 const MAX_SHOWN: usize = 200;
 
 /// Takes changes back, or makes them again.
+#[derive(Clone)]
 pub struct Undo {
     direction: Direction,
     clash: Clash,
@@ -316,7 +317,8 @@ impl Operation for Undo {
                 _ => {}
             }
         }
-        Ok(Some(Preview { diff: self.preview(journal, cx.workspace())? }))
+        let (journal, cx, this) = (journal.clone(), cx.clone(), self.clone());
+        super::apart(move || Ok(Some(Preview { diff: this.preview(&journal, cx.workspace())? }))).await
     }
 
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {

@@ -304,3 +304,63 @@ fn moves_between_file_systems_and_mounts_in_trees() {
         assert_eq!(std::fs::read_to_string(fix.out().join("canary.txt")).unwrap(), "canary");
     }
 }
+
+/// One bad byte once took all that followed with it, and the numbers were given again.
+#[test]
+fn damage_in_the_middle_does_not_take_what_follows_with_it() {
+    let fix = Fixture::new();
+    for number in 1..=5 {
+        fix.write(&format!("f{number}"), &format!("text {number}"));
+    }
+    let mut log = records(&fix);
+    let at = log.windows(6).position(|window| window == b"text 2").unwrap();
+    log[at] ^= 1;
+    std::fs::write(segment(&fix), log).unwrap();
+    let journal = fix.reopen();
+    assert!(journal.take_notes().iter().any(|note| note.contains("damaged")));
+    let numbers: Vec<u64> = journal.history(9).unwrap().iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [5, 4, 3, 1]);
+    journal.undo(&fix.workspace, &[5], FULL).unwrap();
+    assert_eq!(fix.text("f5"), None);
+    assert_eq!(journal.history(1).unwrap()[0].number, 6);
+}
+
+/// What somebody wrote into a folder while it was being deleted was once lost.
+#[test]
+fn a_folder_that_changes_while_it_is_deleted_goes_back() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let fix = Fixture::new();
+    for number in 0..300 {
+        fix.put(&format!("tree/f{number}"), "x");
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let written = scope.spawn(|| {
+            let mut file = std::fs::File::create(fix.on_disk("tree/user.txt")).unwrap();
+            let mut lines = 0_u32;
+            while !stop.load(Ordering::Relaxed) {
+                writeln!(file, "line {lines}").unwrap();
+                lines += 1;
+            }
+            lines
+        });
+        let outcomes: Vec<bool> = (0..20)
+            .map(|_| {
+                let change = haft::journal::Change::Delete {
+                    path: fix.place("tree"),
+                    expect: haft_sandbox::Expect::Anything,
+                    depth: haft::journal::Depth::Tree,
+                };
+                fix.make(change).is_err()
+            })
+            .take_while(|refused| *refused)
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        let lines = written.join().unwrap();
+        assert!(!outcomes.is_empty(), "the writer was never noticed");
+        if outcomes.len() == 20 {
+            assert_eq!(fix.text("tree/user.txt").unwrap().lines().count() as u32, lines);
+        }
+    });
+    assert_eq!(leftovers(&fix.on_disk("")), Vec::<PathBuf>::new());
+}

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{checks, tool};
 use crate::ops::{Changed, Fate};
+use crate::text::count_of;
 
 mod edit;
 mod read;
@@ -41,7 +42,7 @@ impl Dialect for Cdd {
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
     let Changed { fate, number, size, replaced, diff, notes, checked, path, .. } = changed;
     let told = match fate {
-        Fate::Created => format!("Created {named} ({size} bytes)"),
+        Fate::Created => format!("Created {named} ({})", count_of(size, "byte")),
         _ => format!("Updated {named} (+{} -{} lines)", diff.added, diff.removed),
     };
     let structured = json!({

@@ -46,7 +46,9 @@ impl Dialect for Claude {
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
     let Changed { fate, number, size, replaced, diff, short, notes, checked, path } = changed;
     let mut told = match (fate, number) {
-        (Fate::Created, Some(number)) => format!("created `{named}` ({size} bytes, change {number})"),
+        (Fate::Created, Some(number)) => {
+            format!("created `{named}` ({}, change {number})", count_of(size, "byte"))
+        }
         (Fate::Changed, Some(number)) => {
             let lines = match (diff.added, diff.removed) {
                 (0, removed) => format!("{} gone", count_of(removed as u64, "line")),

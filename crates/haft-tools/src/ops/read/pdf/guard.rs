@@ -25,40 +25,52 @@ fn bomb() -> Problem {
     Problem::Bomb((MAX_UNPACKED / 1024 / 1024) as usize)
 }
 
-/// Looks at what is unpacked already when a document is opened.
+/// Looks at what is unpacked already when a document is opened: all of it together has a limit.
 pub(super) fn check_packed_objects(bytes: &[u8]) -> Result<(), Problem> {
-    for name in [&b"/ObjStm"[..], b"/XRef"] {
-        for at in memchr::memmem::find_iter(bytes, name) {
-            let window = &bytes[at..bytes.len().min(at + 4096)];
-            let Some(stream) = memchr::memmem::find(window, b"stream") else { continue };
-            let start = at + stream + b"stream".len();
-            let dictionary = &bytes[at.saturating_sub(4096)..start];
-            let last =
-                memchr::memmem::rfind(dictionary, b" obj").map_or(dictionary, |from| &dictionary[from..]);
-            let packings = memchr::memmem::find_iter(last, b"Decode").count();
-            if packings > 3 || memchr::memmem::find(last, b"LZWDecode").is_some() {
-                return Err(bomb());
-            }
-            let data = &bytes[start..];
-            let data = data.strip_prefix(b"\r").unwrap_or(data);
-            check_unpacked(data.strip_prefix(b"\n").unwrap_or(data))?;
+    let mut left = MAX_UNPACKED;
+    for at in memchr::memmem::find_iter(bytes, b"stream") {
+        if bytes[..at].ends_with(b"end") {
+            continue;
         }
+        let start = at + b"stream".len();
+        let before = &bytes[at.saturating_sub(4096)..at];
+        let dictionary = memchr::memmem::rfind(before, b" obj").map_or(before, |from| &before[from..]);
+        // A name may be written with its letters as numbers, so what has any is looked at, too.
+        let is_opened = [&b"/ObjStm"[..], b"/XRef", b"#"]
+            .iter()
+            .any(|name| memchr::memmem::find(dictionary, name).is_some());
+        if !is_opened {
+            continue;
+        }
+        let packings = memchr::memmem::find_iter(dictionary, b"Decode").count();
+        if packings > 3 || memchr::memmem::find(dictionary, b"LZWDecode").is_some() {
+            return Err(bomb());
+        }
+        let data = &bytes[start..];
+        let data = data.strip_prefix(b"\r").unwrap_or(data);
+        let length = unpacked(data.strip_prefix(b"\n").unwrap_or(data), left);
+        left = left.checked_sub(length).ok_or_else(bomb)?;
     }
     Ok(())
 }
 
-fn check_unpacked(packed: &[u8]) -> Result<(), Problem> {
-    if packed.len() as u64 * MAX_RATIO <= MAX_UNPACKED {
-        return Ok(());
-    }
-    let mut unpacked = ZlibDecoder::new(packed).take(MAX_UNPACKED + 1);
+/// How long a stream is unpacked, up to one more than the most.
+fn unpacked(packed: &[u8], most: u64) -> u64 {
+    let mut unpacked = ZlibDecoder::new(packed).take(most + 1);
     // A stream that cannot be unpacked to its end is the library's matter.
     let mut chunk = vec![0; 64 * 1024];
     let mut length = 0;
     while let Ok(read @ 1..) = unpacked.read(&mut chunk) {
         length += read as u64;
     }
-    if length > MAX_UNPACKED { Err(bomb()) } else { Ok(()) }
+    length
+}
+
+fn check_unpacked(packed: &[u8]) -> Result<(), Problem> {
+    if packed.len() as u64 * MAX_RATIO <= MAX_UNPACKED || unpacked(packed, MAX_UNPACKED) <= MAX_UNPACKED {
+        return Ok(());
+    }
+    Err(bomb())
 }
 
 /// Looks at all streams. Pictures are emptied: they have no text, and the library would read them as drawings.

@@ -149,7 +149,7 @@ fn a_stream_that_unpacks_to_gigabytes_is_refused() {
     let zeros = vec![b' '; 1024 * 1024];
     (0..70).for_each(|_| packed.write_all(&zeros).unwrap());
     let packed = packed.finish().unwrap();
-    for kind in ["/Type /ObjStm /N 1 /First 2", ""] {
+    for kind in ["/Type /ObjStm /N 1 /First 2", "/Type /Obj#53tm /N 1 /First 2", ""] {
         let mut bytes = with_contents(&["x"]);
         let dictionary =
             format!("\n9 0 obj\n<< {kind} /Filter /FlateDecode /Length {} >>\nstream\n", packed.len());
@@ -167,4 +167,27 @@ fn a_stream_that_unpacks_to_gigabytes_is_refused() {
             assert_eq!(extract(&bytes, None, &until()), Err(Problem::Bomb(64)));
         }
     }
+}
+
+/// Each of them is small enough; all of them together are not.
+#[test]
+fn many_streams_that_unpack_to_much_are_refused() {
+    use std::io::Write as _;
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    let zeros = vec![b' '; 1024 * 1024];
+    (0..10).for_each(|_| packed.write_all(&zeros).unwrap());
+    let packed = packed.finish().unwrap();
+    let mut bomb = b"%PDF-1.4".to_vec();
+    for number in 9..19 {
+        let length = packed.len();
+        let head = format!(
+            "\n{number} 0 obj\n<< /Type /ObjStm /N 1 /First 2 /Filter /FlateDecode /Length {length} >>\nstream\n"
+        );
+        bomb.extend_from_slice(head.as_bytes());
+        bomb.extend_from_slice(&packed);
+        bomb.extend_from_slice(b"\nendstream\nendobj\n");
+    }
+    let mut bytes = with_contents(&["x"]);
+    bytes.splice(0..8, bomb);
+    assert_eq!(extract(&bytes, None, &until()), Err(Problem::Bomb(64)));
 }

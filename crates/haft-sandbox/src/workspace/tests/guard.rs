@@ -315,3 +315,31 @@ fn an_entry_that_is_not_text_is_found_by_what_is_shown() {
         assert_eq!(entry(at, "\\xfd").unwrap().path.as_path(), at.path("ws/\\xfd"));
     });
 }
+
+/// What somebody wrote into a folder while it was being deleted was once lost.
+#[test]
+fn a_folder_that_is_not_what_is_expected_goes_back() {
+    let at = Fixture::new();
+    let path = at.workspace.root().child("tree".as_ref());
+    fs::create_dir(&path).unwrap();
+    fs::write(path.as_path().join("a"), "a").unwrap();
+    let temp = TempName::new("1").unwrap();
+    let fast = Durability::Fast;
+    // The look at what is about to go finds what was written just before.
+    let late = |_: &[crate::TreeEntry]| false;
+    let refused = at.workspace.remove_tree(&path, &late, &temp, fast).unwrap_err();
+    assert!(matches!(refused.kind, ChangeErrorKind::Conflict(_)), "{refused}");
+    assert_eq!(fs::read_to_string(path.as_path().join("a")).unwrap(), "a");
+    let expected = |found: &[crate::TreeEntry]| found.len() == 2;
+    assert_eq!(at.workspace.remove_tree(&path, &expected, &temp, fast).unwrap(), None);
+    assert_eq!(
+        fs::read_dir(at.workspace.root())
+            .unwrap()
+            .filter(|entry| {
+                entry.as_ref().unwrap().file_name().to_string_lossy().contains("haft")
+                    || entry.as_ref().unwrap().file_name() == "tree"
+            })
+            .count(),
+        0
+    );
+}

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use tree_sitter::{Language, Node, ParseOptions, Parser, Tree};
+use tree_sitter::{InputEdit, Language, Node, ParseOptions, Parser, Point, Tree};
 use tree_sitter_language::LanguageFn;
 
 use super::balance::unbalanced;
@@ -39,6 +39,7 @@ struct Reading {
     problems: Vec<Problem>,
     /// Whether a delimiter has no partner: that is wrong in any grammar.
     sure: bool,
+    tree: Tree,
 }
 
 impl Checker for Grammar {
@@ -47,11 +48,11 @@ impl Checker for Grammar {
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
-        Some(self.read(text)?.problems)
+        Some(self.read(text, None)?.problems)
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        let now = self.read(after)?;
+        let now = self.read(after, None)?;
         if now.problems.is_empty() {
             return Some(Introduced::default());
         }
@@ -59,7 +60,8 @@ impl Checker for Grammar {
             let believed = now.sure || self.trust == Trust::Full;
             return believed.then_some(Introduced { problems: now.problems, existing: 0 });
         };
-        let known = self.read(before)?.problems;
+        // What both texts have in common is read once.
+        let known = self.read(before, Some((now.tree.clone(), after)))?.problems;
         let grew = now.problems.len() > known.len() || (now.sure && known != now.problems);
         let silent = self.trust == Trust::Some && !known.is_empty();
         if silent || !grew || known.len() >= MAX_PROBLEMS {
@@ -70,23 +72,27 @@ impl Checker for Grammar {
 }
 
 impl Grammar {
-    fn read(&self, text: &str) -> Option<Reading> {
+    /// Reads a text, with the help of how a similar one was read.
+    fn read(&self, text: &str, similar: Option<(Tree, &str)>) -> Option<Reading> {
+        let language = Language::new((self.language)(text)?);
+        let similar = similar.filter(|(tree, _)| *tree.language() == language);
+        let similar = similar.map(|(tree, other)| edited(tree, other, text));
         let tree = match self.pairs {
-            Pairs::Shell => parse((self.language)(text)?, &ascii(text))?,
-            _ => parse((self.language)(text)?, text)?,
+            Pairs::Shell => parse(&language, &ascii(text), similar.as_ref())?,
+            _ => parse(&language, text, similar.as_ref())?,
         };
         if self.name == "html" {
             let problems = tags::problems(&tree, text);
-            return Some(Reading { problems, sure: true });
+            return Some(Reading { problems, sure: true, tree });
         }
         if !tree.root_node().has_error() {
-            return Some(Reading { problems: Vec::new(), sure: false });
+            return Some(Reading { problems: Vec::new(), sure: false, tree });
         }
         // After a delimiter without a partner, the errors are echoes.
         if let Some(problem) = unbalanced(text, &delimiters(&tree, text, self.pairs)) {
-            return Some(Reading { problems: vec![problem], sure: true });
+            return Some(Reading { problems: vec![problem], sure: true, tree });
         }
-        Some(Reading { problems: errors(&tree, text), sure: false })
+        Some(Reading { problems: errors(&tree, text), sure: false, tree })
     }
 }
 
@@ -96,9 +102,31 @@ fn ascii(text: &str) -> String {
     text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect()
 }
 
-fn parse(language: LanguageFn, text: &str) -> Option<Tree> {
+/// The tree of one text, told what to change for it to be that of another.
+fn edited(mut tree: Tree, text: &str, other: &str) -> Tree {
+    let (old, new) = (text.as_bytes(), other.as_bytes());
+    let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let most = old.len().min(new.len()) - start;
+    let end = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
+    let point = |bytes: &[u8], at: usize| {
+        let before = &bytes[..at];
+        let line = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+        Point { row: memchr::memchr_iter(b'\n', before).count(), column: at - line }
+    };
+    tree.edit(&InputEdit {
+        start_byte: start,
+        old_end_byte: old.len() - end,
+        new_end_byte: new.len() - end,
+        start_position: point(old, start),
+        old_end_position: point(old, old.len() - end),
+        new_end_position: point(new, new.len() - end),
+    });
+    tree
+}
+
+fn parse(language: &Language, text: &str, similar: Option<&Tree>) -> Option<Tree> {
     let mut parser = Parser::new();
-    parser.set_language(&Language::new(language)).ok()?;
+    parser.set_language(language).ok()?;
     let start = Instant::now();
     let mut in_time = |_: &tree_sitter::ParseState| match start.elapsed() < TIME {
         true => ControlFlow::Continue(()),
@@ -106,7 +134,7 @@ fn parse(language: LanguageFn, text: &str) -> Option<Tree> {
     };
     let options = ParseOptions::new().progress_callback(&mut in_time);
     let bytes = text.as_bytes();
-    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), similar, Some(options))
 }
 
 fn errors(tree: &Tree, text: &str) -> Vec<Problem> {

@@ -152,7 +152,7 @@ impl Draft {
             self.spot.settle(self.durability)?;
             return Ok(Changed::default());
         }
-        let draft = identity(dir, temp)?;
+        let draft = pin(dir, temp)?;
         let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 let found = look(dir, temp);
@@ -214,10 +214,10 @@ impl Drop for Draft {
 
 /// Exchanges back what was taken out of its place. If what comes out in turn is not what was put there,
 /// somebody has replaced it once more, and theirs is newer: it goes back as well.
-fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: (u64, u64)) -> std::result::Result<(), Errno> {
+fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: Pinned) -> std::result::Result<(), Errno> {
     let mut in_place = draft;
     loop {
-        let returned = identity(dir, temp)?;
+        let returned = pin(dir, temp)?;
         match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             // It was removed meanwhile. They get back what they had; removing it again is up to them.
             Err(Errno::NOENT) => {
@@ -225,19 +225,31 @@ fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: (u64, u64)) -> st
             }
             done => done?,
         }
-        let came_out = identity(dir, temp)?;
-        if came_out == in_place {
+        let came_out = pin(dir, temp)?;
+        if came_out.id == in_place.id {
             return Ok(());
         }
         in_place = returned;
     }
 }
 
-/// Which file has a name, whatever its content.
-fn identity(dir: &OwnedFd, name: &OsStr) -> std::result::Result<(u64, u64), Errno> {
-    let raw = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    let [device, number, ..] = Stat::from(&raw).stamp.as_words();
-    Ok((device, number))
+/// A file that has a name, whatever its content. While this is held its number belongs to no other file, so
+/// that one which is gone is not taken for a new one.
+struct Pinned {
+    _fd: OwnedFd,
+    id: (u64, u64),
+}
+
+/// Opens a name to hold on to what it is, not to read it.
+#[cfg(target_os = "linux")]
+const PIN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const PIN: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+fn pin(dir: &OwnedFd, name: &OsStr) -> std::result::Result<Pinned, Errno> {
+    let fd = rustix::fs::openat(dir, name, PIN, Mode::empty())?;
+    let [device, number, ..] = Stat::from(&rustix::fs::fstat(&fd)?).stamp.as_words();
+    Ok(Pinned { _fd: fd, id: (device, number) })
 }
 
 fn new_file(

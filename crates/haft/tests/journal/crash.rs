@@ -77,13 +77,10 @@ fn random_change(workspace: &Workspace, dice: &mut Dice) -> Vec<Change> {
     }
 }
 
-/// The process that is killed: changes at random until the end.
-#[test]
-#[ignore = "started by the tests that kill it"]
-fn worker_at_random() {
-    let Some(base) = std::env::var_os(BASE) else { return };
+/// What the process does that is killed: changes at random until the end.
+fn change_at_random(base: &Path) -> ! {
     let mut dice = Dice(std::env::var(SEED).unwrap().parse().unwrap());
-    let (workspace, journal) = open(Path::new(&base));
+    let (workspace, journal) = open(base);
     println!("ready");
     loop {
         let label = if dice.roll(4) == 0 { FULL } else { FAST };
@@ -97,7 +94,8 @@ fn worker_at_random() {
     }
 }
 
-fn start(worker: &str, base: &Path, seed: u64, wrapper: &[String]) -> Child {
+/// Starts this program anew, for one test, which finds by [`BASE`] that it is the process to be killed.
+fn start(test: &str, base: &Path, seed: u64, wrapper: &[String]) -> Child {
     let binary = std::env::current_exe().unwrap();
     let mut command = match wrapper.split_first() {
         Some((program, arguments)) => {
@@ -107,7 +105,7 @@ fn start(worker: &str, base: &Path, seed: u64, wrapper: &[String]) -> Child {
         }
         None => Command::new(binary),
     };
-    command.args(["--exact", worker, "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
     command.env(BASE, base).env(SEED, seed.to_string()).env("RUST_BACKTRACE", "0");
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -163,12 +161,16 @@ fn check(base: &Path, context: &str) {
 
 #[test]
 fn killed_at_any_moment_every_file_is_old_or_new() {
+    if let Some(base) = std::env::var_os(BASE) {
+        change_at_random(Path::new(&base));
+    }
     let mut dice = Dice(0x5eed);
     for folder in 0..10 {
         let base = fresh();
         for round in 0..32 {
             let seed = dice.roll(u64::from(u32::MAX));
-            let mut child = start("crash::worker_at_random", base.path(), seed, &[]);
+            let mut child =
+                start("crash::killed_at_any_moment_every_file_is_old_or_new", base.path(), seed, &[]);
             let output = BufReader::new(child.stdout.take().unwrap());
             assert!(output.lines().any(|line| line.unwrap().contains("ready")));
             std::thread::sleep(Duration::from_micros(dice.roll(12_000)));
@@ -179,12 +181,9 @@ fn killed_at_any_moment_every_file_is_old_or_new() {
     }
 }
 
-/// The process that is killed or made to fail at each system call in turn: one change of every kind.
-#[test]
-#[ignore = "started by the tests that kill it"]
-fn worker_step_by_step() {
-    let Some(base) = std::env::var_os(BASE) else { return };
-    let (workspace, journal) = open(Path::new(&base));
+/// What the process does that is killed or made to fail at each system call in turn: one change of every kind.
+fn change_step_by_step(base: &Path) {
+    let (workspace, journal) = open(base);
     let mut dice = Dice(7);
     let mut write = |name: &str| {
         let content = whole(&mut dice);
@@ -234,7 +233,8 @@ fn run_step(call: &str, when: u32, what: &str) -> Option<bool> {
     let wrapper =
         ["strace", "-f", "-qq", "-o", log.to_str().unwrap(), "-e", &format!("trace={call}"), "-e", &inject];
     let wrapper: Vec<String> = wrapper.into_iter().map(str::to_owned).collect();
-    let mut child = start("crash::worker_step_by_step", base.path(), 0, &wrapper);
+    let mut child =
+        start("crash::killed_at_each_call_that_changes_a_name_the_rest_is_settled", base.path(), 0, &wrapper);
     let output = BufReader::new(child.stdout.take().unwrap());
     let lines: Vec<String> = output.lines().map_while(Result::ok).collect();
     child.wait().unwrap();
@@ -260,6 +260,9 @@ fn has_strace() -> bool {
 
 /// Does something at every so many calls; at each one if the environment asks for that.
 fn at_each_call(calls: &[&str], what: &str, step: usize) {
+    if let Some(base) = std::env::var_os(BASE) {
+        return change_step_by_step(Path::new(&base));
+    }
     if !has_strace() {
         return;
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use haft::{Context, Dialect, DynTool, Outside, Reply};
-use serde_json::json;
 
 use super::{checks, tool};
 use crate::ops::{Changed, Fate};
@@ -40,19 +39,12 @@ impl Dialect for Cdd {
 
 /// What the model is told of a changed file.
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
-    let Changed { fate, number, size, replaced, diff, notes, checked, path, .. } = changed;
+    let structured = checks::structured(&changed, cx);
+    let Changed { fate, size, diff, notes, checked, .. } = changed;
     let told = match fate {
         Fate::Created => format!("Created {named} ({})", count_of(size, "byte")),
         _ => format!("Updated {named} (+{} -{} lines)", diff.added, diff.removed),
     };
-    let structured = json!({
-        "file_path": cx.workspace().display(&path),
-        "created": fate == Fate::Created,
-        "patch": number,
-        "replaced": replaced,
-        "diff": diff.text,
-        "checks": checked.as_ref().map(checks::json),
-    });
     let mut reply = Reply::text(told).structured(structured);
     if let Some(checked) = checked.filter(|checked| !checked.errors.is_empty()) {
         reply = reply.internal(checks::text(&checked));

@@ -1,9 +1,23 @@
-//! What a change did to the syntax of a file, as the dialects tell it.
+//! A changed file and what that did to its syntax, as several dialects tell it.
 
+use haft::Context;
 use serde_json::{Value, json};
 
 use crate::check::Checked;
+use crate::ops::{Changed, Fate};
 use crate::text::count_of;
+
+/// What a program wants to know of a changed file, beside a reply that is text.
+pub(super) fn structured(changed: &Changed, cx: &Context) -> Value {
+    json!({
+        "file_path": cx.workspace().display(&changed.path),
+        "created": changed.fate == Fate::Created,
+        "patch": changed.number,
+        "replaced": changed.replaced,
+        "diff": changed.diff.text,
+        "checks": changed.checked.as_ref().map(json),
+    })
+}
 
 /// For replies that are objects, and for programs.
 pub(super) fn json(checked: &Checked) -> Value {

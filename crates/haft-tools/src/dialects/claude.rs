@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use haft::{Context, Dialect, DynTool, Outside, Reply};
-use serde_json::json;
 
 use super::{checks, tool};
 use crate::ops::{Changed, Fate};
@@ -44,7 +43,8 @@ impl Dialect for Claude {
 
 /// What the model is told of a changed file.
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
-    let Changed { fate, number, size, replaced, diff, short, notes, checked, path } = changed;
+    let structured = checks::structured(&changed, cx);
+    let Changed { fate, number, size, replaced, diff, short, notes, checked, .. } = changed;
     let mut told = match (fate, number) {
         (Fate::Created, Some(number)) => {
             format!("created `{named}` ({}, change {number})", count_of(size, "byte"))
@@ -64,14 +64,6 @@ fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
         told.push_str(":\n");
         told.push_str(short.text.trim_end());
     }
-    let structured = json!({
-        "file_path": cx.workspace().display(&path),
-        "created": fate == Fate::Created,
-        "patch": number,
-        "replaced": replaced,
-        "diff": diff.text,
-        "checks": checked.as_ref().map(checks::json),
-    });
     let mut reply = Reply::text(told).structured(structured);
     if let Some(checked) = checked.filter(|checked| !checked.errors.is_empty()) {
         reply = reply.internal(checks::text(&checked));

@@ -73,6 +73,12 @@ impl Stamp {
         self.dev == other.dev && self.ino == other.ino
     }
 
+    /// Whether both stamps are of the same file with the same content, as far as they tell. Other than two
+    /// equal ones they may be of different names or attributes.
+    pub(crate) fn same_content(&self, other: &Stamp) -> bool {
+        Self { ctime_ns: 0, ..*self } == Self { ctime_ns: 0, ..*other }
+    }
+
     pub(crate) fn device(&self) -> u64 {
         self.dev
     }

@@ -15,6 +15,8 @@ mod tests;
 
 use std::fmt;
 use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,6 +84,43 @@ pub struct OpenFile {
     pub file: File,
     /// What it was like just before it was opened.
     pub stat: Stat,
+}
+
+impl OpenFile {
+    /// Reads all of it, but no more than so many bytes. A large file is read in several places at once.
+    pub fn read_whole(mut self, most: u64) -> io::Result<Vec<u8>> {
+        let size = usize::try_from(self.stat.size.min(most)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; size];
+        let read = match size >= SHARED {
+            true => read_shared(&self.file, &mut bytes),
+            false => self.file.read_exact_at(&mut bytes, 0),
+        };
+        match read {
+            // It has become shorter meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.clear(),
+            read => read?,
+        }
+        self.file.seek(io::SeekFrom::Start(bytes.len() as u64))?;
+        let rest = most - (bytes.len() as u64).min(most);
+        self.file.take(rest).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Files of at least this size are worth more than one thread.
+const SHARED: usize = 16 << 20;
+
+fn read_shared(file: &File, bytes: &mut [u8]) -> io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let part = bytes.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let parts = bytes.chunks_mut(part).enumerate();
+        let reading: Vec<_> = parts
+            .map(|(at, chunk)| scope.spawn(move || file.read_exact_at(chunk, (at * part) as u64)))
+            .collect();
+        let lost = |_| Err(io::Error::other("a thread that read the file has died"));
+        reading.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(lost))
+    })
 }
 
 impl Workspace {

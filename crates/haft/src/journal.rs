@@ -122,6 +122,8 @@ pub struct Replaced {
     pub content: Bytes,
     /// The stamp before it was read.
     pub stamp: Stamp,
+    /// Whether the stamp was old enough by then for every change since to show in it.
+    pub settled: bool,
 }
 
 /// What becomes of the content of a directory that is deleted.
@@ -318,7 +320,7 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, &plan.fresh, plan.blobs, label.durability) {
+        match perform::perform(&self.log, workspace, &intent, &plan.at_hand, plan.blobs, label.durability) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }

@@ -53,11 +53,13 @@ pub(crate) fn plan(
     for (at, edit) in edits.iter().enumerate() {
         let fail = |problem| Mismatch { edit: at + 1, of: edits.len(), problem };
         let change = one(draft.current(), edit, manner).map_err(fail)?;
-        let line = change.splices.first().map_or(0, |splice| {
-            line_number(draft.current().text(), splice.range.start, draft.current().ending())
-        });
-        let note = |overlooked| Note { edit: at + 1, line, overlooked };
-        draft.planned.notes.extend(change.overlooked.into_iter().map(note));
+        if !change.overlooked.is_empty() {
+            let line = change.splices.first().map_or(0, |splice| {
+                line_number(draft.current().text(), splice.range.start, draft.current().ending())
+            });
+            let note = |overlooked| Note { edit: at + 1, line, overlooked };
+            draft.planned.notes.extend(change.overlooked.into_iter().map(note));
+        }
         draft.planned.replaced += change.count;
         draft.apply(change.splices, Follows::after(at, edits.len())).map_err(fail)?;
     }

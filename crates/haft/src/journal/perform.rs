@@ -11,6 +11,7 @@ use haft_sandbox::{
 
 use super::keep;
 use super::log::Log;
+use super::plan::AtHand;
 use super::record::{Intent, Kept, Shape, Step, Text};
 use super::recover::fits_tree;
 use super::{Content, JournalError, Result, path_of};
@@ -39,17 +40,21 @@ pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
-    fresh: &HashMap<Hash, Content>,
+    at_hand: &AtHand,
     blobs: HashMap<Hash, Vec<u8>>,
     durability: Durability,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
-    let contents = Contents { log, segment, workspace, fresh };
+    let contents = Contents { log, segment, workspace, fresh: &at_hand.contents };
     let prepare_all = || {
         let mut drafts = Vec::with_capacity(intent.steps.len());
         for (number, step) in intent.steps.iter().enumerate() {
             let draft = prepare(&contents, step, durability);
-            drafts.push(draft.map_err(|error| Failed { step: number, error })?);
+            let mut draft = draft.map_err(|error| Failed { step: number, error })?;
+            if let (Some(draft), Some(stamp)) = (&mut draft, at_hand.stamps.get(&number)) {
+                draft.recognise(*stamp);
+            }
+            drafts.push(draft);
         }
         Ok(drafts)
     };

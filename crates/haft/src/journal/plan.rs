@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use haft_sandbox::{
-    AbsPath, ChangeError, ChangeErrorKind, Expect, Hash, Kind, PathErrorKind, State, Workspace,
+    AbsPath, ChangeError, ChangeErrorKind, Expect, Hash, Kind, PathErrorKind, Stamp, State, Workspace,
 };
 
 use super::keep::Keeper;
@@ -20,9 +20,16 @@ pub(super) struct Plan {
     pub(super) kept: Vec<u8>,
     /// Large content that goes to files of its own.
     pub(super) blobs: HashMap<Hash, Vec<u8>>,
-    /// Content that is at hand.
-    pub(super) fresh: HashMap<Hash, Content>,
+    pub(super) at_hand: AtHand,
     pub(super) notes: Vec<String>,
+}
+
+/// What need not be read again.
+#[derive(Debug, Default)]
+pub(super) struct AtHand {
+    pub(super) contents: HashMap<Hash, Content>,
+    /// The stamps that tell whether a file is what a step replaces, by the number of the step.
+    pub(super) stamps: HashMap<usize, Stamp>,
 }
 
 /// How a move is made.
@@ -146,6 +153,9 @@ impl<'a> Planner<'a> {
             }
             _ => self.keeper.keep_found(self.workspace, path, &found)?,
         };
+        if let Some(replaced) = replaced.filter(|replaced| replaced.settled) {
+            self.plan.at_hand.stamps.insert(self.plan.steps.len(), replaced.stamp);
+        }
         let replaced = match expect {
             Expect::Content(hash) => Some(*hash),
             _ => None,
@@ -190,7 +200,7 @@ impl<'a> Planner<'a> {
             Some(replaced) => self.keeper.keep_spliced(content, &hash, &replaced)?,
             None => self.keeper.keep(&content.whole(), &hash)?,
         };
-        self.plan.fresh.insert(hash, content.clone());
+        self.plan.at_hand.contents.insert(hash, content.clone());
         Ok(Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes })
     }
 

@@ -345,6 +345,7 @@ fn what_differs_little_is_kept_as_what_differs() {
             replaced: Some(haft::journal::Replaced {
                 content: before,
                 stamp: fix.workspace.stat(&fix.place("f")).unwrap().stamp,
+                settled: false,
             }),
         };
         fix.make(change).unwrap();

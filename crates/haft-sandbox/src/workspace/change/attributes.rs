@@ -23,9 +23,12 @@ const OTHER_RIGHTS: u32 = 0o6000;
 
 /// The attributes of an open file or directory.
 pub(super) fn of(fd: impl AsFd) -> Result<Attributes> {
-    let mut attributes = plain(&rustix::fs::fstat(&fd)?);
-    attributes.xattrs = xattrs(fd)?;
-    Ok(attributes)
+    with_extended(&rustix::fs::fstat(&fd)?, fd)
+}
+
+/// The attributes of an open file or directory of which the plain ones are known.
+pub(super) fn with_extended(raw: &rustix::fs::Stat, fd: impl AsFd) -> Result<Attributes> {
+    Ok(Attributes { xattrs: xattrs(fd)?, ..plain(raw) })
 }
 
 /// The attributes without the extended ones.
@@ -77,6 +80,7 @@ pub(super) fn apply(fd: impl AsFd, wanted: &Attributes) -> Result<()> {
     if inherited && !wanted.xattrs.iter().any(|(name, _)| name == ACCESS_LIST) {
         rustix::fs::fremovexattr(fd, ACCESS_LIST)?;
     }
+    // Giving it another owner, or an access list, may have changed it.
     if mode != of_mode(fd)? {
         rustix::fs::fchmod(fd, Mode::from_raw_mode(mode as RawMode))?;
     }

@@ -12,10 +12,11 @@ use rustix::io::Errno;
 use super::look::look;
 use super::place::{self, Made, Spot, is_unsupported};
 use super::{Result, attributes, conflict, tree};
+use crate::beside;
 use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
-use crate::stat::Stat;
+use crate::stat::{Stamp, Stat};
 
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
@@ -29,6 +30,8 @@ pub struct Draft {
     before: State,
     temp: TempName,
     durability: Durability,
+    /// The stamp by which what was there before is recognised, if that can be.
+    stamp: Option<Stamp>,
     /// Whether the temporary name is in use.
     begun: bool,
     published: bool,
@@ -43,7 +46,13 @@ impl Draft {
         temp: TempName,
         durability: Durability,
     ) -> Self {
-        Self { shown, spot, made, before, temp, durability, begun: false, published: false }
+        Self { shown, spot, made, before, temp, durability, stamp: None, begun: false, published: false }
+    }
+
+    /// Has what was there before recognised by its stamp, where a change since would show in that. Without
+    /// it the content is read again when this takes its place.
+    pub fn recognise(&mut self, stamp: Stamp) {
+        self.stamp = Some(stamp);
     }
 
     /// Makes it a file with everything that can be read from `content`.
@@ -153,9 +162,16 @@ impl Draft {
             return Ok(Changed::default());
         }
         let draft = pin(dir, temp)?;
+        let settled = self.stamp.filter(|stamp| stat(dir, name).is_ok_and(|now| now.stamp == *stamp));
+        let mut gone = None;
         let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
-                let found = look(dir, temp);
+                // Only the name has changed since, and with it only the time of the last change of all.
+                let same = |stamp: Stamp| stat(dir, temp).is_ok_and(|now| now.stamp.same_content(&stamp));
+                let found = match settled.is_some_and(same) {
+                    true => Ok(self.before.clone()),
+                    false => look(dir, temp),
+                };
                 if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
                     // Somebody was faster. Should giving it back fail, what is under the temporary name
                     // is theirs and must stay.
@@ -165,6 +181,8 @@ impl Draft {
                     return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
                 }
                 self.published = true;
+                // Its space is given back when nobody holds it any more, which others need not wait for.
+                gone = pin(dir, temp).ok();
                 rustix::fs::unlinkat(dir, temp, AtFlags::empty())?;
                 found?
             }
@@ -181,6 +199,7 @@ impl Draft {
             Err(errno) => return Err(errno.into()),
         };
         self.spot.settle(self.durability)?;
+        drop(beside(move || drop(gone)));
         let links = if let State::File { links, .. } = found { links } else { 0 };
         Ok(Changed { links })
     }
@@ -231,6 +250,10 @@ fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: Pinned) -> std::r
         }
         in_place = returned;
     }
+}
+
+fn stat(dir: &OwnedFd, name: &OsStr) -> std::result::Result<Stat, Errno> {
+    Ok(Stat::from(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
 /// A file that has a name, whatever its content. While this is held its number belongs to no other file, so

@@ -69,7 +69,7 @@ fn file(fd: OwnedFd, depth: Depth) -> Result<State> {
     if stat.kind != Kind::File {
         return Ok(State::Special(stat.kind));
     }
-    let attributes = attributes::of(&fd)?;
+    let attributes = attributes::with_extended(&raw, &fd)?;
     let hash = match depth {
         _ if stat.size > HASHED_UP_TO => None,
         Depth::Take(hash, stamp) if stamp == stat.stamp => Some(hash),

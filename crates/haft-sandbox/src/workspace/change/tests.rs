@@ -75,6 +75,37 @@ fn what_changed_after_it_was_looked_at_stays() {
     assert_eq!(fix.names(), ["f"], "no temporary file and no directory is left");
 }
 
+/// A program that sets the time back does not get its change overwritten.
+#[test]
+fn a_stamp_does_not_vouch_for_what_was_changed_behind_it() {
+    let fix = Fixture::new();
+    let place = fix.place("f");
+    std::fs::write(&place, "seen").unwrap();
+    let modified = std::fs::metadata(&place).unwrap().modified().unwrap();
+    while fix.workspace.stat(&place).unwrap().stamp.is_fresh() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let publish = |meanwhile: &dyn Fn()| {
+        let seen = fix.workspace.state(&place).unwrap();
+        let stamp = fix.workspace.stat(&place).unwrap().stamp;
+        let mut draft = fix.workspace.draft(&place, seen, &fix.temp, Durability::Fast).unwrap();
+        draft.recognise(stamp);
+        draft.file(&b"mine"[..], Like::Replaced).unwrap();
+        meanwhile();
+        draft.publish()
+    };
+    let theirs = || {
+        let file = std::fs::OpenOptions::new().write(true).open(&place).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"them", 0).unwrap();
+        file.set_modified(modified).unwrap();
+    };
+    assert!(matches!(publish(&theirs).unwrap_err().kind, ChangeErrorKind::Conflict(_)));
+    assert_eq!(std::fs::read(&place).unwrap(), b"them");
+    publish(&|| ()).unwrap();
+    assert_eq!(std::fs::read(&place).unwrap(), b"mine");
+    assert_eq!(fix.names(), ["f"]);
+}
+
 #[test]
 fn a_draft_that_is_dropped_leaves_nothing() {
     let fix = Fixture::new();

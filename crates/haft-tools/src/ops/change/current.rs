@@ -1,7 +1,5 @@
 //! A file as it is now, and how that stands to what the model knows of it.
 
-use std::io::Read as _;
-
 use bytes::Bytes;
 use haft::journal::{JournalError, Replaced};
 use haft::{AbsPath, Context, Effect, Fault, FaultKind, Hash, Seen, Standing};
@@ -15,6 +13,7 @@ use crate::text::{DiffLimits, Side, Source, unified};
 pub(crate) struct Current {
     pub(crate) bytes: Bytes,
     pub(crate) stamp: Stamp,
+    settled: bool,
     pub(crate) hash: Hash,
 }
 
@@ -40,18 +39,19 @@ impl Current {
             .with("size", size)
             .with("limit", MAX_CHANGED));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        let stamp = open.stat.stamp;
+        let settled = !stamp.is_fresh();
         // A file that grows while it is read is not followed for ever.
-        open.file.take(MAX_CHANGED + 1).read_to_end(&mut bytes).map_err(|error| {
+        let bytes = open.read_whole(MAX_CHANGED + 1).map_err(|error| {
             Fault::new(FaultKind::Io, format!("`{named}` could not be read: {error}")).with("path", named)
         })?;
         let hash = Hash::of(&bytes);
-        Ok(Some(Self { bytes: bytes.into(), stamp: open.stat.stamp, hash }))
+        Ok(Some(Self { bytes: bytes.into(), stamp, settled, hash }))
     }
 
     /// What the journal need not read again.
     pub(crate) fn replaced(&self) -> Replaced {
-        Replaced { content: self.bytes.clone(), stamp: self.stamp }
+        Replaced { content: self.bytes.clone(), stamp: self.stamp, settled: self.settled }
     }
 
     /// What the model knows once it was shown this.

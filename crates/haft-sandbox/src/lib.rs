@@ -23,4 +23,4 @@ pub use path::AbsPath;
 pub use process::{Exit, Finished, Run, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
 pub use store::{Store, StoreEntry, StoreLock};
-pub use workspace::{Access, Draft, Folder, OpenFile, Place, Workspace};
+pub use workspace::{Access, Draft, Folder, OpenFile, OpenFolder, Place, Workspace};

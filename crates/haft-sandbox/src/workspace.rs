@@ -5,6 +5,7 @@
 
 mod beneath;
 mod change;
+mod folder;
 mod resolve;
 mod spelling;
 mod walk;
@@ -29,6 +30,7 @@ use crate::path::AbsPath;
 use crate::stat::{Entry, Kind, Name, Stat};
 
 pub use change::Draft;
+pub use folder::OpenFolder;
 
 /// The folder of a project's own settings.
 const OWN_FOLDER: &str = ".haft";

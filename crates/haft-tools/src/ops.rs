@@ -7,6 +7,7 @@ mod place;
 mod read;
 mod remove;
 mod rename;
+mod search;
 mod undo;
 
 use haft::journal::JournalError;
@@ -15,7 +16,7 @@ use haft::{AbsPath, Context, Fault, FaultKind};
 pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
-pub use list::{Depth, Hidden, List, Listed, Listing, Order, ignore_set};
+pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
 pub use read::{
@@ -23,6 +24,10 @@ pub use read::{
 };
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};
+pub use search::{
+    Bounds, Case, FileFound, Filter, Found, Glob, Globbed, Globs, Grep, Hidden, Hit, Ignored, Line, Miss,
+    Page, Pattern, Searching, Sorting, Span, Stopped, Syntax, Unreadable, What,
+};
 pub use undo::{Clash, Direction, Undo, Undone, Which, difference};
 
 use crate::check::Checkers;

@@ -21,7 +21,7 @@ const STAND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// For reading; never waits for the other end of a fifo and never takes a terminal.
-const READ: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(super) const READ: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open directory of the workspace.
 #[derive(Debug)]
@@ -148,7 +148,7 @@ impl Beneath {
         }
     }
 
-    fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
+    pub(super) fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         match self.way {
             #[cfg(target_os = "linux")]
@@ -238,18 +238,18 @@ fn reopen(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 }
 
 #[cfg(target_os = "linux")]
-fn is_proc(fd: BorrowedFd<'_>) -> bool {
+pub(super) fn is_proc(fd: BorrowedFd<'_>) -> bool {
     // A failing answer counts as yes: what cannot be told is not read.
     rustix::fs::fstatfs(fd).map_or(true, |system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_proc(_: BorrowedFd<'_>) -> bool {
+pub(super) fn is_proc(_: BorrowedFd<'_>) -> bool {
     false
 }
 
 /// The paths given here were free of links when they were resolved.
-fn link_appeared(errno: Errno) -> PathErrorKind {
+pub(super) fn link_appeared(errno: Errno) -> PathErrorKind {
     match errno {
         Errno::LOOP => PathErrorKind::LinkAppeared,
         other => other.into(),

@@ -9,12 +9,16 @@ use crate::ops::{Changed, Fate};
 use crate::text::count_of;
 
 mod edit;
+mod glob;
+mod grep;
 mod notebook_edit;
 mod read;
 mod undo;
 mod write;
 
 pub(super) use edit::Edit;
+pub(super) use glob::Glob;
+pub(super) use grep::Grep;
 pub(super) use notebook_edit::NotebookEdit;
 pub(super) use read::Read;
 pub(super) use undo::Undo;
@@ -33,7 +37,15 @@ impl Dialect for Claude {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<NotebookEdit>(), tool::<Undo>()]
+        vec![
+            tool::<Read>(),
+            tool::<Write>(),
+            tool::<Edit>(),
+            tool::<NotebookEdit>(),
+            tool::<Glob>(),
+            tool::<Grep>(),
+            tool::<Undo>(),
+        ]
     }
 
     fn outside(&self) -> Outside {

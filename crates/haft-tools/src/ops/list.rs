@@ -8,6 +8,8 @@ use globset::GlobSet;
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::{Entry, Kind, names};
 
+use super::Hidden;
+
 /// Lists a folder.
 #[derive(Clone, Debug)]
 pub struct List {
@@ -32,15 +34,6 @@ pub enum Depth {
     One,
     /// Everything below it.
     All,
-}
-
-/// What happens to names that begin with a dot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hidden {
-    /// They are shown like others.
-    Show,
-    /// They are left out, with everything below them.
-    Skip,
 }
 
 /// The order of a listing.

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::look::look;
+use super::look::{Depth, look, look_to};
 use super::place::{self, Made, Spot, is_unsupported};
 use super::{Result, attributes, conflict, tree};
 use crate::beside;
@@ -167,11 +167,8 @@ impl Draft {
         let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 // Only the name has changed since, and with it only the time of the last change of all.
-                let same = |stamp: Stamp| stat(dir, temp).is_ok_and(|now| now.stamp.same_content(&stamp));
-                let found = match settled.is_some_and(same) {
-                    true => Ok(self.before.clone()),
-                    false => look(dir, temp),
-                };
+                let taken = settled.and_then(|stamp| self.taken_for(stat(dir, temp).ok()?.stamp, stamp));
+                let found = look_to(dir, temp, taken.unwrap_or(Depth::Hash));
                 if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
                     // Somebody was faster. Should giving it back fail, what is under the temporary name
                     // is theirs and must stay.
@@ -202,6 +199,16 @@ impl Draft {
         drop(beside(move || drop(gone)));
         let links = if let State::File { links, .. } = found { links } else { 0 };
         Ok(Changed { links })
+    }
+
+    /// How closely to look at a file with this stamp, if what was there before had the other one.
+    fn taken_for(&self, stamp: Stamp, before: Stamp) -> Option<Depth> {
+        match &self.before {
+            State::File { hash: Some(hash), .. } if stamp.same_content(&before) => {
+                Some(Depth::Take(*hash, stamp))
+            }
+            _ => None,
+        }
     }
 
     /// Remembers that the temporary name is in use, by this draft and nobody else.

@@ -1,0 +1,74 @@
+//! What the search tools of all dialects share: how patterns of files are written, and what is said of a
+//! search that did not see everything.
+
+use crate::ops::{Found, Globbed, Miss, Stopped};
+use crate::text::count_of;
+
+/// Patterns of files as they are written in one text: separated by spaces, or by commas outside of braces.
+pub(super) fn globs(text: &str) -> Vec<String> {
+    let mut depth = 0_usize;
+    let mut globs = vec![String::new()];
+    for char in text.chars() {
+        match char {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match depth == 0 && (char.is_whitespace() || char == ',') {
+            true => globs.push(String::new()),
+            false => globs.last_mut().into_iter().for_each(|glob| glob.push(char)),
+        }
+    }
+    globs.retain(|glob| !glob.is_empty());
+    globs
+}
+
+/// What is said when no line was found.
+pub(super) fn nothing(found: &Found, skipped: u64) -> String {
+    match found.stopped {
+        Some(Stopped::Time) => "nothing found so far".to_owned(),
+        _ if skipped > 0 => format!("no more than {skipped} entries were found"),
+        _ => match found.searched {
+            0 => "no file was searched: none is there that the path, the patterns and the ignore rules leave"
+                .to_owned(),
+            searched => format!("no match in {}", count_of(searched, "file")),
+        },
+    }
+}
+
+/// What else there is to know of a search in files. `offset` names the parameter by which it goes on.
+pub(super) fn grep_notes(found: &Found, offset: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    match (found.stopped, found.next) {
+        (Some(Stopped::PageFull), Some(next)) => {
+            notes.push(format!("there is more; go on with `{offset}`: {next}"));
+        }
+        (Some(Stopped::Time), Some(next)) => notes.push(format!(
+            "the time was up after {}: this is not all; go on with `{offset}`: {next}",
+            count_of(found.searched, "file")
+        )),
+        _ => {}
+    }
+    notes.extend(found.unreadable.note());
+    notes
+}
+
+/// What else there is to know of a search for names.
+pub(super) fn glob_notes(globbed: &Globbed) -> Vec<String> {
+    let mut notes = Vec::new();
+    if globbed.incomplete {
+        notes.push("the time was up: this is not all; search a smaller folder".to_owned());
+    }
+    notes.extend(globbed.miss.as_ref().map(|miss| match miss {
+        Miss::Case(path) => format!("`{path}` fits but for capital letters"),
+        Miss::Ignored { path, rule, file } => {
+            format!("`{path}` fits, but is left out by the rule `{rule}` in `{file}`")
+        }
+        Miss::LeftOut(path) => format!(
+            "`{path}` fits, but names like that are left out unless the pattern or the path spells them"
+        ),
+        Miss::Deeper(path) => format!("`{path}` would fit with `**/` before the pattern"),
+    }));
+    notes.extend(globbed.unreadable.note());
+    notes
+}

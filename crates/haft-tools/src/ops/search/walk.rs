@@ -1,0 +1,273 @@
+//! Walking a tree of folders, on several threads, beneath open handles. Files of a folder come before the
+//! folders in it, both by name, so that the order is the same every time.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::{AbsPath, Context, Fault};
+use haft_sandbox::{Kind, Name, OpenFolder, PathErrorKind, names};
+
+use super::ordered::Publish;
+use super::rules::{Level, Rules};
+
+/// So many files of a folder are one piece of work.
+const BATCH: usize = 32;
+/// So many folders that could not be read are named.
+const MAX_NAMED: usize = 5;
+
+/// A place in the order: the names of the folders on the way, each ended by a zero byte, and which files of
+/// the folder.
+pub(super) type Place = (Vec<u8>, usize);
+
+/// An open folder on the way.
+pub(super) struct Folder {
+    pub(super) handle: OpenFolder,
+    /// Its path below the folder that the walk began with.
+    pub(super) below: PathBuf,
+    /// The same, to compare.
+    pub(super) key: Vec<u8>,
+    /// Its path below the folder that the ignore files are read from.
+    anchored: PathBuf,
+    /// The rules for what is in it.
+    level: Option<Arc<Level>>,
+    depth: usize,
+}
+
+/// Work of a walk.
+pub(super) enum Step {
+    /// A folder to be opened and read.
+    Folder { parent: Arc<Folder>, name: OsString },
+    /// The folder that the walk begins with.
+    Top(Box<Folder>),
+    /// Some of its files.
+    Files { folder: Arc<Folder>, names: Vec<Name> },
+}
+
+/// A walk: what all threads share.
+pub(super) struct Walk<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) missed: &'a Missed,
+    /// Where to begin, if not at the beginning: all folders before this one are left out.
+    pub(super) from: Option<Vec<u8>>,
+    /// Whether folders and links are told as well as files.
+    pub(super) all_kinds: bool,
+    /// How many files are one piece of work.
+    pub(super) batch: usize,
+}
+
+/// What could not be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Missed(Mutex<(u64, Vec<String>)>);
+
+impl Missed {
+    pub(super) fn add(&self, path: &Path) {
+        let mut missed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        missed.0 += 1;
+        if missed.1.len() < MAX_NAMED {
+            missed.1.push(names::show(path));
+            missed.1.sort();
+        }
+    }
+
+    pub(super) fn take(self) -> Unreadable {
+        let (count, named) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Unreadable { count, named }
+    }
+}
+
+/// Files and folders that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// How many.
+    pub count: u64,
+    /// Some of them.
+    pub named: Vec<String>,
+}
+
+impl Unreadable {
+    /// What to tell of them.
+    pub fn note(&self) -> Option<String> {
+        let rest = self.count.saturating_sub(self.named.len() as u64);
+        let named = self.named.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        match (self.count, rest) {
+            (0, _) => None,
+            (_, 0) => Some(format!("could not be read: {named}")),
+            _ => Some(format!("could not be read: {named} and {rest} more")),
+        }
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(rules: &'a Rules, missed: &'a Missed) -> Self {
+        Self { rules, missed, from: None, all_kinds: false, batch: BATCH }
+    }
+
+    /// The first step: opens the folder and reads the ignore files above it, as far as the workspace goes.
+    pub(super) fn begin(&self, root: &AbsPath, cx: &Context) -> Result<(Place, Step), Fault> {
+        let workspace = cx.workspace();
+        let mut above = Vec::new();
+        let mut folder = root.parent();
+        while let Some(dir) = folder.filter(|dir| workspace.access(dir).is_some()) {
+            folder = dir.parent();
+            above.push(dir);
+        }
+        let top = above.last().unwrap_or(root).clone();
+        let anchored =
+            |path: &AbsPath| path.as_path().strip_prefix(top.as_path()).unwrap_or(Path::new("")).to_owned();
+        let mut level = None;
+        for dir in above.iter().rev() {
+            if let Ok(handle) = workspace.open_folder(dir)
+                && let Ok(entries) = handle.names()
+            {
+                level = self.rules.level(&handle, &entries, &anchored(dir), level.as_ref());
+            }
+        }
+        let folder = Folder {
+            handle: workspace.open_folder(root)?,
+            below: PathBuf::new(),
+            key: Vec::new(),
+            anchored: anchored(root),
+            level,
+            depth: 0,
+        };
+        Ok(((Vec::new(), 0), Step::Top(Box::new(folder))))
+    }
+
+    /// The rule that leaves a path below a folder out, or a folder on the way, and the file that it is in.
+    pub(super) fn ignored_by(&self, root: &AbsPath, below: &Path, cx: &Context) -> Option<(String, String)> {
+        let (_, Step::Top(top)) = self.begin(root, cx).ok()? else { return None };
+        let mut folder = *top;
+        let mut parts = below.iter().peekable();
+        while let Some(name) = parts.next() {
+            let entries = folder.handle.names().ok()?;
+            folder.level =
+                self.rules.level(&folder.handle, &entries, &folder.anchored, folder.level.as_ref());
+            let is_folder = parts.peek().is_some();
+            let rule =
+                folder.level.as_ref().and_then(|level| level.rule(&folder.anchored.join(name), is_folder));
+            if rule.is_some() {
+                return rule;
+            }
+            if is_folder {
+                folder = self.open(&folder, name)?;
+            }
+        }
+        None
+    }
+
+    /// Takes a step: what comes up further on is published, and `visit` sees the files.
+    pub(super) fn step<F>(
+        &self,
+        step: Step,
+        publish: &Publish<'_, Place, Step>,
+        visit: impl FnOnce(&Folder, &[Name]) -> Vec<F>,
+    ) -> Vec<F> {
+        let expanded = match step {
+            Step::Files { folder, names } => Some((folder, names)),
+            Step::Top(folder) => self.expand(*folder, publish),
+            Step::Folder { parent, name } => {
+                self.open(&parent, &name).and_then(|folder| self.expand(folder, publish))
+            }
+        };
+        expanded.map_or_else(Vec::new, |(folder, names)| visit(&folder, &names))
+    }
+
+    fn open(&self, parent: &Folder, name: &OsStr) -> Option<Folder> {
+        let below = parent.below.join(name);
+        let handle = match parent.handle.folder(name) {
+            Ok(handle) => handle,
+            // Gone, or something else by now.
+            Err(PathErrorKind::NotFound | PathErrorKind::LinkAppeared) => return None,
+            Err(_) => {
+                self.missed.add(&below);
+                return None;
+            }
+        };
+        Some(Folder {
+            handle,
+            key: child_key(&parent.key, name),
+            below,
+            anchored: parent.anchored.join(name),
+            level: parent.level.clone(),
+            depth: parent.depth + 1,
+        })
+    }
+
+    /// Reads a folder: its folders and most of its files are published, the first of its files come back.
+    fn expand(
+        &self,
+        mut folder: Folder,
+        publish: &Publish<'_, Place, Step>,
+    ) -> Option<(Arc<Folder>, Vec<Name>)> {
+        let Ok(entries) = folder.handle.names() else {
+            self.missed.add(&folder.below);
+            return None;
+        };
+        folder.level = self.rules.level(&folder.handle, &entries, &folder.anchored, folder.level.as_ref());
+        let (mut files, folders) = self.sorted_out(&folder, entries);
+        let folder = Arc::new(folder);
+        let below = |name: OsString| {
+            ((child_key(&folder.key, &name), 0), Step::Folder { parent: folder.clone(), name })
+        };
+        let mut more: Vec<(Place, Step)> = folders.into_iter().map(below).collect();
+        let mut part = files.len() / self.batch;
+        while part > 0 {
+            let names = files.split_off(part * self.batch);
+            if !names.is_empty() {
+                more.push(((folder.key.clone(), part), Step::Files { folder: folder.clone(), names }));
+            }
+            part -= 1;
+        }
+        publish.all(more);
+        Some((folder, files))
+    }
+
+    /// The files that are looked at, by name, and the folders that are gone into.
+    fn sorted_out(&self, folder: &Folder, entries: Vec<Name>) -> (Vec<Name>, Vec<OsString>) {
+        let depth = folder.depth + 1;
+        let mut path = folder.anchored.clone();
+        let (mut files, mut folders) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let is_folder = match entry.kind {
+                Kind::Directory => true,
+                Kind::File => false,
+                Kind::Symlink if self.all_kinds => false,
+                _ => continue,
+            };
+            path.push(&entry.name);
+            let out = self.rules.leaves_out(&path, &entry.name, is_folder, folder.level.as_deref());
+            path.pop();
+            if out {
+                continue;
+            }
+            if is_folder && self.rules.reaches(depth + 1) && !self.is_before(&folder.key, &entry.name) {
+                folders.push(entry.name.clone());
+            }
+            if (!is_folder || self.all_kinds) && self.rules.reaches(depth) {
+                files.push(entry);
+            }
+        }
+        if self.from.as_ref().is_some_and(|from| folder.key < *from) {
+            files.clear();
+        }
+        files.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        (files, folders)
+    }
+
+    /// Whether everything in a folder comes before the place to begin with.
+    fn is_before(&self, parent: &[u8], name: &OsStr) -> bool {
+        self.from.as_ref().is_some_and(|from| {
+            let key = child_key(parent, name);
+            key < *from && !from.starts_with(&key)
+        })
+    }
+}
+
+fn child_key(parent: &[u8], name: &OsStr) -> Vec<u8> {
+    let mut key = Vec::with_capacity(parent.len() + name.len() + 1);
+    key.extend_from_slice(parent);
+    key.extend_from_slice(name.as_encoded_bytes());
+    key.push(0);
+    key
+}

@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// How files are changed.
     pub(crate) files: Files,
+    /// How files are searched.
+    pub(crate) search: Search,
     /// How much of what was changed is kept, to be undone. Trusted projects only.
     pub(crate) journal: JournalLimits,
     /// Commands that see every call before or after it runs. Trusted projects only.
@@ -84,6 +86,21 @@ impl From<DurabilitySetting> for Durability {
             DurabilitySetting::Fast => Durability::Fast,
         }
     }
+}
+
+/// How files are searched.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Search {
+    /// Whether names that begin with a dot are searched, git's own folder excepted. When nothing is said, it
+    /// is as the dialect has it: they are not.
+    pub(crate) hidden: Option<bool>,
+    /// Whether what `.gitignore`, `.ignore` and `.rgignore` name is searched. When nothing is said, it is as
+    /// the dialect has it: not in `claude`, but in the others.
+    pub(crate) ignored: Option<bool>,
+    /// After how many seconds a search gives what it has found (20 when nothing is said).
+    #[schemars(range(min = 1))]
+    pub(crate) seconds: Option<u64>,
 }
 
 /// How much of what was changed is kept.
@@ -348,6 +365,9 @@ impl Settings {
         self.files.lenient = later.files.lenient.or(self.files.lenient);
         self.files.placeholders = later.files.placeholders.or(self.files.placeholders);
         self.files.check = later.files.check.or(self.files.check);
+        self.search.hidden = later.search.hidden.or(self.search.hidden);
+        self.search.ignored = later.search.ignored.or(self.search.ignored);
+        self.search.seconds = later.search.seconds.or(self.search.seconds);
         self.journal.keep_days = later.journal.keep_days.or(self.journal.keep_days);
         self.journal.keep_megabytes = later.journal.keep_megabytes.or(self.journal.keep_megabytes);
         self.journal.keep_changes = later.journal.keep_changes.or(self.journal.keep_changes);

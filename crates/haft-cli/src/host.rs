@@ -13,7 +13,7 @@ use haft::{
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
-use haft_tools::ops::{Editing, Leniency, Manner, Placeholders};
+use haft_tools::ops::{Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Searching};
 
 use crate::args::Common;
 use crate::config::{self, Folders, HookSetting, Loaded, Settings};
@@ -175,8 +175,11 @@ impl Host {
         }
         let settings = &self.loaded.settings;
         let durability = settings.files.durability.map(Durability::from).unwrap_or_default();
-        builder =
-            builder.dialect(dialect).journal(self.journal.clone(), durability).extension(editing(settings));
+        builder = builder
+            .dialect(dialect)
+            .journal(self.journal.clone(), durability)
+            .extension(editing(settings))
+            .extension(searching(settings));
         if let Some(name) = &self.session_name {
             builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
         }
@@ -240,6 +243,17 @@ fn editing(settings: &Settings) -> Editing {
             placeholders: if placeholders { Placeholders::Keep } else { Placeholders::Refuse },
         },
         checkers: if settings.files.check.unwrap_or(true) { Checkers::standard() } else { Checkers::none() },
+    }
+}
+
+/// How files are searched.
+fn searching(settings: &Settings) -> Searching {
+    let set = &settings.search;
+    let usual = Searching::default();
+    Searching {
+        time: set.seconds.map_or(usual.time, |seconds| Duration::from_secs(seconds.clamp(1, 3600))),
+        hidden: set.hidden.map(|shown| if shown { Hidden::Show } else { Hidden::Skip }),
+        ignored: set.ignored.map(|shown| if shown { Ignored::Show } else { Ignored::Skip }),
     }
 }
 

@@ -25,8 +25,9 @@ pub use read::{
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};
 pub use search::{
-    Bounds, Case, FileFound, Filter, Found, Glob, Globbed, Globs, Grep, Hidden, Hit, Ignored, Line, Miss,
-    Page, Pattern, Searching, Sorting, Span, Stopped, Syntax, Unreadable, What,
+    Beginning, Bounds, Case, FileFound, Filter, Found, Glob, Globbed, Globs, Grep, Hidden, Hit, Ignored,
+    Line, Miss, Page, Pattern, Replaced, Searching, Sorting, Span, Stopped, Substitution, Sweep, Swept,
+    Syntax, Unreadable, What,
 };
 pub use undo::{Clash, Direction, Undo, Undone, Which, difference};
 

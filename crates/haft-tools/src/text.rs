@@ -29,10 +29,11 @@ pub use manner::{Leniency, Manner, Placeholders};
 
 pub(crate) use charset::{Charset, Guess, guess};
 pub(crate) use diff::{DiffLimits, Side, short, unified};
-pub(crate) use draft::Planned;
+pub(crate) use draft::{Draft, Follows, Planned};
 pub(crate) use edit::plan as plan_edits;
 pub(crate) use editorconfig::ConfigFile;
 pub(crate) use encoding::{Source, Unwritable};
+pub(crate) use fit::TextSplice;
 pub(crate) use gutter::placeholder;
 pub(crate) use lines::{Numbered, count_of, number};
 pub(crate) use lines_edit::plan_lines;

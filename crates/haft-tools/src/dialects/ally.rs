@@ -9,9 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::{note_in_object, tool};
 use crate::check::Checked;
-use crate::ops::Changed;
+use crate::ops::{Changed, Filter, Ignored};
 
 mod edit;
+mod glob;
+mod grep;
 mod line_edit;
 mod ls;
 mod read;
@@ -19,6 +21,8 @@ mod undo;
 mod write;
 
 pub(super) use edit::Edit;
+pub(super) use glob::Glob;
+pub(super) use grep::Grep;
 pub(super) use line_edit::LineEdit;
 pub(super) use ls::Ls;
 pub(super) use read::Read;
@@ -46,6 +50,8 @@ impl Dialect for Ally {
             tool::<Write>(),
             tool::<Edit>(),
             tool::<LineEdit>(),
+            tool::<Glob>(),
+            tool::<Grep>(),
             tool::<Ls>(),
             tool::<Undo>(),
         ]
@@ -80,6 +86,11 @@ impl Dialect for Ally {
     fn refuses_repeats(&self) -> bool {
         true
     }
+}
+
+/// Which files are searched: all that are not hidden.
+fn filter() -> Filter {
+    Filter { ignored: Ignored::Show, ..Filter::default() }
 }
 
 /// What every tool of the dialect replies: its own fields behind `success` and `error`.

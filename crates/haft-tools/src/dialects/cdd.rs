@@ -5,14 +5,18 @@ use std::sync::Arc;
 use haft::{Context, Dialect, DynTool, Outside, Reply};
 
 use super::{checks, tool};
-use crate::ops::{Changed, Fate};
+use crate::ops::{Changed, Fate, Filter, Ignored};
 use crate::text::count_of;
 
 mod edit;
+mod glob;
+mod grep;
 mod read;
 mod write;
 
 pub(super) use edit::Edit;
+pub(super) use glob::Glob;
+pub(super) use grep::Grep;
 pub(super) use read::Read;
 pub(super) use write::Write;
 
@@ -29,12 +33,18 @@ impl Dialect for Cdd {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>()]
+        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Glob>(), tool::<Grep>()]
     }
 
     fn outside(&self) -> Outside {
         Outside::Asked
     }
+}
+
+/// Which files are searched: none that are hidden, and none that others wrote.
+fn filter() -> Filter {
+    let skipped = ["node_modules", "vendor", "__pycache__"].map(str::to_owned).into();
+    Filter { ignored: Ignored::Show, skipped, ..Filter::default() }
 }
 
 /// What the model is told of a changed file.

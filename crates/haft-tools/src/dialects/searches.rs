@@ -1,7 +1,10 @@
 //! What the search tools of all dialects share: how patterns of files are written, and what is said of a
 //! search that did not see everything.
 
-use crate::ops::{Found, Globbed, Miss, Stopped};
+use haft::Context;
+use haft_sandbox::Kind;
+
+use crate::ops::{Found, Globbed, Hit, Miss, Stopped};
 use crate::text::count_of;
 
 /// Patterns of files as they are written in one text: separated by spaces, or by commas outside of braces.
@@ -71,4 +74,23 @@ pub(super) fn glob_notes(globbed: &Globbed) -> Vec<String> {
     }));
     notes.extend(globbed.unreadable.note());
     notes
+}
+
+/// A file or folder whose name fits, as it is listed.
+pub(super) fn shown(hit: &Hit, cx: &Context) -> String {
+    let slash = if hit.kind == Kind::Directory { "/" } else { "" };
+    cx.workspace().display(&hit.path) + slash
+}
+
+/// One line for people that says what is searched for.
+pub(super) fn described(pattern: &str, path: Option<&str>) -> String {
+    match path {
+        Some(path) if path != "." => format!("{pattern} in {path}"),
+        _ => pattern.to_owned(),
+    }
+}
+
+/// A number of matches.
+pub(super) fn matches(count: u64) -> String {
+    if count == 1 { "1 match".to_owned() } else { format!("{count} matches") }
 }

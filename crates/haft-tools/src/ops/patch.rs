@@ -28,8 +28,8 @@ pub struct Patch {
 /// What was patched.
 #[derive(Debug)]
 pub struct Patched {
-    /// The number in the journal.
-    pub number: u64,
+    /// The number in the journal; none where it is only shown what would change.
+    pub number: Option<u64>,
     /// What happened to each file.
     pub files: Vec<PatchedFile>,
     /// What was done otherwise than asked, and what else there is to know.
@@ -63,8 +63,8 @@ pub enum PatchFate {
 }
 
 /// What is going to happen to one file.
-struct Planned {
-    file: PatchedFile,
+pub(super) struct Planned {
+    pub(super) file: PatchedFile,
     before: Option<Current>,
     /// What it will be; nothing if it goes.
     after: Option<Content>,
@@ -186,6 +186,20 @@ fn fault<E: std::fmt::Display>(problem: &PatchProblem<E>) -> Fault {
 }
 
 impl Planned {
+    /// A file that gets other content.
+    pub(super) fn new(
+        path: AbsPath,
+        named: &str,
+        fate: PatchFate,
+        before: Current,
+        after: Content,
+        cx: &Context,
+    ) -> Self {
+        let diff = difference(named, &fate, Some(&before), Some(&after), cx);
+        let file = PatchedFile { path, fate, diff, checked: None };
+        Self { file, before: Some(before), after: Some(after), notes: Vec::new() }
+    }
+
     fn change(&self) -> journal::Change {
         let path = self.file.path.clone();
         let expect = self.before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
@@ -236,30 +250,41 @@ impl Operation for Patch {
 
     async fn run(mut self, cx: &Context) -> Result<Patched, Fault> {
         let plan = self.planned(cx)?;
-        let editing = cx.session().extension::<Editing>();
-        let inside = cx.clone();
-        cx.commit(Weight::Heavy, move |journal, label| {
-            let changes = plan.iter().map(Planned::change).collect();
-            let recorded = journal
-                .change_all(inside.workspace(), changes, label)
-                .map_err(|error| meanwhile(error, &plan, &inside))?;
-            let mut notes = recorded.notes;
-            let mut files = Vec::with_capacity(plan.len());
-            for planned in plan {
-                planned.tell(&inside);
-                let mut file = planned.file.clone();
-                if let Some(after) =
-                    planned.after.as_ref().filter(|_| editing.checkers.knows(&file_name(planned.now_at())))
-                {
-                    file.checked = checked(&editing, planned.now_at(), planned.before.as_ref(), after);
-                }
-                notes.extend(planned.notes);
-                files.push(file);
-            }
-            Ok(Patched { number: recorded.number, files, notes })
-        })
-        .await
+        commit(plan, cx).await
     }
+}
+
+/// What would be changed, where it is only shown.
+pub(super) fn shown(plan: Vec<Planned>) -> Patched {
+    let files = plan.into_iter().map(|planned| planned.file).collect();
+    Patched { number: None, files, notes: Vec::new() }
+}
+
+/// Makes all changes, or none.
+pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, Fault> {
+    let editing = cx.session().extension::<Editing>();
+    let inside = cx.clone();
+    cx.commit(Weight::Heavy, move |journal, label| {
+        let changes = plan.iter().map(Planned::change).collect();
+        let recorded = journal
+            .change_all(inside.workspace(), changes, label)
+            .map_err(|error| meanwhile(error, &plan, &inside))?;
+        let mut notes = recorded.notes;
+        let mut files = Vec::with_capacity(plan.len());
+        for planned in plan {
+            planned.tell(&inside);
+            let mut file = planned.file.clone();
+            if let Some(after) =
+                planned.after.as_ref().filter(|_| editing.checkers.knows(&file_name(planned.now_at())))
+            {
+                file.checked = checked(&editing, planned.now_at(), planned.before.as_ref(), after);
+            }
+            notes.extend(planned.notes);
+            files.push(file);
+        }
+        Ok(Patched { number: Some(recorded.number), files, notes })
+    })
+    .await
 }
 
 /// What to say of a patch that the journal could not make. Where somebody was faster, what they changed.

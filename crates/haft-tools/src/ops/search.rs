@@ -7,6 +7,7 @@ mod lines;
 mod ordered;
 mod pages;
 mod pattern;
+mod replace;
 mod rules;
 mod signal;
 mod walk;
@@ -17,10 +18,11 @@ use std::time::Duration;
 
 use haft::{Context, Fault, FaultKind, Progress};
 
-pub use glob::{Glob, Globbed, Globs, Hit, Miss};
+pub use glob::{Beginning, Glob, Globbed, Globs, Hit, Miss};
 pub use grep::{FileFound, Found, Grep, Page, Sorting, Stopped};
 pub use lines::{Line, What};
 pub use pattern::{Bounds, Case, Pattern, Span, Syntax};
+pub use replace::{Replaced, Substitution, Sweep, Swept};
 pub use rules::{Filter, Hidden, Ignored};
 pub use walk::Unreadable;
 

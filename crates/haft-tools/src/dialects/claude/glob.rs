@@ -1,7 +1,6 @@
 //! `Glob`: files by their names, those changed last first.
 
 use haft::{Context, Cut, Fault, Reply, Spec, Tool};
-use haft_sandbox::Kind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -43,15 +42,14 @@ impl Tool for Glob {
     fn lower(input: &Input, cx: &Context) -> Result<ops::Glob, Fault> {
         let folder = ops::existing_folder(input.path.as_deref().unwrap_or("."), &cx.cwd(), cx)?.path;
         let globs = Globs::new(&input.pattern, &folder, cx)?;
-        Ok(ops::Glob { globs, filter: Filter::default(), limit: MAX_FILES })
+        Ok(ops::Glob { globs, filter: Filter::default(), limit: MAX_FILES, preview: None })
     }
 
     fn render(input: &Input, output: Globbed, cx: &Context) -> Result<Reply, Fault> {
         let mut text = String::new();
         let mut files = Vec::new();
         for hit in &output.hits {
-            let slash = if hit.kind == Kind::Directory { "/" } else { "" };
-            let line = cx.workspace().display(&hit.path) + slash;
+            let line = searches::shown(hit, cx);
             if text.len() + line.len() + 1 > MAX_RESULT_CHARS - FOR_NOTES {
                 break;
             }
@@ -85,9 +83,6 @@ impl Tool for Glob {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(match &input.path {
-            Some(path) => format!("{} in {path}", input.pattern),
-            None => input.pattern.clone(),
-        })
+        Some(searches::described(&input.pattern, input.path.as_deref()))
     }
 }

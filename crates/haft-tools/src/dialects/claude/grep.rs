@@ -158,10 +158,7 @@ impl Tool for Grep {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(match &input.path {
-            Some(path) => format!("{} in {path}", input.pattern),
-            None => input.pattern.clone(),
-        })
+        Some(searches::described(&input.pattern, input.path.as_deref()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Finding files by their names.
 
+use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -14,9 +15,14 @@ use super::signal::{Signal, Why};
 use super::walk::{Folder, Missed, Walk};
 use super::{Filter, Hidden, Ignored, Searching, Unreadable, drive};
 use crate::ops::existing_folder;
+use crate::text::Source;
 
 /// A longer pattern is not taken.
 const MAX_PATTERN: usize = 4 << 10;
+/// As much of a file is read to show how it begins, of a line as many characters, and of all files this much.
+const MAX_BEGINNING: u64 = 64 << 10;
+const MAX_LINE_CHARS: usize = 500;
+const MAX_SHOWN: usize = 80_000;
 
 /// Finds files by their names.
 #[derive(Clone, Debug)]
@@ -27,6 +33,8 @@ pub struct Glob {
     pub filter: Filter,
     /// So many are told.
     pub limit: usize,
+    /// With so many lines of each, if any.
+    pub preview: Option<usize>,
 }
 
 /// A pattern of names, and the folder that it starts from.
@@ -66,6 +74,21 @@ pub struct Hit {
     pub kind: Kind,
     /// When it was last changed.
     pub modified: SystemTime,
+    /// How it begins, where that is wanted.
+    pub beginning: Option<Beginning>,
+}
+
+/// How a file begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// With these lines.
+    Text(String),
+    /// It is a binary file.
+    Binary,
+    /// It is a folder.
+    Directory,
+    /// It cannot be read.
+    Unreadable,
 }
 
 /// Why nothing was found.
@@ -271,8 +294,12 @@ impl Glob {
             path: AbsPath::lexical(&root.join(below)),
             kind,
             modified,
+            beginning: None,
         };
-        let hits = hits.into_iter().map(hit).collect();
+        let mut hits: Vec<Hit> = hits.into_iter().map(hit).collect();
+        if let Some(lines) = self.preview {
+            begin(&mut hits, lines, cx);
+        }
         let incomplete = signal.why() == Some(Why::Time);
         Ok(Globbed { hits, total, incomplete, miss: None, unreadable: missed.take() })
     }
@@ -318,6 +345,44 @@ impl Glob {
             _ => Miss::Deeper(shown),
         })
     }
+}
+
+/// Reads how files begin, as many as there is room for.
+fn begin(hits: &mut [Hit], lines: usize, cx: &Context) {
+    let mut room = MAX_SHOWN;
+    for hit in hits {
+        let beginning = match hit.kind {
+            Kind::Directory => Beginning::Directory,
+            _ => beginning(&hit.path, lines, cx),
+        };
+        if let Beginning::Text(text) = &beginning {
+            match room.checked_sub(text.len()) {
+                Some(rest) => room = rest,
+                None => return,
+            }
+        }
+        hit.beginning = Some(beginning);
+    }
+}
+
+fn beginning(path: &AbsPath, lines: usize, cx: &Context) -> Beginning {
+    let Ok(open) = cx.workspace().open_file(path) else { return Beginning::Unreadable };
+    let mut bytes = Vec::new();
+    if open.file.take(MAX_BEGINNING).read_to_end(&mut bytes).is_err() {
+        return Beginning::Unreadable;
+    }
+    // What was cut may be in the middle of a character.
+    if bytes.len() as u64 == MAX_BEGINNING
+        && let Some(end) = memchr::memrchr(b'\n', &bytes)
+    {
+        bytes.truncate(end + 1);
+    }
+    let Ok(source) = Source::new(bytes) else { return Beginning::Binary };
+    let cut = |line: &str| match line.char_indices().nth(MAX_LINE_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    };
+    Beginning::Text(source.text().lines().take(lines).map(cut).collect::<Vec<_>>().join("\n"))
 }
 
 /// A path that comes near.

@@ -168,7 +168,7 @@ impl ordered::Found for Candidate {
 }
 
 impl Grep {
-    fn search<M: Matcher + Clone + Sync>(
+    pub(super) fn search<M: Matcher + Clone + Sync>(
         &self,
         matcher: &M,
         searching: &Searching,

@@ -33,6 +33,8 @@ pub struct Filter {
     pub globs: Vec<String>,
     /// Only files of these types, by ripgrep's names.
     pub types: Vec<String>,
+    /// Only files whose names end in a dot and one of these, in small letters.
+    pub extensions: Vec<String>,
     /// How many folders deep; a file in the folder itself is at 1.
     pub depth: Option<usize>,
 }
@@ -122,6 +124,12 @@ impl Rules {
         if is_needed { Some(Arc::new(level)) } else { above.cloned() }
     }
 
+    fn has_other_extension(&self, path: &Path) -> bool {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        !self.filter.extensions.is_empty()
+            && extension.is_none_or(|extension| !self.filter.extensions.contains(&extension))
+    }
+
     /// Whether a file or folder is left out. `path` is below the folder that the rules of the levels start from.
     pub(super) fn leaves_out(
         &self,
@@ -130,6 +138,9 @@ impl Rules {
         is_folder: bool,
         level: Option<&Level>,
     ) -> bool {
+        if !is_folder && self.has_other_extension(path) {
+            return true;
+        }
         match self.globs.matched(path, is_folder) {
             Match::Ignore(_) => return true,
             Match::Whitelist(_) => return false,

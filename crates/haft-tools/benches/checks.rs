@@ -47,7 +47,10 @@ const FILES: &[(&str, &str, &[&str], &str, &str)] = &[
 
 fn main() {
     let checkers = Checkers::standard();
-    for (name, front, lines, back, broken) in FILES {
+    // Of the arguments, cargo's own begin with a dash.
+    let asked: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
+    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked == name);
+    for (name, front, lines, back, broken) in FILES.iter().filter(|(name, ..)| wanted(name)) {
         let body: Vec<String> = (0..2000)
             .map(|n| lines[n % lines.len()].replace("_N", &format!("_{}", n / lines.len())))
             .collect();

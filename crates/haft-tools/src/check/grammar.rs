@@ -47,6 +47,10 @@ impl Checker for Grammar {
         self.name
     }
 
+    fn reads_parts(&self, _text: &str) -> bool {
+        self.trust == Trust::Full
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         Some(self.read(text, None)?.problems)
     }

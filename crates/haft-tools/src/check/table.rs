@@ -126,6 +126,10 @@ impl Checker for Lent {
         self.0.name()
     }
 
+    fn reads_parts(&self, text: &str) -> bool {
+        self.0.reads_parts(text)
+    }
+
     fn check(&self, text: &str) -> Option<Vec<super::Problem>> {
         self.0.check(text)
     }

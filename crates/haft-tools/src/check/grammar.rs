@@ -9,7 +9,7 @@ use tree_sitter_language::LanguageFn;
 
 use super::balance::unbalanced;
 use super::tokens::{Go, Pairs, delimiters, walk};
-use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, tags};
+use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem};
 
 /// How long a parser may take.
 const TIME: Duration = Duration::from_millis(100);
@@ -85,10 +85,6 @@ impl Grammar {
             Pairs::Shell => parse(&language, &ascii(text), similar.as_ref())?,
             _ => parse(&language, text, similar.as_ref())?,
         };
-        if self.name == "html" {
-            let problems = tags::problems(&tree, text);
-            return Some(Reading { problems, sure: true, tree });
-        }
         if !tree.root_node().has_error() {
             return Some(Reading { problems: Vec::new(), sure: false, tree });
         }

@@ -45,6 +45,8 @@ const SAMPLES: &[(&str, &str, &str, usize, &str)] = &[
     ("a.php", "<p><?php echo 1; ?></p>\n", "<?php\nfunction a() {\n  echo (1;\n}\n", 3, "unclosed `(`"),
     ("a.sh", "case $1 in a) b;; esac\n", "if a; then\n  b\nelse\n  c\n", 1, "unclosed `if`"),
     ("a.html", "<ul><li>a<li>b</ul>\n", "<div>\n  <span>a\n</div>\n", 2, "unclosed `<span>`"),
+    ("b.html", "<a b=\"c\">d</a>\n", "<i>\n<a b=\"c>d</a>\n</i>\n", 2, "unclosed `\"`"),
+    ("c.html", "<b>a</b>\n", "<b>a</b>\n</div>\n<i>\n", 2, "unexpected `</div>`"),
     ("a.css", "a { b: c; }\n", "a {\n  b: c;\n\nd { e: f; }\n", 1, "unclosed `{`"),
 ];
 
@@ -109,6 +111,11 @@ fn texts_of_all_kinds_that_are_right() {
         ("a.rb", "x = if a then b else c end\nwhile a do\n  b\nend\na.each do |b|\n  c unless d\nend\n"),
         ("a.sh", "for i in \"${a[@]}\"; do echo ${i%%)*}; done\ncat <<EOF\nif (\nEOF\n"),
         ("a.html", "<!doctype html><p>a<br><img src=a><p>b\n"),
+        ("a.html", "<script>if (a<b) '<div>'</SCRIPT><style>a</style><!-- <b> --><a b=\"<i>\" c='>'>d</A>\n"),
+        (
+            "a.html",
+            "<svg><path d=x /><![CDATA[<b>]]></svg> 1 < 2 <3 <p title=it's>it\"s</p><div\n\t></div\n>\n",
+        ),
         ("a.php", "<?php\n$a = <<<X\n(\nX;\n?>\n<b>(</b>\n"),
         ("a.py", "x = f'{a!r:>{b}}'\nmatch x:\n    case {'a': 1}: pass\n"),
         ("a.rs", "fn f(a: &dyn A) { async {}; let gen = 1; }\nsafe! { a }\n"),

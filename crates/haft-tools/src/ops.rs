@@ -23,7 +23,7 @@ pub use read::{
 };
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};
-pub use undo::{Clash, Direction, Undo, Undone, Which, difference};
+pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 
 use crate::check::Checkers;
 

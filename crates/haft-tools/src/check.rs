@@ -79,7 +79,7 @@ pub struct Problem {
 pub struct Introduced {
     /// The new errors, in order.
     pub problems: Vec<Problem>,
-    /// How many errors the text has that it had before.
+    /// How many errors the text has that it had before, as far as it was read.
     pub existing: usize,
 }
 
@@ -136,7 +136,7 @@ pub struct Checked {
     pub errors: Vec<Found>,
     /// How many more it brought in.
     pub more: usize,
-    /// How many errors were there before the change.
+    /// How many errors were there before the change, as far as the file was read.
     pub existing: usize,
 }
 

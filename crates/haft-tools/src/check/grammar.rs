@@ -1,6 +1,7 @@
 //! Languages without an exact parser, by tree-sitter grammars. A grammar reads on after an error and knows
 //! less than a compiler, so its errors count only if a change brought more of them.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use tree_sitter_language::LanguageFn;
 
 use super::balance::unbalanced;
 use super::tokens::{Go, Pairs, delimiters, walk};
-use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem};
+use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, parts};
 
 /// How long a parser may take.
 const TIME: Duration = Duration::from_millis(100);
@@ -56,6 +57,10 @@ impl Checker for Grammar {
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
+        let right = |part: &str| self.reads_alone(part);
+        if before.is_some_and(|before| parts::all_right(before, after, right)) {
+            return Some(Introduced::default());
+        }
         let now = self.read(after, None)?;
         if now.problems.is_empty() {
             return Some(Introduced::default());
@@ -76,6 +81,13 @@ impl Checker for Grammar {
 }
 
 impl Grammar {
+    /// Whether a part of a text is right.
+    fn reads_alone(&self, part: &str) -> bool {
+        // What stands before this mark is no code.
+        let part = if self.name == "php" { Cow::from(format!("<?php {part}")) } else { Cow::from(part) };
+        self.read(&part, None).is_some_and(|reading| reading.problems.is_empty())
+    }
+
     /// Reads a text, with the help of how a similar one was read.
     fn read(&self, text: &str, similar: Option<(Tree, &str)>) -> Option<Reading> {
         let language = Language::new((self.language)(text)?);

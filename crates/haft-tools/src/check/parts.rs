@@ -1,6 +1,8 @@
-//! Looks past an old error. A parser that stops at an error, or knows only echoes after it, cannot tell what
-//! a change brought in elsewhere; but what begins at the margin can be read alone, and so the part that
-//! changed is. Where it could not be read alone before, nothing is told.
+//! Reads only the parts of a text that changed: what begins at the margin can be read alone. So an error that
+//! was there before does not hide a new one, and a small change of a large text costs little. Where a part
+//! could not be read alone before, nothing is known.
+
+use std::ops::Range;
 
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
@@ -14,33 +16,59 @@ const CONTINUING: &[&str] = &[
 
 /// The errors of the parts that changed, where what stood there was right.
 pub(super) fn introduced(checker: &dyn Checker, before: &str, after: &str) -> Vec<Problem> {
+    let right = |part: &str| checker.check(part).is_some_and(|problems| problems.is_empty());
     let (old, new) = (parts(before), parts(after));
-    let right = |parts: &[&str]| checker.check(&parts.concat()).is_some_and(|problems| problems.is_empty());
-    let mut found = Vec::new();
-    for change in capture_diff_slices(Algorithm::Myers, &old, &new) {
-        let (tag, mut was, mut is) = change.as_tag_tuple();
-        if tag == DiffTag::Equal {
-            continue;
-        }
-        // The neighbours are taken along: what is put between them may belong to them, and that they are right
-        // shows that code stands here.
-        let (front, back) = (was.start.saturating_sub(1), (was.end + 1).min(old.len()));
-        if is.start > 0 && front < was.start && right(&old[front..was.start]) {
-            (was.start, is.start) = (front, is.start - 1);
-        }
-        if is.end < new.len() && back > was.end && right(&old[was.end..back]) {
-            (was.end, is.end) = (back, is.end + 1);
-        }
-        let known = &old[was.clone()];
-        let quoted = ['"', '`'].iter().any(|&quote| count(&old[..was.start], quote) % 2 == 1);
-        if quoted || known.iter().all(|part| part.trim().is_empty()) || !right(known) {
-            continue;
-        }
+    let known = changes(&old, &new, right).into_iter().filter(|change| change.was_right(&old, right));
+    let found = known.flat_map(|Change { is, .. }| {
         let moved = count(&new[..is.start], '\n');
         let problems = checker.check(&new[is].concat()).unwrap_or_default();
-        found.extend(problems.into_iter().map(|problem| Problem { line: problem.line + moved, ..problem }));
+        problems.into_iter().map(move |problem| Problem { line: problem.line + moved, ..problem })
+    });
+    found.collect()
+}
+
+/// Whether all that changed is a small piece, which was right and is.
+pub(super) fn all_right(before: &str, after: &str, right: impl Fn(&str) -> bool + Copy) -> bool {
+    let (old, new) = (parts(before), parts(after));
+    let changes = changes(&old, &new, right);
+    let length = |parts: &[&str]| parts.iter().map(|part| part.len()).sum::<usize>();
+    let read: usize =
+        changes.iter().map(|change| length(&old[change.was.clone()]) + length(&new[change.is.clone()])).sum();
+    let mut changes = changes.into_iter();
+    (1..after.len() / 2).contains(&read)
+        && changes.all(|change| change.was_right(&old, right) && right(&new[change.is].concat()))
+}
+
+/// Parts that took the place of others.
+struct Change {
+    was: Range<usize>,
+    is: Range<usize>,
+}
+
+impl Change {
+    /// Whether code stood there, and could be read alone.
+    fn was_right(&self, old: &[&str], right: impl Fn(&str) -> bool) -> bool {
+        let known = &old[self.was.clone()];
+        let quoted = ['"', '`'].iter().any(|&quote| count(&old[..self.was.start], quote) % 2 == 1);
+        !quoted && known.iter().any(|part| !part.trim().is_empty()) && right(&known.concat())
     }
-    found
+}
+
+/// What changed, each with its neighbours where these are right: what is put between them may belong to them,
+/// and that they are right shows that code stands here.
+fn changes(old: &[&str], new: &[&str], right: impl Fn(&str) -> bool) -> Vec<Change> {
+    let changed = capture_diff_slices(Algorithm::Myers, old, new);
+    let changed = changed.iter().map(|change| change.as_tag_tuple());
+    let widened = changed.filter(|(tag, ..)| *tag != DiffTag::Equal).map(|(_, mut was, mut is)| {
+        if was.start > 0 && is.start > 0 && right(old[was.start - 1]) {
+            (was.start, is.start) = (was.start - 1, is.start - 1);
+        }
+        if was.end < old.len() && is.end < new.len() && right(old[was.end]) {
+            (was.end, is.end) = (was.end + 1, is.end + 1);
+        }
+        Change { was, is }
+    });
+    widened.collect()
 }
 
 fn count(parts: &[&str], char: char) -> usize {

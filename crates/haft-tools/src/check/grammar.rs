@@ -69,6 +69,10 @@ impl Checker for Grammar {
             let believed = now.sure || self.trust == Trust::Full;
             return believed.then_some(Introduced { problems: now.problems, existing: 0 });
         };
+        let fresh = parts::fresh(before, after, right);
+        if now.problems.iter().all(|problem| fresh.iter().any(|lines| lines.contains(&problem.line))) {
+            return Some(Introduced { problems: now.problems, existing: 0 });
+        }
         // What both texts have in common is read once.
         let known = self.read(before, Some((now.tree.clone(), after)))?.problems;
         let grew = now.problems.len() > known.len() || (now.sure && known != now.problems);

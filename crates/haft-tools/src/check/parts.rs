@@ -39,6 +39,14 @@ pub(super) fn all_right(before: &str, after: &str, right: impl Fn(&str) -> bool 
         && changes.all(|change| change.was_right(&old, right) && right(&new[change.is].concat()))
 }
 
+/// The lines, from one, of the parts that changed and were right before: an error there is a new one.
+pub(super) fn fresh(before: &str, after: &str, right: impl Fn(&str) -> bool + Copy) -> Vec<Range<usize>> {
+    let (old, new) = (parts(before), parts(after));
+    let known = changes(&old, &new, right).into_iter().filter(|change| change.was_right(&old, right));
+    let line = |part: usize| count(&new[..part], '\n') + 1;
+    known.map(|change| line(change.is.start)..line(change.is.end)).collect()
+}
+
 /// Parts that took the place of others.
 struct Change {
     was: Range<usize>,

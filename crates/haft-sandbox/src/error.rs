@@ -9,12 +9,23 @@ use crate::stat::Kind;
 
 /// A path that could not be used, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", describe(path, kind))]
+#[error("{}", describe(path, kind, obstacle.as_ref()))]
 pub struct PathError {
     /// The path as it was written; the beginning of one that is longer than any path can be.
     pub path: String,
     /// What is wrong with it.
     pub kind: PathErrorKind,
+    /// What is in the way, where it is not the path itself.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Something on the way of a path that the path cannot lead through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The beginning of the path that leads to it, as it was written.
+    pub part: String,
+    /// What is there; nothing is, if this is `None`.
+    pub kind: Option<Kind>,
 }
 
 impl PathError {
@@ -24,7 +35,7 @@ impl PathError {
             path.truncate(end);
             path.push('…');
         }
-        Self { path, kind: kind.into() }
+        Self { path, kind: kind.into(), obstacle: None }
     }
 }
 
@@ -89,8 +100,18 @@ impl From<io::Error> for PathErrorKind {
 /// How much of a path an error repeats: enough to recognise it.
 const SHOWN: usize = 300;
 
-fn describe(path: &str, kind: &PathErrorKind) -> String {
+fn describe(path: &str, kind: &PathErrorKind, obstacle: Option<&Obstacle>) -> String {
     let path = shorten(&path.replace('\0', "\\0"));
+    if let Some(Obstacle { part, kind }) = obstacle {
+        let what = match kind {
+            Some(kind) => format!("is a {kind}, not a folder"),
+            None => "does not exist".to_owned(),
+        };
+        return match path.trim_end_matches(['/', '.']) == part {
+            true => format!("`{part}` {what}"),
+            false => format!("`{}` {what}, so `{path}` leads nowhere", shorten(part)),
+        };
+    }
     match kind {
         PathErrorKind::Empty => "the path is empty".to_owned(),
         PathErrorKind::NulByte => format!("`{path}` contains a NUL byte"),

@@ -18,7 +18,7 @@ pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName,
     TreeEntry,
 };
-pub use error::{PathError, PathErrorKind};
+pub use error::{Obstacle, PathError, PathErrorKind};
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Run, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};

@@ -6,6 +6,7 @@ mod balance;
 mod data;
 mod depth;
 mod grammar;
+mod parts;
 mod python;
 mod rust;
 mod scan;
@@ -44,6 +45,11 @@ pub trait Checker: Send + Sync + 'static {
     /// has no byte order mark, and its lines end as they do in the file.
     fn check(&self, text: &str) -> Option<Vec<Problem>>;
 
+    /// Whether what begins at the margin of a text can be read alone. Then errors that were there before are looked past.
+    fn reads_parts(&self, _text: &str) -> bool {
+        false
+    }
+
     /// The errors that came with a change; `before` is `None` for a new file. By default, an error was there
     /// before if the same message was told of the same line, wherever it stood.
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
@@ -73,7 +79,7 @@ pub struct Problem {
 pub struct Introduced {
     /// The new errors, in order.
     pub problems: Vec<Problem>,
-    /// How many errors the text has that it had before.
+    /// How many errors the text has that it had before, as far as it was read.
     pub existing: usize,
 }
 
@@ -130,7 +136,7 @@ pub struct Checked {
     pub errors: Vec<Found>,
     /// How many more it brought in.
     pub more: usize,
-    /// How many errors were there before the change.
+    /// How many errors were there before the change, as far as the file was read.
     pub existing: usize,
 }
 
@@ -186,7 +192,7 @@ impl Checkers {
         let after = readable(after)?;
         // A file that could not be checked before had errors that nobody knows.
         let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
-        let mut introduced = apart(|| checker.introduced(before, after))?;
+        let mut introduced = apart(|| introduced(checker, before, after))?;
         let lines = lines(after);
         // A parser may stop on the line after the last.
         introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
@@ -210,6 +216,16 @@ impl Checkers {
             self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| fits(name, &path)))?;
         entry.checker.as_deref()
     }
+}
+
+/// What a change brought in, also where an old error hides it.
+fn introduced(checker: &dyn Checker, before: Option<&str>, after: &str) -> Option<Introduced> {
+    let mut introduced = checker.introduced(before, after)?;
+    let hidden = introduced.existing > 0 && introduced.problems.is_empty() && checker.reads_parts(after);
+    if let Some(before) = before.filter(|_| hidden) {
+        introduced.problems = parts::introduced(checker, before, after);
+    }
+    Some(introduced)
 }
 
 /// Whether the end of a path fits a name with at most one `*`.
@@ -264,11 +280,6 @@ impl Places {
         let line = self.starts.partition_point(|&start| start <= at);
         let start = self.starts[line - 1];
         Problem { line, column: text[start..at].chars().count() + 1, message: message.into() }
-    }
-
-    /// The end of the text, after its last character that is not blank.
-    fn end(&self, text: &str, message: impl Into<String>) -> Problem {
-        self.problem(text, text.trim_end().len(), message)
     }
 }
 

@@ -52,6 +52,14 @@ fn tool<T: Tool>() -> Arc<dyn DynTool> {
     Arc::new(Typed::<T>::new())
 }
 
+/// A reply that is an object, with what else there is to know.
+fn noted(mut reply: Reply, notes: Vec<String>) -> Reply {
+    if !notes.is_empty() {
+        note_in_object(&mut reply, &notes);
+    }
+    reply
+}
+
 /// Notes as a field of a reply that is an object.
 fn note_in_object(reply: &mut Reply, notes: &[String]) {
     if let Some(Value::Object(object)) = &mut reply.structured {

@@ -29,7 +29,7 @@ pub use search::{
     Line, Miss, Page, Pattern, Replaced, Searching, Sorting, Span, Stopped, Substitution, Sweep, Swept,
     Syntax, Unreadable, What,
 };
-pub use undo::{Clash, Direction, Undo, Undone, Which, difference};
+pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 
 use crate::check::Checkers;
 

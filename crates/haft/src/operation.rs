@@ -9,6 +9,11 @@ pub trait Operation: Send + Sized + 'static {
     /// What it found or did.
     type Output: Send;
 
+    /// Whether it can be done in this session at all; tools that it is not possible for are not offered.
+    fn possible(_cx: &Context) -> bool {
+        true
+    }
+
     /// Everything that [`run`](Operation::run) may touch.
     fn claims(&self) -> Claims;
 

@@ -32,8 +32,8 @@ pub trait Tool: 'static {
     }
 
     /// Whether the tool can be used here and now.
-    fn enabled(_cx: &Context) -> bool {
-        true
+    fn enabled(cx: &Context) -> bool {
+        Self::Op::possible(cx)
     }
 
     /// From the model's words to the engine's.

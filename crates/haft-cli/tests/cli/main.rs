@@ -5,6 +5,8 @@
 mod batches;
 mod calls;
 mod changes;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod looks;
 mod replay;
 mod state;

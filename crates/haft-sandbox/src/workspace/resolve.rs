@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::beneath::Beneath;
 use super::{Access, Folder, Place, Workspace, walk};
-use crate::error::{PathError, PathErrorKind};
+use crate::error::{Obstacle, PathError, PathErrorKind};
 use crate::names;
 use crate::path::AbsPath;
 use crate::stat::{Kind, Stat};
@@ -17,22 +17,26 @@ const KERNELS_OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// As many bytes as a path may have, the NUL at its end included.
 const MAX_PATH: usize = 4096;
 
+/// In so many of the first names of a path the one to blame is looked for.
+const MAX_NAMES: usize = 100;
+
 impl Workspace {
     /// Finds out where a text leads and that this is inside. The text may be absolute, relative to `base`
     /// or begin with `~/`; `..` and links are followed as the kernel does. A name that is not UTF-8 is
     /// found by the text that [`names::show`] gives for it.
     pub fn resolve(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
-        self.resolve_by(text, |text| self.find(base, text))
+        self.resolve_by(base, text, |text| self.find(base, text))
     }
 
     /// Like [`Workspace::resolve`], but a link that the text ends in is the place, not where it leads: for
     /// what is moved or removed.
     pub fn resolve_entry(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
-        self.resolve_by(text, |text| self.find_entry(base, text))
+        self.resolve_by(base, text, |text| self.find_entry(base, text))
     }
 
     fn resolve_by(
         &self,
+        base: &AbsPath,
         text: &str,
         find: impl Fn(&Path) -> Result<Place, PathErrorKind>,
     ) -> Result<Place, PathError> {
@@ -48,7 +52,24 @@ impl Workspace {
                 return Ok(place);
             }
         }
-        literal.map_err(|kind| PathError::new(text, kind))
+        literal.map_err(|kind| {
+            let obstacle = match kind {
+                PathErrorKind::NotADirectory | PathErrorKind::NotFound => self.obstacle(base, text),
+                _ => None,
+            };
+            PathError { obstacle, ..PathError::new(text, kind) }
+        })
+    }
+
+    /// The first thing on the way of a path that is missing or no folder.
+    fn obstacle(&self, base: &AbsPath, text: &str) -> Option<Obstacle> {
+        let parts = text.match_indices('/').map(|(end, _)| &text[..end]).filter(|part| !part.is_empty());
+        let met = |part: &str| {
+            let place = self.find(base, Path::new(part)).ok()?;
+            let kind = place.stat.map(|stat| stat.kind);
+            (kind != Some(Kind::Directory)).then(|| Obstacle { part: part.to_owned(), kind })
+        };
+        parts.take(MAX_NAMES).find_map(met)
     }
 
     /// The same workspace and the folder that a place outside of it lies in, and that place: for what

@@ -2,7 +2,6 @@
 //! matters; what it says is thrown away.
 
 use serde::de::IgnoredAny;
-use serde_json::error::Category;
 
 use super::balance::unbalanced;
 use super::scan::{Lexis, delimiters};
@@ -27,8 +26,8 @@ impl Checker for Json {
             return Some(Vec::new());
         }
         let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return Some(Vec::new()) };
-        let blamed = matches!(error.classify(), Category::Eof).then(|| delimiters(text, Lexis::Json));
-        if let Some(problem) = blamed.and_then(|found| unbalanced(text, &found)) {
+        // After a bracket without a partner, the error is an echo.
+        if let Some(problem) = unbalanced(text, &delimiters(text, Lexis::Json)) {
             return Some(vec![problem]);
         }
         Some(vec![json_problem(text, error.line(), &error)?])
@@ -76,6 +75,10 @@ impl Checker for Toml {
         "toml"
     }
 
+    fn reads_parts(&self, _text: &str) -> bool {
+        true
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         let (_, errors) = toml::de::DeTable::parse_recoverable(text);
         if !errors.is_empty() && super::yaml::templated(text) {
@@ -83,6 +86,10 @@ impl Checker for Toml {
         }
         if errors.iter().any(|error| error.message().contains("recursion limit")) {
             return None;
+        }
+        let unbalanced = (!errors.is_empty()).then(|| unbalanced(text, &delimiters(text, Lexis::Toml)));
+        if let Some(problem) = unbalanced.flatten() {
+            return Some(vec![problem]);
         }
         let places = Places::new(text);
         let told = errors.iter().take(MAX_PROBLEMS).map(|error| {

@@ -1,6 +1,7 @@
 //! Languages without an exact parser, by tree-sitter grammars. A grammar reads on after an error and knows
 //! less than a compiler, so its errors count only if a change brought more of them.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use tree_sitter_language::LanguageFn;
 
 use super::balance::unbalanced;
 use super::tokens::{Go, Pairs, delimiters, walk};
-use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, tags};
+use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, parts};
 
 /// How long a parser may take.
 const TIME: Duration = Duration::from_millis(100);
@@ -47,11 +48,19 @@ impl Checker for Grammar {
         self.name
     }
 
+    fn reads_parts(&self, _text: &str) -> bool {
+        self.trust == Trust::Full
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         Some(self.read(text, None)?.problems)
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
+        let right = |part: &str| self.reads_alone(part);
+        if before.is_some_and(|before| parts::all_right(before, after, right)) {
+            return Some(Introduced::default());
+        }
         let now = self.read(after, None)?;
         if now.problems.is_empty() {
             return Some(Introduced::default());
@@ -60,6 +69,10 @@ impl Checker for Grammar {
             let believed = now.sure || self.trust == Trust::Full;
             return believed.then_some(Introduced { problems: now.problems, existing: 0 });
         };
+        let fresh = parts::fresh(before, after, right);
+        if now.problems.iter().all(|problem| fresh.iter().any(|lines| lines.contains(&problem.line))) {
+            return Some(Introduced { problems: now.problems, existing: 0 });
+        }
         // What both texts have in common is read once.
         let known = self.read(before, Some((now.tree.clone(), after)))?.problems;
         let grew = now.problems.len() > known.len() || (now.sure && known != now.problems);
@@ -72,6 +85,13 @@ impl Checker for Grammar {
 }
 
 impl Grammar {
+    /// Whether a part of a text is right.
+    fn reads_alone(&self, part: &str) -> bool {
+        // What stands before this mark is no code.
+        let part = if self.name == "php" { Cow::from(format!("<?php {part}")) } else { Cow::from(part) };
+        self.read(&part, None).is_some_and(|reading| reading.problems.is_empty())
+    }
+
     /// Reads a text, with the help of how a similar one was read.
     fn read(&self, text: &str, similar: Option<(Tree, &str)>) -> Option<Reading> {
         let language = Language::new((self.language)(text)?);
@@ -81,10 +101,6 @@ impl Grammar {
             Pairs::Shell => parse(&language, &ascii(text), similar.as_ref())?,
             _ => parse(&language, text, similar.as_ref())?,
         };
-        if self.name == "html" {
-            let problems = tags::problems(&tree, text);
-            return Some(Reading { problems, sure: true, tree });
-        }
         if !tree.root_node().has_error() {
             return Some(Reading { problems: Vec::new(), sure: false, tree });
         }

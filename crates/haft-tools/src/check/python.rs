@@ -16,6 +16,10 @@ impl Checker for Python {
         "python"
     }
 
+    fn reads_parts(&self, _text: &str) -> bool {
+        true
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         let first = text.lines().next().unwrap_or("");
         if too_long(text, Ends::Lines) || (first.starts_with("#!") && first.contains("python2")) {

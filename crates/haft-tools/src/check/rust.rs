@@ -1,35 +1,104 @@
-//! Rust, by syn. It stops at the first error, and of unbalanced delimiters it says nothing of use, so those
-//! are looked for here.
+//! Rust, by the parser of rust-analyzer: it reads on after an error, so all errors of a text are known. Of
+//! unbalanced delimiters it says nothing of use, so those are looked for here.
+
+use ra_ap_parser::{Edition, LexedStr, StrStep, TopEntryPoint};
 
 use super::balance::unbalanced;
 use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
-use super::{Checker, Places, Problem, worded};
+use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
 /// Rust of any edition.
 pub(super) struct Rust;
+
+/// The parser's names for tokens that have no letters.
+const SIGNS: &[(&str, &str)] = &[
+    ("SEMICOLON", ";"),
+    ("COMMA", ","),
+    ("COLON", ":"),
+    ("L_PAREN", "("),
+    ("R_PAREN", ")"),
+    ("L_CURLY", "{"),
+    ("R_CURLY", "}"),
+    ("L_BRACK", "["),
+    ("R_BRACK", "]"),
+    ("L_ANGLE", "<"),
+    ("R_ANGLE", ">"),
+    ("FAT_ARROW", "=>"),
+    ("THIN_ARROW", "->"),
+    ("EQ", "="),
+    ("BANG", "!"),
+    ("PIPE", "|"),
+    ("STAR", "*"),
+];
 
 impl Checker for Rust {
     fn name(&self) -> &'static str {
         "rust"
     }
 
+    fn reads_parts(&self, _text: &str) -> bool {
+        true
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         if too_long(text, Ends::Semicolons) {
             return None;
         }
-        let Err(error) = syn::parse_file(text) else { return Some(Vec::new()) };
+        let mut problems = errors(text, Edition::CURRENT);
+        if problems.is_empty() {
+            return Some(problems);
+        }
+        // The parser takes the name of this macro for the word before a function.
+        if text.lines().any(|line| line.trim_start().starts_with("safe!")) {
+            return None;
+        }
+        // After a bracket without a partner, the errors are echoes.
         if let Some(problem) = unbalanced(text, &delimiters(text, Lexis::Rust)) {
             return Some(vec![problem]);
         }
-        let start = error.span().start();
-        let message = match error.to_string() {
-            lexical if lexical.starts_with("cannot parse string") => "no token of Rust".to_owned(),
-            other => worded(&other),
-        };
-        if message.starts_with("unexpected end of input") && start.line <= 1 && start.column == 0 {
-            return Some(vec![Places::new(text).end(text, message)]);
+        // The edition is not written in a file, and what is a word of the language in one is a name in another.
+        for edition in [Edition::Edition2021, Edition::Edition2015] {
+            let others = errors(text, edition);
+            if others.len() < problems.len() {
+                problems = others;
+            }
         }
-        Some(vec![Problem { line: start.line.max(1), column: start.column + 1, message }])
+        Some(problems)
     }
+}
+
+/// The first error of each line: the others on it are mostly its echoes.
+fn errors(text: &str, edition: Edition) -> Vec<Problem> {
+    let lexed = LexedStr::new(edition, text);
+    let mut found: Vec<(usize, String)> =
+        lexed.errors().map(|(token, message)| (lexed.text_start(token), worded(message))).collect();
+    let parsed = TopEntryPoint::SourceFile.parse(&lexed.to_input(edition));
+    lexed.intersperse_trivia(&parsed, &mut |step| {
+        if let StrStep::Error { msg, pos } = step {
+            found.push((pos, told(msg)));
+        }
+    });
+    found.sort_by_key(|(at, _)| *at);
+    let places = Places::new(text);
+    let mut problems: Vec<Problem> =
+        found.into_iter().map(|(at, message)| places.problem(text, at, message)).collect();
+    problems.dedup_by_key(|problem| problem.line);
+    problems.truncate(MAX_PROBLEMS);
+    problems
+}
+
+/// The message, with tokens as they are written.
+fn told(message: &str) -> String {
+    let shouted =
+        |word: &str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let word = |word: &str| match SIGNS.iter().find(|(name, _)| *name == word) {
+        Some((_, sign)) => format!("`{sign}`"),
+        None if !shouted(word) => word.to_owned(),
+        None => match word.strip_suffix("_KW") {
+            Some(keyword) => format!("`{}`", keyword.to_lowercase()),
+            None => word.to_lowercase().replace('_', " "),
+        },
+    };
+    worded(&message.replace('\n', "; ").split(' ').map(word).collect::<Vec<_>>().join(" "))
 }

@@ -1,5 +1,5 @@
 //! The delimiters of a text, read without a grammar: strings, characters and comments are skipped, and that
-//! is all it knows of Rust, JavaScript, Python and JSON. Good enough to blame a bracket, not to judge a text.
+//! is all it knows of Rust, JavaScript, Python, JSON and TOML. Good enough to blame a bracket, not to judge a text.
 
 use super::balance::{Delimiter, Role, bracket};
 
@@ -14,6 +14,8 @@ pub(super) enum Lexis {
     Python,
     /// Double quotes, no comments.
     Json,
+    /// As in Python, but nothing is escaped in single quotes.
+    Toml,
 }
 
 /// All brackets that are code.
@@ -51,12 +53,16 @@ impl<'a> Scan<'a> {
             (Lexis::Rust, b'/') if rest.starts_with(b"/*") => self.nested_comment(),
             (Lexis::Script, b'/') if rest.starts_with(b"/*") => self.past(2, b"*/"),
             (Lexis::Script, b'/') if self.expects_value() => self.regex(),
-            (Lexis::Python, b'#') => self.to(b"\n"),
-            (Lexis::Python, b'"' | b'\'') if rest.len() > 2 && rest[1] == byte && rest[2] == byte => {
+            (Lexis::Python | Lexis::Toml, b'#') => self.to(b"\n"),
+            (Lexis::Toml, b'\'') if rest.starts_with(b"'''") => self.past(3, b"'''"),
+            (Lexis::Toml, b'\'') => self.literal(),
+            (Lexis::Python | Lexis::Toml, b'"' | b'\'')
+                if rest.len() > 2 && rest[1] == byte && rest[2] == byte =>
+            {
                 self.quoted(&[byte; 3], Lines::Many);
             }
             (Lexis::Python | Lexis::Script, b'"' | b'\'') => self.quoted(&[byte], Lines::One),
-            (Lexis::Json, b'"') => self.quoted(b"\"", Lines::One),
+            (Lexis::Json | Lexis::Toml, b'"') => self.quoted(b"\"", Lines::One),
             (Lexis::Script, b'`') => self.template(1),
             (Lexis::Script, b'}') if self.templates.last() == Some(&self.open) => {
                 self.templates.pop();
@@ -128,6 +134,13 @@ impl<'a> Scan<'a> {
             }
             self.settle();
         }
+    }
+
+    /// To the end of a quote in which nothing is escaped, or of the line.
+    fn literal(&mut self) {
+        self.at += 1;
+        let end = memchr::memchr2(b'\'', b'\n', self.rest());
+        self.at += end.map_or(self.rest().len(), |end| end + 1);
     }
 
     fn template(&mut self, skip: usize) {

@@ -46,6 +46,10 @@ impl Checker for Script {
         }
     }
 
+    fn reads_parts(&self, _text: &str) -> bool {
+        true
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         let head = &text[..text.floor_char_boundary(2000)];
         // Flow is another language, and Qt keeps translations in files that are called the same.

@@ -8,7 +8,7 @@ use super::grammar::{Grammar, Trust};
 use super::python::Python;
 use super::rust::Rust;
 use super::script::Script;
-use super::tags;
+use super::tags::Html;
 use super::tokens::Pairs;
 use super::yaml::Yaml;
 use super::{Checker, Checkers};
@@ -95,7 +95,7 @@ pub(super) static KINDS: &[Kind] = &[
         Pairs::Shell,
         Trust::Some,
     ),
-    grammar(&["*.html", "*.htm"], "html", html, Pairs::None, Trust::Full),
+    Kind { files: &["*.html", "*.htm"], how: How::Exact(&Html) },
     grammar(&["*.css"], "css", |_| Some(tree_sitter_css::LANGUAGE), Pairs::Brackets, Trust::Some),
 ];
 
@@ -126,6 +126,10 @@ impl Checker for Lent {
         self.0.name()
     }
 
+    fn reads_parts(&self, text: &str) -> bool {
+        self.0.reads_parts(text)
+    }
+
     fn check(&self, text: &str) -> Option<Vec<super::Problem>> {
         self.0.check(text)
     }
@@ -153,8 +157,4 @@ fn shell(text: &str) -> Option<LanguageFn> {
     let other = first.starts_with("#!")
         && ["zsh", "fish", "csh", "python", "perl"].iter().any(|name| first.contains(name));
     (!other).then_some(tree_sitter_bash::LANGUAGE)
-}
-
-fn html(text: &str) -> Option<LanguageFn> {
-    (!tags::templated(text)).then_some(tree_sitter_html::LANGUAGE)
 }

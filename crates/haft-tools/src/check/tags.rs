@@ -1,9 +1,10 @@
-//! Tags of HTML without a partner. A browser reads anything, so only elements that must be closed count.
+//! HTML: tags without a partner. A browser reads anything, so only elements that must be closed count, and
+//! of everything else no more is known than how to get past it.
 
-use tree_sitter::{Node, Tree};
+use super::{Checker, MAX_PROBLEMS, Places, Problem};
 
-use super::tokens::{Go, walk};
-use super::{MAX_PROBLEMS, Places, Problem};
+/// HTML.
+pub(super) struct Html;
 
 /// What has no end, or need not have one.
 const OPEN: &[&str] = &[
@@ -11,48 +12,124 @@ const OPEN: &[&str] = &[
     "input", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt", "source", "tbody", "td",
     "tfoot", "th", "thead", "tr", "track", "wbr", "basefont", "frame", "keygen", "command",
 ];
+/// In which there are no tags.
+const RAW: &[&str] = &["script", "style", "textarea", "title"];
+/// What begins and ends something without tags; the first that fits counts.
+const SKIPPED: &[(&str, &str)] = &[("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">")];
 
-/// Whether a text is HTML only after a template engine has read it.
-pub(super) fn templated(text: &str) -> bool {
-    ["{{", "{%", "<%", "<?", "{#", "${"].iter().any(|mark| text.contains(mark))
-}
+impl Checker for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
 
-/// The tags without a partner, in order.
-pub(super) fn problems(tree: &Tree, text: &str) -> Vec<Problem> {
-    let places = Places::new(text);
-    let mut found = Vec::new();
-    walk(tree, |node| {
-        let blamed = match node.kind() {
-            "erroneous_end_tag" => {
-                name(node, text).filter(|name| !is_open(name)).map(|name| ("unexpected", name, "/"))
-            }
-            "element" if closer(node).is_none() => node
-                .child(0)
-                .filter(|tag| tag.kind() == "start_tag")
-                .and_then(|tag| name(tag, text))
-                .filter(|name| !is_open(name))
-                .map(|name| ("unclosed", name, "")),
-            _ => None,
-        };
-        if let Some((what, name, slash)) = blamed.filter(|_| found.len() < MAX_PROBLEMS) {
-            found.push(places.problem(text, node.start_byte(), format!("{what} `<{slash}{name}>`")));
+    fn check(&self, text: &str) -> Option<Vec<Problem>> {
+        // Such a text is HTML only after a template engine has read it.
+        if ["{{", "{%", "<%", "<?", "{#", "${"].iter().any(|mark| text.contains(mark)) {
+            return None;
         }
-        Go::Into
-    });
-    found
+        let mut page = Page { text, open: Vec::new(), found: Vec::new() };
+        page.read();
+        page.found.sort_by_key(|(at, _)| *at);
+        let places = Places::new(text);
+        let told = page.found.into_iter().take(MAX_PROBLEMS);
+        Some(told.map(|(at, message)| places.problem(text, at, message)).collect())
+    }
 }
 
-fn is_open(name: &str) -> bool {
-    OPEN.iter().any(|open| open.eq_ignore_ascii_case(name))
+struct Page<'a> {
+    text: &'a str,
+    /// The elements that are not closed yet.
+    open: Vec<(usize, &'a str)>,
+    found: Vec<(usize, String)>,
 }
 
-fn closer(element: Node<'_>) -> Option<Node<'_>> {
-    let last = element.child(element.child_count().checked_sub(1)?)?;
-    (last.kind() == "end_tag" || last.kind() == "self_closing_tag").then_some(last)
+impl<'a> Page<'a> {
+    fn read(&mut self) {
+        let mut at = 0;
+        while let Some(tag) = self.text[at..].find('<').map(|found| at + found) {
+            let rest = &self.text[tag..];
+            if let Some((begin, end)) = SKIPPED.iter().find(|(begin, _)| rest.starts_with(begin)) {
+                at = rest[begin.len()..]
+                    .find(end)
+                    .map_or(self.text.len(), |found| tag + begin.len() + found + end.len());
+                continue;
+            }
+            let closes = rest.starts_with("</");
+            let from = tag + 1 + usize::from(closes);
+            let name = name(&self.text[from..]);
+            at = from + name.len();
+            if name.is_empty() {
+                continue;
+            }
+            let Some(end) = self.end_of_tag(at) else { return };
+            at = end;
+            match closes {
+                _ if OPEN.iter().any(|open| open.eq_ignore_ascii_case(name)) => {}
+                true => self.close(tag, name),
+                false if self.text[..end].ends_with("/>") => {}
+                false => {
+                    self.open.push((tag, name));
+                    if RAW.iter().any(|raw| raw.eq_ignore_ascii_case(name)) {
+                        at = self.past_raw(end, name);
+                    }
+                }
+            }
+        }
+        self.unclosed(0);
+    }
+
+    /// After the `>` of a tag. Nothing if it does not end; what comes then would be an echo.
+    fn end_of_tag(&mut self, from: usize) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let mut at = from;
+        let mut value = false;
+        while let Some(&byte) = bytes.get(at) {
+            at += 1;
+            match byte {
+                b'>' => return Some(at),
+                b'"' | b'\'' if value => match memchr::memchr(byte, &bytes[at..]) {
+                    Some(end) => at += end + 1,
+                    None => {
+                        self.found.push((at - 1, format!("unclosed `{}`", char::from(byte))));
+                        return None;
+                    }
+                },
+                _ => {}
+            }
+            value = byte == b'=' || (value && byte.is_ascii_whitespace());
+        }
+        None
+    }
+
+    /// To the tag that ends a script and the like.
+    fn past_raw(&self, from: usize, name: &str) -> usize {
+        let ends = self.text[from..].match_indices("</").map(|(found, _)| from + found);
+        let mut ends = ends.filter(|end| {
+            self.text.as_bytes()[end + 2..]
+                .get(..name.len())
+                .is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
+        });
+        ends.next().unwrap_or(self.text.len())
+    }
+
+    fn close(&mut self, at: usize, name: &str) {
+        match self.open.iter().rposition(|(_, open)| open.eq_ignore_ascii_case(name)) {
+            Some(opener) => {
+                self.unclosed(opener + 1);
+                self.open.pop();
+            }
+            None => self.found.push((at, format!("unexpected `</{name}>`"))),
+        }
+    }
+
+    /// Blames what is open from here on.
+    fn unclosed(&mut self, from: usize) {
+        self.found.extend(self.open.drain(from..).map(|(at, name)| (at, format!("unclosed `<{name}>`"))));
+    }
 }
 
-fn name<'a>(tag: Node<'_>, text: &'a str) -> Option<&'a str> {
-    let mut cursor = tag.walk();
-    let name = tag.children(&mut cursor).find(|part| part.kind().ends_with("tag_name"))?;
-    text.get(name.byte_range())
+/// The name that a text begins with.
+fn name(text: &str) -> &str {
+    let end = text.find(|char: char| char.is_whitespace() || "/><\"'=".contains(char)).unwrap_or(text.len());
+    if text.starts_with(|char: char| char.is_ascii_alphabetic()) { &text[..end] } else { "" }
 }

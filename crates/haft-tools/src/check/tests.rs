@@ -23,10 +23,13 @@ const SAMPLES: &[(&str, &str, &str, usize, &str)] = &[
     ("b.rs", "fn a() {}\n", "fn a() {\n    let x = ;\n}\n", 2, "expected"),
     ("c.rs", "fn a() { r#\"}\"#; }\n", "fn a() {\n    }\n    b();\n}\n", 2, "unexpected `}`"),
     ("a.json", "{\"a\": [1]}\n", "{\n  \"a\": 1,\n}\n", 3, "trailing comma"),
-    ("b.json", "", "{\n  \"a\": [1,\n  \"b\": 2\n}\n", 3, "expected `,` or `]`"),
+    ("b.json", "", "{\n  \"a\": [1,\n  \"b\": 2\n}\n", 2, "unclosed `[`"),
+    ("c.json", "[]", "{\n  \"a\": 1\n  \"b\": 2\n}\n", 3, "expected `,` or `}`"),
     ("a.jsonl", "{}\n\n[]\n", "{}\n{a}\n", 2, "key must be a string"),
-    ("a.yaml", "a: 1\n---\nb: !Ref x\n", "a: 1\nb: [1, 2\nc: 3\n", 3, "did not find expected"),
+    ("a.yaml", "a: 1\n---\nb: !Ref x\n", "a: 1\nb: [1, 2\nc: 3\n", 2, "unclosed `[`"),
+    ("b.yaml", "a: {b: 1}\n", "a: 1\n b: 2\n", 2, "mapping values are not allowed"),
     ("a.toml", "[a]\nb = 1\n", "[a]\nb = \nc = 1\n", 2, ""),
+    ("b.toml", "a = ['\\']\n", "a = '''['''\nb = ['[\\', \"\\\"[\"\nc = 1\n", 2, "unclosed `[`"),
     ("a.go", "package a\nfunc f() {}\n", "package a\nfunc f() {\n\tx := (1\n}\n", 3, "unclosed `(`"),
     (
         "a.java",
@@ -42,6 +45,8 @@ const SAMPLES: &[(&str, &str, &str, usize, &str)] = &[
     ("a.php", "<p><?php echo 1; ?></p>\n", "<?php\nfunction a() {\n  echo (1;\n}\n", 3, "unclosed `(`"),
     ("a.sh", "case $1 in a) b;; esac\n", "if a; then\n  b\nelse\n  c\n", 1, "unclosed `if`"),
     ("a.html", "<ul><li>a<li>b</ul>\n", "<div>\n  <span>a\n</div>\n", 2, "unclosed `<span>`"),
+    ("b.html", "<a b=\"c\">d</a>\n", "<i>\n<a b=\"c>d</a>\n</i>\n", 2, "unclosed `\"`"),
+    ("c.html", "<b>a</b>\n", "<b>a</b>\n</div>\n<i>\n", 2, "unexpected `</div>`"),
     ("a.css", "a { b: c; }\n", "a {\n  b: c;\n\nd { e: f; }\n", 1, "unclosed `{`"),
 ];
 
@@ -106,8 +111,15 @@ fn texts_of_all_kinds_that_are_right() {
         ("a.rb", "x = if a then b else c end\nwhile a do\n  b\nend\na.each do |b|\n  c unless d\nend\n"),
         ("a.sh", "for i in \"${a[@]}\"; do echo ${i%%)*}; done\ncat <<EOF\nif (\nEOF\n"),
         ("a.html", "<!doctype html><p>a<br><img src=a><p>b\n"),
+        ("a.html", "<script>if (a<b) '<div>'</SCRIPT><style>a</style><!-- <b> --><a b=\"<i>\" c='>'>d</A>\n"),
+        (
+            "a.html",
+            "<svg><path d=x /><![CDATA[<b>]]></svg> 1 < 2 <3 <p title=it's>it\"s</p><div\n\t></div\n>\n",
+        ),
         ("a.php", "<?php\n$a = <<<X\n(\nX;\n?>\n<b>(</b>\n"),
         ("a.py", "x = f'{a!r:>{b}}'\nmatch x:\n    case {'a': 1}: pass\n"),
+        ("a.rs", "fn f(a: &dyn A) { async {}; let gen = 1; }\nsafe! { a }\n"),
+        ("a.rs", "#!/usr/bin/env x\nfn dyn() { let async = c\"a\"; }\n"),
         ("a.toml", "a.b = 1\n[[c]]\nd = '''\n[\n'''\n"),
     ];
     for (name, text) in texts {
@@ -151,6 +163,62 @@ fn old_errors_are_not_told_again_when_lines_move() {
     }
     let (before, after) = ("{\n\"a\": 1,,\n\"b\": 2\n}", "{\n\"a\": 1,\n\"b\": 2,\n}");
     assert_eq!(errors("a.json", Some(before), after), [(4, "trailing comma".to_owned())]);
+}
+
+#[test]
+fn an_old_error_does_not_hide_a_new_one() {
+    // What is broken already, what is right, and what a change makes of that.
+    let texts = [
+        ("a.py", "def one(:\n    pass\n", "def two():\n    return 'a'\n", "def two():\n    return 'a\n"),
+        ("b.py", "def one(:\n    pass\n", "x = [1]\n", "x = [1\n"),
+        ("a.js", "function a() {\n  let b = (1;\n}\n", "function c() {}\n", "function c() {\n"),
+        ("a.ts", "let = = 2;\n", "let b: string;\n", "let b: ;\n"),
+        ("a.rs", "fn a() { b(; }\n", "fn c() {}\n", "fn c( {}\n"),
+        ("b.rs", "fn a() { let x = ; }\n", "fn c() {}\n", "fn c() { 1 + }\n"),
+        ("a.jsonl", "{a}\n", "{}\n", "{b\n"),
+        ("a.toml", "a = [1\n", "b = 1\n", "c = \n"),
+        ("a.yaml", "a: [1\n", "b: [2]\n", "b: [2\n"),
+        ("a.go", "func a() {\n\tb(\n}\n", "func c() {}\n", "func c( {}\n"),
+        ("a.rb", "def a\n  b(\nend\n", "def c\nend\n", "def c\n"),
+        ("a.html", "<div>\n", "<b></b>\n", "</b>\n"),
+    ];
+    for (name, old, good, new) in texts {
+        let before = format!("{old}\n{good}");
+        assert!(!errors(name, None, &before).is_empty(), "{name}: {before:?}");
+        for front in ["", "\n\n"] {
+            for (before, after) in
+                [(&before, format!("{front}{old}\n{new}")), (&before, format!("{front}{before}{new}"))]
+            {
+                let checked = compare(name, Some(before), &after).expect(name);
+                assert_eq!(checked.errors.len(), 1, "{name}, {after:?}: {checked:?}");
+                let line = checked.errors[0].line;
+                assert!(line > front.len() + old.lines().count(), "{name}, {after:?}: {checked:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn right_changes_beside_an_old_error_are_silent() {
+    let texts = [
+        ("a.py", "x = (1\ndef a():\n    pass\n", "x = (1\n@b\ndef a():\n    pass\n"),
+        ("b.py", "x = (1\ntext = \"\"\"\na\nb\n\"\"\"\n", "x = (1\ntext = \"\"\"\na\nno code\nb\n\"\"\"\n"),
+        ("c.py", "x = (1\nif a:\n    b\n", "x = (1\nif a:\n    b\nelse:\n    c\n"),
+        ("d.py", "x = (1\nif a:\n    b\n", "x = (1\nif a:\n    b\n    c\n"),
+        ("a.rs", "fn a( {}\n/*\na\n*/\nfn b() {}\n", "fn a( {}\n/*\nno code\na\n*/\nfn b() {}\n"),
+        ("b.rs", "fn a( {}\nfn b() {}\n", "fn a( {}\n#[cfg(\n    test\n)]\nfn b()\nwhere\n    A: B\n{}\n"),
+        ("a.js", "let = = 2;\na\n  .b()\n", "let = = 2;\na\n  .b()\n  .c()\n"),
+        ("b.js", "let = = 2;\nif (a) {\n}\n", "let = = 2;\nif (a) {\n}\nelse {\n}\n"),
+        ("a.yaml", "a: [1\nb: &d 2\nc: 3\n", "a: [1\nb: &d 2\nc: *d\n"),
+        ("b.yaml", "a: [1\nb: 2\nc: 3\n", "a: [1\nb: 2\nd: |\n  [\nc: 3\n"),
+        ("a.json", "{\n\"a\": [1,\n\"b\": 2\n}\n", "{\n\"a\": [1,\n\"b\": 3\n}\n"),
+        ("a.toml", "a = \n[b]\nc = 1\n", "a = \n[b]\nc = 1\n[b.d]\n"),
+        ("a.rb", "def a\n  b(\nend\nx = 1\n", "def a\n  b(\nend\nx = 1 if y\n"),
+    ];
+    for (name, before, after) in texts {
+        let checked = compare(name, Some(before), after);
+        assert!(checked.as_ref().is_none_or(Checked::passed), "{name}: {checked:?}");
+    }
 }
 
 #[test]

@@ -18,8 +18,6 @@ pub(super) enum Pairs {
     Ruby,
     /// What `fi`, `done` and `esac` close.
     Shell,
-    /// None.
-    None,
 }
 
 /// The delimiters of a tree, in order.

@@ -5,12 +5,21 @@ use serde::de::IgnoredAny;
 
 use super::{Checker, Problem, worded};
 
+/// What the parser says of collections that brackets hold, and which these are.
+const OPENERS: &[(&str, char)] =
+    &[("while parsing a flow sequence at line ", '['), ("while parsing a flow mapping at line ", '{')];
+
 /// YAML.
 pub(super) struct Yaml;
 
 impl Checker for Yaml {
     fn name(&self) -> &'static str {
         "yaml"
+    }
+
+    fn reads_parts(&self, text: &str) -> bool {
+        // What an alias stands for is in another part.
+        !text.contains(" *")
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
@@ -21,10 +30,18 @@ impl Checker for Yaml {
                 return None;
             }
             let place = error.location()?;
-            let message = whole.split(" at line ").next().unwrap_or(&whole);
-            let problem =
-                Problem { line: place.line(), column: place.column().max(1), message: worded(message) };
-            return Some(vec![problem]);
+            let message = worded(whole.split(" at line ").next().unwrap_or(&whole));
+            let opened = OPENERS.iter().find_map(|(collection, opener)| {
+                let (line, column) = whole.rsplit_once(collection)?.1.split_once(" column ")?;
+                Some((line.parse().ok()?, column.parse().ok()?, format!("unclosed `{opener}`")))
+            });
+            // Where a bracket is not closed, the parser stops on a line that has nothing to do with it.
+            let (line, column, message) = opened.filter(|(line, ..)| *line < place.line()).unwrap_or((
+                place.line(),
+                place.column().max(1),
+                message,
+            ));
+            return Some(vec![Problem { line, column, message }]);
         }
         Some(Vec::new())
     }

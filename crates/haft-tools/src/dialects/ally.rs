@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{note_in_object, tool};
-use crate::check::Checked;
+use super::checks::FileCheck;
+use super::{note_in_object, noted, tool};
 use crate::ops::{Changed, Filter, Ignored};
 
 mod edit;
@@ -113,6 +113,17 @@ fn success(fields: impl Serialize) -> Reply {
 struct Edited {
     /// How many edits were applied
     edits_applied: usize,
+    #[serde(flatten)]
+    file: ChangedFile,
+}
+
+fn edited(edits: usize, changed: Changed, cx: &Context) -> Reply {
+    with_file(changed, cx, |file| Edited { edits_applied: edits, file })
+}
+
+/// What is told of every file that was changed.
+#[derive(Serialize, JsonSchema)]
+struct ChangedFile {
     /// The absolute path of the file
     file_path: String,
     /// The number to undo this by; none where nothing changed
@@ -128,65 +139,17 @@ struct Edited {
     diff: String,
 }
 
-fn edited(edits: usize, changed: Changed, cx: &Context) -> Reply {
+/// The reply to a change, of what is told of the file.
+fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(ChangedFile) -> T) -> Reply {
     let Changed { path, number, diff, notes, checked, .. } = changed;
-    let told = Edited {
-        edits_applied: edits,
+    let file = ChangedFile {
         file_path: path.to_string(),
         patch_number: number,
-        file_check: checked.map(file_check),
+        file_check: checked.map(FileCheck::from),
         recently_modified: recently_modified(number.and(Some(&path)), cx),
         diff: diff.text,
     };
-    noted(success(told), notes)
-}
-
-/// What a syntax check found that this change brought in.
-#[derive(Serialize, JsonSchema)]
-struct FileCheck {
-    /// What was checked
-    checker: &'static str,
-    /// Whether the change brought in no errors
-    passed: bool,
-    /// The errors, ten at most
-    errors: Vec<CheckError>,
-    /// How many more there are
-    #[serde(skip_serializing_if = "Option::is_none")]
-    additional_errors: Option<usize>,
-    /// How many are shown
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-}
-
-/// A syntax error.
-#[derive(Serialize, JsonSchema)]
-struct CheckError {
-    /// Line number
-    line: usize,
-    /// What is wrong
-    message: String,
-    /// The line
-    source: String,
-    /// A mark under the place in the line
-    marker: String,
-}
-
-fn file_check(checked: Checked) -> FileCheck {
-    let Checked { checker, errors, more, .. } = checked;
-    let (shown, all) = (errors.len(), errors.len() + more);
-    let told = |error: crate::check::Found| CheckError {
-        line: error.line,
-        message: error.message,
-        source: error.source,
-        marker: error.marker,
-    };
-    FileCheck {
-        checker,
-        passed: errors.is_empty(),
-        errors: errors.into_iter().map(told).collect(),
-        additional_errors: (more > 0).then_some(more),
-        message: (more > 0).then(|| format!("{shown} of {all} errors are listed; see to these first")),
-    }
+    noted(success(fields(file)), notes)
 }
 
 /// The files that were modified last, this one among them.
@@ -194,13 +157,6 @@ fn recently_modified(now: Option<&AbsPath>, cx: &Context) -> Vec<String> {
     let before = cx.session().modified();
     let before = before.iter().filter(|path| Some(*path) != now && cx.workspace().stat(path).is_ok());
     now.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
-}
-
-fn noted(mut reply: Reply, notes: Vec<String>) -> Reply {
-    if !notes.is_empty() {
-        note_in_object(&mut reply, &notes);
-    }
-    reply
 }
 
 fn error_type(kind: FaultKind) -> &'static str {

@@ -55,10 +55,7 @@ fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
         Fate::Created => format!("Created {named} ({})", count_of(size, "byte")),
         _ => format!("Updated {named} (+{} -{} lines)", diff.added, diff.removed),
     };
-    let mut reply = Reply::text(told).structured(structured);
-    if let Some(checked) = checked.filter(|checked| !checked.errors.is_empty()) {
-        reply = reply.internal(checks::text(&checked));
-    }
+    let mut reply = checks::told(Reply::text(told).structured(structured), checked.as_ref());
     for note in notes {
         reply = reply.internal(format!("({note})"));
     }

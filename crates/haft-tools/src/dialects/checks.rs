@@ -1,9 +1,11 @@
 //! A changed file and what that did to its syntax, as several dialects tell it.
 
-use haft::Context;
+use haft::{Context, Reply};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::check::Checked;
+use crate::check::{Checked, Found};
 use crate::ops::{Changed, Fate};
 use crate::text::count_of;
 
@@ -15,39 +17,64 @@ pub(super) fn structured(changed: &Changed, cx: &Context) -> Value {
         "patch": changed.number,
         "replaced": changed.replaced,
         "diff": changed.diff.text,
-        "checks": changed.checked.as_ref().map(json),
+        "checks": changed.checked.clone().map(FileCheck::from),
     })
 }
 
-/// For replies that are objects, and for programs.
-pub(super) fn json(checked: &Checked) -> Value {
-    let errors: Vec<Value> = checked
-        .errors
-        .iter()
-        .map(|error| {
-            json!({
-                "line": error.line,
-                "message": error.message,
-                "source": error.source,
-                "marker": error.marker,
-            })
-        })
-        .collect();
-    let mut told = json!({
-        "checker": checked.checker,
-        "passed": checked.errors.is_empty(),
-        "errors": errors,
-    });
-    if checked.more > 0 {
-        let (shown, all) = (checked.errors.len(), checked.errors.len() + checked.more);
-        told["additional_errors"] = json!(checked.more);
-        told["message"] = json!(format!("{shown} of {all} errors are listed; see to these first"));
-    }
-    told
+/// What a syntax check found that this change brought in, for replies that are objects and for programs.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FileCheck {
+    /// What was checked
+    checker: &'static str,
+    /// Whether the change brought in no errors
+    passed: bool,
+    /// The errors, ten at most
+    errors: Vec<CheckError>,
+    /// How many more there are
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_errors: Option<usize>,
+    /// How many are shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
-/// For replies that are text.
-pub(super) fn text(checked: &Checked) -> String {
+/// A syntax error.
+#[derive(Serialize, JsonSchema)]
+struct CheckError {
+    /// Line number
+    line: usize,
+    /// What is wrong
+    message: String,
+    /// The line
+    source: String,
+    /// A mark under the place in the line
+    marker: String,
+}
+
+impl From<Checked> for FileCheck {
+    fn from(checked: Checked) -> Self {
+        let Checked { checker, errors, more, .. } = checked;
+        let (shown, all) = (errors.len(), errors.len() + more);
+        let told = |Found { line, message, source, marker }| CheckError { line, message, source, marker };
+        Self {
+            checker,
+            passed: errors.is_empty(),
+            errors: errors.into_iter().map(told).collect(),
+            additional_errors: (more > 0).then_some(more),
+            message: (more > 0).then(|| format!("{shown} of {all} errors are listed; see to these first")),
+        }
+    }
+}
+
+/// A reply that is text, with the errors that the change brought in.
+pub(super) fn told(reply: Reply, checked: Option<&Checked>) -> Reply {
+    match checked.filter(|checked| !checked.passed()) {
+        Some(checked) => reply.internal(text(checked)),
+        None => reply,
+    }
+}
+
+fn text(checked: &Checked) -> String {
     let all = (checked.errors.len() + checked.more) as u64;
     let mut told =
         format!("note: this change brought in {} ({}):", count_of(all, "syntax error"), checked.checker);

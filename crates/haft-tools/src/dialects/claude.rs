@@ -76,10 +76,7 @@ fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
         told.push_str(":\n");
         told.push_str(short.text.trim_end());
     }
-    let mut reply = Reply::text(told).structured(structured);
-    if let Some(checked) = checked.filter(|checked| !checked.errors.is_empty()) {
-        reply = reply.internal(checks::text(&checked));
-    }
+    let mut reply = checks::told(Reply::text(told).structured(structured), checked.as_ref());
     for note in notes {
         reply = reply.internal(format!("note: {note}"));
     }

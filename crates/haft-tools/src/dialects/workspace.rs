@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{note_in_object, tool};
+use super::{note_in_object, noted, tool};
 
 mod delete_file;
 mod list_directory;
@@ -79,13 +79,6 @@ enum Encoding {
     Utf8,
     #[serde(rename = "base64")]
     Base64,
-}
-
-fn noted(mut reply: Reply, notes: Vec<String>) -> Reply {
-    if !notes.is_empty() {
-        note_in_object(&mut reply, &notes);
-    }
-    reply
 }
 
 fn code(kind: FaultKind) -> &'static str {

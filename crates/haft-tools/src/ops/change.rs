@@ -171,6 +171,18 @@ impl Change {
         Self { asked: Arc::new(asked), plan: None }
     }
 
+    /// A change of a file that must be there, named from the session's folder.
+    pub fn edit(named: &str, to: To, cx: &Context) -> Result<Self, Fault> {
+        let path = super::changeable(named, &cx.cwd(), cx)?;
+        Ok(Self::new(Asked { path, named: named.to_owned(), to, terms: Terms::default() }))
+    }
+
+    /// A whole file, named from the session's folder.
+    pub fn write(named: &str, content: &str, terms: Terms, cx: &Context) -> Result<Self, Fault> {
+        let path = super::writable(named, &cx.cwd(), cx)?;
+        Ok(Self::new(Asked { path, named: named.to_owned(), to: To::Text(content.to_owned()), terms }))
+    }
+
     /// Whether there is a file that is replaced or edited. Known once the change was checked.
     pub fn replaces(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.before.is_some())
@@ -191,6 +203,10 @@ impl Change {
 
 impl Operation for Change {
     type Output = Changed;
+
+    fn possible(cx: &Context) -> bool {
+        cx.session().journal().is_some()
+    }
 
     fn claims(&self) -> Claims {
         Claims::none().write(Resource::Path(self.asked.path.clone()))

@@ -237,6 +237,10 @@ impl Planned {
 impl Operation for Patch {
     type Output = Patched;
 
+    fn possible(cx: &Context) -> bool {
+        cx.session().journal().is_some()
+    }
+
     fn claims(&self) -> Claims {
         self.places.values().fold(Claims::none(), |claims, path| claims.write(Resource::Path(path.clone())))
     }

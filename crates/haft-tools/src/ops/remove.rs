@@ -86,6 +86,10 @@ impl Remove {
 impl Operation for Remove {
     type Output = Removed;
 
+    fn possible(cx: &Context) -> bool {
+        cx.session().journal().is_some()
+    }
+
     fn claims(&self) -> Claims {
         Claims::none().write(Resource::Path(self.entry.path.clone()))
     }

@@ -117,6 +117,10 @@ impl Rename {
 impl Operation for Rename {
     type Output = Renamed;
 
+    fn possible(cx: &Context) -> bool {
+        cx.session().journal().is_some()
+    }
+
     fn claims(&self) -> Claims {
         Claims::none()
             .write(Resource::Path(self.from.path.clone()))

@@ -45,6 +45,41 @@ pub enum Which<'a> {
     Last(usize, Option<&'a str>),
 }
 
+/// Changes as a model asks for them: by their numbers, or so many of the last of its session.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<'a> {
+    /// The numbers; empty where the last ones are meant.
+    pub numbers: &'a [u64],
+    /// What the field with the numbers is called.
+    pub field: &'static str,
+    /// How many of the last ones.
+    pub last: Option<usize>,
+}
+
+impl Chosen<'_> {
+    /// Looks up the changes.
+    pub fn find(&self, direction: Direction, clash: Clash, cx: &Context) -> Result<Undo, Fault> {
+        let Some(journal) = cx.session().journal() else {
+            return Err(Fault::new(FaultKind::Disabled, "this session keeps no journal"));
+        };
+        let session = cx.session().id().clone();
+        let which = match (self.numbers, self.last) {
+            ([], last) => Which::Last(last.unwrap_or(1), Some(&session)),
+            (numbers, None) => Which::Numbers(numbers),
+            _ => return Err(Fault::invalid(format!("give `{}` or `last`, not both", self.field))),
+        };
+        Undo::find(journal, &which, direction, clash)
+    }
+
+    /// Which they are, in a few words.
+    pub fn shown(&self) -> String {
+        match self.numbers {
+            [] => format!("the last {}", self.last.unwrap_or(1)),
+            numbers => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
 /// What becomes of a file that has changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
@@ -296,6 +331,10 @@ fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {
 
 impl Operation for Undo {
     type Output = Undone;
+
+    fn possible(cx: &Context) -> bool {
+        cx.session().journal().is_some()
+    }
 
     fn claims(&self) -> Claims {
         self.places().fold(Claims::none(), |claims, path| claims.write(Resource::Path(path)))

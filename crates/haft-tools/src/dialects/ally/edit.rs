@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Edited, Success, edited};
-use crate::ops::{self, Asked, Change, Changed, Occurrences, Replace, Terms, To};
+use crate::ops::{Change, Changed, Occurrences, Replace, To};
 
 /// Replaces texts in a file.
 pub(crate) struct Edit;
@@ -48,23 +48,13 @@ impl Tool for Edit {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Success<Edited>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        let path = ops::changeable(&input.file_path, &cx.cwd(), cx)?;
         let replace = |edit: &OneEdit| Replace {
             old: edit.old_string.clone(),
             new: edit.new_string.clone(),
             occurrences: if edit.replace_all { Occurrences::All } else { Occurrences::Only },
         };
-        Ok(Change::new(Asked {
-            path,
-            named: input.file_path.clone(),
-            to: To::Edits(input.edits.iter().map(replace).collect()),
-            terms: Terms::default(),
-        }))
+        Change::edit(&input.file_path, To::Edits(input.edits.iter().map(replace).collect()), cx)
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Edited, Success, edited};
-use crate::ops::{self, Asked, Change, Changed, LineContent, LineEdit as Lines, Terms, To};
+use crate::ops::{Change, Changed, LineContent, LineEdit as Lines, To};
 
 /// Replaces lines of a file.
 pub(crate) struct LineEdit;
@@ -59,12 +59,7 @@ impl Tool for LineEdit {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Success<Edited>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        let path = ops::changeable(&input.file_path, &cx.cwd(), cx)?;
         let lines = |edit: &OneEdit| Lines {
             start: edit.start_line,
             end: edit.end_line,
@@ -73,12 +68,7 @@ impl Tool for LineEdit {
                 NewContent::Lines(lines) => LineContent::Lines(lines.clone()),
             },
         };
-        Ok(Change::new(Asked {
-            path,
-            named: input.file_path.clone(),
-            to: To::Lines(input.edits.iter().map(lines).collect()),
-            terms: Terms::default(),
-        }))
+        Change::edit(&input.file_path, To::Lines(input.edits.iter().map(lines).collect()), cx)
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

@@ -1,11 +1,11 @@
 //! `undo`: takes patches back.
 
-use haft::{Context, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
+use haft::{Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Success, recently_modified, success};
-use crate::ops::{self, Clash, Direction, Undone, Which};
+use crate::ops::{self, Chosen, Clash, Direction, Undone};
 
 /// Undoes patches.
 pub(crate) struct Undo;
@@ -38,6 +38,12 @@ struct Output {
     recently_modified: Vec<String>,
 }
 
+impl Input {
+    fn chosen(&self) -> Chosen<'_> {
+        Chosen { numbers: &self.patch_numbers, field: "patch_numbers", last: self.last }
+    }
+}
+
 impl Tool for Undo {
     const NAME: &'static str = "undo";
     const DESCRIPTION: &'static str = include_str!("undo.md");
@@ -48,22 +54,9 @@ impl Tool for Undo {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Success<Output>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<ops::Undo, Fault> {
-        let Some(journal) = cx.session().journal() else {
-            return Err(Fault::new(FaultKind::Disabled, "this session keeps no journal"));
-        };
-        let session = cx.session().id().clone();
-        let which = match (input.patch_numbers.as_slice(), input.last) {
-            ([], last) => Which::Last(last.unwrap_or(1), Some(&session)),
-            (numbers, None) => Which::Numbers(numbers),
-            _ => return Err(Fault::invalid("give `patch_numbers` or `last`, not both")),
-        };
         let clash = if input.merge { Clash::Merge } else { Clash::Refuse };
-        ops::Undo::find(journal, &which, Direction::Undo, clash)
+        input.chosen().find(Direction::Undo, clash, cx)
     }
 
     fn render(_input: &Input, output: Undone, cx: &Context) -> Result<Reply, Fault> {
@@ -74,9 +67,6 @@ impl Tool for Undo {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(match (input.patch_numbers.as_slice(), input.last) {
-            ([], last) => format!("the last {}", last.unwrap_or(1)),
-            (numbers, _) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
-        })
+        Some(input.chosen().shown())
     }
 }

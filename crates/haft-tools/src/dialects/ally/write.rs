@@ -4,8 +4,8 @@ use haft::{Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FileCheck, Success, file_check, noted, recently_modified, success};
-use crate::ops::{self, Asked, Change, Changed, Terms, To};
+use super::{ChangedFile, Success, with_file};
+use crate::ops::{Change, Changed, Terms};
 
 /// Writes a file.
 pub(crate) struct Write;
@@ -24,21 +24,10 @@ pub(crate) struct Input {
 /// The reply of `write`.
 #[derive(Serialize, JsonSchema)]
 struct Output {
-    /// The absolute path of the file
-    file_path: String,
     /// How many bytes the file has now
     bytes_written: u64,
-    /// The number to undo this by; none where the file had this content already
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_number: Option<u64>,
-    /// What the syntax check found, for files that can be checked
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file_check: Option<FileCheck>,
-    /// Files that were modified last
-    recently_modified: Vec<String>,
-    /// What changed
-    #[serde(skip_serializing_if = "String::is_empty")]
-    diff: String,
+    #[serde(flatten)]
+    file: ChangedFile,
 }
 
 impl Tool for Write {
@@ -51,30 +40,13 @@ impl Tool for Write {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Success<Output>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        Ok(Change::new(Asked {
-            path: ops::writable(&input.file_path, &cx.cwd(), cx)?,
-            named: input.file_path.clone(),
-            to: To::Text(input.content.clone()),
-            terms: Terms::default(),
-        }))
+        Change::write(&input.file_path, &input.content, Terms::default(), cx)
     }
 
     fn render(_input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {
-        let Changed { path, number, size, diff, notes, checked, .. } = output;
-        let told = Output {
-            file_path: path.to_string(),
-            bytes_written: size,
-            patch_number: number,
-            file_check: checked.map(file_check),
-            recently_modified: recently_modified(number.and(Some(&path)), cx),
-            diff: diff.text,
-        };
-        Ok(noted(success(told), notes))
+        let bytes_written = output.size;
+        Ok(with_file(output, cx, |file| Output { bytes_written, file }))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

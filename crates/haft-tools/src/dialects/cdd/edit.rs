@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::changed;
-use crate::ops::{self, Asked, Change, Changed, Existing, Occurrences, Replace, Terms, To};
+use crate::ops::{Change, Changed, Existing, Occurrences, Replace, Terms, To};
 
 /// Edits a file.
 pub(crate) struct Edit;
@@ -37,23 +37,15 @@ impl Tool for Edit {
         spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
         let Input { file_path, old_string, new_string, .. } = input;
-        let named = file_path.clone();
         if old_string.is_empty() {
-            let path = ops::writable(file_path, &cx.cwd(), cx)?;
             let terms = Terms { existing: Existing::Refuse, ..Terms::default() };
-            return Ok(Change::new(Asked { path, named, to: To::Text(new_string.clone()), terms }));
+            return Change::write(file_path, new_string, terms, cx);
         }
-        let path = ops::changeable(file_path, &cx.cwd(), cx)?;
         let occurrences = if input.replace_all { Occurrences::All } else { Occurrences::Only };
         let replace = Replace { old: old_string.clone(), new: new_string.clone(), occurrences };
-        let to = To::Edits(vec![replace]);
-        Ok(Change::new(Asked { path, named, to, terms: Terms::default() }))
+        Change::edit(file_path, To::Edits(vec![replace]), cx)
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

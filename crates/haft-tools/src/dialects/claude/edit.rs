@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::changed;
-use crate::ops::{self, Asked, Change, Changed, Occurrences, Replace, Terms, To};
+use crate::ops::{Change, Changed, Occurrences, Replace, To};
 
 /// Replaces text in a file.
 pub(crate) struct Edit;
@@ -37,20 +37,10 @@ impl Tool for Edit {
         spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        let path = ops::changeable(&input.file_path, &cx.cwd(), cx)?;
         let occurrences = if input.replace_all { Occurrences::All } else { Occurrences::Only };
         let replace = Replace { old: input.old_string.clone(), new: input.new_string.clone(), occurrences };
-        Ok(Change::new(Asked {
-            path,
-            named: input.file_path.clone(),
-            to: To::Edits(vec![replace]),
-            terms: Terms::default(),
-        }))
+        Change::edit(&input.file_path, To::Edits(vec![replace]), cx)
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::changed;
-use crate::ops::{self, Asked, CellEdit, CellKind, CellMode, Change, Changed, Terms, To};
+use crate::ops::{CellEdit, CellKind, CellMode, Change, Changed, To};
 
 /// Changes a cell.
 pub(crate) struct NotebookEdit;
@@ -55,10 +55,6 @@ impl Tool for NotebookEdit {
         spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
         let edit = CellEdit {
             cell: input.cell_id.clone(),
@@ -74,12 +70,7 @@ impl Tool for NotebookEdit {
                 EditMode::Delete => CellMode::Delete,
             },
         };
-        Ok(Change::new(Asked {
-            path: ops::changeable(&input.notebook_path, &cx.cwd(), cx)?,
-            named: input.notebook_path.clone(),
-            to: To::Cell(edit),
-            terms: Terms::default(),
-        }))
+        Change::edit(&input.notebook_path, To::Cell(edit), cx)
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

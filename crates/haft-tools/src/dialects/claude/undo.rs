@@ -1,11 +1,11 @@
 //! `Undo`: takes changes back.
 
-use haft::{Context, Cut, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
+use haft::{Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::ops::{self, Clash, Direction, Undone, Which};
+use crate::ops::{self, Chosen, Clash, Direction, Undone};
 
 /// Undoes changes.
 pub(crate) struct Undo;
@@ -28,6 +28,12 @@ pub(crate) struct Input {
     redo: bool,
 }
 
+impl Input {
+    fn chosen(&self) -> Chosen<'_> {
+        Chosen { numbers: &self.changes, field: "changes", last: self.last }
+    }
+}
+
 impl Tool for Undo {
     const NAME: &'static str = "Undo";
     const DESCRIPTION: &'static str = include_str!("undo.md");
@@ -38,26 +44,13 @@ impl Tool for Undo {
         spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<ops::Undo, Fault> {
-        let Some(journal) = cx.session().journal() else {
-            return Err(Fault::new(FaultKind::Disabled, "this session keeps no journal"));
-        };
-        let session = cx.session().id().clone();
-        let which = match (input.changes.as_slice(), input.last) {
-            ([], last) => Which::Last(last.unwrap_or(1), Some(&session)),
-            (numbers, None) => Which::Numbers(numbers),
-            _ => return Err(Fault::invalid("give `changes` or `last`, not both")),
-        };
         if input.redo && input.merge {
             return Err(Fault::invalid("`merge` is for undoing; what is redone must be as it was left"));
         }
         let direction = if input.redo { Direction::Redo } else { Direction::Undo };
         let clash = if input.merge { Clash::Merge } else { Clash::Refuse };
-        ops::Undo::find(journal, &which, direction, clash)
+        input.chosen().find(direction, clash, cx)
     }
 
     fn render(input: &Input, output: Undone, _cx: &Context) -> Result<Reply, Fault> {
@@ -78,9 +71,6 @@ impl Tool for Undo {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(match (input.changes.as_slice(), input.last) {
-            ([], last) => format!("the last {}", last.unwrap_or(1)),
-            (numbers, _) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
-        })
+        Some(input.chosen().shown())
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::changed;
-use crate::ops::{self, Asked, Change, Changed, Terms, To};
+use crate::ops::{Change, Changed, Terms};
 
 /// Writes a file.
 pub(crate) struct Write;
@@ -31,17 +31,8 @@ impl Tool for Write {
         spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
-        Ok(Change::new(Asked {
-            path: ops::writable(&input.file_path, &cx.cwd(), cx)?,
-            named: input.file_path.clone(),
-            to: To::Text(input.content.clone()),
-            terms: Terms::default(),
-        }))
+        Change::write(&input.file_path, &input.content, Terms::default(), cx)
     }
 
     fn render(input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

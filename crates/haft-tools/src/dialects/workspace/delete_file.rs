@@ -42,10 +42,6 @@ impl Tool for DeleteFile {
             .output::<Done<Output>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Remove, Fault> {
         let entry = Entry::find(&input.path, cx.workspace().root(), cx)?;
         let depth = if input.recursive { Depth::Tree } else { Depth::Empty };

@@ -43,10 +43,6 @@ impl Tool for MoveFile {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Done<Output>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Rename, Fault> {
         let root = cx.workspace().root();
         let replace = if input.overwrite { Replacing::Allow } else { Replacing::Refuse("`overwrite`") };

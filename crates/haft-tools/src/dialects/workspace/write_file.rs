@@ -48,10 +48,6 @@ impl Tool for WriteFile {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Done<Output>>()
     }
 
-    fn enabled(cx: &Context) -> bool {
-        cx.session().journal().is_some()
-    }
-
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
         let to = match input.encoding {
             Encoding::Utf8 => To::Text(input.content.clone()),

@@ -29,6 +29,7 @@ mod perform;
 mod plan;
 mod record;
 mod recover;
+mod splice;
 mod undo;
 
 use std::path::PathBuf;
@@ -318,7 +319,15 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, &plan.fresh, plan.blobs, label.durability) {
+        match perform::perform(
+            &self.log,
+            workspace,
+            &intent,
+            &plan.fresh,
+            plan.blobs,
+            plan.relied,
+            label.durability,
+        ) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }

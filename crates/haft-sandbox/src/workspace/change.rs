@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
 pub use draft::Draft;
-use look::{Depth, look, look_to};
+use look::{Depth, look, look_like, look_to};
 
 use super::{Access, Workspace, spelling};
 use crate::change::{
@@ -46,6 +46,12 @@ impl Workspace {
         stamp: &Stamp,
     ) -> std::result::Result<State, ChangeError> {
         self.looked_at(path, Depth::Take(*hash, *stamp))
+    }
+
+    /// Like [`Workspace::state`], to be compared with another state: a file whose hash is known there is
+    /// hashed however large it is.
+    pub fn state_like(&self, path: &AbsPath, other: &State) -> std::result::Result<State, ChangeError> {
+        self.looked_at(path, Depth::like(other))
     }
 
     fn looked_at(&self, path: &AbsPath, depth: Depth) -> std::result::Result<State, ChangeError> {
@@ -156,7 +162,7 @@ impl Workspace {
                 return spot.settle(durability);
             }
             spot.set_aside(temp)?;
-            let found = look(&spot.dir, temp.as_str().as_ref());
+            let found = look_like(&spot.dir, temp.as_str().as_ref(), before);
             if !found.as_ref().is_ok_and(|found| found.same_content(before)) {
                 spot.put_back(temp)?;
                 return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
@@ -210,7 +216,7 @@ impl Workspace {
         let (target, made) = self.spot_to_fill(to, durability).map_err(|kind| self.change_error(to, kind))?;
         let act = || {
             place::rename_to_nothing(&source, &source.name, &target, &target.name)?;
-            let found = look(&target.dir, &target.name)?;
+            let found = look_like(&target.dir, &target.name, before)?;
             if !found.same_content(before) {
                 place::rename_to_nothing(&target, &target.name, &source, &source.name)?;
                 return Err(conflict(&found));
@@ -235,7 +241,7 @@ impl Workspace {
     ) -> std::result::Result<(), ChangeError> {
         let act = || {
             let spot = self.spot_to_empty(path)?;
-            let found = look(&spot.dir, &spot.name)?;
+            let found = look_like(&spot.dir, &spot.name, before)?;
             let same_mode = match (found.attributes(), before.attributes()) {
                 (Some(found), Some(before)) => found.mode == before.mode,
                 _ => false,

@@ -7,7 +7,7 @@ use haft_sandbox::Workspace;
 
 use super::log::{Known, Log};
 use super::record::{Outcome, Shape, Step};
-use super::{Journal, JournalError, Result, keep, path_of, undo};
+use super::{Journal, JournalError, Result, keep, path_of};
 
 /// One number of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Journal {
             known.outcome == Some(Outcome::Done)
                 && known.intent.undoes.is_none()
                 && session.is_none_or(|session| known.intent.session == session)
-                && undo::active_undo(&held.log, known.intent.number).is_none()
+                && held.log.active_undo(known.intent.number).is_none()
         };
         let latest = held.log.known.values().rev().filter(stands).take(count);
         Ok(latest.map(|known| known.intent.number).collect())
@@ -108,7 +108,7 @@ impl Journal {
         let mut undone: Vec<(u64, u64)> = Vec::new();
         for known in held.log.known.values().filter(|known| known.intent.undoes.is_none()) {
             let number = known.intent.number;
-            let by = undo::active_undo(&held.log, number).filter(|by| {
+            let by = held.log.active_undo(number).filter(|by| {
                 let undoing = held.log.known.get(by);
                 session.is_none_or(|session| undoing.is_some_and(|undoing| undoing.intent.session == session))
             });
@@ -161,11 +161,13 @@ fn gather(
 ) -> Result<()> {
     match shape {
         Shape::File { hash: Some(hash), kept, size, .. } => {
-            let mut content = log.content(known.segment, kept, &hash.0)?;
-            if content.is_none() {
-                content = log.content_anywhere(&hash.0)?;
+            let mut content = None;
+            if *size <= keep::SHOWN {
+                content = log.content(known.segment, kept, &hash.0)?;
+                if content.is_none() {
+                    content = log.rebuilt(&hash.0, keep::in_place(workspace, place).as_ref())?;
+                }
             }
-            let content = content.or_else(|| keep::read(workspace, place, &hash.0, *size).ok());
             contents.push((path_of(place), content));
         }
         Shape::Tree(entries) => {
@@ -187,7 +189,7 @@ fn entry(log: &Log, known: &Known) -> Entry {
         None => EntryState::Open,
         Some(Outcome::NotApplied) => EntryState::NotApplied,
         Some(Outcome::External) => EntryState::External,
-        Some(Outcome::Done) => match undo::active_undo(log, intent.number) {
+        Some(Outcome::Done) => match log.active_undo(intent.number) {
             Some(by) => EntryState::Undone(by),
             None => EntryState::Done,
         },

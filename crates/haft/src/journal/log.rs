@@ -2,7 +2,7 @@
 //! each named by its hash. Every method is called with the lock held, so nobody else is in the middle of
 //! anything, and whatever is unfinished belongs to a process that is gone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -38,6 +38,10 @@ pub(super) struct Log {
     /// The numbers of which it is not known what became.
     pub(super) open: BTreeSet<u64>,
     segments: BTreeMap<u32, Segment>,
+    /// By which numbers a number was undone, whatever became of those.
+    undoing: HashMap<u64, Vec<u64>>,
+    /// Which numbers name content.
+    naming: HashMap<Hash, Vec<u64>>,
     active: Option<Active>,
     next: u64,
     /// Bytes written since the limits were last looked at.
@@ -67,19 +71,32 @@ struct Active {
     /// one write instead of a commit of the file system.
     allocated: u64,
     /// How contents are kept in it, and by way of how many others.
-    contents: HashMap<Hash, (record::Kept, u32)>,
+    contents: HashMap<Hash, Way>,
+}
+
+/// How content is kept.
+#[derive(Clone, Debug)]
+struct Way {
+    kept: record::Kept,
+    /// By way of how many others.
+    chain: u32,
+    /// The large content that it begins with, in a file of its own.
+    blob: Option<Hash>,
 }
 
 impl Active {
     fn learn(&mut self, hash: &Hash, kept: &record::Kept) {
-        let chain = match kept {
-            record::Kept::Spliced { of, .. } => {
-                self.contents.get(&of.0).map_or(LONGEST_CHAIN, |(_, chain)| chain + 1)
-            }
-            _ => 0,
+        let (chain, blob) = match kept {
+            record::Kept::Spliced { of, .. } => match self.contents.get(&of.0) {
+                Some(base) => (base.chain + 1, base.blob),
+                None => (LONGEST_CHAIN, None),
+            },
+            record::Kept::Blob => (0, Some(*hash)),
+            _ => (0, None),
         };
-        // What is known already is known by a shorter way, or the same.
-        self.contents.entry(*hash).or_insert_with(|| (kept.clone(), chain));
+        if self.contents.get(hash).is_none_or(|known| chain < known.chain) {
+            self.contents.insert(*hash, Way { kept: kept.clone(), chain, blob });
+        }
     }
 }
 
@@ -92,6 +109,8 @@ impl Log {
             known: BTreeMap::new(),
             open: BTreeSet::new(),
             segments: BTreeMap::new(),
+            undoing: HashMap::new(),
+            naming: HashMap::new(),
             active: None,
             next: 1,
             unchecked: u64::MAX,
@@ -121,6 +140,8 @@ impl Log {
         self.known.clear();
         self.open.clear();
         self.segments.clear();
+        self.undoing.clear();
+        self.naming.clear();
         self.active = None;
         let entries = self.store.entries()?;
         let mut ids: Vec<u32> = entries.iter().filter_map(|entry| id(&entry.name)).collect();
@@ -203,15 +224,24 @@ impl Log {
                 let counted = self.segments.entry(segment).or_default();
                 counted.entries += 1;
                 counted.newest = intent.number;
-                intent.for_each_file(&mut |hash, kept, size| match kept {
-                    record::Kept::Here { .. } | record::Kept::Spliced { .. } => {
-                        if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
-                            active.learn(hash, kept);
-                        }
+                intent.for_each_file(&mut |hash, kept, size| {
+                    if matches!(kept, record::Kept::At(_) | record::Kept::No) {
+                        return;
                     }
-                    record::Kept::Blob => counted.blob_bytes += size,
-                    record::Kept::At(_) | record::Kept::No => {}
+                    if *kept == record::Kept::Blob {
+                        counted.blob_bytes += size;
+                    }
+                    if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
+                        active.learn(hash, kept);
+                    }
+                    let numbers = self.naming.entry(*hash).or_default();
+                    if numbers.last() != Some(&intent.number) {
+                        numbers.push(intent.number);
+                    }
                 });
+                if let Some(undone) = intent.undoes {
+                    self.undoing.entry(undone).or_default().push(intent.number);
+                }
                 self.open.insert(intent.number);
                 self.known.insert(intent.number, Known { intent, segment, outcome: None });
             }
@@ -228,14 +258,47 @@ impl Log {
         self.active.as_ref().map_or(0, |active| active.end) + HEAD as u64
     }
 
-    /// Where content already lies in the segment that is added to.
-    pub(super) fn here(&self, hash: &Hash) -> Option<record::Kept> {
-        self.active.as_ref()?.contents.get(hash).map(|(kept, _)| kept.clone())
+    /// Where content already lies in the segment that is added to, and the large content it begins with.
+    pub(super) fn here(&self, hash: &Hash) -> Option<(record::Kept, Option<Hash>)> {
+        let way = self.active.as_ref()?.contents.get(hash)?;
+        let lies_here = way.chain < LONGEST_CHAIN && way.kept != record::Kept::Blob;
+        lies_here.then(|| (way.kept.clone(), way.blob))
     }
 
     /// By way of how many others content is kept in the segment that is added to, if it is.
     pub(super) fn chain(&self, hash: &Hash) -> Option<u32> {
-        self.active.as_ref()?.contents.get(hash).map(|(_, chain)| *chain)
+        self.active.as_ref()?.contents.get(hash).map(|way| way.chain)
+    }
+
+    /// Whether large content is still there.
+    pub(super) fn has_blob(&self, hash: &Hash) -> bool {
+        self.blobs.has(&hash.to_string()).unwrap_or(false)
+    }
+
+    /// The number that undid this one and is not undone itself.
+    pub(super) fn active_undo(&self, number: u64) -> Option<u64> {
+        let by = |number: u64| self.undoing.get(&number).map_or(&[][..], |by| by);
+        let is_done = |number| {
+            self.known.get(&number).is_some_and(|known: &Known| known.outcome == Some(Outcome::Done))
+        };
+        // No recursion: what undoes an undo can be undone in turn, any number of times.
+        let mut path = vec![(number, by(number))];
+        while let Some((_, rest)) = path.last_mut() {
+            if let Some((next, earlier)) = rest.split_last() {
+                *rest = earlier;
+                if is_done(*next) {
+                    path.push((*next, by(*next)));
+                }
+                continue;
+            }
+            // Nothing undoes this one any more, so it undoes the one before it.
+            let stands = path.pop().map(|(number, _)| number);
+            path.pop()?;
+            if path.is_empty() {
+                return stands;
+            }
+        }
+        None
     }
 
     /// Adds a record. It is on disk after [`Log::sync`].
@@ -294,55 +357,83 @@ impl Log {
         self.blobs.clone()
     }
 
-    /// Content that is kept for an entry of a segment; nothing if it is gone.
+    /// Content that is kept for an entry of a segment, in its own way or by any other; nothing if it is gone.
     pub(super) fn content(
         &self,
         segment: u32,
         kept: &record::Kept,
         hash: &Hash,
     ) -> io::Result<Option<Vec<u8>>> {
-        self.content_by(segment, kept, hash, 0)
+        match self.whole(segment, kept, hash)? {
+            Some(content) => Ok(Some(content)),
+            None => self.rebuilt(hash, None),
+        }
     }
 
-    fn content_by(
-        &self,
-        segment: u32,
-        kept: &record::Kept,
-        hash: &Hash,
-        chain: u32,
-    ) -> io::Result<Option<Vec<u8>>> {
+    /// Content that is kept as a whole.
+    fn whole(&self, segment: u32, kept: &record::Kept, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
         let content = match kept {
-            record::Kept::Here { .. } => self.raw(segment, kept)?,
-            record::Kept::Spliced { of, parts } => match self.kept_in(segment, &of.0) {
-                Some(base) if chain < LONGEST_CHAIN => {
-                    let base = self.content_by(segment, &base, &of.0, chain + 1)?;
-                    base.map(|base| self.with_parts(segment, &base, parts)).transpose()?.flatten()
-                }
-                _ => None,
-            },
+            record::Kept::Here { at, length } => self.raw(segment, *at, *length)?,
             record::Kept::Blob => self.blobs.read(&hash.to_string())?,
-            record::Kept::At(_) | record::Kept::No => None,
+            record::Kept::Spliced { .. } | record::Kept::At(_) | record::Kept::No => None,
         };
         Ok(content.filter(|content| Hash::of(content) == *hash))
     }
 
-    /// How content is kept in a segment.
-    fn kept_in(&self, segment: u32, hash: &Hash) -> Option<record::Kept> {
-        if self.is_active(segment) {
-            return self.here(hash);
-        }
-        let mut found = None;
-        for known in self.known.values().filter(|known| known.segment == segment) {
+    /// How entries keep content, the newest first.
+    fn ways<'a>(&'a self, hash: &Hash) -> Vec<(u32, &'a record::Kept)> {
+        let mut ways = Vec::new();
+        let numbers = self.naming.get(hash).into_iter().flatten().rev();
+        for known in numbers.filter_map(|number| self.known.get(number)) {
             known.intent.for_each_file(&mut |other, kept, _| {
-                if other == hash && matches!(kept, record::Kept::Here { .. } | record::Kept::Spliced { .. }) {
-                    found.get_or_insert_with(|| kept.clone());
+                if other == hash {
+                    ways.push((known.segment, kept));
                 }
             });
-            if found.is_some() {
-                break;
+        }
+        ways
+    }
+
+    /// Content of that hash, by the shortest way that leads there from content that is kept as a whole or
+    /// is at hand.
+    pub(super) fn rebuilt(
+        &self,
+        hash: &Hash,
+        at_hand: Option<&(Hash, Vec<u8>)>,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut leads_to: HashMap<Hash, (Hash, u32, &[record::Part])> = HashMap::new();
+        let mut queue = VecDeque::from([(*hash, 0)]);
+        while let Some((next, chain)) = queue.pop_front() {
+            let ways = self.ways(&next);
+            let mut found = at_hand.filter(|(other, _)| *other == next).map(|(_, content)| content.clone());
+            for (segment, kept) in &ways {
+                if found.is_none() {
+                    found = self.whole(*segment, kept, &next)?;
+                }
+            }
+            if let Some(mut content) = found {
+                let mut at = next;
+                while at != *hash {
+                    let Some((to, segment, parts)) = leads_to.get(&at) else { return Ok(None) };
+                    let Some(then) = self.with_parts(*segment, &content, parts)? else { return Ok(None) };
+                    (content, at) = (then, *to);
+                }
+                return Ok((Hash::of(&content) == *hash).then_some(content));
+            }
+            for (segment, kept) in ways {
+                let record::Kept::Spliced { of, parts } = kept else { continue };
+                if chain < LONGEST_CHAIN && of.0 != *hash && !leads_to.contains_key(&of.0) {
+                    leads_to.insert(of.0, (next, segment, parts));
+                    queue.push_back((of.0, chain + 1));
+                }
             }
         }
-        found
+        Ok(None)
+    }
+
+    /// The bytes of a part.
+    pub(super) fn part(&self, segment: u32, part: &record::Part) -> io::Result<Option<Vec<u8>>> {
+        self.raw(segment, part.from, part.length)
     }
 
     /// Content with some parts replaced; nothing where a part is none of it.
@@ -350,8 +441,7 @@ impl Log {
         let mut content = Vec::with_capacity(base.len());
         let mut at = 0;
         for part in parts {
-            let kept = record::Kept::Here { at: part.from, length: part.length };
-            let Some(new) = self.raw(segment, &kept)? else { return Ok(None) };
+            let Some(new) = self.part(segment, part)? else { return Ok(None) };
             let Some(same) = base.get(at..part.at as usize) else { return Ok(None) };
             content.extend_from_slice(same);
             content.extend_from_slice(&new);
@@ -363,34 +453,15 @@ impl Log {
     }
 
     /// Bytes of a segment.
-    fn raw(&self, segment: u32, kept: &record::Kept) -> io::Result<Option<Vec<u8>>> {
-        let record::Kept::Here { at, length } = kept else { return Ok(None) };
+    fn raw(&self, segment: u32, at: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let file = match &self.active {
             Some(active) if active.id == segment => active.file.try_clone()?,
             _ if self.store.has(&name(segment))? => self.store.open_log(&name(segment))?,
             _ => return Ok(None),
         };
-        let mut content = vec![0; usize::try_from(*length).map_err(io::Error::other)?];
-        file.read_exact_at(&mut content, *at)?;
+        let mut content = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        file.read_exact_at(&mut content, at)?;
         Ok(Some(content))
-    }
-
-    /// Content of that hash that any entry keeps.
-    pub(super) fn content_anywhere(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
-        for known in self.known.values().rev() {
-            let mut places = Vec::new();
-            known.intent.for_each_file(&mut |other, kept, _| {
-                if other == hash {
-                    places.push(kept.clone());
-                }
-            });
-            for kept in places {
-                if let Some(content) = self.content(known.segment, &kept, hash)? {
-                    return Ok(Some(content));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Has the next change begin a new segment.
@@ -452,6 +523,13 @@ impl Log {
             self.store.remove(&name(id))?;
             self.segments.remove(&id);
             self.known.retain(|_, known| known.segment != id);
+            let known = &self.known;
+            let still_known = |numbers: &mut Vec<u64>| {
+                numbers.retain(|number| known.contains_key(number));
+                !numbers.is_empty()
+            };
+            self.naming.retain(|_, numbers| still_known(numbers));
+            self.undoing.retain(|_, numbers| still_known(numbers));
             self.collect_blobs()?;
         }
         if let Some(newest) = evicted.filter(|newest| *newest > 0) {

@@ -1,6 +1,6 @@
 //! Performing the steps of a record, one by one, and taking single steps back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,11 @@ use super::keep;
 use super::log::Log;
 use super::record::{Intent, Kept, Shape, Step, Text};
 use super::recover::fits_tree;
+use super::splice::Spliced;
 use super::{Content, JournalError, Result, path_of};
 
 /// How much of a file is copied at a time.
-const COPIED: usize = 256 << 10;
+const COPIED: usize = 1 << 20;
 
 /// Which step failed, and why.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(super) fn perform(
     intent: &Intent,
     fresh: &HashMap<Hash, Content>,
     blobs: HashMap<Hash, Vec<u8>>,
+    relied: HashSet<Hash>,
     durability: Durability,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
@@ -57,7 +59,12 @@ pub(super) fn perform(
     let store = log.blobs();
     let keep_all = move || {
         let mut contents = blobs.iter();
-        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))
+        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))?;
+        match durability {
+            // What was written without waiting for the disk is waited for now.
+            Durability::Full => relied.iter().try_for_each(|hash| store.sync(&hash.to_string())),
+            Durability::Fast => Ok(()),
+        }
     };
     let drafts: Vec<Option<Draft>> = match durability {
         Durability::Fast => {
@@ -122,7 +129,7 @@ fn prepare(contents: &Contents<'_>, step: &Step, durability: Durability) -> Resu
         Shape::File { attributes, .. } => {
             let attributes = attributes.as_ref().map(Attributes::from);
             let like = attributes.as_ref().map_or(Like::Replaced, Like::Exactly);
-            draft.file(contents.open(&place, after)?, like)?;
+            draft.file(contents.open(&place, after, before)?, like)?;
         }
         Shape::Link { target, attributes } => draft.link(target.as_os(), &attributes.into())?,
         Shape::Directory { attributes } => {
@@ -134,7 +141,7 @@ fn prepare(contents: &Contents<'_>, step: &Step, durability: Durability) -> Resu
             draft.tree(&tree_entries(entries), &mut |below: &Path| {
                 let place = AbsPath::lexical(&place.as_path().join(below));
                 let shape = shapes.get(below).copied().unwrap_or(&Shape::Missing);
-                contents.open(&place, shape).map_err(io::Error::other)
+                contents.open(&place, shape, &Shape::Missing).map_err(io::Error::other)
             })?;
         }
         Shape::Missing | Shape::Special => {}
@@ -185,8 +192,8 @@ fn complete(
 }
 
 impl Contents<'_> {
-    /// Opens the content of a file's shape.
-    pub(super) fn open(&self, place: &AbsPath, shape: &Shape) -> Result<Box<dyn BufRead>> {
+    /// Opens the content of a file's shape, where another is in place.
+    pub(super) fn open(&self, place: &AbsPath, shape: &Shape, other: &Shape) -> Result<Box<dyn BufRead>> {
         let Shape::File { hash, kept, size, .. } = shape else {
             return Ok(Box::new(io::empty()));
         };
@@ -198,6 +205,15 @@ impl Contents<'_> {
         }
         match hash {
             Some(hash) if let Some(fresh) = self.fresh.get(&hash.0) => Ok(Box::new(fresh.reader())),
+            Some(hash) if let Some(parts) = shape.differs_from(other) => {
+                let open = self.workspace.open_file(place).map_err(ChangeError::from)?;
+                let news = parts.iter().map(|part| self.log.part(self.segment, part));
+                let Some(news) = news.collect::<io::Result<Option<Vec<_>>>>()? else {
+                    return Err(JournalError::NotKept { path: path_of(place), size: *size });
+                };
+                let spliced = Spliced::new(open.file, parts, news, hash.0);
+                Ok(Box::new(BufReader::with_capacity(COPIED, spliced)))
+            }
             Some(hash) => {
                 self.read(place, &hash.0, kept, *size).map(|content| Box::new(Cursor::new(content)) as _)
             }
@@ -210,10 +226,7 @@ impl Contents<'_> {
         if let Some(content) = self.fresh.get(hash) {
             return Ok(content.whole().into());
         }
-        let kept = match self.log.content(self.segment, kept, hash)? {
-            Some(content) => Some(content),
-            None => self.log.content_anywhere(hash)?,
-        };
+        let kept = self.log.content(self.segment, kept, hash)?;
         kept.ok_or_else(|| JournalError::NotKept { path: path_of(place), size })
     }
 

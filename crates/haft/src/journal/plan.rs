@@ -1,6 +1,6 @@
 //! From changes to steps: looks at what is there, checks it against what is expected, and keeps it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use haft_sandbox::{
     AbsPath, ChangeError, ChangeErrorKind, Expect, Hash, Kind, PathErrorKind, State, Workspace,
@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) kept: Vec<u8>,
     /// Large content that goes to files of its own.
     pub(super) blobs: HashMap<Hash, Vec<u8>>,
+    /// Those that are there already and are relied upon.
+    pub(super) relied: HashSet<Hash>,
     /// Content that is at hand.
     pub(super) fresh: HashMap<Hash, Content>,
     pub(super) notes: Vec<String>,
@@ -102,6 +104,7 @@ impl<'a> Planner<'a> {
         }
         self.plan.kept = self.keeper.kept;
         self.plan.blobs = self.keeper.blobs;
+        self.plan.relied = self.keeper.relied;
         self.plan.notes.append(&mut self.keeper.notes);
         Ok(self.plan)
     }
@@ -140,17 +143,26 @@ impl<'a> Planner<'a> {
             }
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
         };
-        let before = match (expect, replaced) {
-            (Expect::Content(hash), Some(replaced)) => {
-                self.keeper.keep_known(self.workspace, path, &found, hash, &replaced.content)?
-            }
-            _ => self.keeper.keep_found(self.workspace, path, &found)?,
-        };
-        let replaced = match expect {
+        let known = match expect {
             Expect::Content(hash) => Some(*hash),
             _ => None,
         };
-        let after = self.fresh(content, replaced, mode, None)?;
+        if let Some(known) = known
+            && found.size() > self.keeper.most()
+            && let Some((gone, new)) = self.keeper.keep_both(content, &content.hash(), &known)
+        {
+            let before = Shape::of(&found).kept_as(gone);
+            let after = self.shape(content, new, mode, None);
+            self.set(path, before, after);
+            return Ok(());
+        }
+        let before = match (known, replaced) {
+            (Some(hash), Some(replaced)) if found.size() <= self.keeper.most() => {
+                self.keeper.keep_known(&found, &hash, &replaced.content)?
+            }
+            _ => self.keeper.keep_found(self.workspace, path, &found)?,
+        };
+        let after = self.fresh(content, known, mode, None)?;
         self.set(path, before, after);
         Ok(())
     }
@@ -183,15 +195,25 @@ impl<'a> Planner<'a> {
         attributes: Option<Attrs>,
     ) -> Result<Shape> {
         let hash = content.hash();
-        let size = content.len();
-        let small = size <= super::keep::KEPT_AFTER;
-        let kept = match replaced {
-            _ if !small => Kept::No,
-            Some(replaced) => self.keeper.keep_spliced(content, &hash, &replaced)?,
-            None => self.keeper.keep(&content.whole(), &hash)?,
+        let spliced = replaced.and_then(|replaced| self.keeper.keep_spliced(content, &hash, &replaced));
+        let kept = match spliced {
+            Some(kept) => kept,
+            None if content.len() <= super::keep::KEPT_AFTER => self.keeper.keep(&content.whole(), &hash)?,
+            None => Kept::No,
         };
+        Ok(self.shape(content, kept, mode, attributes))
+    }
+
+    fn shape(
+        &mut self,
+        content: &Content,
+        kept: Kept,
+        mode: Option<u32>,
+        attributes: Option<Attrs>,
+    ) -> Shape {
+        let (hash, size) = (content.hash(), content.len());
         self.plan.fresh.insert(hash, content.clone());
-        Ok(Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes })
+        Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes }
     }
 
     fn delete(&mut self, path: &AbsPath, expect: &Expect, depth: Depth) -> Result<()> {

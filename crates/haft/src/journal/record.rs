@@ -96,7 +96,8 @@ pub(super) enum Shape {
 pub(super) enum Kept {
     /// In the same segment.
     Here { at: u64, length: u64 },
-    /// As other content of the same segment, but for these parts.
+    /// As other content, but for these parts, whose bytes are in the same segment. The other content is
+    /// kept itself, or it is what the place holds on the other side of the change.
     Spliced { of: Digest, parts: Vec<Part> },
     /// In a file of its own, named by its hash.
     Blob,
@@ -216,7 +217,7 @@ impl From<&Attrs> for Attributes {
 
 impl Intent {
     /// Walks the files with a hash.
-    pub(super) fn for_each_file(&self, each: &mut dyn FnMut(&Hash, &Kept, u64)) {
+    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Kept, u64)) {
         for step in &self.steps {
             match step {
                 Step::Set { before, after, .. } => {
@@ -302,11 +303,31 @@ impl Shape {
     }
 
     /// Walks the files with a hash.
-    pub(super) fn for_each_file(&self, each: &mut dyn FnMut(&Hash, &Kept, u64)) {
+    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Kept, u64)) {
         match self {
             Self::File { hash: Some(hash), kept, size, .. } => each(&hash.0, kept, *size),
             Self::Tree(entries) => entries.iter().for_each(|(_, shape)| shape.for_each_file(each)),
             _ => {}
+        }
+    }
+
+    /// The same file with its content kept in this way.
+    pub(super) fn kept_as(mut self, how: Kept) -> Self {
+        if let Self::File { kept, .. } = &mut self {
+            *kept = how;
+        }
+        self
+    }
+
+    /// What of it differs from another shape, where it is kept in that way.
+    pub(super) fn differs_from(&self, other: &Self) -> Option<&[Part]> {
+        match (self, other) {
+            (Self::File { kept: Kept::Spliced { of, parts }, .. }, Self::File { hash: Some(hash), .. })
+                if of == hash =>
+            {
+                Some(parts)
+            }
+            _ => None,
         }
     }
 

@@ -8,7 +8,7 @@ use haft_sandbox::{AbsPath, ChangeError, Expect, Hash, State, Workspace};
 
 use super::perform::Contents;
 use super::plan::{Plan, Planner};
-use super::record::{Digest, Kept, Outcome, Shape, Step, Text};
+use super::record::{Digest, Kept, Outcome, Part, Shape, Step, Text};
 use super::recover::holds;
 use super::{Conflict, Content, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
 
@@ -94,7 +94,7 @@ impl Held<'_> {
             }
             Some(None) => return nothing("concerns a folder that is not in this workspace"),
         }
-        if self.active_undo(number).is_some() {
+        if self.log.active_undo(number).is_some() {
             return nothing("is undone already");
         }
         self.log.make_room()?;
@@ -122,30 +122,17 @@ impl Held<'_> {
         planner.finish()
     }
 
-    /// The number that undid this one and is not undone itself.
-    pub(super) fn active_undo(&self, number: u64) -> Option<u64> {
-        active_undo(&self.log, number)
-    }
-
     fn undone_by(&self, number: u64) -> Result<u64> {
         if !self.log.known.contains_key(&number) {
             return Err(JournalError::Unknown(number, self.oldest()));
         }
         let why = "is not undone: there is nothing to redo";
-        self.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
+        self.log.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
     }
 
     fn oldest(&self) -> u64 {
         self.log.known.keys().next().copied().unwrap_or(self.log.next())
     }
-}
-
-pub(super) fn active_undo(log: &super::Log, number: u64) -> Option<u64> {
-    let later = log.known.range(number + 1..).rev();
-    let mut undoing = later
-        .filter(|(_, known)| known.intent.undoes == Some(number) && known.outcome == Some(Outcome::Done))
-        .map(|(undoing, _)| *undoing);
-    undoing.find(|undoing| active_undo(log, *undoing).is_none())
 }
 
 impl Planner<'_> {
@@ -157,7 +144,10 @@ impl Planner<'_> {
                     return Err(self.conflict(number, segment, path, after));
                 }
                 let place = path.place();
-                let found = self.workspace.state(&place)?;
+                let found = self.workspace.state_like(&place, &after.state())?;
+                if let Some(parts) = before.differs_from(after) {
+                    return self.splice_back(&place, segment, &found, [before, after], parts);
+                }
                 let found = match after {
                     Shape::Tree(_) if is_elsewhere(after) => after.clone(),
                     Shape::Tree(_) => {
@@ -197,6 +187,34 @@ impl Planner<'_> {
                 self.push(Step::Mode { path: path.clone(), what, before: *after, after: *before });
             }
         }
+        Ok(())
+    }
+
+    /// Leads a file back that was kept as what differs from what is in place.
+    fn splice_back(
+        &mut self,
+        place: &AbsPath,
+        segment: u32,
+        found: &State,
+        [before, after]: [&Shape; 2],
+        parts: &[Part],
+    ) -> Result<()> {
+        let (Shape::File { hash: Some(was), .. }, Shape::File { hash: Some(is), .. }) = (before, after)
+        else {
+            return Err(JournalError::NotKept { path: path_of(place), size: before.size() });
+        };
+        let Some(restored) = self.keeper.keep_parts(segment, *is, parts)? else {
+            return Err(JournalError::NotKept { path: path_of(place), size: before.size() });
+        };
+        let forward = match after.differs_from(before) {
+            Some(parts) => self.keeper.keep_parts(segment, *was, parts)?,
+            None => None,
+        };
+        let found = match forward {
+            Some(forward) => Shape::of(found).kept_as(forward),
+            None => self.keeper.keep_found(self.workspace, place, found)?,
+        };
+        self.set(place, found, before.clone().kept_as(restored));
         Ok(())
     }
 
@@ -248,22 +266,16 @@ impl Planner<'_> {
             Ok(found) => found,
             Err(error) => return error.into(),
         };
-        let limit = self.keeper.log.limits.file;
-        let found_content = match &found {
-            State::File { hash: Some(hash), size, .. } if *size <= limit => {
-                keep::read(self.workspace, &place, hash, *size).ok()
-            }
-            _ => None,
-        };
+        let log = &*self.keeper.log;
+        let at_hand = keep::in_place(self.workspace, &place);
         let recorded_content = match recorded {
-            Shape::File { hash: Some(hash), kept, size, .. } => {
-                let fresh = HashMap::new();
-                let log = &*self.keeper.log;
-                let contents = Contents { log, segment, workspace: self.workspace, fresh: &fresh };
-                contents.read(&place, &hash.0, kept, *size).ok()
+            Shape::File { hash: Some(hash), kept, size, .. } if *size <= keep::SHOWN => {
+                let kept = log.content(segment, kept, &hash.0).ok().flatten();
+                kept.or_else(|| log.rebuilt(&hash.0, at_hand.as_ref()).ok().flatten())
             }
             _ => None,
         };
+        let found_content = at_hand.map(|(_, content)| content);
         let describe = |state: &State| match state {
             State::File { attributes, size, .. } => {
                 format!("a file of {size} bytes (mode {:o})", attributes.mode)

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::look::look;
+use super::look::look_like;
 use super::place::{self, Made, Spot, is_unsupported};
 use super::{Result, attributes, conflict, tree};
 use crate::change::{
@@ -155,7 +155,7 @@ impl Draft {
         let draft = pin(dir, temp)?;
         let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
-                let found = look(dir, temp);
+                let found = look_like(dir, temp, &self.before);
                 if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
                     // Somebody was faster. Should giving it back fail, what is under the temporary name
                     // is theirs and must stay.
@@ -169,7 +169,7 @@ impl Draft {
                 found?
             }
             Err(errno) if is_unsupported(errno) => {
-                let found = look(dir, name)?;
+                let found = look_like(dir, name, &self.before)?;
                 if !found.same_content(&self.before) {
                     return Err(conflict(&found));
                 }

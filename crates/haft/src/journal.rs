@@ -29,6 +29,7 @@ mod perform;
 mod plan;
 mod record;
 mod recover;
+mod rehearse;
 mod splice;
 mod undo;
 
@@ -45,6 +46,7 @@ pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
 use plan::Plan;
 use record::{Intent, Outcome, Record};
+pub use rehearse::Rehearsal;
 pub use undo::Merged;
 
 type Result<T> = std::result::Result<T, JournalError>;

@@ -106,7 +106,7 @@ fn inverse(step: &Step) -> Step {
 }
 
 /// The shape with other permission bits.
-fn with_mode(shape: Shape, mode: u32) -> Shape {
+pub(super) fn with_mode(shape: Shape, mode: u32) -> Shape {
     let mut state = shape.state();
     match &mut state {
         State::File { attributes, .. } | State::Directory { attributes } => attributes.mode = mode,

@@ -331,6 +331,35 @@ impl Shape {
         }
     }
 
+    /// Whether both are the same, as far as either is known.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let same_mode = match (self.mode(), other.mode()) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        match (self, other) {
+            (Self::Tree(one), Self::Tree(other)) => {
+                let same = |((below, shape), (other, like)): (&(Text, Self), &(Text, Self))| {
+                    below == other && shape.is_like(like)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(same)
+            }
+            _ => same_mode && self.state().same_content(&other.state()),
+        }
+    }
+
+    /// What of it is at a place below.
+    pub(super) fn below(&self, below: &Path) -> Self {
+        match self {
+            _ if below.as_os_str().is_empty() => self.clone(),
+            Self::Tree(entries) => {
+                let entry = entries.iter().find(|(entry, _)| entry.as_os() == below.as_os_str());
+                entry.map_or(Self::Missing, |(_, shape)| shape.clone())
+            }
+            _ => Self::Missing,
+        }
+    }
+
     /// Bytes of content.
     pub(super) fn size(&self) -> u64 {
         match self {

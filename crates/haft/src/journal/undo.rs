@@ -10,6 +10,7 @@ use super::perform::Contents;
 use super::plan::{Plan, Planner};
 use super::record::{Digest, Kept, Outcome, Part, Shape, Step, Text};
 use super::recover::holds;
+use super::rehearse::{Tried, View};
 use super::{Conflict, Content, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
 
 /// Content for places that have changed since, each with the hash of what it was merged from.
@@ -84,22 +85,27 @@ impl Held<'_> {
         merged: &Merged,
         label: Label<'_>,
     ) -> Result<Recorded> {
-        let nothing = |why| Err(JournalError::NothingToDo { number, why });
-        match self.log.known.get(&number).map(|known| known.outcome) {
-            None => return Err(JournalError::Unknown(number, self.oldest())),
-            Some(Some(Outcome::Done)) => {}
-            Some(Some(Outcome::NotApplied)) => return nothing("was never applied: there is nothing to undo"),
-            Some(Some(Outcome::External)) => {
-                return nothing("was interrupted and its files were changed by others: it cannot be undone");
-            }
-            Some(None) => return nothing("concerns a folder that is not in this workspace"),
-        }
+        self.require_done(number)?;
         if self.log.active_undo(number).is_some() {
-            return nothing("is undone already");
+            return Err(JournalError::NothingToDo { number, why: "is undone already" });
         }
         self.log.make_room()?;
         let plan = self.plan_undo(workspace, number, merged)?;
         self.carry_out(workspace, plan, label, Some(number))
+    }
+
+    /// Refuses a number that was not done, or is not known.
+    pub(super) fn require_done(&self, number: u64) -> Result<()> {
+        let nothing = |why| Err(JournalError::NothingToDo { number, why });
+        match self.log.known.get(&number).map(|known| known.outcome) {
+            None => Err(JournalError::Unknown(number, self.oldest())),
+            Some(Some(Outcome::Done)) => Ok(()),
+            Some(Some(Outcome::NotApplied)) => nothing("was never applied: there is nothing to undo"),
+            Some(Some(Outcome::External)) => {
+                nothing("was interrupted and its files were changed by others: it cannot be undone")
+            }
+            Some(None) => nothing("concerns a folder that is not in this workspace"),
+        }
     }
 
     fn plan_undo(&mut self, workspace: &Workspace, number: u64, merged: &Merged) -> Result<Plan> {
@@ -122,7 +128,7 @@ impl Held<'_> {
         planner.finish()
     }
 
-    fn undone_by(&self, number: u64) -> Result<u64> {
+    pub(super) fn undone_by(&self, number: u64) -> Result<u64> {
         if !self.log.known.contains_key(&number) {
             return Err(JournalError::Unknown(number, self.oldest()));
         }
@@ -130,7 +136,7 @@ impl Held<'_> {
         self.log.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
     }
 
-    fn oldest(&self) -> u64 {
+    pub(super) fn oldest(&self) -> u64 {
         self.log.known.keys().next().copied().unwrap_or(self.log.next())
     }
 }
@@ -138,11 +144,10 @@ impl Held<'_> {
 impl Planner<'_> {
     /// Adds the step that leads back, if the place is as the step left it.
     fn lead_back(&mut self, number: u64, segment: u32, step: &Step) -> Result<()> {
+        let view = View { workspace: self.workspace, tried: &Tried::default() };
+        view.require_as_left(self.keeper.log, number, segment, step)?;
         match step {
             Step::Set { path, before, after, .. } => {
-                if !holds(self.workspace, path, after)? {
-                    return Err(self.conflict(number, segment, path, after));
-                }
                 let place = path.place();
                 let found = self.workspace.state_like(&place, &after.state())?;
                 if let Some(parts) = before.differs_from(after) {
@@ -167,23 +172,11 @@ impl Planner<'_> {
                 self.set(&place, found, restored);
             }
             Step::Move { from, to, what } => {
-                let found = self.workspace.state(&to.place())?;
-                if !what.fits(&found) {
-                    return Err(self.conflict(number, segment, to, what));
-                }
-                if self.workspace.state(&from.place())? != State::Missing {
-                    return Err(self.conflict(number, segment, from, &Shape::Missing));
-                }
-                let what = Shape::of(&found);
+                let what = Shape::of(&self.workspace.state_like(&to.place(), &what.state())?);
                 self.push(Step::Move { from: to.clone(), to: from.clone(), what });
             }
             Step::Mode { path, what, before, after } => {
-                let found = self.workspace.state(&path.place())?;
-                let same_mode = found.attributes().is_some_and(|attributes| attributes.mode == *after);
-                if !(same_mode && found.same_content(&what.state())) {
-                    return Err(self.conflict(number, segment, path, what));
-                }
-                let what = Shape::of(&found);
+                let what = Shape::of(&self.workspace.state_like(&path.place(), &what.state())?);
                 self.push(Step::Mode { path: path.clone(), what, before: *after, after: *before });
             }
         }
@@ -259,15 +252,23 @@ impl Planner<'_> {
         let content = contents.read(place, &hash, kept, size)?;
         self.keeper.keep(&content, &hash)
     }
+}
 
-    fn conflict(&self, number: u64, segment: u32, path: &Text, recorded: &Shape) -> JournalError {
+impl View<'_> {
+    /// Says what is at a place instead of what was left there.
+    pub(super) fn conflict(
+        &self,
+        log: &super::Log,
+        number: u64,
+        segment: u32,
+        path: &Text,
+        recorded: &Shape,
+    ) -> JournalError {
         let place = path.place();
-        let found = match self.workspace.state(&place) {
+        let (found, at_hand) = match self.look(log, &place) {
             Ok(found) => found,
-            Err(error) => return error.into(),
+            Err(error) => return error,
         };
-        let log = &*self.keeper.log;
-        let at_hand = keep::in_place(self.workspace, &place);
         let recorded_content = match recorded {
             Shape::File { hash: Some(hash), kept, size, .. } if *size <= keep::SHOWN => {
                 let kept = log.content(segment, kept, &hash.0).ok().flatten();

@@ -143,6 +143,19 @@ impl Workspace {
         self.spot_to_empty(path).map(drop).map_err(|kind| self.change_error(path, kind))
     }
 
+    /// Whether a directory can be moved or removed with all that is in it: nothing of haft's own may be. Says
+    /// which it is.
+    pub fn require_none_guarded_below(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
+        let spot = self.spot_to_empty(path).map_err(|kind| self.change_error(path, kind))?;
+        match tree::find(&spot.dir, &spot.name, &|name| spelling::means(name, super::OWN_FOLDER)) {
+            Some(below) => {
+                let place = AbsPath::lexical(&path.as_path().join(below));
+                Err(self.change_error(&place, ChangeErrorKind::Guarded))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Removes the file, link or empty directory at a place if it is still what it was `before`. A
     /// workspace folder, or a directory that contains one, is refused.
     pub fn remove(
@@ -161,10 +174,10 @@ impl Workspace {
                 }
                 return spot.settle(durability);
             }
-            spot.set_aside(temp)?;
+            let aside = spot.set_aside(temp)?;
             let found = look_like(&spot.dir, temp.as_str().as_ref(), before);
             if !found.as_ref().is_ok_and(|found| found.same_content(before)) {
-                spot.put_back(temp)?;
+                spot.put_back(temp, &aside)?;
                 return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
             }
             rustix::fs::unlinkat(&spot.dir, temp.as_str(), AtFlags::empty())?;
@@ -187,11 +200,11 @@ impl Workspace {
         let act = || {
             let spot = self.spot_to_empty(path)?;
             tree::require_no_mounts(&spot.dir, &spot.name)?;
-            spot.set_aside(temp)?;
+            let aside = spot.set_aside(temp)?;
             // Nobody finds it by its name any more, so what it is now is what goes.
             let found = tree::read(&spot.dir, temp.as_str().as_ref());
             if !found.as_ref().is_ok_and(|found| is_expected(found)) {
-                spot.put_back(temp)?;
+                spot.put_back(temp, &aside)?;
                 let changed =
                     || ChangeErrorKind::Conflict("a directory whose content has changed".to_owned());
                 return Err(found.map_or_else(|kind| kind, |_| changed()));

@@ -225,8 +225,8 @@ impl<'a> Keeper<'a> {
         for entry in tree {
             let place = AbsPath::lexical(&root.as_path().join(&entry.below));
             if let State::Special(kind) = &entry.state {
-                let shown = workspace.display(&place);
-                self.notes.push(format!("`{shown}` is a {kind}: undo cannot bring it back"));
+                let kind = ChangeErrorKind::Unkeepable(*kind);
+                return Err(ChangeError::new(workspace.display(&place), kind).into());
             }
             let shape = self.keep_found(workspace, &place, &entry.state)?;
             entries.push((Text::of(&entry.below), shape));

@@ -223,6 +223,7 @@ impl<'a> Planner<'a> {
             State::Missing => return Err(self.refuse(path, PathErrorKind::NotFound)),
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
             State::Directory { .. } if depth == Depth::Tree => {
+                self.workspace.require_none_guarded_below(path)?;
                 let tree = self.workspace.tree(path)?;
                 self.keeper.keep_tree(self.workspace, path, &tree)?
             }
@@ -235,6 +236,9 @@ impl<'a> Planner<'a> {
     fn rename(&mut self, from: &AbsPath, to: &AbsPath, overwrite: &Overwrite, moves: Moves) -> Result<()> {
         self.workspace.require_removable(from)?;
         let moved = self.workspace.state(from)?;
+        if matches!(moved, State::Directory { .. }) {
+            self.workspace.require_none_guarded_below(from)?;
+        }
         let replaced = self.workspace.state(to)?;
         match (&moved, &replaced, overwrite) {
             (State::Missing, ..) => return Err(self.refuse(from, PathErrorKind::NotFound)),
@@ -259,6 +263,12 @@ impl<'a> Planner<'a> {
         let (here, there) = match &moved {
             State::Directory { .. } => {
                 let tree = self.workspace.tree(from)?;
+                for entry in &tree {
+                    if let State::Special(kind) = entry.state {
+                        let place = AbsPath::lexical(&from.as_path().join(&entry.below));
+                        return Err(self.refuse(&place, ChangeErrorKind::Unkeepable(kind)));
+                    }
+                }
                 (copied_tree(&tree, to), copied_tree(&tree, from))
             }
             _ => (copied(&moved, to), copied(&moved, from)),

@@ -3,10 +3,12 @@
 //! before it is described.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use haft_sandbox::{AbsPath, Attributes, Hash, State};
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const MAGIC: [u8; 4] = *b"hj1\n";
@@ -163,16 +165,30 @@ impl Serialize for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Either {
-            Text(String),
-            Bytes(Vec<u8>),
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// Takes the bytes as they come: there are many of them in a long journal.
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of bytes")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(text.as_bytes().to_vec()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<Text, A::Error> {
+        let mut text = Vec::new();
+        while let Some(byte) = bytes.next_element()? {
+            text.push(byte);
         }
-        Ok(match Either::deserialize(deserializer)? {
-            Either::Text(text) => Self(text.into_bytes()),
-            Either::Bytes(bytes) => Self(bytes),
-        })
+        Ok(Text(text))
     }
 }
 
@@ -184,8 +200,8 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Hash::parse(&text).map(Self).ok_or_else(|| serde::de::Error::custom("not a hash"))
+        let text = <&str>::deserialize(deserializer)?;
+        Hash::parse(text).map(Self).ok_or_else(|| serde::de::Error::custom("not a hash"))
     }
 }
 

@@ -135,6 +135,10 @@ impl View<'_> {
             Step::Move { from, .. } if !self.holds(from, &Shape::Missing)? => {
                 Err(self.conflict(log, number, segment, from, &Shape::Missing))
             }
+            Step::Move { to, what: Shape::Directory { .. }, .. } => match self.find(to.place()) {
+                Found::OnDisk(place) => Ok(self.workspace.require_none_guarded_below(&place)?),
+                Found::Tried(_) => Ok(()),
+            },
             _ => Ok(()),
         }
     }

@@ -10,12 +10,11 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::look::look_like;
-use super::place::{self, Made, Spot, is_unsupported};
+use super::place::{self, Made, Pinned, Spot, is_unsupported, pin};
 use super::{Result, attributes, conflict, tree};
 use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
-use crate::stat::Stat;
 
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
@@ -231,25 +230,6 @@ fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: Pinned) -> std::r
         }
         in_place = returned;
     }
-}
-
-/// A file that has a name, whatever its content. While this is held its number belongs to no other file, so
-/// that one which is gone is not taken for a new one.
-struct Pinned {
-    _fd: OwnedFd,
-    id: (u64, u64),
-}
-
-/// Opens a name to hold on to what it is, not to read it.
-#[cfg(target_os = "linux")]
-const PIN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const PIN: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-fn pin(dir: &OwnedFd, name: &OsStr) -> std::result::Result<Pinned, Errno> {
-    let fd = rustix::fs::openat(dir, name, PIN, Mode::empty())?;
-    let [device, number, ..] = Stat::from(&rustix::fs::fstat(&fd)?).stamp.as_words();
-    Ok(Pinned { _fd: fd, id: (device, number) })
 }
 
 fn new_file(

@@ -823,3 +823,92 @@ fn edits_of_a_file_that_is_too_large_to_be_kept_are_undone_and_merged() {
     assert_eq!(lab.run(&["undo", "2", "--merge"]).code, 0);
     assert!(lab.read("big.txt") == whole);
 }
+
+/// The newest file of records.
+fn segment(lab: &Lab) -> PathBuf {
+    let journal = std::fs::read_dir(lab.state().join("journal")).unwrap();
+    let segments = journal.map(|entry| entry.unwrap().path());
+    segments.filter(|path| path.extension().is_some_and(|end| end == "log")).max().unwrap()
+}
+
+/// After a power cut a file can have its length and zeros in place of what was written last.
+#[test]
+fn a_journal_that_ends_in_zeros_is_read_and_goes_on() {
+    for lost in [3, 60, 200] {
+        let lab = Lab::new(&[]);
+        for name in ["a.txt", "b.txt", "c.txt"] {
+            lab.change("Write", json!({"file_path": name, "content": "x\n"}));
+        }
+        let path = segment(&lab);
+        let mut log = std::fs::read(&path).unwrap();
+        let end = log.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        log[end - lost..].fill(0);
+        log.resize(end + 4096, 0);
+        std::fs::write(&path, log).unwrap();
+        let ran = lab.run(&["history"]);
+        assert!(ran.code == 0 && ran.stdout.contains("+a.txt") && ran.stdout.contains("+b.txt"), "{ran:?}");
+        assert_eq!(lab.run(&["undo", "2"]).code, 0, "{lost} bytes lost");
+        assert!(!lab.base.join("ws/b.txt").exists());
+        assert_eq!(lab.change("Write", json!({"file_path": "d.txt", "content": "x\n"})).code, 0);
+        assert_eq!(lab.run(&["undo"]).code, 0);
+        assert!(lab.base.join("ws/c.txt").exists() && !lab.base.join("ws/d.txt").exists());
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_one_change_and_no_other() {
+    let lab = Lab::new(&[]);
+    for name in ["a.txt", "b.txt", "c.txt", "d.txt"] {
+        lab.change("Write", json!({"file_path": name, "content": format!("this is {name}\n")}));
+    }
+    let path = segment(&lab);
+    let mut log = std::fs::read(&path).unwrap();
+    let at = log.windows(13).position(|window| window == b"this is b.txt").unwrap();
+    log[at] ^= 0x20;
+    std::fs::write(&path, log).unwrap();
+    let ran = lab.run(&["undo", "2"]);
+    assert!(ran.code == 1 && ran.stderr.contains("change 2"), "{ran:?}");
+    for number in ["1", "3", "4"] {
+        let ran = lab.run(&["undo", number]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let mut left: Vec<PathBuf> = snapshot(&lab.base.join("ws")).into_keys().collect();
+    left.sort();
+    assert_eq!(left, [PathBuf::from("b.txt")]);
+}
+
+#[test]
+fn a_thousand_changes_of_one_file_are_undone_at_once() {
+    let original = "\u{feff}first\r\nsecond\twith a tab\r\nno newline at the end";
+    let lab = Lab::new(&[("a.txt", original)]);
+    lab.settings("[files]\ndurability = \"fast\"\n");
+    let read = json!({"name": "Read", "input": {"file_path": "a.txt"}}).to_string();
+    let word = |n: usize| if n == 0 { "second".to_owned() } else { format!("<{n}>{}", "x".repeat(n % 50)) };
+    let edits = (0..1000).map(|n| json!({"name": "Edit", "input": edit("a.txt", &word(n), &word(n + 1))}));
+    let lines: Vec<String> = [read].into_iter().chain(edits.map(|edit| edit.to_string())).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let replies = lab.batch(&EDITS, &lines);
+    assert!(replies.iter().all(|reply| reply["is_error"] == false));
+    assert_eq!(lab.run(&["undo", "--last", "1000"]).code, 0);
+    assert_eq!(lab.read("a.txt"), original);
+    assert_eq!(lab.run(&["redo", "--last", "1000"]).code, 0);
+    assert!(lab.read("a.txt").contains("<1000>"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_changes_while_its_record_cannot_be_written() {
+    let lab = Lab::new(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    assert_eq!(lab.change("Write", json!({"file_path": "c.txt", "content": "c\n"})).code, 0);
+    let before = snapshot(&lab.base.join("ws"));
+    let script = "mount --bind ../state ../state && mount -o remount,bind,ro ../state || exit 9
+        haft call write_file '{\"path\":\"new.txt\",\"content\":\"x\"}'
+        haft call delete_file '{\"path\":\"b.txt\"}'
+        haft call move_file '{\"from\":\"a.txt\",\"to\":\"z.txt\"}'
+        haft undo 2>&1";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    assert_eq!(told.matches("code 1").count(), 4, "{told}");
+    assert_eq!(told.matches("nothing was changed").count(), 4, "{told}");
+    assert_eq!(told.matches("Read-only file system").count(), 4, "{told}");
+    assert_eq!(snapshot(&lab.base.join("ws")), before);
+}

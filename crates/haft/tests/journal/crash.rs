@@ -200,6 +200,7 @@ fn edit_at_random(base: &Path) -> ! {
     let (workspace, journal) = open_huge(base);
     let path = place(&workspace, "huge");
     let mut before = Bytes::from(std::fs::read(&path).unwrap());
+    let mut hash = Hash::of(&before);
     println!("ready");
     loop {
         let undone = match dice.roll(4) {
@@ -209,18 +210,18 @@ fn edit_at_random(base: &Path) -> ! {
         if let Some(number) = undone {
             journal.undo(&workspace, &[number], FAST).unwrap();
             before = std::fs::read(&path).unwrap().into();
+            hash = Hash::of(&before);
             continue;
         }
         let mark = Bytes::copy_from_slice(format!("{:08}", dice.roll(99_999_999)).as_bytes());
         let splices = MARKS.map(|at| (at..at + 8, mark.clone()));
         let content = Content::spliced(&before, splices.into());
-        let after = content.whole();
-        let expect = Expect::Content(Hash::of(&before));
+        let (after, expect) = (content.clone(), Expect::Content(hash));
         let replaced = Replaced { content: before, stamp: workspace.stat(&path).unwrap().stamp };
         let label = if dice.roll(8) == 0 { FULL } else { FAST };
         let write = Change::Write { path: path.clone(), content, expect, replaced: Some(replaced) };
         journal.change(&workspace, write, label).unwrap();
-        before = after;
+        (before, hash) = (after.whole(), after.hash());
     }
 }
 
@@ -229,7 +230,13 @@ fn a_huge_file_is_old_or_new_whenever_its_writer_is_killed() {
     if let Some(base) = std::env::var_os(BASE) {
         edit_at_random(Path::new(&base));
     }
-    let mut dice = Dice(50);
+    // Two at a time, each with a file of its own.
+    std::thread::scope(|scope| {
+        [50, 51].map(|seed| scope.spawn(move || kill_writers(Dice(seed), 50)));
+    });
+}
+
+fn kill_writers(mut dice: Dice, rounds: u32) {
     // Being killed is the same in memory, where as many bytes are written sooner.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     std::fs::create_dir(base.path().join("ws")).unwrap();
@@ -237,13 +244,13 @@ fn a_huge_file_is_old_or_new_whenever_its_writer_is_killed() {
     let mut plain = vec![b'.'; HUGE];
     MARKS.iter().for_each(|at| plain[*at..at + 8].fill(b'0'));
     std::fs::write(&huge, &plain).unwrap();
-    for round in 0..100 {
+    for round in 0..rounds {
         let seed = dice.roll(u64::from(u32::MAX));
         let name = "crash::a_huge_file_is_old_or_new_whenever_its_writer_is_killed";
         let mut child = start(name, base.path(), seed, &[]);
         let output = BufReader::new(child.stdout.take().unwrap());
         assert!(output.lines().any(|line| line.unwrap().contains("ready")), "round {round}, seed {seed}");
-        std::thread::sleep(Duration::from_micros(dice.roll(80_000)));
+        std::thread::sleep(Duration::from_micros(dice.roll(150_000)));
         child.kill().unwrap();
         child.wait().unwrap();
         let context = format!("round {round}, seed {seed}");

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::time::SystemTime;
 
-use haft_sandbox::{Hash, Store};
+use haft_sandbox::{Hash, Store, StoreEntry};
 
 use super::Limits;
 use super::record::{self, HEAD, Intent, Outcome, Record};
@@ -38,6 +39,10 @@ pub(super) struct Log {
     /// The numbers of which it is not known what became.
     pub(super) open: BTreeSet<u64>,
     segments: BTreeMap<u32, Segment>,
+    /// Older segments of which only the beginning was read, the newest last. Whatever is newer is known.
+    unread: Vec<u32>,
+    /// What became of numbers that are in them.
+    outcomes: HashMap<u64, Outcome>,
     /// By which numbers a number was undone, whatever became of those.
     undoing: HashMap<u64, Vec<u64>>,
     /// Which numbers name content.
@@ -56,7 +61,11 @@ pub(super) struct Log {
 struct Segment {
     bytes: u64,
     entries: u64,
+    /// The number that its first entry has, or would have.
+    first: u64,
     newest: u64,
+    /// When the newest was made, in milliseconds since 1970.
+    time: u64,
     blob_bytes: u64,
 }
 
@@ -109,6 +118,8 @@ impl Log {
             known: BTreeMap::new(),
             open: BTreeSet::new(),
             segments: BTreeMap::new(),
+            unread: Vec::new(),
+            outcomes: HashMap::new(),
             undoing: HashMap::new(),
             naming: HashMap::new(),
             active: None,
@@ -140,21 +151,90 @@ impl Log {
         self.known.clear();
         self.open.clear();
         self.segments.clear();
+        self.unread.clear();
+        self.outcomes.clear();
         self.undoing.clear();
         self.naming.clear();
         self.active = None;
         let entries = self.store.entries()?;
-        let mut ids: Vec<u32> = entries.iter().filter_map(|entry| id(&entry.name)).collect();
-        ids.sort_unstable();
-        for id in &ids {
-            self.segments.insert(*id, Segment::default());
-            if Some(id) == ids.last() {
-                let file = self.store.open_log(&name(*id))?;
-                self.active = Some(Active { id: *id, file, end: 0, allocated: 0, contents: HashMap::new() });
-            }
-            self.read_on(*id, 0)?;
+        let mut found: Vec<(u32, &StoreEntry)> =
+            entries.iter().filter_map(|entry| Some((id(&entry.name)?, entry))).collect();
+        found.sort_unstable_by_key(|(id, _)| *id);
+        let Some((newest, _)) = found.pop() else { return self.begin_segment(1) };
+        // Where something may be unfinished, all of it is looked at.
+        let mark = self.store.read(super::LOCK)?;
+        let is_settled = mark.is_some_and(|mark| mark.first() == Some(&super::SETTLED));
+        let mut next = self.first(newest)?.filter(|_| is_settled);
+        for (id, entry) in found.iter().rev() {
+            let first = self.first(*id)?;
+            let (Some(first), Some(after)) = (first, next) else {
+                next = None;
+                break;
+            };
+            let time = entry.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let (entries, newest) = (after.saturating_sub(first), after.saturating_sub(1));
+            let segment = Segment { bytes: entry.size, entries, first, newest, time, blob_bytes: 0 };
+            self.segments.insert(*id, segment);
+            next = Some(first);
         }
-        if self.active.is_none() { self.begin_segment(1) } else { Ok(()) }
+        self.unread = found.iter().map(|(id, _)| *id).collect();
+        let file = self.store.open_log(&name(newest))?;
+        self.active = Some(Active { id: newest, file, end: 0, allocated: 0, contents: HashMap::new() });
+        self.segments.insert(newest, Segment::default());
+        self.read_on(newest, 0)?;
+        if next.is_none() {
+            self.read_all()?;
+        }
+        Ok(())
+    }
+
+    /// The number with which a segment begins, if it says so.
+    fn first(&self, id: u32) -> io::Result<Option<u64>> {
+        let mut head = [0; 256];
+        let read = self.store.open_log(&name(id))?.read_at(&mut head, 0)?;
+        Ok(match record::decode(&head[..read]) {
+            Some((Record::Start { next }, _)) => Some(next),
+            _ => None,
+        })
+    }
+
+    /// Reads the newest segment that was not read; gives whether there was one.
+    pub(super) fn read_older(&mut self) -> io::Result<bool> {
+        let Some(id) = self.unread.pop() else { return Ok(false) };
+        self.segments.insert(id, Segment::default());
+        self.read_on(id, 0)?;
+        Ok(true)
+    }
+
+    /// Reads whatever was not read; gives whether there was something.
+    pub(super) fn read_all(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        while self.read_older()? {
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Reads as far back as to a number.
+    pub(super) fn reach(&mut self, number: u64) -> io::Result<()> {
+        while self
+            .unread
+            .last()
+            .and_then(|id| self.segments.get(id))
+            .is_some_and(|next| number <= next.newest)
+        {
+            self.read_older()?;
+        }
+        Ok(())
+    }
+
+    /// The oldest number that there is, or would be.
+    pub(super) fn oldest(&self) -> u64 {
+        match self.unread.first().and_then(|id| self.segments.get(id)) {
+            Some(segment) => segment.first,
+            None => self.known.keys().next().copied().unwrap_or(self.next),
+        }
     }
 
     /// Reads the records of a segment from a place on. What follows the last whole record of the newest
@@ -212,18 +292,23 @@ impl Log {
 
     fn learn(&mut self, record: Record, segment: u32) {
         match record {
-            Record::Start { next } => self.next = self.next.max(next),
-            Record::Outcome { number, outcome } => {
-                if let Some(known) = self.known.get_mut(&number) {
+            Record::Start { next } => {
+                self.next = self.next.max(next);
+                self.segments.entry(segment).or_default().first = next;
+            }
+            Record::Outcome { number, outcome } => match self.known.get_mut(&number) {
+                Some(known) => {
                     known.outcome = Some(outcome);
                     self.open.remove(&number);
                 }
-            }
+                None => drop(self.outcomes.insert(number, outcome)),
+            },
             Record::Intent(intent) => {
                 self.next = self.next.max(intent.number + 1);
                 let counted = self.segments.entry(segment).or_default();
                 counted.entries += 1;
-                counted.newest = intent.number;
+                counted.newest = counted.newest.max(intent.number);
+                counted.time = counted.time.max(intent.time);
                 intent.for_each_file(&mut |hash, kept, size| {
                     if matches!(kept, record::Kept::At(_) | record::Kept::No) {
                         return;
@@ -240,10 +325,15 @@ impl Log {
                     }
                 });
                 if let Some(undone) = intent.undoes {
-                    self.undoing.entry(undone).or_default().push(intent.number);
+                    let undoing = self.undoing.entry(undone).or_default();
+                    let at = undoing.partition_point(|earlier| *earlier < intent.number);
+                    undoing.insert(at, intent.number);
                 }
-                self.open.insert(intent.number);
-                self.known.insert(intent.number, Known { intent, segment, outcome: None });
+                let outcome = self.outcomes.remove(&intent.number);
+                if outcome.is_none() {
+                    self.open.insert(intent.number);
+                }
+                self.known.insert(intent.number, Known { intent, segment, outcome });
             }
         }
     }
@@ -509,8 +599,7 @@ impl Log {
             let blobs: u64 = self.blobs.entries()?.iter().map(|blob| blob.size).sum();
             let bytes = blobs + self.segments.values().map(|segment| segment.bytes).sum::<u64>();
             let entries: u64 = self.segments.values().map(|segment| segment.entries).sum();
-            let newest = self.known.get(&oldest.newest);
-            let aged = newest.is_none_or(|known| known.intent.time < oldest_time);
+            let aged = oldest.entries == 0 || oldest.time < oldest_time;
             let open = self
                 .open
                 .iter()
@@ -520,6 +609,8 @@ impl Log {
                 break;
             }
             evicted = evicted.max(Some(oldest.newest));
+            // Which contents are still named shows when all is known.
+            self.read_all()?;
             self.store.remove(&name(id))?;
             self.segments.remove(&id);
             self.known.retain(|_, known| known.segment != id);

@@ -22,6 +22,9 @@ pub(super) enum Position {
 impl Held<'_> {
     /// Settles what dead processes left.
     pub(super) fn settle_open(&mut self, workspace: &Workspace) -> Result<()> {
+        if !self.log.open.is_empty() {
+            self.log.read_all()?;
+        }
         let open = self.log.open.iter().filter_map(|number| self.log.known.get(number));
         let open: Vec<Intent> = open.map(|known| known.intent.clone()).collect();
         for intent in open {

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use haft_sandbox::{AbsPath, Hash, State, Workspace};
 
+use super::log::{Known, Log};
 use super::perform::with_mode;
-use super::record::{Digest, Intent, Kept, Shape, Step, Text};
+use super::record::{Digest, Kept, Shape, Step, Text};
 use super::undo::Merged;
 use super::{Content, Held, Journal, JournalError, Result, keep, path_of, recover};
 
@@ -55,28 +56,38 @@ impl Journal {
 impl Rehearsal<'_> {
     /// Tries to undo a change as [`Journal::undo_merged`] would.
     pub fn undo(&mut self, number: u64, merged: &Merged) -> Result<()> {
-        let held = self.journal.hold(self.workspace)?;
+        let mut held = self.journal.hold(self.workspace)?;
         held.require_done(number)?;
         let undone_by = held.log.active_undo(number);
         if self.undone.contains(&number) || undone_by.is_some_and(|by| !self.undone.contains(&by)) {
             return Err(JournalError::NothingToDo { number, why: "is undone already" });
         }
-        self.lead_back(&held, number, merged)
+        held.knowing_all(|held| self.lead_back(held, number, merged))
     }
 
     /// Tries to redo a change.
     pub fn redo(&mut self, number: u64) -> Result<()> {
-        let held = self.journal.hold(self.workspace)?;
+        let mut held = self.journal.hold(self.workspace)?;
         let undoing = held.undone_by(number)?;
-        self.lead_back(&held, undoing, &Merged::new())
+        held.knowing_all(|held| self.lead_back(held, undoing, &Merged::new()))
     }
 
     fn lead_back(&mut self, held: &Held<'_>, number: u64, merged: &Merged) -> Result<()> {
         let Some(known) = held.log.known.get(&number) else {
-            return Err(JournalError::Unknown(number, held.oldest()));
+            return Err(JournalError::Unknown(number, held.log.oldest()));
         };
-        let Intent { steps, .. } = &known.intent;
-        for step in steps.iter().rev() {
+        let tried = self.tried.steps.len();
+        let led = self.lead_steps_back(&held.log, known, merged);
+        match &led {
+            Ok(()) => drop(self.undone.insert(number)),
+            Err(_) => self.tried.steps.truncate(tried),
+        }
+        led
+    }
+
+    fn lead_steps_back(&mut self, log: &Log, known: &Known, merged: &Merged) -> Result<()> {
+        let number = known.intent.number;
+        for step in known.intent.steps.iter().rev() {
             let view = View { workspace: self.workspace, tried: &self.tried };
             if let Step::Set { path, after, .. } = step
                 && let Some((_, content)) = merged.get(&path_of(&path.place()))
@@ -89,12 +100,12 @@ impl Rehearsal<'_> {
                 self.tried.steps.push(TriedStep::Set(path.place(), shape));
                 continue;
             }
-            view.require_as_left(&held.log, number, known.segment, step)?;
+            view.require_as_left(log, number, known.segment, step)?;
             match step {
                 Step::Set { path, before, after, .. } => {
                     self.workspace.require_writable(&path.place())?;
                     if before.differs_from(after).is_none() {
-                        view.require_kept(&held.log, known.segment, &path.place(), before)?;
+                        view.require_kept(log, known.segment, &path.place(), before)?;
                     }
                     self.tried.steps.push(TriedStep::Set(path.place(), before.clone()));
                 }
@@ -109,20 +120,13 @@ impl Rehearsal<'_> {
                 }
             }
         }
-        self.undone.insert(number);
         Ok(())
     }
 }
 
 impl View<'_> {
     /// Refuses to lead a step back whose places are not as it left them.
-    pub(super) fn require_as_left(
-        &self,
-        log: &super::Log,
-        number: u64,
-        segment: u32,
-        step: &Step,
-    ) -> Result<()> {
+    pub(super) fn require_as_left(&self, log: &Log, number: u64, segment: u32, step: &Step) -> Result<()> {
         let (path, shape) = match step {
             Step::Set { path, after, .. } => (path, after.clone()),
             Step::Move { to, what, .. } => (to, what.clone()),
@@ -172,7 +176,7 @@ impl View<'_> {
     }
 
     /// What a place would hold, and its content if that is a file that can be shown.
-    pub(super) fn look(&self, log: &super::Log, place: &AbsPath) -> Result<(State, Option<(Hash, Vec<u8>)>)> {
+    pub(super) fn look(&self, log: &Log, place: &AbsPath) -> Result<(State, Option<(Hash, Vec<u8>)>)> {
         match self.find(place.clone()) {
             Found::OnDisk(place) => {
                 Ok((self.workspace.state(&place)?, keep::in_place(self.workspace, &place)))
@@ -194,7 +198,7 @@ impl View<'_> {
     }
 
     /// Refuses what cannot be brought back because its content was not kept.
-    fn require_kept(&self, log: &super::Log, segment: u32, place: &AbsPath, shape: &Shape) -> Result<()> {
+    fn require_kept(&self, log: &Log, segment: u32, place: &AbsPath, shape: &Shape) -> Result<()> {
         match shape {
             Shape::File { hash, kept, size, .. } => {
                 let is_elsewhere = match kept {

@@ -90,15 +90,24 @@ impl Held<'_> {
             return Err(JournalError::NothingToDo { number, why: "is undone already" });
         }
         self.log.make_room()?;
-        let plan = self.plan_undo(workspace, number, merged)?;
+        let plan = self.knowing_all(|held| held.plan_undo(workspace, number, merged))?;
         self.carry_out(workspace, plan, label, Some(number))
     }
 
+    /// Tries once more with all that was ever recorded where content was missed.
+    pub(super) fn knowing_all<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        match attempt(self) {
+            Err(error) if error.misses_content() && self.log.read_all()? => attempt(self),
+            done => done,
+        }
+    }
+
     /// Refuses a number that was not done, or is not known.
-    pub(super) fn require_done(&self, number: u64) -> Result<()> {
+    pub(super) fn require_done(&mut self, number: u64) -> Result<()> {
+        self.log.reach(number)?;
         let nothing = |why| Err(JournalError::NothingToDo { number, why });
         match self.log.known.get(&number).map(|known| known.outcome) {
-            None => Err(JournalError::Unknown(number, self.oldest())),
+            None => Err(JournalError::Unknown(number, self.log.oldest())),
             Some(Some(Outcome::Done)) => Ok(()),
             Some(Some(Outcome::NotApplied)) => nothing("was never applied: there is nothing to undo"),
             Some(Some(Outcome::External)) => {
@@ -110,7 +119,7 @@ impl Held<'_> {
 
     fn plan_undo(&mut self, workspace: &Workspace, number: u64, merged: &Merged) -> Result<Plan> {
         let Some(known) = self.log.known.get(&number) else {
-            return Err(JournalError::Unknown(number, self.oldest()));
+            return Err(JournalError::Unknown(number, self.log.oldest()));
         };
         let (segment, steps) = (known.segment, known.intent.steps.clone());
         let mut planner = Planner::new(&mut self.log, workspace);
@@ -128,16 +137,13 @@ impl Held<'_> {
         planner.finish()
     }
 
-    pub(super) fn undone_by(&self, number: u64) -> Result<u64> {
+    pub(super) fn undone_by(&mut self, number: u64) -> Result<u64> {
+        self.log.reach(number)?;
         if !self.log.known.contains_key(&number) {
-            return Err(JournalError::Unknown(number, self.oldest()));
+            return Err(JournalError::Unknown(number, self.log.oldest()));
         }
         let why = "is not undone: there is nothing to redo";
         self.log.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
-    }
-
-    pub(super) fn oldest(&self) -> u64 {
-        self.log.known.keys().next().copied().unwrap_or(self.log.next())
     }
 }
 

@@ -232,7 +232,9 @@ fn a_huge_file_is_old_or_new_whenever_its_writer_is_killed() {
     }
     // Two at a time, each with a file of its own.
     std::thread::scope(|scope| {
-        [50, 51].map(|seed| scope.spawn(move || kill_writers(Dice(seed), 50)));
+        for seed in [50, 51] {
+            scope.spawn(move || kill_writers(Dice(seed), 50));
+        }
     });
 }
 

@@ -269,8 +269,11 @@ pub(super) fn read(workspace: &Workspace, place: &AbsPath, hash: &Hash, size: u6
 /// Larger files are not shown or merged, only brought back.
 pub(super) const SHOWN: u64 = 256 << 20;
 
-/// What a place holds now, with its hash; nothing if that is no file, or too large to be shown.
-pub(super) fn in_place(workspace: &Workspace, place: &AbsPath) -> Option<(Hash, Vec<u8>)> {
+/// Content that is at hand, and its hash.
+pub(super) type AtHand = (Hash, Vec<u8>);
+
+/// What a place holds now; nothing if that is no file, or too large to be shown.
+pub(super) fn in_place(workspace: &Workspace, place: &AbsPath) -> Option<AtHand> {
     let open = workspace.open_file(place).ok().filter(|open| open.stat.size <= SHOWN)?;
     let mut content = Vec::with_capacity(usize::try_from(open.stat.size).ok()?);
     open.file.take(SHOWN).read_to_end(&mut content).ok()?;

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use haft_sandbox::{Hash, Store, StoreEntry};
 
 use super::Limits;
+use super::keep::AtHand;
 use super::record::{self, HEAD, Intent, Outcome, Record};
 
 const END: &str = ".log";
@@ -486,11 +487,7 @@ impl Log {
 
     /// Content of that hash, by the shortest way that leads there from content that is kept as a whole or
     /// is at hand.
-    pub(super) fn rebuilt(
-        &self,
-        hash: &Hash,
-        at_hand: Option<&(Hash, Vec<u8>)>,
-    ) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn rebuilt(&self, hash: &Hash, at_hand: Option<&AtHand>) -> io::Result<Option<Vec<u8>>> {
         let mut leads_to: HashMap<Hash, (Hash, u32, &[record::Part])> = HashMap::new();
         let mut queue = VecDeque::from([(*hash, 0)]);
         while let Some((next, chain)) = queue.pop_front() {

@@ -176,7 +176,7 @@ impl View<'_> {
     }
 
     /// What a place would hold, and its content if that is a file that can be shown.
-    pub(super) fn look(&self, log: &Log, place: &AbsPath) -> Result<(State, Option<(Hash, Vec<u8>)>)> {
+    pub(super) fn look(&self, log: &Log, place: &AbsPath) -> Result<(State, Option<keep::AtHand>)> {
         match self.find(place.clone()) {
             Found::OnDisk(place) => {
                 Ok((self.workspace.state(&place)?, keep::in_place(self.workspace, &place)))

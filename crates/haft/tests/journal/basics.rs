@@ -419,3 +419,18 @@ fn a_long_journal_is_the_same_however_much_of_it_is_read() {
     let after = texts();
     assert_eq!(after, before);
 }
+
+/// Whether a change stands was once found out by recursion: undos of undos could end the program.
+#[test]
+fn undos_of_undos_can_be_told_however_deep() {
+    let fix = Fixture::new();
+    let mut last = fix.write("f", "x");
+    for _ in 0..301 {
+        last = fix.undo(last).unwrap()[0].number;
+    }
+    assert_eq!(fix.text("f"), None);
+    assert_eq!(fix.journal.undone(9, None).unwrap(), [1]);
+    let states: Vec<EntryState> =
+        fix.reopen().history(3).unwrap().into_iter().map(|entry| entry.state).collect();
+    assert_eq!(states, [EntryState::Done, EntryState::Undone(last), EntryState::Done]);
+}

@@ -113,7 +113,8 @@ pub(crate) struct JournalLimits {
     pub(crate) keep_megabytes: Option<u64>,
     /// How many of them (50000 when nothing is said, 1 at least).
     pub(crate) keep_changes: Option<u64>,
-    /// Files of more megabytes are changed without keeping their old content (64 when nothing is said).
+    /// Files of more megabytes are replaced and deleted without keeping their old content (64 when nothing is
+    /// said). Edits in them are kept.
     pub(crate) max_file_megabytes: Option<u64>,
 }
 

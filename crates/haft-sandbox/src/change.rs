@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use error::{ChangeError, ChangeErrorKind};
-pub use hash::Hash;
+pub use hash::{Hash, Hasher};
 
 use crate::stat::Kind;
 
@@ -146,6 +146,14 @@ impl State {
             | Self::Link { attributes, .. }
             | Self::Directory { attributes } => Some(attributes),
             Self::Missing | Self::Special(_) => None,
+        }
+    }
+
+    /// Bytes of content; none of what is no file.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::File { size, .. } => *size,
+            _ => 0,
         }
     }
 

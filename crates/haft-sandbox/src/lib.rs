@@ -15,8 +15,8 @@ mod workspace;
 
 pub use beside::{Beside, beside};
 pub use change::{
-    Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName,
-    TreeEntry,
+    Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, State,
+    TempName, TreeEntry,
 };
 pub use error::{Obstacle, PathError, PathErrorKind};
 pub use path::AbsPath;

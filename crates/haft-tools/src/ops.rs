@@ -37,7 +37,9 @@ use crate::check::Checkers;
 /// thread that may block.
 const SMALL: u64 = 256 * 1024;
 /// Larger files are not changed.
-const MAX_CHANGED: u64 = 256 << 20;
+const MAX_CHANGED: u64 = 1 << 30;
+/// A file that was read in part is hashed up to this size.
+const MAX_HASHED: u64 = 256 << 20;
 /// The syntax of larger files is not checked.
 const MAX_CHECKED: u64 = 1 << 20;
 

@@ -186,6 +186,9 @@ impl From<ChangeError> for Fault {
             ChangeErrorKind::Conflict(_) => {
                 (FaultKind::Conflict, hint("somebody else changed it meanwhile: read it again"))
             }
+            ChangeErrorKind::Unkeepable(_) => {
+                (FaultKind::WrongKind, hint("remove it with a command first, or leave its folder"))
+            }
             ChangeErrorKind::Exists => (FaultKind::Exists, None),
             ChangeErrorKind::NotEmpty | ChangeErrorKind::WrongKind(_) => (FaultKind::WrongKind, None),
             ChangeErrorKind::NoSpace | ChangeErrorKind::Quota => {

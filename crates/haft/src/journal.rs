@@ -29,6 +29,8 @@ mod perform;
 mod plan;
 mod record;
 mod recover;
+mod rehearse;
+mod splice;
 mod undo;
 
 use std::path::PathBuf;
@@ -44,6 +46,7 @@ pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
 use plan::Plan;
 use record::{Intent, Outcome, Record};
+pub use rehearse::Rehearsal;
 pub use undo::Merged;
 
 type Result<T> = std::result::Result<T, JournalError>;
@@ -320,7 +323,7 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, &plan.at_hand, plan.blobs, label.durability) {
+        match perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }

@@ -12,5 +12,7 @@ mod confine;
 mod crash;
 #[path = "journal/damage.rs"]
 mod damage;
+#[path = "journal/large.rs"]
+mod large;
 #[path = "journal/model.rs"]
 mod model;

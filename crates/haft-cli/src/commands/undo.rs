@@ -32,7 +32,11 @@ pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> any
     };
     let mut out = anstream::stdout().lock();
     if wanted.dry_run {
-        for line in undo.preview(&host.journal, &host.workspace)?.lines() {
+        let diff = match undo.preview(&host.journal, &host.workspace) {
+            Ok(diff) => diff,
+            Err(fault) => return Ok(failed(fault)),
+        };
+        for line in diff.lines() {
             writeln!(out, "{}", diff_line(line))?;
         }
         return Ok(ExitCode::SUCCESS);

@@ -170,8 +170,72 @@ fn an_undo_over_a_later_change_is_refused_or_merged() {
         "{ran:?}"
     );
     assert_eq!(lab.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
-    assert_eq!(lab.run(&["undo", "--merge"]).code, 0);
+    let dry = lab.run(&["undo", "--dry-run"]);
+    assert_eq!((dry.code, dry.stdout.as_str(), dry.stderr.as_str()), (1, "", ran.stderr.as_str()));
+    // What is shown is what is made of the file as it is, with the line that came since.
+    let made = "--- a.txt\n+++ a.txt\n@@ -1,4 +1,4 @@\n-1\n+one\n two\n three\n four\n";
+    let dry = lab.run(&["undo", "--merge", "--dry-run"]);
+    assert_eq!((dry.code, dry.stdout.as_str()), (0, made), "{dry:?}");
+    assert_eq!(lab.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
+    let ran = lab.run(&["undo", "--merge"]);
+    assert_eq!((ran.code, ran.stdout), (0, format!("undid change 1 (Edit) as change 2\n{made}")));
     assert_eq!(lab.read("a.txt"), "one\ntwo\nthree\nfour\nfive\n");
+}
+
+#[test]
+fn a_merge_shows_what_it_makes_and_not_what_the_change_was() {
+    let lines = |first: &str, last: &str| format!("{first} 1\ntwo\nthree\nfour\nfive\n{last} 6\n");
+    let lab = Lab::new(&[("a.txt", &lines("line", "line"))]);
+    let read = r#"{"name":"Read","input":{"file_path":"a.txt"}}"#;
+    let mut input = edit("a.txt", "line", "edited");
+    input["replace_all"] = json!(true);
+    lab.batch(&EDITS, &[read, &json!({"name": "Edit", "input": input}).to_string()]);
+    // Somebody has taken a part of it back already.
+    lab.write("ws/a.txt", &lines("edited", "line"));
+    for args in [["undo", "--merge", "--dry-run"].as_slice(), &["undo", "--merge"]] {
+        let ran = lab.run(args);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.stdout.contains("-edited 1\n") && !ran.stdout.contains("-edited 6\n"), "{ran:?}");
+    }
+    assert_eq!(lab.read("a.txt"), lines("line", "line"));
+}
+
+/// A dry run told that all was well although the real one was refused.
+#[test]
+fn a_dry_run_ends_as_the_real_one_would() {
+    let lab = Lab::new(&[("d/a.txt", "one\n"), ("b.txt", "b\n")]);
+    let write =
+        |path: &str, text: &str| json!({"name": "Write", "input": {"file_path": path, "content": text}});
+    let moved = json!({"dialect": "workspace", "name": "move_file", "input": {"from": "d", "to": "e"}});
+    let delete = json!({"dialect": "workspace", "name": "delete_file", "input": {"path": "b.txt"}});
+    let read = json!({"name": "Read", "input": {"file_path": "d/a.txt"}});
+    let calls = [read, write("d/a.txt", "two\n"), write("d/new.txt", "x\n"), moved, delete];
+    let calls: Vec<String> = calls.iter().map(Value::to_string).collect();
+    let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+    let replies = lab.batch(&ANY, &calls);
+    assert!(replies.iter().all(|reply| reply["is_error"] == false), "{replies:?}");
+    let root = lab.base.join("ws");
+    let compare = |args: &[&str]| {
+        let before = snapshot(&root);
+        let dry = lab.run(&[args, &["--dry-run"]].concat());
+        assert_eq!(snapshot(&root), before, "{args:?}: a dry run changes nothing");
+        let real = lab.run(args);
+        assert_eq!((dry.code, &dry.stderr), (real.code, &real.stderr), "{args:?}");
+        real
+    };
+    lab.write("ws/e/new.txt", "theirs\n");
+    let ran = compare(&["undo", "--last", "4"]);
+    assert!(ran.code == 1 && ran.stderr.contains("has changed since change 2"), "{ran:?}");
+    lab.write("ws/e/new.txt", "x\n");
+    assert_eq!(compare(&["undo", "--last", "4"]).code, 0);
+    assert_eq!(lab.read("d/a.txt"), "one\n");
+    assert_eq!(compare(&["undo", "1"]).code, 1, "it is undone already");
+    lab.write("ws/b.txt", "other\n");
+    let ran = compare(&["redo", "--last", "4"]);
+    assert!(ran.code == 1 && ran.stderr.contains("`b.txt`"), "{ran:?}");
+    lab.write("ws/b.txt", "b\n");
+    assert_eq!(compare(&["redo", "--last", "4"]).code, 0);
+    assert_eq!(lab.read("e/a.txt"), "two\n");
 }
 
 /// The model undoes and redoes what is its own; a person everything.
@@ -668,4 +732,127 @@ fn a_move_and_a_merge_do_not_hide_what_somebody_else_changed() {
         json!({"dialect": "workspace", "name": "move_file", "input": {"from": "a.txt", "to": "b.txt"}});
     assert_eq!(failures(&lab, &[moved, write("b.txt")]), [false, true]);
     assert!(lab.read("b.txt").ends_with("the user's\nthe user's\n"));
+}
+
+/// A file beyond what the journal keeps, edited far from where somebody else does.
+#[test]
+fn edits_of_a_file_that_is_too_large_to_be_kept_are_undone_and_merged() {
+    let lab = Lab::new(&[]);
+    lab.settings("[journal]\nmax_file_megabytes = 1\n");
+    let whole: String = (0..100_000).map(|line| format!("line {line} of a large file\n")).collect();
+    lab.write("ws/big.txt", &whole);
+    let call = |old: &str, new: &str| {
+        let mut lines =
+            vec![json!({"name": "Read", "input": {"file_path": "big.txt", "limit": 10}}).to_string()];
+        lines.push(json!({"name": "Edit", "input": edit("big.txt", old, new)}).to_string());
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let replies = lab.batch(&EDITS, &lines);
+        assert!(replies[1]["is_error"] == false && !text(&replies[1]).contains("too large"), "{replies:?}");
+    };
+    call("line 500 of", "edited");
+    call("line 700 of", "later");
+    let edited = lab.read("big.txt");
+    for _ in 0..2 {
+        assert_eq!(lab.run(&["undo", "--last", "2"]).code, 0);
+        assert!(lab.read("big.txt") == whole);
+        assert_eq!(lab.run(&["redo", "--last", "2"]).code, 0);
+        assert!(lab.read("big.txt") == edited);
+    }
+    // What change 1 left is worked out from what is there, and so is what was before it.
+    let ran = lab.run(&["undo", "1"]);
+    assert!(ran.code == 1 && ran.stderr.contains("+later a large file"), "{ran:?}");
+    let ran = lab.run(&["undo", "1", "--merge"]);
+    assert!(ran.code == 0 && ran.stdout.contains("+line 500 of a large file"), "{ran:?}");
+    assert!(lab.read("big.txt") == whole.replace("line 700 of", "later"));
+    assert_eq!(lab.run(&["undo", "2", "--merge"]).code, 0);
+    assert!(lab.read("big.txt") == whole);
+}
+
+/// The newest file of records.
+fn segment(lab: &Lab) -> PathBuf {
+    let journal = std::fs::read_dir(lab.state().join("journal")).unwrap();
+    let segments = journal.map(|entry| entry.unwrap().path());
+    segments.filter(|path| path.extension().is_some_and(|end| end == "log")).max().unwrap()
+}
+
+/// After a power cut a file can have its length and zeros in place of what was written last.
+#[test]
+fn a_journal_that_ends_in_zeros_is_read_and_goes_on() {
+    for lost in [3, 60, 200] {
+        let lab = Lab::new(&[]);
+        for name in ["a.txt", "b.txt", "c.txt"] {
+            lab.change("Write", json!({"file_path": name, "content": "x\n"}));
+        }
+        let path = segment(&lab);
+        let mut log = std::fs::read(&path).unwrap();
+        let end = log.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        log[end - lost..].fill(0);
+        log.resize(end + 4096, 0);
+        std::fs::write(&path, log).unwrap();
+        let ran = lab.run(&["history"]);
+        assert!(ran.code == 0 && ran.stdout.contains("+a.txt") && ran.stdout.contains("+b.txt"), "{ran:?}");
+        assert_eq!(lab.run(&["undo", "2"]).code, 0, "{lost} bytes lost");
+        assert!(!lab.base.join("ws/b.txt").exists());
+        assert_eq!(lab.change("Write", json!({"file_path": "d.txt", "content": "x\n"})).code, 0);
+        assert_eq!(lab.run(&["undo"]).code, 0);
+        assert!(lab.base.join("ws/c.txt").exists() && !lab.base.join("ws/d.txt").exists());
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_one_change_and_no_other() {
+    let lab = Lab::new(&[]);
+    for name in ["a.txt", "b.txt", "c.txt", "d.txt"] {
+        lab.change("Write", json!({"file_path": name, "content": format!("this is {name}\n")}));
+    }
+    let path = segment(&lab);
+    let mut log = std::fs::read(&path).unwrap();
+    let at = log.windows(13).position(|window| window == b"this is b.txt").unwrap();
+    log[at] ^= 0x20;
+    std::fs::write(&path, log).unwrap();
+    let ran = lab.run(&["undo", "2"]);
+    assert!(ran.code == 1 && ran.stderr.contains("change 2"), "{ran:?}");
+    for number in ["1", "3", "4"] {
+        let ran = lab.run(&["undo", number]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let mut left: Vec<PathBuf> = snapshot(&lab.base.join("ws")).into_keys().collect();
+    left.sort();
+    assert_eq!(left, [PathBuf::from("b.txt")]);
+}
+
+#[test]
+fn a_thousand_changes_of_one_file_are_undone_at_once() {
+    let original = "\u{feff}first\r\nsecond\twith a tab\r\nno newline at the end";
+    let lab = Lab::new(&[("a.txt", original)]);
+    lab.settings("[files]\ndurability = \"fast\"\n");
+    let read = json!({"name": "Read", "input": {"file_path": "a.txt"}}).to_string();
+    let word = |n: usize| if n == 0 { "second".to_owned() } else { format!("<{n}>{}", "x".repeat(n % 50)) };
+    let edits = (0..1000).map(|n| json!({"name": "Edit", "input": edit("a.txt", &word(n), &word(n + 1))}));
+    let lines: Vec<String> = [read].into_iter().chain(edits.map(|edit| edit.to_string())).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let replies = lab.batch(&EDITS, &lines);
+    assert!(replies.iter().all(|reply| reply["is_error"] == false));
+    assert_eq!(lab.run(&["undo", "--last", "1000"]).code, 0);
+    assert_eq!(lab.read("a.txt"), original);
+    assert_eq!(lab.run(&["redo", "--last", "1000"]).code, 0);
+    assert!(lab.read("a.txt").contains("<1000>"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_changes_while_its_record_cannot_be_written() {
+    let lab = Lab::new(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    assert_eq!(lab.change("Write", json!({"file_path": "c.txt", "content": "c\n"})).code, 0);
+    let before = snapshot(&lab.base.join("ws"));
+    let script = "mount --bind ../state ../state && mount -o remount,bind,ro ../state || exit 9
+        haft call write_file '{\"path\":\"new.txt\",\"content\":\"x\"}'
+        haft call delete_file '{\"path\":\"b.txt\"}'
+        haft call move_file '{\"from\":\"a.txt\",\"to\":\"z.txt\"}'
+        haft undo 2>&1";
+    let Some(told) = with_mounts(&lab, script) else { return };
+    assert_eq!(told.matches("code 1").count(), 4, "{told}");
+    assert_eq!(told.matches("nothing was changed").count(), 4, "{told}");
+    assert_eq!(told.matches("Read-only file system").count(), 4, "{told}");
+    assert_eq!(snapshot(&lab.base.join("ws")), before);
 }

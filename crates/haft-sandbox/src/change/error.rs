@@ -36,6 +36,8 @@ pub enum ChangeErrorKind {
     NotEmpty,
     /// This kind of thing cannot be changed in this way.
     WrongKind(Kind),
+    /// It is lost for good when the directory it lies in goes, so that stays.
+    Unkeepable(Kind),
     /// Another file system is mounted there, or somewhere below.
     Mount,
     /// Source and destination are on different file systems.
@@ -137,6 +139,9 @@ fn describe(path: &str, kind: &ChangeErrorKind) -> String {
         ChangeErrorKind::Path(PathErrorKind::TooLong) => format!("`{path}` is too long, or a name in it is"),
         ChangeErrorKind::Path(PathErrorKind::NotAFile(kind)) | ChangeErrorKind::WrongKind(kind) => {
             format!("`{path}` is a {kind}, which cannot be changed this way")
+        }
+        ChangeErrorKind::Unkeepable(kind) => {
+            format!("`{path}` is a {kind}, which undo could not bring back; nothing was changed")
         }
         ChangeErrorKind::Path(PathErrorKind::Outside) => format!("`{path}` is outside the workspace"),
         ChangeErrorKind::Path(_) => format!("`{path}` cannot be used"),

@@ -64,6 +64,22 @@ impl Hash {
     }
 }
 
+/// Finds the hash of content that comes piece by piece.
+#[derive(Clone, Debug, Default)]
+pub struct Hasher(blake3::Hasher);
+
+impl Hasher {
+    /// Adds a piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        update(&mut self.0, piece);
+    }
+
+    /// The hash of all pieces so far.
+    pub fn hash(&self) -> Hash {
+        Hash(*self.0.finalize().as_bytes())
+    }
+}
+
 /// Pieces of this length are worth sharing out among processors.
 const SHARED: usize = 1 << 20;
 

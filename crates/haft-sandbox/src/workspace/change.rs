@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
 pub use draft::Draft;
-use look::{Depth, look, look_to};
+use look::{Depth, look, look_like, look_to};
 
 use super::{Access, Workspace, spelling};
 use crate::change::{
@@ -46,6 +46,12 @@ impl Workspace {
         stamp: &Stamp,
     ) -> std::result::Result<State, ChangeError> {
         self.looked_at(path, Depth::Take(*hash, *stamp))
+    }
+
+    /// Like [`Workspace::state`], to be compared with another state: a file whose hash is known there is
+    /// hashed however large it is.
+    pub fn state_like(&self, path: &AbsPath, other: &State) -> std::result::Result<State, ChangeError> {
+        self.looked_at(path, Depth::like(other))
     }
 
     fn looked_at(&self, path: &AbsPath, depth: Depth) -> std::result::Result<State, ChangeError> {
@@ -137,6 +143,19 @@ impl Workspace {
         self.spot_to_empty(path).map(drop).map_err(|kind| self.change_error(path, kind))
     }
 
+    /// Whether a directory can be moved or removed with all that is in it: nothing of haft's own may be. Says
+    /// which it is.
+    pub fn require_none_guarded_below(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
+        let spot = self.spot_to_empty(path).map_err(|kind| self.change_error(path, kind))?;
+        match tree::find(&spot.dir, &spot.name, &|name| spelling::means(name, super::OWN_FOLDER)) {
+            Some(below) => {
+                let place = AbsPath::lexical(&path.as_path().join(below));
+                Err(self.change_error(&place, ChangeErrorKind::Guarded))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Removes the file, link or empty directory at a place if it is still what it was `before`. A
     /// workspace folder, or a directory that contains one, is refused.
     pub fn remove(
@@ -155,10 +174,10 @@ impl Workspace {
                 }
                 return spot.settle(durability);
             }
-            spot.set_aside(temp)?;
-            let found = look(&spot.dir, temp.as_str().as_ref());
+            let aside = spot.set_aside(temp)?;
+            let found = look_like(&spot.dir, temp.as_str().as_ref(), before);
             if !found.as_ref().is_ok_and(|found| found.same_content(before)) {
-                spot.put_back(temp)?;
+                spot.put_back(temp, &aside)?;
                 return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
             }
             rustix::fs::unlinkat(&spot.dir, temp.as_str(), AtFlags::empty())?;
@@ -181,11 +200,11 @@ impl Workspace {
         let act = || {
             let spot = self.spot_to_empty(path)?;
             tree::require_no_mounts(&spot.dir, &spot.name)?;
-            spot.set_aside(temp)?;
+            let aside = spot.set_aside(temp)?;
             // Nobody finds it by its name any more, so what it is now is what goes.
             let found = tree::read(&spot.dir, temp.as_str().as_ref());
             if !found.as_ref().is_ok_and(|found| is_expected(found)) {
-                spot.put_back(temp)?;
+                spot.put_back(temp, &aside)?;
                 let changed =
                     || ChangeErrorKind::Conflict("a directory whose content has changed".to_owned());
                 return Err(found.map_or_else(|kind| kind, |_| changed()));
@@ -210,7 +229,7 @@ impl Workspace {
         let (target, made) = self.spot_to_fill(to, durability).map_err(|kind| self.change_error(to, kind))?;
         let act = || {
             place::rename_to_nothing(&source, &source.name, &target, &target.name)?;
-            let found = look(&target.dir, &target.name)?;
+            let found = look_like(&target.dir, &target.name, before)?;
             if !found.same_content(before) {
                 place::rename_to_nothing(&target, &target.name, &source, &source.name)?;
                 return Err(conflict(&found));
@@ -235,7 +254,7 @@ impl Workspace {
     ) -> std::result::Result<(), ChangeError> {
         let act = || {
             let spot = self.spot_to_empty(path)?;
-            let found = look(&spot.dir, &spot.name)?;
+            let found = look_like(&spot.dir, &spot.name, before)?;
             let same_mode = match (found.attributes(), before.attributes()) {
                 (Some(found), Some(before)) => found.mode == before.mode,
                 _ => false,

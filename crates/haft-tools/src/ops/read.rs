@@ -18,7 +18,7 @@ use bytes::Bytes;
 use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource, Seen};
 use haft_sandbox::{OpenFile, Stat};
 
-use super::{MAX_CHANGED, SMALL};
+use super::{MAX_HASHED, SMALL};
 use budget::Spent;
 use document::Sort;
 pub use outcome::{Body, Encoding, FileRead, Lines, Paged, Piece, Sheet};
@@ -241,11 +241,11 @@ async fn seen(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) ->
     let seen = match whole {
         Some(content) => Seen::content(stat.stamp, content),
         // The next change of a file that was changed just now may leave the same stamp.
-        None if stat.stamp.is_fresh() && stat.size <= MAX_CHANGED => {
+        None if stat.stamp.is_fresh() && stat.size <= MAX_HASHED => {
             let (again, there) = (path.clone(), cx.clone());
             let (path, cx) = (path.clone(), cx.clone());
             let hash = move || {
-                haft::Hash::of_reader(cx.workspace().open_file(&path).ok()?.file.take(MAX_CHANGED)).ok()
+                haft::Hash::of_reader(cx.workspace().open_file(&path).ok()?.file.take(MAX_HASHED)).ok()
             };
             let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
             // Only if it is still the file whose lines were shown.

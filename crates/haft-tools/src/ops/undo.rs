@@ -4,7 +4,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use haft::journal::{Conflict, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side};
+use bytes::Bytes;
+use haft::journal::{
+    Conflict, Content, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side,
+};
 use haft::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Standing,
     Weight, Workspace,
@@ -13,7 +16,10 @@ use haft::{
 use super::change::Current;
 use crate::text::{self, Diff, DiffLimits, unified};
 
-/// Longer files are not merged: it could take very long.
+/// From what a change left to what was before it.
+const BACK: [Side; 2] = [Side::After, Side::Before];
+
+/// Longer parts of files are not merged: it could take very long.
 const MAX_MERGED_LINES: usize = 5000;
 /// So many files of one change are shown.
 const MAX_SHOWN: usize = 200;
@@ -148,17 +154,41 @@ impl Undo {
             .flat_map(|entry| entry.touched.iter().map(|touched| AbsPath::lexical(&touched.path)))
     }
 
-    /// What would happen to the files, as far as their content was kept.
-    pub fn preview(&self, journal: &Journal, workspace: &Workspace) -> Result<String, JournalError> {
-        let mut told = String::new();
+    /// What would happen to the files, as far as their content was kept; or why nothing would, as it would be
+    /// told. Nothing is changed.
+    pub fn preview(&self, journal: &Journal, workspace: &Workspace) -> Result<String, Fault> {
+        let mut rehearsal = journal.rehearse(workspace);
+        let mut diff = String::new();
         for entry in &self.entries {
-            let sides = match self.direction {
-                Direction::Undo => [Side::After, Side::Before],
-                Direction::Redo => [Side::Before, Side::After],
-            };
-            told.push_str(&difference(journal, workspace, entry, sides)?);
+            let number = entry.number;
+            diff.push_str(&match (self.direction, self.clash) {
+                (Direction::Redo, _) => {
+                    rehearsal.redo(number).map_err(|error| told(error, workspace))?;
+                    self.difference(journal, workspace, entry)?
+                }
+                (Direction::Undo, Clash::Refuse) => {
+                    rehearsal.undo(number, &Merged::new()).map_err(|error| told(error, workspace))?;
+                    self.difference(journal, workspace, entry)?
+                }
+                (Direction::Undo, Clash::Merge) => {
+                    merging(journal, workspace, entry, |merged| rehearsal.undo(number, merged))?.1
+                }
+            });
         }
-        Ok(told)
+        Ok(diff)
+    }
+
+    fn difference(
+        &self,
+        journal: &Journal,
+        workspace: &Workspace,
+        entry: &Entry,
+    ) -> Result<String, JournalError> {
+        let sides = match self.direction {
+            Direction::Undo => BACK,
+            Direction::Redo => [Side::Before, Side::After],
+        };
+        difference(journal, workspace, entry, sides)
     }
 
     /// Does it.
@@ -168,30 +198,40 @@ impl Undo {
         workspace: &Workspace,
         label: Label<'_>,
     ) -> Result<Undone, Fault> {
-        let diff = self.preview(journal, workspace)?;
-        let recorded = self.attempt(journal, workspace, label)?;
+        let (recorded, diff) = match (self.direction, self.clash) {
+            (Direction::Undo, Clash::Merge) => self.merge(journal, workspace, label)?,
+            (direction, _) => {
+                let each = self.entries.iter().map(|entry| self.difference(journal, workspace, entry));
+                let diff = each.collect::<Result<String, _>>()?;
+                let numbers: Vec<u64> = self.entries.iter().map(|entry| entry.number).collect();
+                let recorded = match direction {
+                    Direction::Undo => journal.undo(workspace, &numbers, label),
+                    Direction::Redo => journal.redo(workspace, &numbers, label),
+                };
+                (recorded.map_err(|error| told(error, workspace))?, diff)
+            }
+        };
         let notes = recorded.iter().flat_map(|recorded| recorded.notes.clone()).collect();
         let by = recorded.iter().map(|recorded| recorded.number);
         Ok(Undone { changes: self.entries.iter().cloned().zip(by).collect(), diff, notes })
     }
 
-    fn attempt(
+    /// Takes the changes back one by one; if one cannot be, those before it are made again.
+    fn merge(
         &self,
         journal: &Journal,
         workspace: &Workspace,
         label: Label<'_>,
-    ) -> Result<Vec<Recorded>, Fault> {
-        let numbers: Vec<u64> = self.entries.iter().map(|entry| entry.number).collect();
-        if self.direction == Direction::Redo {
-            return journal.redo(workspace, &numbers, label).map_err(|error| told(error, workspace));
-        }
-        if self.clash == Clash::Refuse {
-            return journal.undo(workspace, &numbers, label).map_err(|error| told(error, workspace));
-        }
+    ) -> Result<(Vec<Recorded>, String), Fault> {
         let mut done: Vec<Recorded> = Vec::new();
-        for number in numbers {
-            match undo_merging(journal, workspace, number, label) {
-                Ok(recorded) => done.push(recorded),
+        let mut diff = String::new();
+        for entry in &self.entries {
+            let attempt = |merged: &Merged| journal.undo_merged(workspace, entry.number, merged, label);
+            match merging(journal, workspace, entry, attempt) {
+                Ok((recorded, made)) => {
+                    done.push(recorded);
+                    diff.push_str(&made);
+                }
                 Err(fault) => {
                     let back: Vec<u64> = done.iter().map(|recorded| recorded.number).collect();
                     if !back.is_empty() {
@@ -201,7 +241,7 @@ impl Undo {
                 }
             }
         }
-        Ok(done)
+        Ok((done, diff))
     }
 }
 
@@ -219,7 +259,18 @@ pub fn difference(
     journal: &Journal,
     workspace: &Workspace,
     entry: &Entry,
+    sides: [Side; 2],
+) -> Result<String, JournalError> {
+    differences(journal, workspace, entry, sides, &HashMap::new())
+}
+
+/// The same, but of some files it is known already.
+fn differences(
+    journal: &Journal,
+    workspace: &Workspace,
+    entry: &Entry,
     [from, to]: [Side; 2],
+    known: &HashMap<PathBuf, String>,
 ) -> Result<String, JournalError> {
     let (old, new) =
         (journal.content(workspace, entry.number, from)?, journal.content(workspace, entry.number, to)?);
@@ -230,6 +281,10 @@ pub fn difference(
         .map(|side| side.iter().map(|(path, content)| (path, content.as_deref())).collect::<HashMap<_, _>>());
     let mut told = String::new();
     for path in paths.iter().take(MAX_SHOWN) {
+        if let Some(known) = known.get(*path) {
+            told.push_str(known);
+            continue;
+        }
         let shown = workspace.display(&AbsPath::lexical(path));
         let [old, new] = [&old, &new].map(|side| side.get(path).copied().flatten());
         let name = |content: Option<&[u8]>| if content.is_some() { &*shown } else { "/dev/null" };
@@ -243,7 +298,7 @@ pub fn difference(
     if paths.len() > MAX_SHOWN {
         told.push_str(&format!("and {} more files\n", paths.len() - MAX_SHOWN));
     }
-    if told.is_empty() {
+    if told.is_empty() && known.is_empty() {
         for touched in &entry.touched {
             let shown = workspace.display(&AbsPath::lexical(&touched.path));
             let (before, after) = match from {
@@ -256,17 +311,19 @@ pub fn difference(
     Ok(told)
 }
 
-/// Undoes one change; files that have changed since are merged.
-fn undo_merging(
+/// Has one change undone by `attempt`, with files that have changed since merged. Tells what is made of them.
+fn merging<T>(
     journal: &Journal,
     workspace: &Workspace,
-    number: u64,
-    label: Label<'_>,
-) -> Result<Recorded, Fault> {
+    entry: &Entry,
+    mut attempt: impl FnMut(&Merged) -> Result<T, JournalError>,
+) -> Result<(T, String), Fault> {
+    let number = entry.number;
     let mut merged = Merged::new();
+    let mut diffs = HashMap::new();
     loop {
-        let conflict = match journal.undo_merged(workspace, number, &merged, label) {
-            Ok(recorded) => return Ok(recorded),
+        let conflict = match attempt(&merged) {
+            Ok(done) => return Ok((done, differences(journal, workspace, entry, BACK, &diffs)?)),
             Err(JournalError::Conflict(conflict)) if !merged.contains_key(&conflict.path) => conflict,
             Err(error) => return Err(told(error, workspace)),
         };
@@ -278,23 +335,61 @@ fn undo_merging(
         else {
             return Err(clash(&conflict, workspace).hint("only files whose content was kept can be merged"));
         };
-        let lines = |content: &[u8]| memchr::memchr_iter(b'\n', content).count();
-        if [base.as_slice(), now, &before].into_iter().any(|content| lines(content) > MAX_MERGED_LINES) {
-            return Err(clash(&conflict, workspace).hint(format!(
-                "files of more than {MAX_MERGED_LINES} lines are not merged; edit the file instead"
-            )));
-        }
-        match diffy::merge_bytes(base, now, &before) {
-            Ok(content) => {
-                merged.insert(conflict.path.clone(), (Hash::of(now), content.into()));
-            }
-            Err(_) => {
-                return Err(clash(&conflict, workspace).hint(
-                    "the same lines were changed since, so this cannot be merged; edit the file instead",
-                ));
-            }
-        }
+        let made = merge_lines(base, now, &before)
+            .map_err(|unmerged| clash(&conflict, workspace).hint(unmerged.to_string()))?;
+        let shown = workspace.display(&AbsPath::lexical(&conflict.path));
+        let side = |bytes| text::Side { name: &shown, bytes };
+        diffs.insert(conflict.path.clone(), unified(side(now), side(&made), DiffLimits::default()).text);
+        merged.insert(conflict.path.clone(), (Hash::of(now), spliced(now, &made)));
     }
+}
+
+/// Why contents are not merged.
+#[derive(Debug, thiserror::Error)]
+enum Unmerged {
+    #[error(
+        "changes that are more than {MAX_MERGED_LINES} lines apart are not merged; edit the file instead"
+    )]
+    TooLong,
+    #[error("the same lines were changed since, so this cannot be merged; edit the file instead")]
+    SameLines,
+}
+
+/// Makes of `base`, which became `now`, what it is with `other` taken into account. Lines that all three
+/// begin and end with are not compared, so a large file costs what differs in it.
+fn merge_lines(base: &[u8], now: &[u8], other: &[u8]) -> Result<Vec<u8>, Unmerged> {
+    let all = [base, now, other];
+    let head = common(now, base).min(common(now, other));
+    let head = memchr::memrchr(b'\n', &now[..head]).map_or(0, |at| at + 1);
+    let [base, now_rest, other] = all.map(|content| &content[head..]);
+    let tail = common_end(now_rest, base).min(common_end(now_rest, other));
+    let end = &now_rest[now_rest.len() - tail..];
+    // The end begins after a line that is whole in each of them.
+    let tail = memchr::memchr(b'\n', end).map_or(0, |at| tail - at - 1);
+    let [base, now_rest, other] = [base, now_rest, other].map(|content| &content[..content.len() - tail]);
+    let lines = |content: &[u8]| memchr::memchr_iter(b'\n', content).count();
+    if [base, now_rest, other].into_iter().any(|content| lines(content) > MAX_MERGED_LINES) {
+        return Err(Unmerged::TooLong);
+    }
+    let middle = diffy::merge_bytes(base, now_rest, other).map_err(|_| Unmerged::SameLines)?;
+    Ok([&now[..head], &middle, &now[now.len() - tail..]].concat())
+}
+
+/// How many bytes two contents begin with together.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+}
+
+fn common_end(one: &[u8], other: &[u8]) -> usize {
+    one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
+}
+
+/// Content as what differs from what is there now.
+fn spliced(now: &[u8], made: &[u8]) -> Content {
+    let head = common(now, made);
+    let tail = common_end(&now[head..], &made[head..]);
+    let new = Bytes::copy_from_slice(&made[head..made.len() - tail]);
+    Content::spliced(&Bytes::copy_from_slice(now), vec![(head..now.len() - tail, new)])
 }
 
 /// A failure, with a diff where a file has changed since.

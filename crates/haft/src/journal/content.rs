@@ -13,7 +13,15 @@ pub struct Content {
     pieces: Vec<Bytes>,
     len: u64,
     hash: OnceLock<Hash>,
-    splices: Vec<(Range<usize>, Bytes)>,
+    splices: Vec<Splice>,
+}
+
+/// Some bytes of other content, and those that come in their place.
+#[derive(Clone, Debug)]
+pub(super) struct Splice {
+    pub(super) at: u64,
+    pub(super) gone: Bytes,
+    pub(super) new: Bytes,
 }
 
 impl Content {
@@ -24,22 +32,24 @@ impl Content {
         Self { pieces, len, hash: OnceLock::new(), splices: Vec::new() }
     }
 
-    /// Other content with some of its bytes replaced, in order: what stays is shared, and only what comes is
-    /// recorded where the other content is recorded already.
+    /// Other content with some of its bytes replaced, in order: what stays is shared, and only what goes and
+    /// comes is recorded where the other content is recorded already, or is too large to be.
     pub fn spliced(before: &Bytes, splices: Vec<(Range<usize>, Bytes)>) -> Self {
         let mut pieces = Vec::with_capacity(2 * splices.len() + 1);
         let mut at = 0;
-        for (range, bytes) in &splices {
-            pieces.extend([before.slice(at..range.start), bytes.clone()]);
+        let mut told = Vec::with_capacity(splices.len());
+        for (range, new) in splices {
+            pieces.extend([before.slice(at..range.start), new.clone()]);
             at = range.end;
+            told.push(Splice { at: range.start as u64, gone: before.slice(range), new });
         }
         pieces.push(before.slice(at..));
         pieces.retain(|piece| !piece.is_empty());
-        Self { splices, ..Self::of(pieces) }
+        Self { splices: told, ..Self::of(pieces) }
     }
 
     /// What was replaced in the other content, if it was made of one.
-    pub(super) fn splices(&self) -> &[(Range<usize>, Bytes)] {
+    pub(super) fn splices(&self) -> &[Splice] {
         &self.splices
     }
 

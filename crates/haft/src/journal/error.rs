@@ -69,6 +69,17 @@ pub struct Conflict {
     pub found_content: Option<Vec<u8>>,
 }
 
+impl JournalError {
+    /// Whether content was sought that was not found.
+    pub(super) fn misses_content(&self) -> bool {
+        match self {
+            Self::NotKept { .. } => true,
+            Self::Conflict(conflict) => conflict.recorded_content.is_none(),
+            _ => false,
+        }
+    }
+}
+
 /// Where the journal begins is told to whoever asks for what came before.
 fn unknown(number: u64, oldest: u64) -> String {
     let since =

@@ -7,7 +7,7 @@ use haft_sandbox::Workspace;
 
 use super::log::{Known, Log};
 use super::record::{Outcome, Shape, Step};
-use super::{Journal, JournalError, Result, keep, path_of, undo};
+use super::{Journal, JournalError, Result, keep, path_of};
 
 /// One number of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,52 +70,69 @@ pub enum Side {
 impl Journal {
     /// The latest changes, the newest first.
     pub fn history(&self, limit: usize) -> Result<Vec<Entry>> {
-        let held = self.hold_as_is()?;
+        let mut held = self.hold_as_is()?;
+        while held.log.known.len() < limit && held.log.read_older()? {}
         let latest = held.log.known.values().rev().take(limit);
         Ok(latest.map(|known| entry(&held.log, known)).collect())
     }
 
     /// One number of the journal.
     pub fn entry(&self, number: u64) -> Result<Entry> {
-        let held = self.hold_as_is()?;
+        let mut held = self.hold_as_is()?;
+        held.log.reach(number)?;
         match held.log.known.get(&number) {
             Some(known) => Ok(entry(&held.log, known)),
-            None => {
-                let oldest = held.log.known.keys().next().copied().unwrap_or(held.log.next());
-                Err(JournalError::Unknown(number, oldest))
-            }
+            None => Err(JournalError::Unknown(number, held.log.oldest())),
         }
     }
 
     /// The latest changes that stand and are themselves no undo, the newest first: what "undo the last
     /// changes" means. With a session, only its changes count.
     pub fn latest(&self, count: usize, session: Option<&str>) -> Result<Vec<u64>> {
-        let held = self.hold_as_is()?;
-        let stands = |known: &&Known| {
-            known.outcome == Some(Outcome::Done)
-                && known.intent.undoes.is_none()
-                && session.is_none_or(|session| known.intent.session == session)
-                && undo::active_undo(&held.log, known.intent.number).is_none()
-        };
-        let latest = held.log.known.values().rev().filter(stands).take(count);
-        Ok(latest.map(|known| known.intent.number).collect())
+        let mut held = self.hold_as_is()?;
+        loop {
+            let log = &held.log;
+            let stands = |known: &&Known| {
+                known.outcome == Some(Outcome::Done)
+                    && known.intent.undoes.is_none()
+                    && session.is_none_or(|session| known.intent.session == session)
+                    && log.active_undo(known.intent.number).is_none()
+            };
+            let latest = log.known.values().rev().filter(stands).take(count);
+            let latest: Vec<u64> = latest.map(|known| known.intent.number).collect();
+            if latest.len() == count || !held.log.read_older()? {
+                return Ok(latest);
+            }
+        }
     }
 
     /// The latest changes that are undone, in the order in which they were undone, the last one first. With
     /// a session, only what it undid itself counts.
     pub fn undone(&self, count: usize, session: Option<&str>) -> Result<Vec<u64>> {
-        let held = self.hold_as_is()?;
-        let mut undone: Vec<(u64, u64)> = Vec::new();
-        for known in held.log.known.values().filter(|known| known.intent.undoes.is_none()) {
-            let number = known.intent.number;
-            let by = undo::active_undo(&held.log, number).filter(|by| {
-                let undoing = held.log.known.get(by);
-                session.is_none_or(|session| undoing.is_some_and(|undoing| undoing.intent.session == session))
+        let mut held = self.hold_as_is()?;
+        loop {
+            let log = &held.log;
+            let undoing = log.known.values().rev().filter(|known| {
+                let is_active = |undone| log.active_undo(undone) == Some(known.intent.number);
+                known.intent.undoes.is_some_and(is_active)
+                    && session.is_none_or(|session| known.intent.session == session)
             });
-            undone.extend(by.map(|by| (by, number)));
+            let (mut changes, mut missed) = (Vec::new(), false);
+            for number in undoing.filter_map(|known| known.intent.undoes) {
+                match log.known.get(&number) {
+                    Some(known) if known.intent.undoes.is_none() => changes.push(number),
+                    Some(_) => {}
+                    // What is not read may be an undo itself.
+                    None => missed |= number >= log.oldest(),
+                }
+                if changes.len() == count {
+                    break;
+                }
+            }
+            if (changes.len() == count && !missed) || !held.log.read_older()? {
+                return Ok(changes);
+            }
         }
-        undone.sort_unstable_by(|one, other| other.cmp(one));
-        Ok(undone.into_iter().take(count).map(|(_, number)| number).collect())
     }
 
     /// The content of each file that a change concerns, on one side of it, to show what it did. There is
@@ -126,29 +143,37 @@ impl Journal {
         number: u64,
         side: Side,
     ) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
-        let held = self.hold_as_is()?;
-        let Some(known) = held.log.known.get(&number) else {
-            let oldest = held.log.known.keys().next().copied().unwrap_or(held.log.next());
-            return Err(JournalError::Unknown(number, oldest));
-        };
-        let mut contents = Vec::new();
-        for step in &known.intent.steps {
-            match step {
-                Step::Set { path, before, after, .. } => {
-                    let shape = if side == Side::Before { before } else { after };
-                    gather(&held.log, known, workspace, &path.place(), shape, &mut contents)?;
-                }
-                Step::Move { from, to, what } => {
-                    let path = if side == Side::Before { from } else { to };
-                    gather(&held.log, known, workspace, &path.place(), what, &mut contents)?;
-                }
-                Step::Mode { path, what, .. } => {
-                    gather(&held.log, known, workspace, &path.place(), what, &mut contents)?;
-                }
-            }
+        let mut held = self.hold_as_is()?;
+        held.log.reach(number)?;
+        let contents = contents(&held.log, workspace, number, side)?;
+        match contents.iter().any(|(_, content)| content.is_none()) && held.log.read_all()? {
+            true => self::contents(&held.log, workspace, number, side),
+            false => Ok(contents),
         }
-        Ok(contents)
     }
+}
+
+fn contents(
+    log: &Log,
+    workspace: &Workspace,
+    number: u64,
+    side: Side,
+) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
+    let Some(known) = log.known.get(&number) else {
+        return Err(JournalError::Unknown(number, log.oldest()));
+    };
+    let mut contents = Vec::new();
+    for step in &known.intent.steps {
+        let (path, shape) = match (step, side) {
+            (Step::Set { path, before, .. }, Side::Before) => (path, before),
+            (Step::Set { path, after, .. }, Side::After) => (path, after),
+            (Step::Move { from, what, .. }, Side::Before) => (from, what),
+            (Step::Move { to, what, .. }, Side::After) => (to, what),
+            (Step::Mode { path, what, .. }, _) => (path, what),
+        };
+        gather(log, known, workspace, &path.place(), shape, &mut contents)?;
+    }
+    Ok(contents)
 }
 
 fn gather(
@@ -161,11 +186,13 @@ fn gather(
 ) -> Result<()> {
     match shape {
         Shape::File { hash: Some(hash), kept, size, .. } => {
-            let mut content = log.content(known.segment, kept, &hash.0)?;
-            if content.is_none() {
-                content = log.content_anywhere(&hash.0)?;
+            let mut content = None;
+            if *size <= keep::SHOWN {
+                content = log.content(known.segment, kept, &hash.0)?;
+                if content.is_none() {
+                    content = log.rebuilt(&hash.0, keep::in_place(workspace, place).as_ref())?;
+                }
             }
-            let content = content.or_else(|| keep::read(workspace, place, &hash.0, *size).ok());
             contents.push((path_of(place), content));
         }
         Shape::Tree(entries) => {
@@ -187,7 +214,7 @@ fn entry(log: &Log, known: &Known) -> Entry {
         None => EntryState::Open,
         Some(Outcome::NotApplied) => EntryState::NotApplied,
         Some(Outcome::External) => EntryState::External,
-        Some(Outcome::Done) => match undo::active_undo(log, intent.number) {
+        Some(Outcome::Done) => match log.active_undo(intent.number) {
             Some(by) => EntryState::Undone(by),
             None => EntryState::Done,
         },

@@ -1,14 +1,14 @@
 //! Keeping content: small content in the record itself, larger content in a file of its own, each once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read as _};
 
 use haft_sandbox::{
     AbsPath, ChangeError, ChangeErrorKind, Durability, Hash, State, Store, TreeEntry, Workspace,
 };
 
-use super::Content;
 use super::Result;
+use super::content::{Content, Splice};
 use super::log::Log;
 use super::record::{Digest, Kept, Part, Shape, Text};
 
@@ -23,6 +23,8 @@ pub(super) const KEPT_AFTER: u64 = SMALL as u64;
 const MAX_CHAIN: u32 = 16;
 /// In so many parts.
 const MAX_PARTS: usize = 64;
+/// A content that cannot be kept whole may be told in more.
+const MAX_PARTS_BOTH: usize = 10_000;
 
 /// As much content lies in one record.
 const MOST: usize = 4 << 20;
@@ -33,6 +35,8 @@ pub(super) struct Keeper<'a> {
     pub(super) kept: Vec<u8>,
     /// Large content, still to be written to files of its own.
     pub(super) blobs: HashMap<Hash, Vec<u8>>,
+    /// Large content that other content is told by, and that must be as surely on disk.
+    pub(super) relied: HashSet<Hash>,
     pub(super) notes: Vec<String>,
     here: HashMap<Hash, Kept>,
     /// What may still be kept for this record.
@@ -42,7 +46,20 @@ pub(super) struct Keeper<'a> {
 impl<'a> Keeper<'a> {
     pub(super) fn new(log: &'a mut Log) -> Self {
         let budget = (log.limits.bytes / 4).max(log.limits.file);
-        Self { log, kept: Vec::new(), blobs: HashMap::new(), notes: Vec::new(), here: HashMap::new(), budget }
+        Self {
+            log,
+            kept: Vec::new(),
+            blobs: HashMap::new(),
+            relied: HashSet::new(),
+            notes: Vec::new(),
+            here: HashMap::new(),
+            budget,
+        }
+    }
+
+    /// How large a content may be to be kept whole.
+    pub(super) fn most(&self) -> u64 {
+        self.log.limits.file.min(self.budget)
     }
 
     /// Keeps content and tells where.
@@ -51,7 +68,7 @@ impl<'a> Keeper<'a> {
             return Ok(kept);
         }
         let size = content.len() as u64;
-        if size > self.log.limits.file || size > self.budget {
+        if size > self.most() {
             return Ok(Kept::No);
         }
         self.budget -= size;
@@ -64,30 +81,80 @@ impl<'a> Keeper<'a> {
         Ok(kept)
     }
 
-    /// Keeps content that replaces other content: only what differs, where the other is at hand in the same
+    /// Keeps content that replaces other content as what differs, where the other is kept in the same
     /// segment and little differs.
-    pub(super) fn keep_spliced(&mut self, content: &Content, hash: &Hash, replaced: &Hash) -> Result<Kept> {
+    pub(super) fn keep_spliced(&mut self, content: &Content, hash: &Hash, replaced: &Hash) -> Option<Kept> {
         if let Some(kept) = self.known(hash) {
-            return Ok(kept);
+            return Some(kept);
         }
         let splices = content.splices();
-        let new: usize = splices.iter().map(|(_, bytes)| bytes.len()).sum();
-        let chained = self.log.chain(replaced).or(self.here.contains_key(replaced).then_some(0));
+        let new: usize = splices.iter().map(|splice| splice.new.len()).sum();
+        let is_here = self.here.contains_key(replaced) || self.blobs.contains_key(replaced);
+        let chained = self.log.chain(replaced).or(is_here.then_some(0));
         let fits = !splices.is_empty() && splices.len() <= MAX_PARTS && new as u64 <= content.len() / 4;
         if !fits || chained.is_none_or(|chained| chained >= MAX_CHAIN) || self.kept.len() + new > MOST {
-            return self.keep(&content.whole(), hash);
+            return None;
+        }
+        Some(self.forward(splices, replaced))
+    }
+
+    /// Keeps content and what it replaces each as what differs from the other: all that is needed while one
+    /// of them is in place, however large they are. Nothing where too much differs.
+    pub(super) fn keep_both(
+        &mut self,
+        content: &Content,
+        hash: &Hash,
+        replaced: &Hash,
+    ) -> Option<(Kept, Kept)> {
+        let splices = content.splices();
+        let bytes: usize = splices.iter().map(|splice| splice.gone.len() + splice.new.len()).sum();
+        let fits = !splices.is_empty() && splices.len() <= MAX_PARTS_BOTH;
+        if !fits || self.kept.len() + bytes > MOST {
+            return None;
         }
         let mut parts = Vec::with_capacity(splices.len());
-        for (range, bytes) in splices {
-            let (at, gone) = (range.start as u64, range.len() as u64);
-            parts.push(Part { at, gone, from: self.add(bytes), length: bytes.len() as u64 });
+        // Where a splice is in the new content: as far on as those before it made that longer.
+        let (mut gone, mut new) = (0, 0);
+        for splice in splices {
+            let from = self.add(&splice.gone);
+            let (length, replaced) = (splice.gone.len() as u64, splice.new.len() as u64);
+            parts.push(Part { at: splice.at + new - gone, gone: replaced, from, length });
+            (gone, new) = (gone + length, new + replaced);
         }
-        Ok(Kept::Spliced { of: Digest(*replaced), parts })
+        let before = Kept::Spliced { of: Digest(*hash), parts };
+        Some((before, self.forward(splices, replaced)))
+    }
+
+    fn forward(&mut self, splices: &[Splice], replaced: &Hash) -> Kept {
+        let mut parts = Vec::with_capacity(splices.len());
+        for Splice { at, gone, new } in splices {
+            let (gone, length) = (gone.len() as u64, new.len() as u64);
+            parts.push(Part { at: *at, gone, from: self.add(new), length });
+        }
+        Kept::Spliced { of: Digest(*replaced), parts }
+    }
+
+    /// Keeps parts of another record again, for this one to outlast it; nothing if they are gone.
+    pub(super) fn keep_parts(&mut self, segment: u32, of: Digest, parts: &[Part]) -> Result<Option<Kept>> {
+        let mut again = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Some(bytes) = self.log.part(segment, part)? else { return Ok(None) };
+            again.push(Part { from: self.add(&bytes), ..*part });
+        }
+        Ok(Some(Kept::Spliced { of, parts: again }))
     }
 
     /// Where content is kept in this segment.
-    fn known(&self, hash: &Hash) -> Option<Kept> {
-        self.log.here(hash).or_else(|| self.here.get(hash).cloned())
+    fn known(&mut self, hash: &Hash) -> Option<Kept> {
+        match self.log.here(hash) {
+            Some((kept, None)) => return Some(kept),
+            Some((kept, Some(blob))) if self.log.has_blob(&blob) => {
+                self.relied.insert(blob);
+                return Some(kept);
+            }
+            _ => {}
+        }
+        self.here.get(hash).cloned()
     }
 
     /// Adds bytes to the record, and tells where they will lie.
@@ -112,20 +179,10 @@ impl<'a> Keeper<'a> {
     }
 
     /// The same for a file whose content is at hand.
-    pub(super) fn keep_known(
-        &mut self,
-        workspace: &Workspace,
-        place: &AbsPath,
-        found: &State,
-        hash: &Hash,
-        content: &[u8],
-    ) -> Result<Shape> {
+    pub(super) fn keep_known(&mut self, found: &State, hash: &Hash, content: &[u8]) -> Result<Shape> {
         let mut shape = Shape::of(found);
         if let Shape::File { kept, .. } = &mut shape {
             *kept = self.keep(content, hash)?;
-            if *kept == Kept::No {
-                self.not_kept(workspace, place, content.len() as u64);
-            }
         }
         Ok(shape)
     }
@@ -145,12 +202,10 @@ impl<'a> Keeper<'a> {
         size: u64,
     ) -> Result<Kept> {
         let kept = match hash {
-            Some(Digest(hash)) if size <= self.log.limits.file.min(self.budget) => {
-                match self.log.here(&hash) {
-                    Some(kept) => kept,
-                    None => self.keep(&read(workspace, place, &hash, size)?, &hash)?,
-                }
-            }
+            Some(Digest(hash)) if size <= self.most() => match self.known(&hash) {
+                Some(kept) => kept,
+                None => self.keep(&read(workspace, place, &hash, size)?, &hash)?,
+            },
             _ => Kept::No,
         };
         if kept == Kept::No {
@@ -170,8 +225,8 @@ impl<'a> Keeper<'a> {
         for entry in tree {
             let place = AbsPath::lexical(&root.as_path().join(&entry.below));
             if let State::Special(kind) = &entry.state {
-                let shown = workspace.display(&place);
-                self.notes.push(format!("`{shown}` is a {kind}: undo cannot bring it back"));
+                let kind = ChangeErrorKind::Unkeepable(*kind);
+                return Err(ChangeError::new(workspace.display(&place), kind).into());
             }
             let shape = self.keep_found(workspace, &place, &entry.state)?;
             entries.push((Text::of(&entry.below), shape));
@@ -209,4 +264,18 @@ pub(super) fn read(workspace: &Workspace, place: &AbsPath, hash: &Hash, size: u6
         return Err(ChangeError::new(workspace.display(place), kind).into());
     }
     Ok(content)
+}
+
+/// Larger files are not shown or merged, only brought back.
+pub(super) const SHOWN: u64 = 256 << 20;
+
+/// Content that is at hand, and its hash.
+pub(super) type AtHand = (Hash, Vec<u8>);
+
+/// What a place holds now; nothing if that is no file, or too large to be shown.
+pub(super) fn in_place(workspace: &Workspace, place: &AbsPath) -> Option<AtHand> {
+    let open = workspace.open_file(place).ok().filter(|open| open.stat.size <= SHOWN)?;
+    let mut content = Vec::with_capacity(usize::try_from(open.stat.size).ok()?);
+    open.file.take(SHOWN).read_to_end(&mut content).ok()?;
+    Some((Hash::of(&content), content))
 }

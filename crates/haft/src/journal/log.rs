@@ -2,12 +2,15 @@
 //! each named by its hash. Every method is called with the lock held, so nobody else is in the middle of
 //! anything, and whatever is unfinished belongs to a process that is gone.
 
+mod rebuild;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::time::SystemTime;
 
-use haft_sandbox::{Hash, Store};
+use haft_sandbox::{Hash, Store, StoreEntry};
 
 use super::Limits;
 use super::record::{self, HEAD, Intent, Outcome, Record};
@@ -38,6 +41,14 @@ pub(super) struct Log {
     /// The numbers of which it is not known what became.
     pub(super) open: BTreeSet<u64>,
     segments: BTreeMap<u32, Segment>,
+    /// Older segments of which only the beginning was read, the newest last. Whatever is newer is known.
+    unread: Vec<u32>,
+    /// What became of numbers that are in them.
+    outcomes: HashMap<u64, Outcome>,
+    /// By which numbers a number was undone, whatever became of those.
+    undoing: HashMap<u64, Vec<u64>>,
+    /// Which numbers name content.
+    naming: HashMap<Hash, Vec<u64>>,
     active: Option<Active>,
     next: u64,
     /// Bytes written since the limits were last looked at.
@@ -52,7 +63,11 @@ pub(super) struct Log {
 struct Segment {
     bytes: u64,
     entries: u64,
+    /// The number that its first entry has, or would have.
+    first: u64,
     newest: u64,
+    /// When the newest was made, in milliseconds since 1970.
+    time: u64,
     blob_bytes: u64,
 }
 
@@ -67,19 +82,32 @@ struct Active {
     /// one write instead of a commit of the file system.
     allocated: u64,
     /// How contents are kept in it, and by way of how many others.
-    contents: HashMap<Hash, (record::Kept, u32)>,
+    contents: HashMap<Hash, Way>,
+}
+
+/// How content is kept.
+#[derive(Clone, Debug)]
+struct Way {
+    kept: record::Kept,
+    /// By way of how many others.
+    chain: u32,
+    /// The large content that it begins with, in a file of its own.
+    blob: Option<Hash>,
 }
 
 impl Active {
     fn learn(&mut self, hash: &Hash, kept: &record::Kept) {
-        let chain = match kept {
-            record::Kept::Spliced { of, .. } => {
-                self.contents.get(&of.0).map_or(LONGEST_CHAIN, |(_, chain)| chain + 1)
-            }
-            _ => 0,
+        let (chain, blob) = match kept {
+            record::Kept::Spliced { of, .. } => match self.contents.get(&of.0) {
+                Some(base) => (base.chain + 1, base.blob),
+                None => (LONGEST_CHAIN, None),
+            },
+            record::Kept::Blob => (0, Some(*hash)),
+            _ => (0, None),
         };
-        // What is known already is known by a shorter way, or the same.
-        self.contents.entry(*hash).or_insert_with(|| (kept.clone(), chain));
+        if self.contents.get(hash).is_none_or(|known| chain < known.chain) {
+            self.contents.insert(*hash, Way { kept: kept.clone(), chain, blob });
+        }
     }
 }
 
@@ -92,6 +120,10 @@ impl Log {
             known: BTreeMap::new(),
             open: BTreeSet::new(),
             segments: BTreeMap::new(),
+            unread: Vec::new(),
+            outcomes: HashMap::new(),
+            undoing: HashMap::new(),
+            naming: HashMap::new(),
             active: None,
             next: 1,
             unchecked: u64::MAX,
@@ -121,19 +153,90 @@ impl Log {
         self.known.clear();
         self.open.clear();
         self.segments.clear();
+        self.unread.clear();
+        self.outcomes.clear();
+        self.undoing.clear();
+        self.naming.clear();
         self.active = None;
         let entries = self.store.entries()?;
-        let mut ids: Vec<u32> = entries.iter().filter_map(|entry| id(&entry.name)).collect();
-        ids.sort_unstable();
-        for id in &ids {
-            self.segments.insert(*id, Segment::default());
-            if Some(id) == ids.last() {
-                let file = self.store.open_log(&name(*id))?;
-                self.active = Some(Active { id: *id, file, end: 0, allocated: 0, contents: HashMap::new() });
-            }
-            self.read_on(*id, 0)?;
+        let mut found: Vec<(u32, &StoreEntry)> =
+            entries.iter().filter_map(|entry| Some((id(&entry.name)?, entry))).collect();
+        found.sort_unstable_by_key(|(id, _)| *id);
+        let Some((newest, _)) = found.pop() else { return self.begin_segment(1) };
+        // Where something may be unfinished, all of it is looked at.
+        let mark = self.store.read(super::LOCK)?;
+        let is_settled = mark.is_some_and(|mark| mark.first() == Some(&super::SETTLED));
+        let mut next = self.first(newest)?.filter(|_| is_settled);
+        for (id, entry) in found.iter().rev() {
+            let first = self.first(*id)?;
+            let (Some(first), Some(after)) = (first, next) else {
+                next = None;
+                break;
+            };
+            let time = entry.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let (entries, newest) = (after.saturating_sub(first), after.saturating_sub(1));
+            let segment = Segment { bytes: entry.size, entries, first, newest, time, blob_bytes: 0 };
+            self.segments.insert(*id, segment);
+            next = Some(first);
         }
-        if self.active.is_none() { self.begin_segment(1) } else { Ok(()) }
+        self.unread = found.iter().map(|(id, _)| *id).collect();
+        let file = self.store.open_log(&name(newest))?;
+        self.active = Some(Active { id: newest, file, end: 0, allocated: 0, contents: HashMap::new() });
+        self.segments.insert(newest, Segment::default());
+        self.read_on(newest, 0)?;
+        if next.is_none() {
+            self.read_all()?;
+        }
+        Ok(())
+    }
+
+    /// The number with which a segment begins, if it says so.
+    fn first(&self, id: u32) -> io::Result<Option<u64>> {
+        let mut head = [0; 256];
+        let read = self.store.open_log(&name(id))?.read_at(&mut head, 0)?;
+        Ok(match record::decode(&head[..read]) {
+            Some((Record::Start { next }, _)) => Some(next),
+            _ => None,
+        })
+    }
+
+    /// Reads the newest segment that was not read; gives whether there was one.
+    pub(super) fn read_older(&mut self) -> io::Result<bool> {
+        let Some(id) = self.unread.pop() else { return Ok(false) };
+        self.segments.insert(id, Segment::default());
+        self.read_on(id, 0)?;
+        Ok(true)
+    }
+
+    /// Reads whatever was not read; gives whether there was something.
+    pub(super) fn read_all(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        while self.read_older()? {
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Reads as far back as to a number.
+    pub(super) fn reach(&mut self, number: u64) -> io::Result<()> {
+        while self
+            .unread
+            .last()
+            .and_then(|id| self.segments.get(id))
+            .is_some_and(|next| number <= next.newest)
+        {
+            self.read_older()?;
+        }
+        Ok(())
+    }
+
+    /// The oldest number that there is, or would be.
+    pub(super) fn oldest(&self) -> u64 {
+        match self.unread.first().and_then(|id| self.segments.get(id)) {
+            Some(segment) => segment.first,
+            None => self.known.keys().next().copied().unwrap_or(self.next),
+        }
     }
 
     /// Reads the records of a segment from a place on. What follows the last whole record of the newest
@@ -191,29 +294,48 @@ impl Log {
 
     fn learn(&mut self, record: Record, segment: u32) {
         match record {
-            Record::Start { next } => self.next = self.next.max(next),
-            Record::Outcome { number, outcome } => {
-                if let Some(known) = self.known.get_mut(&number) {
+            Record::Start { next } => {
+                self.next = self.next.max(next);
+                self.segments.entry(segment).or_default().first = next;
+            }
+            Record::Outcome { number, outcome } => match self.known.get_mut(&number) {
+                Some(known) => {
                     known.outcome = Some(outcome);
                     self.open.remove(&number);
                 }
-            }
+                None => drop(self.outcomes.insert(number, outcome)),
+            },
             Record::Intent(intent) => {
                 self.next = self.next.max(intent.number + 1);
                 let counted = self.segments.entry(segment).or_default();
                 counted.entries += 1;
-                counted.newest = intent.number;
-                intent.for_each_file(&mut |hash, kept, size| match kept {
-                    record::Kept::Here { .. } | record::Kept::Spliced { .. } => {
-                        if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
-                            active.learn(hash, kept);
-                        }
+                counted.newest = counted.newest.max(intent.number);
+                counted.time = counted.time.max(intent.time);
+                intent.for_each_file(&mut |hash, kept, size| {
+                    if matches!(kept, record::Kept::At(_) | record::Kept::No) {
+                        return;
                     }
-                    record::Kept::Blob => counted.blob_bytes += size,
-                    record::Kept::At(_) | record::Kept::No => {}
+                    if *kept == record::Kept::Blob {
+                        counted.blob_bytes += size;
+                    }
+                    if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
+                        active.learn(hash, kept);
+                    }
+                    let numbers = self.naming.entry(*hash).or_default();
+                    if numbers.last() != Some(&intent.number) {
+                        numbers.push(intent.number);
+                    }
                 });
-                self.open.insert(intent.number);
-                self.known.insert(intent.number, Known { intent, segment, outcome: None });
+                if let Some(undone) = intent.undoes {
+                    let undoing = self.undoing.entry(undone).or_default();
+                    let at = undoing.partition_point(|earlier| *earlier < intent.number);
+                    undoing.insert(at, intent.number);
+                }
+                let outcome = self.outcomes.remove(&intent.number);
+                if outcome.is_none() {
+                    self.open.insert(intent.number);
+                }
+                self.known.insert(intent.number, Known { intent, segment, outcome });
             }
         }
     }
@@ -228,14 +350,47 @@ impl Log {
         self.active.as_ref().map_or(0, |active| active.end) + HEAD as u64
     }
 
-    /// Where content already lies in the segment that is added to.
-    pub(super) fn here(&self, hash: &Hash) -> Option<record::Kept> {
-        self.active.as_ref()?.contents.get(hash).map(|(kept, _)| kept.clone())
+    /// Where content already lies in the segment that is added to, and the large content it begins with.
+    pub(super) fn here(&self, hash: &Hash) -> Option<(record::Kept, Option<Hash>)> {
+        let way = self.active.as_ref()?.contents.get(hash)?;
+        let lies_here = way.chain < LONGEST_CHAIN && way.kept != record::Kept::Blob;
+        lies_here.then(|| (way.kept.clone(), way.blob))
     }
 
     /// By way of how many others content is kept in the segment that is added to, if it is.
     pub(super) fn chain(&self, hash: &Hash) -> Option<u32> {
-        self.active.as_ref()?.contents.get(hash).map(|(_, chain)| *chain)
+        self.active.as_ref()?.contents.get(hash).map(|way| way.chain)
+    }
+
+    /// Whether large content is still there.
+    pub(super) fn has_blob(&self, hash: &Hash) -> bool {
+        self.blobs.has(&hash.to_string()).unwrap_or(false)
+    }
+
+    /// The number that undid this one and is not undone itself.
+    pub(super) fn active_undo(&self, number: u64) -> Option<u64> {
+        let by = |number: u64| self.undoing.get(&number).map_or(&[][..], |by| by);
+        let is_done = |number| {
+            self.known.get(&number).is_some_and(|known: &Known| known.outcome == Some(Outcome::Done))
+        };
+        // No recursion: what undoes an undo can be undone in turn, any number of times.
+        let mut path = vec![(number, by(number))];
+        while let Some((_, rest)) = path.last_mut() {
+            if let Some((next, earlier)) = rest.split_last() {
+                *rest = earlier;
+                if is_done(*next) {
+                    path.push((*next, by(*next)));
+                }
+                continue;
+            }
+            // Nothing undoes this one any more, so it undoes the one before it.
+            let stands = path.pop().map(|(number, _)| number);
+            path.pop()?;
+            if path.is_empty() {
+                return stands;
+            }
+        }
+        None
     }
 
     /// Adds a record. It is on disk after [`Log::sync`].
@@ -294,105 +449,6 @@ impl Log {
         self.blobs.clone()
     }
 
-    /// Content that is kept for an entry of a segment; nothing if it is gone.
-    pub(super) fn content(
-        &self,
-        segment: u32,
-        kept: &record::Kept,
-        hash: &Hash,
-    ) -> io::Result<Option<Vec<u8>>> {
-        self.content_by(segment, kept, hash, 0)
-    }
-
-    fn content_by(
-        &self,
-        segment: u32,
-        kept: &record::Kept,
-        hash: &Hash,
-        chain: u32,
-    ) -> io::Result<Option<Vec<u8>>> {
-        let content = match kept {
-            record::Kept::Here { .. } => self.raw(segment, kept)?,
-            record::Kept::Spliced { of, parts } => match self.kept_in(segment, &of.0) {
-                Some(base) if chain < LONGEST_CHAIN => {
-                    let base = self.content_by(segment, &base, &of.0, chain + 1)?;
-                    base.map(|base| self.with_parts(segment, &base, parts)).transpose()?.flatten()
-                }
-                _ => None,
-            },
-            record::Kept::Blob => self.blobs.read(&hash.to_string())?,
-            record::Kept::At(_) | record::Kept::No => None,
-        };
-        Ok(content.filter(|content| Hash::of(content) == *hash))
-    }
-
-    /// How content is kept in a segment.
-    fn kept_in(&self, segment: u32, hash: &Hash) -> Option<record::Kept> {
-        if self.is_active(segment) {
-            return self.here(hash);
-        }
-        let mut found = None;
-        for known in self.known.values().filter(|known| known.segment == segment) {
-            known.intent.for_each_file(&mut |other, kept, _| {
-                if other == hash && matches!(kept, record::Kept::Here { .. } | record::Kept::Spliced { .. }) {
-                    found.get_or_insert_with(|| kept.clone());
-                }
-            });
-            if found.is_some() {
-                break;
-            }
-        }
-        found
-    }
-
-    /// Content with some parts replaced; nothing where a part is none of it.
-    fn with_parts(&self, segment: u32, base: &[u8], parts: &[record::Part]) -> io::Result<Option<Vec<u8>>> {
-        let mut content = Vec::with_capacity(base.len());
-        let mut at = 0;
-        for part in parts {
-            let kept = record::Kept::Here { at: part.from, length: part.length };
-            let Some(new) = self.raw(segment, &kept)? else { return Ok(None) };
-            let Some(same) = base.get(at..part.at as usize) else { return Ok(None) };
-            content.extend_from_slice(same);
-            content.extend_from_slice(&new);
-            at = (part.at + part.gone) as usize;
-        }
-        let Some(rest) = base.get(at..) else { return Ok(None) };
-        content.extend_from_slice(rest);
-        Ok(Some(content))
-    }
-
-    /// Bytes of a segment.
-    fn raw(&self, segment: u32, kept: &record::Kept) -> io::Result<Option<Vec<u8>>> {
-        let record::Kept::Here { at, length } = kept else { return Ok(None) };
-        let file = match &self.active {
-            Some(active) if active.id == segment => active.file.try_clone()?,
-            _ if self.store.has(&name(segment))? => self.store.open_log(&name(segment))?,
-            _ => return Ok(None),
-        };
-        let mut content = vec![0; usize::try_from(*length).map_err(io::Error::other)?];
-        file.read_exact_at(&mut content, *at)?;
-        Ok(Some(content))
-    }
-
-    /// Content of that hash that any entry keeps.
-    pub(super) fn content_anywhere(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
-        for known in self.known.values().rev() {
-            let mut places = Vec::new();
-            known.intent.for_each_file(&mut |other, kept, _| {
-                if other == hash {
-                    places.push(kept.clone());
-                }
-            });
-            for kept in places {
-                if let Some(content) = self.content(known.segment, &kept, hash)? {
-                    return Ok(Some(content));
-                }
-            }
-        }
-        Ok(None)
-    }
-
     /// Has the next change begin a new segment.
     pub(super) fn distrust(&mut self) {
         self.distrusted = true;
@@ -438,8 +494,7 @@ impl Log {
             let blobs: u64 = self.blobs.entries()?.iter().map(|blob| blob.size).sum();
             let bytes = blobs + self.segments.values().map(|segment| segment.bytes).sum::<u64>();
             let entries: u64 = self.segments.values().map(|segment| segment.entries).sum();
-            let newest = self.known.get(&oldest.newest);
-            let aged = newest.is_none_or(|known| known.intent.time < oldest_time);
+            let aged = oldest.entries == 0 || oldest.time < oldest_time;
             let open = self
                 .open
                 .iter()
@@ -449,9 +504,18 @@ impl Log {
                 break;
             }
             evicted = evicted.max(Some(oldest.newest));
+            // Which contents are still named shows when all is known.
+            self.read_all()?;
             self.store.remove(&name(id))?;
             self.segments.remove(&id);
             self.known.retain(|_, known| known.segment != id);
+            let known = &self.known;
+            let still_known = |numbers: &mut Vec<u64>| {
+                numbers.retain(|number| known.contains_key(number));
+                !numbers.is_empty()
+            };
+            self.naming.retain(|_, numbers| still_known(numbers));
+            self.undoing.retain(|_, numbers| still_known(numbers));
             self.collect_blobs()?;
         }
         if let Some(newest) = evicted.filter(|newest| *newest > 0) {

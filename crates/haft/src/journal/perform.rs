@@ -14,10 +14,11 @@ use super::log::Log;
 use super::plan::AtHand;
 use super::record::{Intent, Kept, Shape, Step, Text};
 use super::recover::fits_tree;
+use super::splice::Spliced;
 use super::{Content, JournalError, Result, path_of};
 
 /// How much of a file is copied at a time.
-const COPIED: usize = 256 << 10;
+const COPIED: usize = 1 << 20;
 
 /// Which step failed, and why.
 #[derive(Debug)]
@@ -40,18 +41,18 @@ pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
-    at_hand: &AtHand,
-    blobs: HashMap<Hash, Vec<u8>>,
+    at_hand: AtHand,
     durability: Durability,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
-    let contents = Contents { log, segment, workspace, fresh: &at_hand.contents };
+    let AtHand { contents, stamps, blobs, relied } = at_hand;
+    let contents = Contents { log, segment, workspace, fresh: &contents };
     let prepare_all = || {
         let mut drafts = Vec::with_capacity(intent.steps.len());
         for (number, step) in intent.steps.iter().enumerate() {
             let draft = prepare(&contents, step, durability);
             let mut draft = draft.map_err(|error| Failed { step: number, error })?;
-            if let (Some(draft), Some(stamp)) = (&mut draft, at_hand.stamps.get(&number)) {
+            if let (Some(draft), Some(stamp)) = (&mut draft, stamps.get(&number)) {
                 draft.recognise(*stamp);
             }
             drafts.push(draft);
@@ -62,7 +63,12 @@ pub(super) fn perform(
     let store = log.blobs();
     let keep_all = move || {
         let mut contents = blobs.iter();
-        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))
+        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))?;
+        match durability {
+            // What was written without waiting for the disk is waited for now.
+            Durability::Full => relied.iter().try_for_each(|hash| store.sync(&hash.to_string())),
+            Durability::Fast => Ok(()),
+        }
     };
     let drafts: Vec<Option<Draft>> = match durability {
         Durability::Fast => {
@@ -104,7 +110,7 @@ fn inverse(step: &Step) -> Step {
 }
 
 /// The shape with other permission bits.
-fn with_mode(shape: Shape, mode: u32) -> Shape {
+pub(super) fn with_mode(shape: Shape, mode: u32) -> Shape {
     let mut state = shape.state();
     match &mut state {
         State::File { attributes, .. } | State::Directory { attributes } => attributes.mode = mode,
@@ -127,7 +133,7 @@ fn prepare(contents: &Contents<'_>, step: &Step, durability: Durability) -> Resu
         Shape::File { attributes, .. } => {
             let attributes = attributes.as_ref().map(Attributes::from);
             let like = attributes.as_ref().map_or(Like::Replaced, Like::Exactly);
-            draft.file(contents.open(&place, after)?, like)?;
+            draft.file(contents.open(&place, after, before)?, like)?;
         }
         Shape::Link { target, attributes } => draft.link(target.as_os(), &attributes.into())?,
         Shape::Directory { attributes } => {
@@ -139,7 +145,7 @@ fn prepare(contents: &Contents<'_>, step: &Step, durability: Durability) -> Resu
             draft.tree(&tree_entries(entries), &mut |below: &Path| {
                 let place = AbsPath::lexical(&place.as_path().join(below));
                 let shape = shapes.get(below).copied().unwrap_or(&Shape::Missing);
-                contents.open(&place, shape).map_err(io::Error::other)
+                contents.open(&place, shape, &Shape::Missing).map_err(io::Error::other)
             })?;
         }
         Shape::Missing | Shape::Special => {}
@@ -190,8 +196,8 @@ fn complete(
 }
 
 impl Contents<'_> {
-    /// Opens the content of a file's shape.
-    pub(super) fn open(&self, place: &AbsPath, shape: &Shape) -> Result<Box<dyn BufRead>> {
+    /// Opens the content of a file's shape, where another is in place.
+    pub(super) fn open(&self, place: &AbsPath, shape: &Shape, other: &Shape) -> Result<Box<dyn BufRead>> {
         let Shape::File { hash, kept, size, .. } = shape else {
             return Ok(Box::new(io::empty()));
         };
@@ -203,6 +209,15 @@ impl Contents<'_> {
         }
         match hash {
             Some(hash) if let Some(fresh) = self.fresh.get(&hash.0) => Ok(Box::new(fresh.reader())),
+            Some(hash) if let Some(parts) = shape.differs_from(other) => {
+                let open = self.workspace.open_file(place).map_err(ChangeError::from)?;
+                let news = parts.iter().map(|part| self.log.part(self.segment, part));
+                let Some(news) = news.collect::<io::Result<Option<Vec<_>>>>()? else {
+                    return Err(JournalError::NotKept { path: path_of(place), size: *size });
+                };
+                let spliced = Spliced::new(open.file, parts, news, hash.0);
+                Ok(Box::new(BufReader::with_capacity(COPIED, spliced)))
+            }
             Some(hash) => {
                 self.read(place, &hash.0, kept, *size).map(|content| Box::new(Cursor::new(content)) as _)
             }
@@ -215,10 +230,7 @@ impl Contents<'_> {
         if let Some(content) = self.fresh.get(hash) {
             return Ok(content.whole().into());
         }
-        let kept = match self.log.content(self.segment, kept, hash)? {
-            Some(content) => Some(content),
-            None => self.log.content_anywhere(hash)?,
-        };
+        let kept = self.log.content(self.segment, kept, hash)?;
         kept.ok_or_else(|| JournalError::NotKept { path: path_of(place), size })
     }
 

@@ -1,6 +1,6 @@
 //! From changes to steps: looks at what is there, checks it against what is expected, and keeps it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use haft_sandbox::{
     AbsPath, ChangeError, ChangeErrorKind, Expect, Hash, Kind, PathErrorKind, Stamp, State, Workspace,
@@ -18,8 +18,6 @@ pub(super) struct Plan {
     pub(super) parents: Vec<Text>,
     /// The content that the record keeps.
     pub(super) kept: Vec<u8>,
-    /// Large content that goes to files of its own.
-    pub(super) blobs: HashMap<Hash, Vec<u8>>,
     pub(super) at_hand: AtHand,
     pub(super) notes: Vec<String>,
 }
@@ -30,6 +28,10 @@ pub(super) struct AtHand {
     pub(super) contents: HashMap<Hash, Content>,
     /// The stamps that tell whether a file is what a step replaces, by the number of the step.
     pub(super) stamps: HashMap<usize, Stamp>,
+    /// Large content that goes to files of its own.
+    pub(super) blobs: HashMap<Hash, Vec<u8>>,
+    /// Such files that are there already and are relied upon.
+    pub(super) relied: HashSet<Hash>,
 }
 
 /// How a move is made.
@@ -108,7 +110,8 @@ impl<'a> Planner<'a> {
             }
         }
         self.plan.kept = self.keeper.kept;
-        self.plan.blobs = self.keeper.blobs;
+        self.plan.at_hand.blobs = self.keeper.blobs;
+        self.plan.at_hand.relied = self.keeper.relied;
         self.plan.notes.append(&mut self.keeper.notes);
         Ok(self.plan)
     }
@@ -147,20 +150,29 @@ impl<'a> Planner<'a> {
             }
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
         };
-        let before = match (expect, replaced) {
-            (Expect::Content(hash), Some(replaced)) => {
-                self.keeper.keep_known(self.workspace, path, &found, hash, &replaced.content)?
-            }
-            _ => self.keeper.keep_found(self.workspace, path, &found)?,
-        };
         if let Some(replaced) = replaced.filter(|replaced| replaced.settled) {
             self.plan.at_hand.stamps.insert(self.plan.steps.len(), replaced.stamp);
         }
-        let replaced = match expect {
+        let known = match expect {
             Expect::Content(hash) => Some(*hash),
             _ => None,
         };
-        let after = self.fresh(content, replaced, mode, None)?;
+        if let Some(known) = known
+            && found.size() > self.keeper.most()
+            && let Some((gone, new)) = self.keeper.keep_both(content, &content.hash(), &known)
+        {
+            let before = Shape::of(&found).kept_as(gone);
+            let after = self.shape(content, new, mode, None);
+            self.set(path, before, after);
+            return Ok(());
+        }
+        let before = match (known, replaced) {
+            (Some(hash), Some(replaced)) if found.size() <= self.keeper.most() => {
+                self.keeper.keep_known(&found, &hash, &replaced.content)?
+            }
+            _ => self.keeper.keep_found(self.workspace, path, &found)?,
+        };
+        let after = self.fresh(content, known, mode, None)?;
         self.set(path, before, after);
         Ok(())
     }
@@ -193,15 +205,25 @@ impl<'a> Planner<'a> {
         attributes: Option<Attrs>,
     ) -> Result<Shape> {
         let hash = content.hash();
-        let size = content.len();
-        let small = size <= super::keep::KEPT_AFTER;
-        let kept = match replaced {
-            _ if !small => Kept::No,
-            Some(replaced) => self.keeper.keep_spliced(content, &hash, &replaced)?,
-            None => self.keeper.keep(&content.whole(), &hash)?,
+        let spliced = replaced.and_then(|replaced| self.keeper.keep_spliced(content, &hash, &replaced));
+        let kept = match spliced {
+            Some(kept) => kept,
+            None if content.len() <= super::keep::KEPT_AFTER => self.keeper.keep(&content.whole(), &hash)?,
+            None => Kept::No,
         };
+        Ok(self.shape(content, kept, mode, attributes))
+    }
+
+    fn shape(
+        &mut self,
+        content: &Content,
+        kept: Kept,
+        mode: Option<u32>,
+        attributes: Option<Attrs>,
+    ) -> Shape {
+        let (hash, size) = (content.hash(), content.len());
         self.plan.at_hand.contents.insert(hash, content.clone());
-        Ok(Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes })
+        Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes }
     }
 
     fn delete(&mut self, path: &AbsPath, expect: &Expect, depth: Depth) -> Result<()> {
@@ -211,6 +233,7 @@ impl<'a> Planner<'a> {
             State::Missing => return Err(self.refuse(path, PathErrorKind::NotFound)),
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
             State::Directory { .. } if depth == Depth::Tree => {
+                self.workspace.require_none_guarded_below(path)?;
                 let tree = self.workspace.tree(path)?;
                 self.keeper.keep_tree(self.workspace, path, &tree)?
             }
@@ -223,6 +246,9 @@ impl<'a> Planner<'a> {
     fn rename(&mut self, from: &AbsPath, to: &AbsPath, overwrite: &Overwrite, moves: Moves) -> Result<()> {
         self.workspace.require_removable(from)?;
         let moved = self.workspace.state(from)?;
+        if matches!(moved, State::Directory { .. }) {
+            self.workspace.require_none_guarded_below(from)?;
+        }
         let replaced = self.workspace.state(to)?;
         match (&moved, &replaced, overwrite) {
             (State::Missing, ..) => return Err(self.refuse(from, PathErrorKind::NotFound)),
@@ -247,6 +273,12 @@ impl<'a> Planner<'a> {
         let (here, there) = match &moved {
             State::Directory { .. } => {
                 let tree = self.workspace.tree(from)?;
+                for entry in &tree {
+                    if let State::Special(kind) = entry.state {
+                        let place = AbsPath::lexical(&from.as_path().join(&entry.below));
+                        return Err(self.refuse(&place, ChangeErrorKind::Unkeepable(kind)));
+                    }
+                }
                 (copied_tree(&tree, to), copied_tree(&tree, from))
             }
             _ => (copied(&moved, to), copied(&moved, from)),

@@ -3,10 +3,12 @@
 //! before it is described.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use haft_sandbox::{AbsPath, Attributes, Hash, State};
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const MAGIC: [u8; 4] = *b"hj1\n";
@@ -96,7 +98,8 @@ pub(super) enum Shape {
 pub(super) enum Kept {
     /// In the same segment.
     Here { at: u64, length: u64 },
-    /// As other content of the same segment, but for these parts.
+    /// As other content, but for these parts, whose bytes are in the same segment. The other content is
+    /// kept itself, or it is what the place holds on the other side of the change.
     Spliced { of: Digest, parts: Vec<Part> },
     /// In a file of its own, named by its hash.
     Blob,
@@ -162,16 +165,30 @@ impl Serialize for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Either {
-            Text(String),
-            Bytes(Vec<u8>),
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// Takes the bytes as they come: there are many of them in a long journal.
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of bytes")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(text.as_bytes().to_vec()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<Text, A::Error> {
+        let mut text = Vec::new();
+        while let Some(byte) = bytes.next_element()? {
+            text.push(byte);
         }
-        Ok(match Either::deserialize(deserializer)? {
-            Either::Text(text) => Self(text.into_bytes()),
-            Either::Bytes(bytes) => Self(bytes),
-        })
+        Ok(Text(text))
     }
 }
 
@@ -183,8 +200,8 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Hash::parse(&text).map(Self).ok_or_else(|| serde::de::Error::custom("not a hash"))
+        let text = <&str>::deserialize(deserializer)?;
+        Hash::parse(text).map(Self).ok_or_else(|| serde::de::Error::custom("not a hash"))
     }
 }
 
@@ -216,7 +233,7 @@ impl From<&Attrs> for Attributes {
 
 impl Intent {
     /// Walks the files with a hash.
-    pub(super) fn for_each_file(&self, each: &mut dyn FnMut(&Hash, &Kept, u64)) {
+    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Kept, u64)) {
         for step in &self.steps {
             match step {
                 Step::Set { before, after, .. } => {
@@ -302,11 +319,60 @@ impl Shape {
     }
 
     /// Walks the files with a hash.
-    pub(super) fn for_each_file(&self, each: &mut dyn FnMut(&Hash, &Kept, u64)) {
+    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Kept, u64)) {
         match self {
             Self::File { hash: Some(hash), kept, size, .. } => each(&hash.0, kept, *size),
             Self::Tree(entries) => entries.iter().for_each(|(_, shape)| shape.for_each_file(each)),
             _ => {}
+        }
+    }
+
+    /// The same file with its content kept in this way.
+    pub(super) fn kept_as(mut self, how: Kept) -> Self {
+        if let Self::File { kept, .. } = &mut self {
+            *kept = how;
+        }
+        self
+    }
+
+    /// What of it differs from another shape, where it is kept in that way.
+    pub(super) fn differs_from(&self, other: &Self) -> Option<&[Part]> {
+        match (self, other) {
+            (Self::File { kept: Kept::Spliced { of, parts }, .. }, Self::File { hash: Some(hash), .. })
+                if of == hash =>
+            {
+                Some(parts)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether both are the same, as far as either is known.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let same_mode = match (self.mode(), other.mode()) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        match (self, other) {
+            (Self::Tree(one), Self::Tree(other)) => {
+                let same = |((below, shape), (other, like)): (&(Text, Self), &(Text, Self))| {
+                    below == other && shape.is_like(like)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(same)
+            }
+            _ => same_mode && self.state().same_content(&other.state()),
+        }
+    }
+
+    /// What of it is at a place below.
+    pub(super) fn below(&self, below: &Path) -> Self {
+        match self {
+            _ if below.as_os_str().is_empty() => self.clone(),
+            Self::Tree(entries) => {
+                let entry = entries.iter().find(|(entry, _)| entry.as_os() == below.as_os_str());
+                entry.map_or(Self::Missing, |(_, shape)| shape.clone())
+            }
+            _ => Self::Missing,
         }
     }
 

@@ -22,6 +22,9 @@ pub(super) enum Position {
 impl Held<'_> {
     /// Settles what dead processes left.
     pub(super) fn settle_open(&mut self, workspace: &Workspace) -> Result<()> {
+        if !self.log.open.is_empty() {
+            self.log.read_all()?;
+        }
         let open = self.log.open.iter().filter_map(|number| self.log.known.get(number));
         let open: Vec<Intent> = open.map(|known| known.intent.clone()).collect();
         for intent in open {
@@ -154,12 +157,13 @@ pub(super) fn position(workspace: &Workspace, step: &Step) -> Result<Position> {
             choose(holds(workspace, path, after)?, holds(workspace, path, before)?)
         }
         Step::Move { from, to, what } => {
-            let (source, target) = (workspace.state(&from.place())?, workspace.state(&to.place())?);
+            let look = |place: &Text| workspace.state_like(&place.place(), &what.state());
+            let (source, target) = (look(from)?, look(to)?);
             let after = source == State::Missing && what.fits(&target);
             choose(after, what.fits(&source) && target == State::Missing)
         }
         Step::Mode { path, what, before, after } => {
-            let found = workspace.state(&path.place())?;
+            let found = workspace.state_like(&path.place(), &what.state())?;
             let mode = found.attributes().map(|attributes| attributes.mode);
             let same = found.same_content(&what.state());
             choose(same && mode == Some(*after), same && mode == Some(*before))
@@ -170,7 +174,7 @@ pub(super) fn position(workspace: &Workspace, step: &Step) -> Result<Position> {
 /// Whether a place holds exactly this, all of a tree included.
 pub(super) fn holds(workspace: &Workspace, path: &Text, shape: &Shape) -> Result<bool> {
     let place = path.place();
-    let found = workspace.state(&place)?;
+    let found = workspace.state_like(&place, &shape.state())?;
     let Shape::Tree(entries) = shape else {
         return Ok(shape.fits(&found));
     };

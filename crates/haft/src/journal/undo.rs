@@ -8,8 +8,9 @@ use haft_sandbox::{AbsPath, ChangeError, Expect, Hash, State, Workspace};
 
 use super::perform::Contents;
 use super::plan::{Plan, Planner};
-use super::record::{Digest, Kept, Outcome, Shape, Step, Text};
+use super::record::{Digest, Kept, Outcome, Part, Shape, Step, Text};
 use super::recover::holds;
+use super::rehearse::{Tried, View};
 use super::{Conflict, Content, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
 
 /// Content for places that have changed since, each with the hash of what it was merged from.
@@ -84,27 +85,41 @@ impl Held<'_> {
         merged: &Merged,
         label: Label<'_>,
     ) -> Result<Recorded> {
-        let nothing = |why| Err(JournalError::NothingToDo { number, why });
-        match self.log.known.get(&number).map(|known| known.outcome) {
-            None => return Err(JournalError::Unknown(number, self.oldest())),
-            Some(Some(Outcome::Done)) => {}
-            Some(Some(Outcome::NotApplied)) => return nothing("was never applied: there is nothing to undo"),
-            Some(Some(Outcome::External)) => {
-                return nothing("was interrupted and its files were changed by others: it cannot be undone");
-            }
-            Some(None) => return nothing("concerns a folder that is not in this workspace"),
-        }
-        if self.active_undo(number).is_some() {
-            return nothing("is undone already");
+        self.require_done(number)?;
+        if self.log.active_undo(number).is_some() {
+            return Err(JournalError::NothingToDo { number, why: "is undone already" });
         }
         self.log.make_room()?;
-        let plan = self.plan_undo(workspace, number, merged)?;
+        let plan = self.knowing_all(|held| held.plan_undo(workspace, number, merged))?;
         self.carry_out(workspace, plan, label, Some(number))
+    }
+
+    /// Tries once more with all that was ever recorded where content was missed.
+    pub(super) fn knowing_all<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        match attempt(self) {
+            Err(error) if error.misses_content() && self.log.read_all()? => attempt(self),
+            done => done,
+        }
+    }
+
+    /// Refuses a number that was not done, or is not known.
+    pub(super) fn require_done(&mut self, number: u64) -> Result<()> {
+        self.log.reach(number)?;
+        let nothing = |why| Err(JournalError::NothingToDo { number, why });
+        match self.log.known.get(&number).map(|known| known.outcome) {
+            None => Err(JournalError::Unknown(number, self.log.oldest())),
+            Some(Some(Outcome::Done)) => Ok(()),
+            Some(Some(Outcome::NotApplied)) => nothing("was never applied: there is nothing to undo"),
+            Some(Some(Outcome::External)) => {
+                nothing("was interrupted and its files were changed by others: it cannot be undone")
+            }
+            Some(None) => nothing("concerns a folder that is not in this workspace"),
+        }
     }
 
     fn plan_undo(&mut self, workspace: &Workspace, number: u64, merged: &Merged) -> Result<Plan> {
         let Some(known) = self.log.known.get(&number) else {
-            return Err(JournalError::Unknown(number, self.oldest()));
+            return Err(JournalError::Unknown(number, self.log.oldest()));
         };
         let (segment, steps) = (known.segment, known.intent.steps.clone());
         let mut planner = Planner::new(&mut self.log, workspace);
@@ -122,42 +137,28 @@ impl Held<'_> {
         planner.finish()
     }
 
-    /// The number that undid this one and is not undone itself.
-    pub(super) fn active_undo(&self, number: u64) -> Option<u64> {
-        active_undo(&self.log, number)
-    }
-
-    fn undone_by(&self, number: u64) -> Result<u64> {
+    pub(super) fn undone_by(&mut self, number: u64) -> Result<u64> {
+        self.log.reach(number)?;
         if !self.log.known.contains_key(&number) {
-            return Err(JournalError::Unknown(number, self.oldest()));
+            return Err(JournalError::Unknown(number, self.log.oldest()));
         }
         let why = "is not undone: there is nothing to redo";
-        self.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
+        self.log.active_undo(number).ok_or(JournalError::NothingToDo { number, why })
     }
-
-    fn oldest(&self) -> u64 {
-        self.log.known.keys().next().copied().unwrap_or(self.log.next())
-    }
-}
-
-pub(super) fn active_undo(log: &super::Log, number: u64) -> Option<u64> {
-    let later = log.known.range(number + 1..).rev();
-    let mut undoing = later
-        .filter(|(_, known)| known.intent.undoes == Some(number) && known.outcome == Some(Outcome::Done))
-        .map(|(undoing, _)| *undoing);
-    undoing.find(|undoing| active_undo(log, *undoing).is_none())
 }
 
 impl Planner<'_> {
     /// Adds the step that leads back, if the place is as the step left it.
     fn lead_back(&mut self, number: u64, segment: u32, step: &Step) -> Result<()> {
+        let view = View { workspace: self.workspace, tried: &Tried::default() };
+        view.require_as_left(self.keeper.log, number, segment, step)?;
         match step {
             Step::Set { path, before, after, .. } => {
-                if !holds(self.workspace, path, after)? {
-                    return Err(self.conflict(number, segment, path, after));
-                }
                 let place = path.place();
-                let found = self.workspace.state(&place)?;
+                let found = self.workspace.state_like(&place, &after.state())?;
+                if let Some(parts) = before.differs_from(after) {
+                    return self.splice_back(&place, segment, &found, [before, after], parts);
+                }
                 let found = match after {
                     Shape::Tree(_) if is_elsewhere(after) => after.clone(),
                     Shape::Tree(_) => {
@@ -177,26 +178,42 @@ impl Planner<'_> {
                 self.set(&place, found, restored);
             }
             Step::Move { from, to, what } => {
-                let found = self.workspace.state(&to.place())?;
-                if !what.fits(&found) {
-                    return Err(self.conflict(number, segment, to, what));
-                }
-                if self.workspace.state(&from.place())? != State::Missing {
-                    return Err(self.conflict(number, segment, from, &Shape::Missing));
-                }
-                let what = Shape::of(&found);
+                let what = Shape::of(&self.workspace.state_like(&to.place(), &what.state())?);
                 self.push(Step::Move { from: to.clone(), to: from.clone(), what });
             }
             Step::Mode { path, what, before, after } => {
-                let found = self.workspace.state(&path.place())?;
-                let same_mode = found.attributes().is_some_and(|attributes| attributes.mode == *after);
-                if !(same_mode && found.same_content(&what.state())) {
-                    return Err(self.conflict(number, segment, path, what));
-                }
-                let what = Shape::of(&found);
+                let what = Shape::of(&self.workspace.state_like(&path.place(), &what.state())?);
                 self.push(Step::Mode { path: path.clone(), what, before: *after, after: *before });
             }
         }
+        Ok(())
+    }
+
+    /// Leads a file back that was kept as what differs from what is in place.
+    fn splice_back(
+        &mut self,
+        place: &AbsPath,
+        segment: u32,
+        found: &State,
+        [before, after]: [&Shape; 2],
+        parts: &[Part],
+    ) -> Result<()> {
+        let (Shape::File { hash: Some(was), .. }, Shape::File { hash: Some(is), .. }) = (before, after)
+        else {
+            return Err(JournalError::NotKept { path: path_of(place), size: before.size() });
+        };
+        let Some(restored) = self.keeper.keep_parts(segment, *is, parts)? else {
+            return Err(JournalError::NotKept { path: path_of(place), size: before.size() });
+        };
+        let forward = match after.differs_from(before) {
+            Some(parts) => self.keeper.keep_parts(segment, *was, parts)?,
+            None => None,
+        };
+        let found = match forward {
+            Some(forward) => Shape::of(found).kept_as(forward),
+            None => self.keeper.keep_found(self.workspace, place, found)?,
+        };
+        self.set(place, found, before.clone().kept_as(restored));
         Ok(())
     }
 
@@ -241,29 +258,31 @@ impl Planner<'_> {
         let content = contents.read(place, &hash, kept, size)?;
         self.keeper.keep(&content, &hash)
     }
+}
 
-    fn conflict(&self, number: u64, segment: u32, path: &Text, recorded: &Shape) -> JournalError {
+impl View<'_> {
+    /// Says what is at a place instead of what was left there.
+    pub(super) fn conflict(
+        &self,
+        log: &super::Log,
+        number: u64,
+        segment: u32,
+        path: &Text,
+        recorded: &Shape,
+    ) -> JournalError {
         let place = path.place();
-        let found = match self.workspace.state(&place) {
+        let (found, at_hand) = match self.look(log, &place) {
             Ok(found) => found,
-            Err(error) => return error.into(),
-        };
-        let limit = self.keeper.log.limits.file;
-        let found_content = match &found {
-            State::File { hash: Some(hash), size, .. } if *size <= limit => {
-                keep::read(self.workspace, &place, hash, *size).ok()
-            }
-            _ => None,
+            Err(error) => return error,
         };
         let recorded_content = match recorded {
-            Shape::File { hash: Some(hash), kept, size, .. } => {
-                let fresh = HashMap::new();
-                let log = &*self.keeper.log;
-                let contents = Contents { log, segment, workspace: self.workspace, fresh: &fresh };
-                contents.read(&place, &hash.0, kept, *size).ok()
+            Shape::File { hash: Some(hash), kept, size, .. } if *size <= keep::SHOWN => {
+                let kept = log.content(segment, kept, &hash.0).ok().flatten();
+                kept.or_else(|| log.rebuilt(&hash.0, at_hand.as_ref()).ok().flatten())
             }
             _ => None,
         };
+        let found_content = at_hand.map(|(_, content)| content);
         let describe = |state: &State| match state {
             State::File { attributes, size, .. } => {
                 format!("a file of {size} bytes (mode {:o})", attributes.mode)

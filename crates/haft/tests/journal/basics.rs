@@ -369,3 +369,69 @@ fn what_differs_little_is_kept_as_what_differs() {
         assert_eq!(std::fs::read(fix.on_disk("f")).unwrap(), states[number as usize - 1]);
     }
 }
+
+/// Only as much of a long journal is read as is asked for; what is told is the same.
+#[test]
+fn a_long_journal_is_the_same_however_much_of_it_is_read() {
+    let limits = Limits { entries: 160, ..Limits::default() };
+    let fix = Fixture::with(limits);
+    for round in 0..130_u32 {
+        fix.write(&format!("f{}", round % 7), &format!("text {round}"));
+        if round % 10 == 9 {
+            let undo =
+                fix.undo(u64::from(round / 2)).or_else(|_| fix.undo(fix.journal.latest(1, None).unwrap()[0]));
+            // Some undos are undone in turn.
+            let number = undo.unwrap()[0].number;
+            if round % 20 == 9 {
+                fix.undo(number).unwrap();
+            }
+        }
+    }
+    let count = fix.journal.history(usize::MAX).unwrap().len();
+    assert!(
+        std::fs::read_dir(fix.base.path().join("state")).unwrap().count() > 5,
+        "there are several segments"
+    );
+    let (whole, oldest) = (&fix.journal, fix.journal.history(usize::MAX).unwrap().last().unwrap().number);
+    for limit in [1, 3, 30, count] {
+        assert_eq!(fix.reopen_with(limits).history(limit).unwrap(), whole.history(limit).unwrap());
+        assert_eq!(fix.reopen_with(limits).latest(limit, None).unwrap(), whole.latest(limit, None).unwrap());
+        assert_eq!(fix.reopen_with(limits).undone(limit, None).unwrap(), whole.undone(limit, None).unwrap());
+    }
+    for number in [oldest, oldest + 50, oldest + 100] {
+        let journal = fix.reopen_with(limits);
+        assert_eq!(journal.entry(number).unwrap(), whole.entry(number).unwrap());
+        for side in [Side::Before, Side::After] {
+            let content =
+                |journal: &haft::journal::Journal| journal.content(&fix.workspace, number, side).unwrap();
+            assert_eq!(content(&fix.reopen_with(limits)), content(whole), "{side:?} {number}");
+        }
+    }
+    assert!(matches!(fix.reopen_with(limits).entry(count as u64 + 99), Err(JournalError::Unknown(..))));
+    // All that stands is undone and redone by processes that begin with the end of it.
+    let texts = || (0..7).map(|n| fix.text(&format!("f{n}"))).collect::<Vec<_>>();
+    let before = texts();
+    let standing = whole.latest(usize::MAX, None).unwrap();
+    let standing = &standing[..20];
+    fix.reopen_with(limits).undo(&fix.workspace, standing, FAST).unwrap();
+    let journal = fix.reopen_with(limits);
+    let undone = journal.undone(20, None).unwrap();
+    journal.redo(&fix.workspace, &undone, FAST).unwrap();
+    let after = texts();
+    assert_eq!(after, before);
+}
+
+/// Whether a change stands was once found out by recursion: undos of undos could end the program.
+#[test]
+fn undos_of_undos_can_be_told_however_deep() {
+    let fix = Fixture::new();
+    let mut last = fix.write("f", "x");
+    for _ in 0..301 {
+        last = fix.undo(last).unwrap()[0].number;
+    }
+    assert_eq!(fix.text("f"), None);
+    assert_eq!(fix.journal.undone(9, None).unwrap(), [1]);
+    let states: Vec<EntryState> =
+        fix.reopen().history(3).unwrap().into_iter().map(|entry| entry.state).collect();
+    assert_eq!(states, [EntryState::Done, EntryState::Undone(last), EntryState::Done]);
+}

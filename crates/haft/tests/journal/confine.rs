@@ -141,3 +141,63 @@ fn somebody_elses_write_is_never_lost() {
     assert!(won > 0 && lost > 0, "{won} won, {lost} lost");
     assert!(leftovers(&fix.on_disk("")).is_empty());
 }
+
+/// A tree with a pipe or a socket in it was deleted, and came back without it.
+#[test]
+fn a_tree_with_what_cannot_be_brought_back_is_not_removed() {
+    let fix = Fixture::new();
+    fix.put("t/a", "a");
+    fix.put("t/sub/z", "z");
+    let socket = std::os::unix::net::UnixListener::bind(fix.on_disk("t/sub/sock")).unwrap();
+    let names = |dir: &str| {
+        let mut names: Vec<_> =
+            std::fs::read_dir(fix.on_disk(dir)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let error = fix.make(fix.delete_change("t")).unwrap_err().to_string();
+    assert_eq!(error, "`t/sub/sock` is a socket, which undo could not bring back; nothing was changed");
+    assert_eq!(
+        (names("t"), names("t/sub")),
+        (vec!["a".into(), "sub".into()], vec!["sock".into(), "z".into()])
+    );
+    assert!(fix.journal.history(1).unwrap().is_empty(), "it was refused before it was begun");
+    drop(socket);
+    std::fs::remove_file(fix.on_disk("t/sub/sock")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(fix.on_disk("t/pipe")).status();
+    assert!(pipe.unwrap().success());
+    let error = fix.make(fix.delete_change("t")).unwrap_err().to_string();
+    assert!(error.contains("`t/pipe` is a fifo"), "{error}");
+    // Under another name it stays what it is.
+    let number = fix.make(fix.move_change("t", "u", haft::journal::Overwrite::Refuse)).unwrap().number;
+    assert_eq!(names("u"), ["a", "pipe", "sub"]);
+    fix.undo(number).unwrap();
+    assert_eq!(names("t"), ["a", "pipe", "sub"]);
+}
+
+/// Tools could not write to a `.haft`, but take it away with the folder around it.
+#[test]
+fn haft_s_own_folder_does_not_go_with_the_folder_around_it() {
+    let fix = Fixture::new();
+    fix.put("d/sub/.haft/config.toml", "mode = \"ask\"");
+    fix.put("d/a", "a");
+    let before = fix.snapshot();
+    let refused = [
+        fix.make(fix.delete_change("d")),
+        fix.make(fix.delete_change("d/sub")),
+        fix.make(fix.move_change("d", "e", haft::journal::Overwrite::Refuse)),
+        fix.make(fix.move_change("d/sub", "n/e/w", haft::journal::Overwrite::Refuse)),
+    ];
+    for result in refused {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("`d/sub/.haft` is one of haft's own"), "{error}");
+    }
+    assert_eq!(fix.snapshot(), before);
+    assert!(fix.journal.history(1).unwrap().is_empty(), "nothing was begun");
+    // Nor when a move is taken back.
+    std::fs::rename(fix.on_disk("d/sub/.haft"), fix.on_disk("kept")).unwrap();
+    let number = fix.make(fix.move_change("d", "e", haft::journal::Overwrite::Refuse)).unwrap().number;
+    std::fs::rename(fix.on_disk("kept"), fix.on_disk("e/sub/.haft")).unwrap();
+    assert!(fix.undo(number).unwrap_err().to_string().contains("`e/sub/.haft`"));
+    assert!(fix.on_disk("e/sub/.haft/config.toml").exists());
+}

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use haft::journal::{Change, Depth, EntryState, Journal, Limits, Overwrite, Side};
+use bytes::Bytes;
+use haft::journal::{Change, Content, Depth, EntryState, Journal, Limits, Merged, Overwrite, Replaced, Side};
 use haft_sandbox::{AbsPath, Expect, Hash, Store, Workspace};
 
 use crate::common::{FAST, FULL, leftovers, snapshot};
@@ -179,6 +180,106 @@ fn killed_at_any_moment_every_file_is_old_or_new() {
             check(base.path(), &format!("folder {folder}, round {round}, seed {seed}"));
         }
     }
+}
+
+const HUGE: usize = 50 << 20;
+/// Where a number stands in the huge file: in all of these places the same one.
+const MARKS: [usize; 5] = [0, 1 << 20, HUGE / 2, HUGE - (3 << 20), HUGE - 8];
+
+/// Files of more than a megabyte are kept as what differs.
+fn open_huge(base: &Path) -> (Workspace, Journal) {
+    let limits = Limits { file: 1 << 20, ..Limits::default() };
+    let workspace = Workspace::open(&base.join("ws")).unwrap();
+    let journal = Journal::open(Store::at(base.join("state")), &workspace, limits).unwrap();
+    (workspace, journal)
+}
+
+/// Edits the huge file, and takes edits back, until the end.
+fn edit_at_random(base: &Path) -> ! {
+    let mut dice = Dice(std::env::var(SEED).unwrap().parse().unwrap());
+    let (workspace, journal) = open_huge(base);
+    let path = place(&workspace, "huge");
+    let mut before = Bytes::from(std::fs::read(&path).unwrap());
+    let mut hash = Hash::of(&before);
+    println!("ready");
+    loop {
+        let undone = match dice.roll(4) {
+            0 => journal.latest(1, None).unwrap().first().copied(),
+            _ => None,
+        };
+        if let Some(number) = undone {
+            journal.undo(&workspace, &[number], FAST).unwrap();
+            before = std::fs::read(&path).unwrap().into();
+            hash = Hash::of(&before);
+            continue;
+        }
+        let mark = Bytes::copy_from_slice(format!("{:08}", dice.roll(99_999_999)).as_bytes());
+        let splices = MARKS.map(|at| (at..at + 8, mark.clone()));
+        let content = Content::spliced(&before, splices.into());
+        let (after, expect) = (content.clone(), Expect::Content(hash));
+        let replaced =
+            Replaced { content: before, stamp: workspace.stat(&path).unwrap().stamp, settled: false };
+        let label = if dice.roll(8) == 0 { FULL } else { FAST };
+        let write = Change::Write { path: path.clone(), content, expect, replaced: Some(replaced) };
+        journal.change(&workspace, write, label).unwrap();
+        (before, hash) = (after.whole(), after.hash());
+    }
+}
+
+#[test]
+fn a_huge_file_is_old_or_new_whenever_its_writer_is_killed() {
+    if let Some(base) = std::env::var_os(BASE) {
+        edit_at_random(Path::new(&base));
+    }
+    // Two at a time, each with a file of its own.
+    std::thread::scope(|scope| {
+        for seed in [50, 51] {
+            scope.spawn(move || kill_writers(Dice(seed), 50));
+        }
+    });
+}
+
+fn kill_writers(mut dice: Dice, rounds: u32) {
+    // Being killed is the same in memory, where as many bytes are written sooner.
+    let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    std::fs::create_dir(base.path().join("ws")).unwrap();
+    let huge = base.path().join("ws/huge");
+    let mut plain = vec![b'.'; HUGE];
+    MARKS.iter().for_each(|at| plain[*at..at + 8].fill(b'0'));
+    std::fs::write(&huge, &plain).unwrap();
+    for round in 0..rounds {
+        let seed = dice.roll(u64::from(u32::MAX));
+        let name = "crash::a_huge_file_is_old_or_new_whenever_its_writer_is_killed";
+        let mut child = start(name, base.path(), seed, &[]);
+        let output = BufReader::new(child.stdout.take().unwrap());
+        assert!(output.lines().any(|line| line.unwrap().contains("ready")), "round {round}, seed {seed}");
+        std::thread::sleep(Duration::from_micros(dice.roll(150_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let context = format!("round {round}, seed {seed}");
+        let (workspace, journal) = open_huge(base.path());
+        assert_eq!(std::fs::read_dir(base.path().join("ws")).unwrap().count(), 1, "{context}");
+        let now = std::fs::read(&huge).unwrap();
+        assert!(MARKS.iter().all(|at| now[*at..at + 8] == now[..8]), "{context}: half of it is new");
+        let ends = MARKS[1..].iter().copied().chain([HUGE]);
+        let same = |(at, end): (&usize, usize)| now[at + 8..end] == plain[at + 8..end];
+        assert!(
+            now.len() == HUGE && MARKS.iter().zip(ends).all(same),
+            "{context}: it is neither old nor new"
+        );
+        let history = journal.history(40).unwrap();
+        let unsettled = |state| matches!(state, EntryState::Open | EntryState::External);
+        assert!(history.iter().all(|entry| !unsettled(entry.state)), "{context}: {history:?}");
+        let Some(last) = history.iter().find(|entry| entry.state != EntryState::NotApplied) else { continue };
+        let agrees = journal.rehearse(&workspace).undo(last.number, &Merged::new());
+        assert!(agrees.is_ok(), "{context}: the journal says otherwise: {agrees:?}");
+    }
+    let (workspace, journal) = open_huge(base.path());
+    let edits = journal.latest(3, None).unwrap();
+    assert!(!edits.is_empty(), "the writer came to nothing");
+    journal.undo(&workspace, &edits, FAST).unwrap();
+    let now = std::fs::read(&huge).unwrap();
+    assert!(MARKS.iter().all(|at| now[*at..at + 8] == now[..8]));
 }
 
 /// What the process does that is killed or made to fail at each system call in turn: one change of every kind.

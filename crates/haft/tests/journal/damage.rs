@@ -75,7 +75,7 @@ fn cut_anywhere_the_journal_opens_and_goes_on() {
 }
 
 /// The journal as it is right after the intent of the last change was written.
-fn without_last_outcome(fix: &Fixture) {
+pub(crate) fn without_last_outcome(fix: &Fixture) {
     let log = records(fix);
     let last = log.windows(4).rposition(|window| window == b"hj1\n").unwrap();
     std::fs::write(segment(fix), &log[..last]).unwrap();

@@ -9,8 +9,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::look::{Depth, look, look_to};
-use super::place::{self, Made, Spot, is_unsupported};
+use super::look::{Depth, look_like, look_to};
+use super::place::{self, Made, Pinned, Spot, is_unsupported, pin};
 use super::{Result, attributes, conflict, tree};
 use crate::beside;
 use crate::change::{
@@ -168,7 +168,7 @@ impl Draft {
             Ok(()) => {
                 // Only the name has changed since, and with it only the time of the last change of all.
                 let taken = settled.and_then(|stamp| self.taken_for(stat(dir, temp).ok()?.stamp, stamp));
-                let found = look_to(dir, temp, taken.unwrap_or(Depth::Hash));
+                let found = look_to(dir, temp, taken.unwrap_or_else(|| Depth::like(&self.before)));
                 if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
                     // Somebody was faster. Should giving it back fail, what is under the temporary name
                     // is theirs and must stay.
@@ -184,7 +184,7 @@ impl Draft {
                 found?
             }
             Err(errno) if is_unsupported(errno) => {
-                let found = look(dir, name)?;
+                let found = look_like(dir, name, &self.before)?;
                 if !found.same_content(&self.before) {
                     return Err(conflict(&found));
                 }
@@ -261,25 +261,6 @@ fn give_back(dir: &OwnedFd, temp: &OsStr, name: &OsStr, draft: Pinned) -> std::r
 
 fn stat(dir: &OwnedFd, name: &OsStr) -> std::result::Result<Stat, Errno> {
     Ok(Stat::from(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
-}
-
-/// A file that has a name, whatever its content. While this is held its number belongs to no other file, so
-/// that one which is gone is not taken for a new one.
-struct Pinned {
-    _fd: OwnedFd,
-    id: (u64, u64),
-}
-
-/// Opens a name to hold on to what it is, not to read it.
-#[cfg(target_os = "linux")]
-const PIN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const PIN: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-fn pin(dir: &OwnedFd, name: &OsStr) -> std::result::Result<Pinned, Errno> {
-    let fd = rustix::fs::openat(dir, name, PIN, Mode::empty())?;
-    let [device, number, ..] = Stat::from(&rustix::fs::fstat(&fd)?).stamp.as_words();
-    Ok(Pinned { _fd: fd, id: (device, number) })
 }
 
 fn new_file(

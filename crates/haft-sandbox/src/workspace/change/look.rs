@@ -19,8 +19,10 @@ const HASHED_UP_TO: u64 = 256 << 20;
 /// How closely a file is looked at.
 #[derive(Clone, Copy)]
 pub(super) enum Depth {
-    /// Its content is hashed.
+    /// Its content is hashed, unless it is large.
     Hash,
+    /// Its content is hashed, however large it is.
+    Whole,
     /// Its content is taken to have this hash if it has this stamp.
     Take(Hash, Stamp),
 }
@@ -28,6 +30,21 @@ pub(super) enum Depth {
 /// Looks at a name without following a link.
 pub(super) fn look(dir: impl AsFd, name: &OsStr) -> Result<State> {
     look_to(dir, name, Depth::Hash)
+}
+
+/// Looks as closely as it takes to compare what is there with another state.
+pub(super) fn look_like(dir: impl AsFd, name: &OsStr, other: &State) -> Result<State> {
+    look_to(dir, name, Depth::like(other))
+}
+
+impl Depth {
+    /// A large file is hashed only where there is a hash to compare it with.
+    pub(super) fn like(other: &State) -> Self {
+        match other {
+            State::File { hash: Some(_), size, .. } if *size > HASHED_UP_TO => Self::Whole,
+            _ => Self::Hash,
+        }
+    }
 }
 
 pub(super) fn look_to(dir: impl AsFd, name: &OsStr, depth: Depth) -> Result<State> {
@@ -71,9 +88,10 @@ fn file(fd: OwnedFd, depth: Depth) -> Result<State> {
     }
     let attributes = attributes::with_extended(&raw, &fd)?;
     let hash = match depth {
-        _ if stat.size > HASHED_UP_TO => None,
         Depth::Take(hash, stamp) if stamp == stat.stamp => Some(hash),
-        _ => Some(Hash::of_reader(File::from(fd).take(HASHED_UP_TO))?),
+        Depth::Hash if stat.size > HASHED_UP_TO => None,
+        // A file that grows meanwhile is not followed for ever.
+        _ => Some(Hash::of_reader(File::from(fd).take(stat.size.max(HASHED_UP_TO)))?),
     };
     // The width of this field differs between platforms.
     #[allow(clippy::unnecessary_cast)]

@@ -12,6 +12,7 @@ use super::{Result, Workspace, conflict};
 use crate::change::{ChangeErrorKind, Durability, State, TempName};
 use crate::error::PathErrorKind;
 use crate::path::AbsPath;
+use crate::stat::Stat;
 use crate::workspace::Folder;
 
 /// A name in an open directory.
@@ -117,20 +118,33 @@ impl Spot {
     }
 
     /// Gives what is here a temporary name.
-    pub(super) fn set_aside(&self, temp: &TempName) -> Result<()> {
+    pub(super) fn set_aside(&self, temp: &TempName) -> Result<Pinned> {
         match rename_to_nothing(self, &self.name, self, temp.as_str().as_ref()) {
-            Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => Err(conflict(&State::Missing)),
-            done => done,
+            Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => return Err(conflict(&State::Missing)),
+            done => done?,
         }
+        Ok(pin(&self.dir, temp.as_str().as_ref())?)
     }
 
     /// Gives its name back to what was set aside. If somebody has used the name meanwhile, theirs is newer
-    /// and takes its place.
-    pub(super) fn put_back(&self, temp: &TempName) -> Result<()> {
-        match rename_to_nothing(self, temp.as_str().as_ref(), self, &self.name) {
-            Err(ChangeErrorKind::Exists) => {
-                Ok(rustix::fs::unlinkat(&self.dir, temp.as_str(), AtFlags::empty())?)
-            }
+    /// and takes its place; a directory, which may hold more than they know of, stays under its temporary
+    /// name. What somebody else has put under that name is left alone.
+    pub(super) fn put_back(&self, temp: &TempName, aside: &Pinned) -> Result<()> {
+        let name = OsStr::new(temp.as_str());
+        let is_aside = || pin(&self.dir, name).is_ok_and(|found| found.id == aside.id);
+        if !is_aside() {
+            return Err(ChangeErrorKind::Conflict(format!(
+                "what was set aside as `{temp}` is gone, and this"
+            )));
+        }
+        match rename_to_nothing(self, name, self, &self.name) {
+            Err(ChangeErrorKind::Exists) if !is_aside() => Ok(()),
+            Err(ChangeErrorKind::Exists) => match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+                Err(Errno::ISDIR | Errno::PERM) => Err(ChangeErrorKind::Conflict(format!(
+                    "something made meanwhile (what was set aside stays as `{temp}`)"
+                ))),
+                done => Ok(done?),
+            },
             done => done,
         }
     }
@@ -158,4 +172,23 @@ pub(super) fn rename_to_nothing(from: &Spot, old: &OsStr, to: &Spot, new: &OsStr
 /// Whether a file system said that it knows no such way of renaming.
 pub(super) fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}
+
+/// A file that has a name, whatever its content. While this is held its number belongs to no other file, so
+/// that one which is gone is not taken for a new one.
+pub(super) struct Pinned {
+    _fd: OwnedFd,
+    pub(super) id: (u64, u64),
+}
+
+/// Opens a name to hold on to what it is, not to read it.
+#[cfg(target_os = "linux")]
+const PIN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const PIN: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+pub(super) fn pin(dir: &OwnedFd, name: &OsStr) -> std::result::Result<Pinned, Errno> {
+    let fd = rustix::fs::openat(dir, name, PIN, Mode::empty())?;
+    let [device, number, ..] = Stat::from(&rustix::fs::fstat(&fd)?).stamp.as_words();
+    Ok(Pinned { _fd: fd, id: (device, number) })
 }

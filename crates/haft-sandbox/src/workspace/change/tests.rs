@@ -132,3 +132,49 @@ fn a_link_is_removed_and_not_what_it_leads_to() {
     assert!(fix.names().is_empty());
     assert_eq!(std::fs::read(&outside).unwrap(), b"canary");
 }
+
+/// What was set aside and is somebody else's by now was removed by its name.
+#[test]
+fn what_somebody_else_put_under_a_temporary_name_stays() {
+    let fix = Fixture::new();
+    std::fs::write(fix.place("f"), "first").unwrap();
+    let spot = fix.workspace.spot_to_empty(&fix.place("f")).unwrap();
+    let aside = spot.set_aside(&fix.temp).unwrap();
+    std::fs::write(fix.place("f"), "second").unwrap();
+    let temp = fix.place(fix.temp.as_str());
+    std::fs::write(fix.place("other"), "theirs").unwrap();
+    std::fs::rename(fix.place("other"), &temp).unwrap();
+    let error = spot.put_back(&fix.temp, &aside).unwrap_err();
+    assert!(matches!(error, ChangeErrorKind::Conflict(_)), "{error:?}");
+    assert_eq!(std::fs::read(&temp).unwrap(), b"theirs");
+    assert_eq!(std::fs::read(fix.place("f")).unwrap(), b"second");
+    std::fs::remove_file(&temp).unwrap();
+    // A directory may hold more than those know who took its name.
+    std::fs::create_dir(fix.place("d")).unwrap();
+    std::fs::write(fix.place("d/in"), "kept").unwrap();
+    let spot = fix.workspace.spot_to_empty(&fix.place("d")).unwrap();
+    let aside = spot.set_aside(&fix.temp).unwrap();
+    std::fs::create_dir(fix.place("d")).unwrap();
+    let error = spot.put_back(&fix.temp, &aside).unwrap_err();
+    let told = ChangeError::new("d", error).to_string();
+    assert!(told.contains("stays as `.haft-1.tmp`"), "{told}");
+    assert_eq!(std::fs::read(temp.as_path().join("in")).unwrap(), b"kept");
+}
+
+/// That a file may not be removed was told as if a name on the way were no directory.
+#[test]
+fn what_may_not_be_removed_is_told_as_such() {
+    let fix = Fixture::new();
+    let file = fix.place(fix.temp.as_str());
+    std::fs::write(&file, "x").unwrap();
+    let change = |how: &str| {
+        let mut chattr = std::process::Command::new("chattr");
+        chattr.arg(how).arg(file.as_path()).output().is_ok_and(|output| output.status.success())
+    };
+    if !change("+i") {
+        return println!("skipped: no file can be made immutable here");
+    }
+    let error = fix.workspace.discard(&fix.place("f"), &fix.temp).unwrap_err();
+    change("-i");
+    assert!(matches!(error.kind, ChangeErrorKind::Denied(_)), "{error}");
+}

@@ -50,19 +50,31 @@ pub(super) fn require_no_mounts(dir: impl AsFd, name: &OsStr) -> Result<()> {
     Ok(())
 }
 
+/// Where something with such a name is below a directory. What cannot be opened, or is mounted there, is not
+/// looked into: it can be neither removed nor changed by a new name.
+pub(super) fn find(dir: impl AsFd, name: &OsStr, is_sought: &dyn Fn(&OsStr) -> bool) -> Option<PathBuf> {
+    let inner = open_here(dir.as_fd(), name).ok()?;
+    names(&inner).ok()?.into_iter().find_map(|name| match is_sought(&name) {
+        true => Some(PathBuf::from(name)),
+        false => find(&inner, &name, is_sought).map(|below| Path::new(&name).join(below)),
+    })
+}
+
 /// Removes what is under a name, a tree or anything else; nothing there is fine.
 pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
     let dir = dir.as_fd();
-    match unlink(dir, name, AtFlags::empty()) {
+    // What a directory is refused with differs between systems, and can be meant as it is said.
+    let refused = match unlink(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno @ (Errno::ISDIR | Errno::PERM)) => errno,
         Err(errno) => return Err(errno.into()),
-    }
+    };
     let inner = match open_here(dir, name) {
-        Err(ChangeErrorKind::Denied(_)) => {
-            super::attributes::set_mode(dir, name, 0o700)?;
-            open_here(dir, name)?
-        }
+        Err(ChangeErrorKind::Path(_)) => return Err(refused.into()),
+        Err(ChangeErrorKind::Denied(error)) => match super::attributes::set_mode(dir, name, 0o700) {
+            Ok(()) => open_here(dir, name)?,
+            Err(_) => return Err(ChangeErrorKind::Denied(error)),
+        },
         opened => opened?,
     };
     for name in names(&inner)? {
@@ -77,10 +89,11 @@ pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
 /// Unlinks, also from a directory that its owner has closed for writing.
 fn unlink(dir: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> std::result::Result<(), Errno> {
     match rustix::fs::unlinkat(dir, name, flags) {
-        Err(Errno::ACCESS) => {
-            rustix::fs::fchmod(dir, Mode::from_raw_mode(0o700))?;
-            rustix::fs::unlinkat(dir, name, flags)
-        }
+        // Where it cannot be opened for writing, it is the unlinking that failed.
+        Err(Errno::ACCESS) => match rustix::fs::fchmod(dir, Mode::from_raw_mode(0o700)) {
+            Ok(()) => rustix::fs::unlinkat(dir, name, flags),
+            Err(_) => Err(Errno::ACCESS),
+        },
         done => done,
     }
 }

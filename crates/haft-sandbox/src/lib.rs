@@ -3,6 +3,7 @@
 //! permissions or JSON.
 
 mod beside;
+pub mod cage;
 mod change;
 mod error;
 pub mod names;

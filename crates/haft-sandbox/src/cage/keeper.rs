@@ -1,0 +1,262 @@
+//! The inside of a cage: haft's own program, started as a keeper. Nothing here returns to what the program
+//! otherwise does. It runs as two processes where there is a process namespace: one that made the namespace,
+//! and the first one in it, whose end is the end of all others. It is told what to do on its standard input,
+//! a socket; when that closes, because haft has what it wants or is dead, everything ends.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::policy::{Limits, Policy, Report, Wall, Walls};
+use super::wire::{Build, Frame, Parts};
+use super::walls::Users;
+use super::{KEEPER, MAP, os};
+
+/// How the first process of a namespace is told what it is.
+const INNER: &str = "inner";
+/// What could not be started.
+const NOT_STARTED: u64 = 127;
+
+/// Never returns.
+pub(super) fn main() -> ! {
+    let is_inner = std::env::args_os().nth(1).is_some_and(|arg| arg == INNER);
+    let done = if is_inner { inner() } else { outer() };
+    if let Err(error) = done {
+        let _ = writeln!(io::stderr(), ": {error}");
+        std::process::exit(125);
+    }
+    std::process::exit(0);
+}
+
+fn control() -> io::Result<std::os::unix::net::UnixStream> {
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+fn outer() -> io::Result<()> {
+    let control = control()?;
+    let joined = Frame::receive(&control)? == Frame::of(["joined"]);
+    let policy = Policy::parse(Frame::receive(&control)?)?;
+    if joined {
+        // From here on both streams are one, for the keeper and for all it starts.
+        rustix::stdio::dup2_stderr(io::stdout())?;
+    }
+    if policy.walls != Walls::All {
+        Frame::of(["plain"]).send(&control)?;
+        return keep(&control, &Policy::parse(Frame::receive(&control)?)?);
+    }
+    let users = super::walls::enter_namespaces(&policy)?;
+    Frame::of([if users == Users::All { MAP } else { "plain" }]).send(&control)?;
+    // The policy that haft sends now is for the first process of the namespace, and tells that all is mapped.
+    rustix::event::poll(&mut [PollFd::new(&control, PollFlags::IN)], None)?;
+    let mut first = Command::new("/proc/self/exe");
+    let mut first = first.arg0(KEEPER).arg(INNER).env_clear().spawn()?;
+    drop(control);
+    first.wait()?;
+    Ok(())
+}
+
+fn inner() -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let control = control()?;
+    let policy = Policy::parse(Frame::receive(&control)?)?;
+    let mut report = Report::default();
+    report.note(Wall::Processes, Ok(()));
+    report.note(Wall::View, super::walls::make_view(&policy));
+    if policy.network == super::Network::Off {
+        report.note(Wall::Network, super::walls::network_is_empty());
+    }
+    finish_walls(&policy, &mut report)?;
+    serve(&control, &report, Scope::Namespace)
+}
+
+/// Keeps a cage without namespaces.
+fn keep(control: &std::os::unix::net::UnixStream, policy: &Policy) -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut report = Report::default();
+    match policy.walls {
+        Walls::None => limit(&policy.limits)?,
+        Walls::All | Walls::Few => finish_walls(policy, &mut report)?,
+    }
+    serve(control, &report, Scope::Descendants)
+}
+
+/// The walls that stand in any case, and what may be used.
+fn finish_walls(policy: &Policy, report: &mut Report) -> io::Result<()> {
+    limit(&policy.limits)?;
+    rustix::thread::set_no_new_privs(true)?;
+    super::walls::drop_capabilities()?;
+    report.note(Wall::Paths, super::walls::restrict_paths(policy, report.has(Wall::View)));
+    report.note(Wall::Calls, super::walls::restrict_calls(policy, report.has(Wall::Network)));
+    Ok(())
+}
+
+fn limit(limits: &Limits) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Limits { memory, cpu, processes, files, file_size } = *limits;
+    let wanted = [
+        (Resource::As, memory),
+        (Resource::Cpu, cpu),
+        (Resource::Nproc, processes),
+        (Resource::Nofile, files),
+        (Resource::Fsize, file_size),
+        (Resource::Core, Some(0)),
+    ];
+    for (resource, limit) in wanted {
+        let Some(limit) = limit else { continue };
+        let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
+        // A program that uses up its time is told so a second before it is ended.
+        let last = if resource == Resource::Cpu { most.saturating_add(1) } else { most };
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(last) })?;
+    }
+    Ok(())
+}
+
+/// What ends with the keeper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Everything in the namespace, by the kernel.
+    Namespace,
+    /// All descendants, which are looked for.
+    Descendants,
+}
+
+/// Waits for a command, runs it, and tells how it ended.
+fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope) -> io::Result<()> {
+    // No terminal is theirs to take.
+    let _ = rustix::process::setsid();
+    report.frame().send(control)?;
+    let Ok(task) = Frame::receive(control) else { return Ok(()) };
+    let child = match start(Parts::of(task)) {
+        Ok(child) => child,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            let frame = Build::default().bytes("code").number(NOT_STARTED).list(std::iter::empty());
+            frame.frame().send(control)?;
+            return wait_for_end(control, None, scope);
+        }
+    };
+    let group = pid_of(&child)?;
+    let listening = control.try_clone()?;
+    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        let _ = wait_for_end(&listening, Some(group), scope);
+    })?;
+    let status = reap_until(group)?;
+    let (kind, value) = match (status.code(), status.signal()) {
+        (Some(code), _) => ("code", u64::try_from(code).unwrap_or(0)),
+        (None, signal) => ("signal", u64::try_from(signal.unwrap_or(9)).unwrap_or(9)),
+    };
+    let left = names(&descendants());
+    Build::default().bytes(kind).number(value).list(left.into_iter()).frame().send(control)?;
+    // What is still there is ended with the keeper, when haft closes the control.
+    loop {
+        std::thread::park();
+    }
+}
+
+fn pid_of(child: &Child) -> io::Result<Pid> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    pid.ok_or_else(|| io::Error::other("a process that has just been started has no number"))
+}
+
+fn start(mut task: Parts) -> io::Result<Child> {
+    let program = task.bytes()?;
+    let args = task.list()?;
+    let dir = task.bytes()?;
+    let env = task.list()?;
+    let mut command = Command::new(os(&program));
+    command.args(args.iter().map(|arg| os(arg))).current_dir(os(&dir)).env_clear();
+    for variable in &env {
+        let at = variable.iter().position(|byte| *byte == b'=').unwrap_or(variable.len());
+        command.env(os(&variable[..at]), os(variable.get(at + 1..).unwrap_or_default()));
+    }
+    command.stdin(Stdio::null()).process_group(0);
+    command.spawn().map_err(|error| {
+        let name = String::from_utf8_lossy(&program);
+        io::Error::new(error.kind(), format!("`{name}` cannot be started: {error}"))
+    })
+}
+
+/// Waits until the control closes, asks to end what is running when told so, and ends everything.
+fn wait_for_end(
+    control: &std::os::unix::net::UnixStream,
+    group: Option<Pid>,
+    scope: Scope,
+) -> io::Result<()> {
+    while let Ok(_asked) = Frame::receive(control) {
+        if let Some(group) = group {
+            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        }
+        descendants().into_iter().for_each(|pid| signal(pid, Signal::TERM));
+    }
+    if scope == Scope::Descendants {
+        // They may start others while they are being ended; none gets away, because each comes back here.
+        for _ in 0..1000 {
+            let left = descendants();
+            if left.is_empty() {
+                break;
+            }
+            left.iter().for_each(|pid| signal(*pid, Signal::STOP));
+            left.iter().for_each(|pid| signal(*pid, Signal::KILL));
+            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    std::process::exit(0);
+}
+
+fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Waits for the command, and for all that have lost their parents meanwhile.
+fn reap_until(wanted: Pid) -> io::Result<ExitStatus> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == wanted => return Ok(ExitStatus::from_raw(status.as_raw())),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// All processes below this one.
+fn descendants() -> Vec<i32> {
+    let mut parents: Vec<(i32, i32)> = Vec::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        // The name of the program is in parentheses and may hold anything.
+        let Some(mut fields) = stat.rsplit(") ").next().map(str::split_whitespace) else { continue };
+        let is_dead = fields.next() == Some("Z");
+        if let Some(parent) = fields.next().and_then(|field| field.parse().ok())
+            && !is_dead
+        {
+            parents.push((pid, parent));
+        }
+    }
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let mut found = vec![own];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.remove(0);
+    found
+}
+
+fn names(pids: &[i32]) -> Vec<Vec<u8>> {
+    let name = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
+        words.join(&b' ').into_iter().take(200).collect()
+    };
+    pids.iter().take(10).map(name).collect()
+}

@@ -1,0 +1,192 @@
+//! What a command in a cage may do, and which walls stand.
+
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use super::wire::{Build, Frame, Parts};
+
+/// What a command may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// Whether there are walls at all.
+    pub walls: Walls,
+    /// Folders that it may write to, besides a private one for temporary files.
+    pub write: Vec<PathBuf>,
+    /// Files and folders in those that it may only read.
+    pub guarded: Vec<PathBuf>,
+    /// Folders that it may read although others hide them.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that it does not see.
+    pub hidden: Vec<PathBuf>,
+    /// Whether it reaches the network.
+    pub network: Network,
+    /// How much it may use.
+    pub limits: Limits,
+}
+
+/// Whether there are walls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Walls {
+    /// As many as can be had.
+    #[default]
+    All,
+    /// Those that need no namespaces.
+    Few,
+    /// None: it is only seen to that nothing is left behind.
+    None,
+}
+
+/// Whether a command reaches the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// It does not.
+    #[default]
+    Off,
+    /// It does.
+    On,
+}
+
+/// How much a command may use; nothing is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Bytes of memory for each process.
+    pub memory: Option<u64>,
+    /// Seconds of processor time for each process.
+    pub cpu: Option<u64>,
+    /// Processes of the same user.
+    pub processes: Option<u64>,
+    /// Open files for each process.
+    pub files: Option<u64>,
+    /// Bytes of the largest file that may be written.
+    pub file_size: Option<u64>,
+}
+
+/// A wall of a cage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wall {
+    /// Nothing started in the cage outlives it.
+    Processes,
+    /// What is outside cannot be changed, and what is hidden not be seen: by a view of the file system.
+    View,
+    /// The same, by rules for paths.
+    Paths,
+    /// There is no network.
+    Network,
+    /// Dangerous system calls are refused.
+    Calls,
+}
+
+impl Wall {
+    const ALL: [Self; 5] = [Self::Processes, Self::View, Self::Paths, Self::Network, Self::Calls];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::View => "view",
+            Self::Paths => "paths",
+            Self::Network => "network",
+            Self::Calls => "calls",
+        }
+    }
+
+    /// What it is made of.
+    pub fn made_of(self) -> &'static str {
+        match self {
+            Self::Processes => "a process namespace",
+            Self::View => "a mount namespace",
+            Self::Paths => "Landlock",
+            Self::Network => "a network namespace",
+            Self::Calls => "a seccomp filter",
+        }
+    }
+}
+
+/// Which walls stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Those that do.
+    pub standing: Vec<Wall>,
+    /// Those that were wanted and do not, and why.
+    pub missing: Vec<(Wall, String)>,
+}
+
+impl Report {
+    /// Whether a wall stands.
+    pub fn has(&self, wall: Wall) -> bool {
+        self.standing.contains(&wall)
+    }
+
+    pub(super) fn note(&mut self, wall: Wall, made: io::Result<()>) {
+        match made {
+            Ok(()) => self.standing.push(wall),
+            Err(error) => self.missing.push((wall, error.to_string())),
+        }
+    }
+
+    pub(super) fn frame(&self) -> Frame {
+        let name = |wall: &Wall| wall.name().as_bytes().to_vec();
+        Build::default()
+            .list(self.standing.iter().map(name))
+            .list(self.missing.iter().map(|(wall, _)| name(wall)))
+            .list(self.missing.iter().map(|(_, why)| why.clone().into_bytes()))
+            .frame()
+    }
+
+    pub(super) fn parse(frame: Frame) -> io::Result<Self> {
+        let mut parts = Parts::of(frame);
+        let wall = |name: &Vec<u8>| Wall::ALL.into_iter().find(|wall| wall.name().as_bytes() == name);
+        let standing = parts.list()?.iter().filter_map(wall).collect();
+        let walls: Vec<Wall> = parts.list()?.iter().filter_map(wall).collect();
+        let why = parts.list()?;
+        let why = why.iter().map(|why| String::from_utf8_lossy(why).into_owned());
+        Ok(Self { standing, missing: walls.into_iter().zip(why).collect() })
+    }
+}
+
+impl Policy {
+    pub(super) fn frame(&self) -> Frame {
+        let paths = |paths: &Vec<PathBuf>| -> Vec<Vec<u8>> {
+            paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
+        };
+        let Limits { memory, cpu, processes, files, file_size } = self.limits;
+        let walls = match self.walls {
+            Walls::All => "all",
+            Walls::Few => "few",
+            Walls::None => "none",
+        };
+        let frame = Build::default()
+            .bytes(walls)
+            .list(paths(&self.write).into_iter())
+            .list(paths(&self.guarded).into_iter())
+            .list(paths(&self.read).into_iter())
+            .list(paths(&self.hidden).into_iter())
+            .bytes(if self.network == Network::On { "on" } else { "off" });
+        let limits = [memory, cpu, processes, files, file_size];
+        limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX))).frame()
+    }
+
+    pub(super) fn parse(frame: Frame) -> io::Result<Self> {
+        let mut parts = Parts::of(frame);
+        let walls = match &*parts.bytes()? {
+            b"all" => Walls::All,
+            b"few" => Walls::Few,
+            _ => Walls::None,
+        };
+        let mut paths = || -> io::Result<Vec<PathBuf>> {
+            Ok(parts.list()?.into_iter().map(|path| std::ffi::OsString::from_vec(path).into()).collect())
+        };
+        let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
+        let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
+        let mut limit = || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
+        let limits = Limits {
+            memory: limit()?,
+            cpu: limit()?,
+            processes: limit()?,
+            files: limit()?,
+            file_size: limit()?,
+        };
+        Ok(Self { walls, write, guarded, read, hidden, network, limits })
+    }
+}

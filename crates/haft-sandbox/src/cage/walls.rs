@@ -1,0 +1,357 @@
+//! The walls of a cage, as Linux makes them. Each is put up by the process that goes in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount, open_tree,
+};
+use rustix::thread::{CapabilitySet, UnshareFlags};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+use super::policy::{Network, Policy};
+
+/// Folders of programs for their temporary files: each cage has its own.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Where services have their sockets.
+const SOCKETS: [&str; 1] = ["/run"];
+/// Devices that everybody may write to.
+const DEVICES: [&str; 8] = [
+    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+];
+/// How much may be put into temporary files.
+const TEMPORARY_BYTES: u64 = 2 << 30;
+
+/// Whose files there are in a namespace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Users {
+    /// Those of the user who made it.
+    Own,
+    /// Those of everybody: haft has to see to that.
+    All,
+}
+
+/// Leaves the namespaces of haft. The next process that is started is the first of a new process namespace.
+pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
+    let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+    let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
+    if policy.network == Network::Off {
+        flags |= UnshareFlags::NEWNET;
+    }
+    unshare(flags)?;
+    if uid.is_root() {
+        return Ok(Users::All);
+    }
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    Ok(Users::Own)
+}
+
+#[allow(unsafe_code)]
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: the keeper has one thread, and shares no memory or files with another process.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Whether there is nothing but the loopback device, which is down.
+pub(super) fn network_is_empty() -> io::Result<()> {
+    let devices = fs::read_to_string("/proc/self/net/dev")?;
+    match devices.lines().skip(2).all(|line| line.trim_start().starts_with("lo:")) {
+        true => Ok(()),
+        false => Err(io::Error::other("there are other network devices")),
+    }
+}
+
+/// Makes a view of the file system in which only what may be changed can be, and what is hidden is not there.
+pub(super) fn make_view(policy: &Policy) -> io::Result<()> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    // Taken before anything is covered or made read-only.
+    let taken = |paths: &[PathBuf]| -> io::Result<Vec<(PathBuf, OwnedFd)>> {
+        paths.iter().filter(|path| path.exists()).map(|path| Ok((path.clone(), tree(path)?))).collect()
+    };
+    let (write, read) = (taken(&policy.write)?, taken(&policy.read)?);
+    read_only(Path::new("/"))?;
+    mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY, None)
+        .or_else(|_| io::Result::Ok(()))?;
+    for place in TEMPORARY {
+        tmpfs(Path::new(place), "1777", TEMPORARY_BYTES)?;
+    }
+    for place in SOCKETS {
+        tmpfs(Path::new(place), "755", 1 << 20)?;
+    }
+    for (path, tree) in &read {
+        attach(tree, path)?;
+        read_only(path)?;
+    }
+    for (path, tree) in &write {
+        attach(tree, path)?;
+    }
+    for path in &policy.guarded {
+        guard(path, &policy.write)?;
+    }
+    for path in &policy.hidden {
+        hide(path)?;
+    }
+    Ok(())
+}
+
+/// The mounts of a place, to be put elsewhere, or there again.
+fn tree(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(CWD, path, flags)?)
+}
+
+fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
+    // It may lie in a folder that was just covered.
+    if !path.exists() {
+        fs::create_dir_all(path)?;
+    }
+    Ok(move_mount(tree.as_fd(), "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+fn tmpfs(path: &Path, mode: &str, bytes: u64) -> io::Result<()> {
+    if !path.is_dir() || path.is_symlink() {
+        return Ok(());
+    }
+    let options = std::ffi::CString::new(format!("mode={mode},size={bytes}")).map_err(io::Error::other)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str()))?)
+}
+
+/// Makes what exists read-only, and keeps the folders above it, in what may be written, in their places.
+fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let Some(root) = write.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
+    let mut above: Vec<&Path> = path.ancestors().skip(1).take_while(|above| above != root).collect();
+    above.reverse();
+    for folder in above {
+        attach(&tree(folder)?, folder)?;
+    }
+    attach(&tree(path)?, path)?;
+    read_only(path)
+}
+
+fn hide(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => {
+            tmpfs(path, "700", 4096)?;
+            read_only(path)
+        }
+        Ok(found) if found.is_file() => attach(&tree(Path::new("/dev/null"))?, path),
+        _ => Ok(()),
+    }
+}
+
+/// Makes everything that is mounted at a place or below it read-only.
+#[allow(unsafe_code)]
+fn read_only(path: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    // SAFETY: both pointers are valid for the call, and the size is that of what the second one points to.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What a root in a cage may still do to files that are not its own.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL);
+
+/// Gives up all other rights of root, for good.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    if !rustix::process::getuid().is_root() {
+        return Ok(());
+    }
+    for capability in CapabilitySet::all().iter() {
+        if !KEPT.contains(capability) {
+            match rustix::thread::remove_capability_from_bounding_set(capability) {
+                Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+    let sets = rustix::thread::CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// Lets only what may be written be written, and what is not hidden be read.
+pub(super) fn restrict_paths(policy: &Policy, has_view: bool) -> io::Result<()> {
+    let abi = ABI::V6;
+    let wrong = |error: landlock::RulesetError| io::Error::other(error);
+    let read = AccessFs::from_read(abi);
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))
+        .map_err(wrong)?
+        .scope(Scope::from_all(abi))
+        .map_err(wrong)?;
+    if policy.network == Network::Off {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(wrong)?;
+    }
+    let mut ruleset = ruleset.create().map_err(wrong)?;
+    let mut allow = |path: &Path, access: landlock::BitFlags<AccessFs>| -> io::Result<()> {
+        let Ok(fd) = PathFd::new(path) else { return Ok(()) };
+        let is_file = path.metadata().is_ok_and(|found| !found.is_dir());
+        let access = if is_file { access & AccessFs::from_file(abi) } else { access };
+        (&mut ruleset).add_rule(PathBeneath::new(fd, access)).map_err(wrong)?;
+        Ok(())
+    };
+    // In a view, what is hidden is not there; otherwise it is left out here.
+    let hidden: &[PathBuf] = if has_view { &[] } else { &policy.hidden };
+    for path in readable(hidden) {
+        allow(&path, read)?;
+    }
+    // Neither devices nor sockets are made.
+    let made = AccessFs::MakeChar | AccessFs::MakeBlock;
+    let write = AccessFs::from_all(abi) & !made;
+    let temporary = TEMPORARY.iter().filter(|_| has_view).map(PathBuf::from);
+    for path in policy.write.iter().cloned().chain(temporary) {
+        allow(&path, write)?;
+    }
+    for device in DEVICES {
+        allow(Path::new(device), read | AccessFs::WriteFile | AccessFs::IoctlDev | AccessFs::Truncate)?;
+    }
+    let status = ruleset.restrict_self().map_err(wrong)?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err(io::Error::other("this kernel has no Landlock, or it is switched off")),
+        _ => Ok(()),
+    }
+}
+
+/// The folders that can be read without what is hidden: those that have something hidden in them are taken
+/// apart.
+fn readable(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from("/")];
+    while let Some(folder) = folders.pop() {
+        if hidden.iter().any(|hidden| folder.starts_with(hidden)) {
+            continue;
+        }
+        if !hidden.iter().any(|hidden| hidden.starts_with(&folder)) {
+            found.push(folder);
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        folders.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    found
+}
+
+/// Refuses system calls that no command needs, and those by which one could get out.
+pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> io::Result<()> {
+    let wrong = |error: seccompiler::BackendError| io::Error::other(error);
+    let arch = std::env::consts::ARCH.try_into().map_err(wrong)?;
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for call in REFUSED {
+        rules.insert(*call, Vec::new());
+    }
+    let is = |index: u8, value: u64| {
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).map_err(wrong)
+    };
+    let has = |index: u8, mask: u64| {
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), mask).map_err(wrong)
+    };
+    let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions).map_err(wrong);
+    let mut families = vec![
+        libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG, libc::AF_KEY, libc::AF_XDP, libc::AF_TIPC, libc::AF_BLUETOOTH,
+    ];
+    if policy.network == Network::Off {
+        families.push(libc::AF_UNIX);
+        // In an empty network there is nobody to reach, and programs that only ask for a socket go on.
+        if !has_namespace {
+            families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
+        }
+    }
+    let sockets: io::Result<Vec<SeccompRule>> =
+        families.into_iter().map(|family| rule(vec![is(0, u64::try_from(family).unwrap_or(0))?])).collect();
+    rules.insert(libc::SYS_socket, sockets?);
+    // Input for the terminal that haft itself may have.
+    let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(vec![is(1, request)?]));
+    rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<io::Result<_>>()?);
+    let spaces = [
+        libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID, libc::CLONE_NEWNET, libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS, libc::CLONE_NEWCGROUP,
+    ];
+    let spaces = spaces.map(|space| rule(vec![has(0, u64::try_from(space).unwrap_or(0))?]));
+    rules.insert(libc::SYS_clone, spaces.into_iter().collect::<io::Result<_>>()?);
+    // A program that others would run with the rights of its owner.
+    for (call, mode) in MODES {
+        let special = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)].map(|bit| rule(vec![has(*mode, bit)?]));
+        rules.insert(*call, special.into_iter().collect::<io::Result<_>>()?);
+    }
+    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    install(rules, refused, arch)?;
+    // Programs take another way when these are not there.
+    let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
+    install(unknown.into_iter().collect(), absent, arch)
+}
+
+fn install(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    action: SeccompAction,
+    arch: seccompiler::TargetArch,
+) -> io::Result<()> {
+    let wrong = |error: seccompiler::BackendError| io::Error::other(error);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(wrong)?;
+    let program: BpfProgram = filter.try_into().map_err(wrong)?;
+    seccompiler::apply_filter(&program).map_err(io::Error::other)
+}
+
+/// Calls that set a mode, and which argument that is.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_openat, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_mknodat, 2),
+];
+
+const REFUSED: &[i64] = &[
+    libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
+    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_kcmp,
+    libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd,
+    libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key,
+    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_setns, libc::SYS_unshare,
+    libc::SYS_open_tree, libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount,
+    libc::SYS_fspick, libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at,
+    libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module, libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load, libc::SYS_reboot, libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_acct,
+    libc::SYS_quotactl, libc::SYS_syslog, libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex, libc::SYS_sethostname, libc::SYS_setdomainname, libc::SYS_personality,
+];

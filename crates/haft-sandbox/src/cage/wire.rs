@@ -1,0 +1,109 @@
+//! What haft and a keeper tell one another: frames, each a list of byte strings.
+
+use std::io::{self, Read, Write};
+
+/// Longer frames are not taken.
+const MAX_FRAME: usize = 64 << 20;
+
+/// A list of byte strings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame(pub(super) Vec<Vec<u8>>);
+
+impl Frame {
+    pub(super) fn of(parts: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+        Self(parts.into_iter().map(Into::into).collect())
+    }
+
+    /// The frame as it is sent.
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        let length: usize = self.0.iter().map(|part| part.len() + 4).sum();
+        let mut bytes = Vec::with_capacity(length + 4);
+        bytes.extend(number(length));
+        for part in &self.0 {
+            bytes.extend(number(part.len()));
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    /// How many bytes follow a length.
+    pub(super) fn length(head: [u8; 4]) -> io::Result<usize> {
+        let length = u32::from_le_bytes(head) as usize;
+        if length > MAX_FRAME { Err(io::ErrorKind::InvalidData.into()) } else { Ok(length) }
+    }
+
+    /// The frame that some bytes are.
+    pub(super) fn decoded(mut bytes: &[u8]) -> io::Result<Self> {
+        let mut parts = Vec::new();
+        while let Some((head, rest)) = bytes.split_first_chunk::<4>() {
+            let length = Self::length(*head)?;
+            let (part, rest) = rest.split_at_checked(length).ok_or(io::ErrorKind::InvalidData)?;
+            parts.push(part.to_vec());
+            bytes = rest;
+        }
+        if bytes.is_empty() { Ok(Self(parts)) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    pub(super) fn send(&self, mut to: impl Write) -> io::Result<()> {
+        to.write_all(&self.encoded())
+    }
+
+    pub(super) fn receive(mut from: impl Read) -> io::Result<Self> {
+        let mut head = [0; 4];
+        from.read_exact(&mut head)?;
+        let mut bytes = vec![0; Self::length(head)?];
+        from.read_exact(&mut bytes)?;
+        Self::decoded(&bytes)
+    }
+}
+
+fn number(length: usize) -> [u8; 4] {
+    u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
+}
+
+/// Takes the parts of a frame one after another.
+pub(super) struct Parts(std::vec::IntoIter<Vec<u8>>);
+
+impl Parts {
+    pub(super) fn of(frame: Frame) -> Self {
+        Self(frame.0.into_iter())
+    }
+
+    pub(super) fn bytes(&mut self) -> io::Result<Vec<u8>> {
+        self.0.next().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    pub(super) fn number(&mut self) -> io::Result<u64> {
+        let bytes = self.bytes()?.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// A list, told by how many there are.
+    pub(super) fn list(&mut self) -> io::Result<Vec<Vec<u8>>> {
+        (0..self.number()?).map(|_| self.bytes()).collect()
+    }
+}
+
+/// Puts the parts of a frame together.
+#[derive(Default)]
+pub(super) struct Build(Frame);
+
+impl Build {
+    pub(super) fn bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.0.0.push(bytes.into());
+        self
+    }
+
+    pub(super) fn number(self, number: u64) -> Self {
+        self.bytes(number.to_le_bytes())
+    }
+
+    pub(super) fn list(self, list: impl ExactSizeIterator<Item = Vec<u8>>) -> Self {
+        let counted = self.number(list.len() as u64);
+        list.fold(counted, Self::bytes)
+    }
+
+    pub(super) fn frame(self) -> Frame {
+        self.0
+    }
+}

@@ -9,12 +9,14 @@ mod policy;
 mod walls;
 mod wire;
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -31,6 +33,8 @@ const KEEPER: &str = "haft-keeper";
 const MAP: &str = "map";
 /// How much is read at once.
 const CHUNK: usize = 256 << 10;
+/// So many cages are kept ready.
+const MAX_READY: usize = 4;
 /// How long the last output is waited for once everything has ended.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -149,10 +153,15 @@ impl Cage {
         &self.report
     }
 
+    fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Runs a command.
     pub async fn run(mut self, task: Task) -> io::Result<Running> {
         let bytes = |text: OsString| text.into_vec();
-        let env = task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let env =
+            task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let frame = Build::default()
             .bytes(bytes(task.program))
             .list(task.args.into_iter().map(bytes))
@@ -181,6 +190,39 @@ fn map_all_users(keeper: u32) -> io::Result<()> {
         std::fs::write(format!("/proc/{keeper}/{map}"), "0 0 4294967295")?;
     }
     Ok(())
+}
+
+/// Cages that are made before they are needed, so that a command does not wait for its own.
+#[derive(Debug, Default)]
+pub struct Ready(Mutex<HashMap<(Policy, Output), Cage>>);
+
+impl Ready {
+    /// A cage: the one that is ready, or a new one.
+    pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Cage> {
+        let ready = self.cages().remove(&(policy.clone(), output));
+        if let Some(mut cage) = ready
+            && cage.is_alive()
+        {
+            return Ok(cage);
+        }
+        Cage::new(policy, output).await
+    }
+
+    /// Makes a cage ready for the next command. Best called when a command has ended: a cage is made of what is
+    /// there, and the command may have made something that the next one must not touch.
+    pub async fn prepare(&self, policy: &Policy, output: Output) {
+        if let Ok(cage) = Cage::new(policy, output).await {
+            let mut cages = self.cages();
+            if cages.len() >= MAX_READY {
+                cages.clear();
+            }
+            cages.insert((policy.clone(), output), cage);
+        }
+    }
+
+    fn cages(&self) -> MutexGuard<'_, HashMap<(Policy, Output), Cage>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 async fn receive(control: &mut UnixStream) -> io::Result<Frame> {
@@ -303,7 +345,8 @@ async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::R
                 let (kind, value) = (parts.bytes()?, parts.number()?);
                 let value = i32::try_from(value).unwrap_or(-1);
                 let exit = if kind == b"signal" { Exit::Signal(value) } else { Exit::Code(value) };
-                let left = parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                let left =
+                    parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
                 return Ok(Ended { exit, left });
             }
         }

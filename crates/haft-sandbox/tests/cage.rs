@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{self, Cage, Ended, Happened, Limits, Network, Output, Policy, Report, Stream, Task, Wall, Walls};
+use haft_sandbox::cage::{
+    self, Cage, Ended, Happened, Limits, Network, Output, Policy, Report, Stream, Task, Wall, Walls,
+};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
@@ -72,7 +74,8 @@ impl Rig {
         }
         std::fs::write(root.join("secret/key"), "hidden").ok()?;
         std::fs::write(root.join("outside/file"), "outside").ok()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().ok()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().ok()?;
         let policy = Policy {
             walls,
             write: vec![root.join("ws")],
@@ -92,7 +95,8 @@ impl Rig {
     }
 
     fn task(&self, script: &str) -> Task {
-        let env = ["PATH", "USER"].iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+        let env =
+            ["PATH", "USER"].iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
         let home = (OsString::from("HOME"), self.path("ws").into_os_string());
         Task {
             program: "bash".into(),
@@ -127,7 +131,10 @@ impl Rig {
 
 fn a_command_says_what_it_says(rig: &Rig) {
     let done = rig.bash("echo out; echo err >&2; pwd; exit 3");
-    assert_eq!((done.out.as_str(), done.err.as_str()), (&*format!("out\n{}\n", rig.path("ws").display()), "err\n"));
+    assert_eq!(
+        (done.out.as_str(), done.err.as_str()),
+        (&*format!("out\n{}\n", rig.path("ws").display()), "err\n")
+    );
     assert_eq!(done.ended, Ended { exit: Exit::Code(3), left: Vec::new() });
     let wanted: &[Wall] = match rig.has_view() {
         true => &[Wall::Processes, Wall::View, Wall::Network, Wall::Paths, Wall::Calls],
@@ -301,7 +308,8 @@ fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
     let mark = format!("{}{}", std::process::id(), rig.has_view() as u8 + 20);
     rig.runtime.block_on(async {
         let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
-        let mut running = cage.run(rig.task(&format!("{}; echo started; sleep 200", strays(&mark)))).await.unwrap();
+        let mut running =
+            cage.run(rig.task(&format!("{}; echo started; sleep 200", strays(&mark)))).await.unwrap();
         assert!(matches!(running.next().await.unwrap(), Happened::Output(_, b"started\n")));
         assert!(is_running(&format!("100.{mark}")));
         drop(running);
@@ -310,13 +318,19 @@ fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
 }
 
 fn what_is_left_is_told(rig: &Rig) {
-    let done = rig.bash("sleep 300 & echo started");
+    let done = rig.bash("sleep 300 & until grep -q sleep /proc/$!/comm; do :; done; echo started");
     assert_eq!(done.out, "started\n");
     assert_eq!(done.ended.left, ["sleep 300"]);
 }
 
 fn limits_hold(rig: &Rig) {
-    let limits = Limits { file_size: Some(1 << 20), files: Some(64), cpu: Some(1), memory: Some(1 << 30), ..Limits::default() };
+    let limits = Limits {
+        file_size: Some(1 << 20),
+        files: Some(64),
+        cpu: Some(1),
+        memory: Some(1 << 30),
+        ..Limits::default()
+    };
     let policy = Policy { limits, ..rig.policy.clone() };
     let done = rig.with(&policy, "head -c 10000000 /dev/zero > big");
     assert!(!done.succeeded());

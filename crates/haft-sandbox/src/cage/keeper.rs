@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::policy::{Limits, Policy, Report, Wall, Walls};
-use super::wire::{Build, Frame, Parts};
 use super::walls::Users;
+use super::wire::{Build, Frame, Parts};
 use super::{KEEPER, MAP, os};
 
 /// How the first process of a namespace is told what it is.
@@ -65,7 +65,9 @@ fn inner() -> io::Result<()> {
     let policy = Policy::parse(Frame::receive(&control)?)?;
     let mut report = Report::default();
     report.note(Wall::Processes, Ok(()));
-    report.note(Wall::View, super::walls::make_view(&policy));
+    // Half a view is worse than none: haft makes a cage without one.
+    super::walls::make_view(&policy)?;
+    report.note(Wall::View, Ok(()));
     if policy.network == super::Network::Off {
         report.note(Wall::Network, super::walls::network_is_empty());
     }
@@ -149,7 +151,7 @@ fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope
         (Some(code), _) => ("code", u64::try_from(code).unwrap_or(0)),
         (None, signal) => ("signal", u64::try_from(signal.unwrap_or(9)).unwrap_or(9)),
     };
-    let left = names(&descendants());
+    let left = if is_alone() { Vec::new() } else { names(&descendants()) };
     Build::default().bytes(kind).number(value).list(left.into_iter()).frame().send(control)?;
     // What is still there is ended with the keeper, when haft closes the control.
     loop {
@@ -187,25 +189,37 @@ fn wait_for_end(
     scope: Scope,
 ) -> io::Result<()> {
     while let Ok(_asked) = Frame::receive(control) {
-        if let Some(group) = group {
-            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        match (scope, group) {
+            (Scope::Namespace, _) => all_others(Signal::TERM),
+            (Scope::Descendants, Some(group)) => {
+                let _ = rustix::process::kill_process_group(group, Signal::TERM);
+                descendants().into_iter().for_each(|pid| signal(pid, Signal::TERM));
+            }
+            (Scope::Descendants, None) => {}
         }
-        descendants().into_iter().for_each(|pid| signal(pid, Signal::TERM));
     }
     if scope == Scope::Descendants {
         // They may start others while they are being ended; none gets away, because each comes back here.
         for _ in 0..1000 {
-            let left = descendants();
-            if left.is_empty() {
+            if is_alone() {
                 break;
             }
+            let left = descendants();
             left.iter().for_each(|pid| signal(*pid, Signal::STOP));
             left.iter().for_each(|pid| signal(*pid, Signal::KILL));
-            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
     std::process::exit(0);
+}
+
+/// Tells everybody else in the namespace.
+fn all_others(signal: Signal) {
+    #[allow(unsafe_code)]
+    // SAFETY: a call that takes numbers. The first process of a namespace reaches nobody outside of it.
+    unsafe {
+        libc::kill(-1, signal.as_raw());
+    }
 }
 
 fn signal(pid: i32, signal: Signal) {
@@ -225,12 +239,25 @@ fn reap_until(wanted: Pid) -> io::Result<ExitStatus> {
     }
 }
 
+/// Whether nothing that was started is left. Whoever loses its parent becomes a child of the keeper.
+fn is_alone() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
 /// All processes below this one.
 fn descendants() -> Vec<i32> {
     let mut parents: Vec<(i32, i32)> = Vec::new();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         // The name of the program is in parentheses and may hold anything.
         let Some(mut fields) = stat.rsplit(") ").next().map(str::split_whitespace) else { continue };

@@ -179,7 +179,8 @@ impl Policy {
         };
         let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
         let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
-        let mut limit = || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
+        let mut limit =
+            || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
         let limits = Limits {
             memory: limit()?,
             cpu: limit()?,

@@ -7,12 +7,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
-    RulesetCreatedAttr as _, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 use rustix::fs::CWD;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount, open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
+    open_tree,
 };
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use seccompiler::{
@@ -27,7 +28,14 @@ const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const SOCKETS: [&str; 1] = ["/run"];
 /// Devices that everybody may write to.
 const DEVICES: [&str; 8] = [
-    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
 ];
 /// How much may be put into temporary files.
 const TEMPORARY_BYTES: u64 = 2 << 30;
@@ -55,7 +63,17 @@ pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    keep_rights_once_more()?;
     Ok(Users::Own)
+}
+
+/// Lets the first process of the namespace have the right to make a view, which a program that is started anew by
+/// anybody but root loses.
+fn keep_rights_once_more() -> io::Result<()> {
+    let mut rights = rustix::thread::capabilities(None)?;
+    rights.inheritable |= CapabilitySet::SYS_ADMIN;
+    rustix::thread::set_capabilities(None, rights)?;
+    Ok(rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
 }
 
 #[allow(unsafe_code)]
@@ -82,8 +100,8 @@ pub(super) fn make_view(policy: &Policy) -> io::Result<()> {
     };
     let (write, read) = (taken(&policy.write)?, taken(&policy.read)?);
     read_only(Path::new("/"))?;
-    mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY, None)
-        .or_else(|_| io::Result::Ok(()))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount("proc", "/proc", "proc", flags, None)?;
     for place in TEMPORARY {
         tmpfs(Path::new(place), "1777", TEMPORARY_BYTES)?;
     }
@@ -108,7 +126,8 @@ pub(super) fn make_view(policy: &Policy) -> io::Result<()> {
 
 /// The mounts of a place, to be put elsewhere, or there again.
 fn tree(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     Ok(open_tree(CWD, path, flags)?)
 }
 
@@ -180,17 +199,25 @@ fn read_only(path: &Path) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a root in a cage may still do to files that are not its own.
+/// What root in a cage may still do to files that are not its own.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::KILL);
 
-/// Gives up all other rights of root, for good.
+/// Gives up all other rights, for good.
 pub(super) fn drop_capabilities() -> io::Result<()> {
-    if !rustix::process::getuid().is_root() {
-        return Ok(());
+    rustix::thread::clear_ambient_capability_set()?;
+    let is_root = rustix::process::getuid().is_root();
+    let kept = if is_root { KEPT } else { CapabilitySet::empty() };
+    let sets = rustix::thread::CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    if !is_root {
+        return Ok(rustix::thread::set_capabilities(None, sets)?);
     }
     for capability in CapabilitySet::all().iter() {
         if !KEPT.contains(capability) {
@@ -200,7 +227,6 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
             }
         }
     }
-    let sets = rustix::thread::CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
@@ -243,7 +269,9 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool) -> io::Result<()> 
     }
     let status = ruleset.restrict_self().map_err(wrong)?;
     match status.ruleset {
-        RulesetStatus::NotEnforced => Err(io::Error::other("this kernel has no Landlock, or it is switched off")),
+        RulesetStatus::NotEnforced => {
+            Err(io::Error::other("this kernel has no Landlock, or it is switched off"))
+        }
         _ => Ok(()),
     }
 }
@@ -279,11 +307,18 @@ pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> io::Result
         SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).map_err(wrong)
     };
     let has = |index: u8, mask: u64| {
-        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), mask).map_err(wrong)
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), mask)
+            .map_err(wrong)
     };
     let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions).map_err(wrong);
     let mut families = vec![
-        libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG, libc::AF_KEY, libc::AF_XDP, libc::AF_TIPC, libc::AF_BLUETOOTH,
+        libc::AF_VSOCK,
+        libc::AF_PACKET,
+        libc::AF_ALG,
+        libc::AF_KEY,
+        libc::AF_XDP,
+        libc::AF_TIPC,
+        libc::AF_BLUETOOTH,
     ];
     if policy.network == Network::Off {
         families.push(libc::AF_UNIX);
@@ -299,14 +334,20 @@ pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> io::Result
     let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(vec![is(1, request)?]));
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<io::Result<_>>()?);
     let spaces = [
-        libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID, libc::CLONE_NEWNET, libc::CLONE_NEWIPC,
-        libc::CLONE_NEWUTS, libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
     ];
     let spaces = spaces.map(|space| rule(vec![has(0, u64::try_from(space).unwrap_or(0))?]));
     rules.insert(libc::SYS_clone, spaces.into_iter().collect::<io::Result<_>>()?);
     // A program that others would run with the rights of its owner.
     for (call, mode) in MODES {
-        let special = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)].map(|bit| rule(vec![has(*mode, bit)?]));
+        let special =
+            [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)].map(|bit| rule(vec![has(*mode, bit)?]));
         rules.insert(*call, special.into_iter().collect::<io::Result<_>>()?);
     }
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
@@ -342,16 +383,51 @@ const MODES: &[(i64, u8)] = &[
 ];
 
 const REFUSED: &[i64] = &[
-    libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
-    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_kcmp,
-    libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd,
-    libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key,
-    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_setns, libc::SYS_unshare,
-    libc::SYS_open_tree, libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount,
-    libc::SYS_fspick, libc::SYS_mount_setattr,
-    libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at,
-    libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module, libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load, libc::SYS_reboot, libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_acct,
-    libc::SYS_quotactl, libc::SYS_syslog, libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex, libc::SYS_sethostname, libc::SYS_setdomainname, libc::SYS_personality,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_personality,
 ];

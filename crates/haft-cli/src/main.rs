@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    haft_sandbox::cage::arm();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         // Clap prints help on stdout and mistakes on stderr, and knows their exit codes.

@@ -19,6 +19,7 @@ fn task(folder: &std::path::Path) -> Task {
         args: vec!["-c".into(), "true".into()],
         dir: folder.into(),
         env: vec![path],
+        tells_dir: false,
     }
 }
 

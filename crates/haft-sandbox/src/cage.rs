@@ -60,6 +60,8 @@ pub struct Task {
     pub dir: PathBuf,
     /// All of its environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Whether the program is a bash that tells where it is when it ends.
+    pub tells_dir: bool,
 }
 
 /// How the output comes.
@@ -167,6 +169,7 @@ impl Cage {
             .list(task.args.into_iter().map(bytes))
             .bytes(bytes(task.dir.into_os_string()))
             .list(env)
+            .number(task.tells_dir.into())
             .frame();
         self.control.write_all(&frame.encoded()).await?;
         let Self { child, control, out, err, report } = self;
@@ -253,6 +256,8 @@ pub struct Ended {
     pub exit: Exit,
     /// What it had started and was still running then, and was ended with it.
     pub left: Vec<String>,
+    /// The folder it was in, where it told that.
+    pub dir: Option<PathBuf>,
 }
 
 /// What happens to a command.
@@ -268,6 +273,11 @@ impl Running {
     /// Which walls stand.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// How it ended, if it has.
+    pub fn exit(&self) -> Option<Exit> {
+        self.ended.as_ref().map(|ended| ended.exit)
     }
 
     /// Asks the command and what it started to end.
@@ -294,9 +304,9 @@ impl Running {
             let Self { control, head, out, err, chunk, ended, .. } = &mut *self;
             let open = out.is_some() || err.is_some();
             if control.is_none() && !open {
-                let lost = Ended { exit: Exit::Signal(9), left: Vec::new() };
+                let lost = Ended { exit: Exit::Signal(9), left: Vec::new(), dir: None };
                 let _ = self.child.wait().await;
-                return Ok(Happened::Ended(self.ended.take().unwrap_or(lost)));
+                return Ok(Happened::Ended(self.ended.clone().unwrap_or(lost)));
             }
             // Two streams need two places, as both may be read at once.
             let (first, second) = chunk.split_at_mut(CHUNK / 2);
@@ -347,7 +357,10 @@ async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::R
                 let exit = if kind == b"signal" { Exit::Signal(value) } else { Exit::Code(value) };
                 let left =
                     parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-                return Ok(Ended { exit, left });
+                let dir = Some(parts.bytes()?)
+                    .filter(|dir| !dir.is_empty())
+                    .map(|dir| OsString::from_vec(dir).into());
+                return Ok(Ended { exit, left, dir });
             }
         }
         let mut more = [0; 512];

@@ -103,6 +103,7 @@ impl Rig {
             args: vec!["--noprofile".into(), "--norc".into(), "-c".into(), script.into()],
             dir: self.path("ws"),
             env: env.chain([home]).collect(),
+            tells_dir: true,
         }
     }
 
@@ -135,12 +136,14 @@ fn a_command_says_what_it_says(rig: &Rig) {
         (done.out.as_str(), done.err.as_str()),
         (&*format!("out\n{}\n", rig.path("ws").display()), "err\n")
     );
-    assert_eq!(done.ended, Ended { exit: Exit::Code(3), left: Vec::new() });
+    assert_eq!(done.ended, Ended { exit: Exit::Code(3), left: Vec::new(), dir: Some(rig.path("ws")) });
     let wanted: &[Wall] = match rig.has_view() {
         true => &[Wall::Processes, Wall::View, Wall::Network, Wall::Paths, Wall::Calls],
         false => &[Wall::Paths, Wall::Calls],
     };
     assert_eq!(done.report, Report { standing: wanted.to_vec(), missing: Vec::new() });
+    assert_eq!(rig.bash("cd /usr && cd lib; false").ended.dir, Some("/usr/lib".into()));
+    assert_eq!(rig.bash("cd /usr; exec true").ended.dir, None);
     assert_eq!(rig.bash("kill -TERM $$").ended.exit, Exit::Signal(15));
     assert_eq!(rig.bash("cat; read line || echo closed").out, "closed\n", "nothing can be read");
 }

@@ -9,6 +9,7 @@ mod ally;
 mod cdd;
 mod checks;
 mod claude;
+mod commands;
 mod searches;
 mod workspace;
 

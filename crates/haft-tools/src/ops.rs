@@ -8,6 +8,7 @@ mod read;
 mod remove;
 mod rename;
 mod search;
+mod shell;
 mod undo;
 
 use haft::journal::JournalError;
@@ -28,6 +29,9 @@ pub use search::{
     Beginning, Bounds, Case, FileFound, Filter, Found, Glob, Globbed, Globs, Grep, Hidden, Hit, Ignored,
     Line, Miss, Page, Pattern, Replaced, Searching, Sorting, Span, Stopped, Substitution, Sweep, Swept,
     Syntax, Unreadable, What,
+};
+pub use shell::{
+    Caging, Command, Kill, Look, Looked, Moved, Outcome, Printed, Ran, Shell, TaskState, in_words,
 };
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 

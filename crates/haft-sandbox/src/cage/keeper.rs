@@ -4,11 +4,13 @@
 //! a socket; when that closes, because haft has what it wants or is dead, everything ends.
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{MemfdFlags, OFlags};
+use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::policy::{Limits, Policy, Report, Wall, Walls};
@@ -132,11 +134,11 @@ fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope
     let _ = rustix::process::setsid();
     report.frame().send(control)?;
     let Ok(task) = Frame::receive(control) else { return Ok(()) };
-    let child = match start(Parts::of(task)) {
-        Ok(child) => child,
+    let (child, told) = match start(Parts::of(task)) {
+        Ok(started) => started,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
-            let frame = Build::default().bytes("code").number(NOT_STARTED).list(std::iter::empty());
+            let frame = Build::default().bytes("code").number(NOT_STARTED).list(std::iter::empty()).bytes("");
             frame.frame().send(control)?;
             return wait_for_end(control, None, scope);
         }
@@ -152,7 +154,8 @@ fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope
         (None, signal) => ("signal", u64::try_from(signal.unwrap_or(9)).unwrap_or(9)),
     };
     let left = if is_alone() { Vec::new() } else { names(&descendants()) };
-    Build::default().bytes(kind).number(value).list(left.into_iter()).frame().send(control)?;
+    let dir = told.map(read_all).unwrap_or_default();
+    Build::default().bytes(kind).number(value).list(left.into_iter()).bytes(dir).frame().send(control)?;
     // What is still there is ended with the keeper, when haft closes the control.
     loop {
         std::thread::park();
@@ -164,7 +167,41 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
     pid.ok_or_else(|| io::Error::other("a process that has just been started has no number"))
 }
 
-fn start(mut task: Parts) -> io::Result<Child> {
+/// Has bash tell where it is when it ends, whatever it was told to do. Read from a file in memory, so that the
+/// command itself stays as it was approved.
+const TELL_DIR: &str = "unset BASH_ENV; trap 'pwd -P >&";
+
+/// What a bash that tells its folder is given: a file to begin with, and a pipe to tell it by.
+struct Telling {
+    begin: OwnedFd,
+    told: OwnedFd,
+    /// Held until the command has it.
+    _tell: OwnedFd,
+}
+
+impl Telling {
+    fn new() -> io::Result<Self> {
+        // All but what is read here is for the command to have, so it is not closed when that is started.
+        let (told, tell) = rustix::pipe::pipe()?;
+        rustix::io::fcntl_setfd(&told, FdFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&told, OFlags::NONBLOCK)?;
+        let begin = rustix::fs::memfd_create("haft", MemfdFlags::empty())?;
+        let text = format!("{TELL_DIR}{} 2>/dev/null' EXIT\n", tell.as_raw_fd());
+        rustix::io::write(&begin, text.as_bytes())?;
+        Ok(Self { begin, told, _tell: tell })
+    }
+}
+
+/// Everything that is in a pipe.
+fn read_all(pipe: OwnedFd) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    let read = rustix::io::read(&pipe, &mut bytes).unwrap_or(0);
+    bytes.truncate(read);
+    bytes.pop_if(|byte| *byte == b'\n');
+    bytes
+}
+
+fn start(mut task: Parts) -> io::Result<(Child, Option<OwnedFd>)> {
     let program = task.bytes()?;
     let args = task.list()?;
     let dir = task.bytes()?;
@@ -175,11 +212,16 @@ fn start(mut task: Parts) -> io::Result<Child> {
         let at = variable.iter().position(|byte| *byte == b'=').unwrap_or(variable.len());
         command.env(os(&variable[..at]), os(variable.get(at + 1..).unwrap_or_default()));
     }
+    let telling = if task.number()? == 1 { Some(Telling::new()?) } else { None };
+    if let Some(telling) = &telling {
+        command.env("BASH_ENV", format!("/proc/self/fd/{}", telling.begin.as_raw_fd()));
+    }
     command.stdin(Stdio::null()).process_group(0);
-    command.spawn().map_err(|error| {
+    let child = command.spawn().map_err(|error| {
         let name = String::from_utf8_lossy(&program);
         io::Error::new(error.kind(), format!("`{name}` cannot be started: {error}"))
-    })
+    })?;
+    Ok((child, telling.map(|telling| telling.told)))
 }
 
 /// Waits until the control closes, asks to end what is running when told so, and ends everything.

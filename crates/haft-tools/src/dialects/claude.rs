@@ -8,19 +8,25 @@ use super::{checks, tool};
 use crate::ops::{Changed, Fate};
 use crate::text::count_of;
 
+mod bash;
 mod edit;
 mod glob;
 mod grep;
+mod kill_shell;
 mod notebook_edit;
 mod read;
+mod task_output;
 mod undo;
 mod write;
 
+pub(super) use bash::Bash;
 pub(super) use edit::Edit;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
+pub(super) use kill_shell::KillShell;
 pub(super) use notebook_edit::NotebookEdit;
 pub(super) use read::Read;
+pub(super) use task_output::TaskOutput;
 pub(super) use undo::Undo;
 pub(super) use write::Write;
 
@@ -44,6 +50,9 @@ impl Dialect for Claude {
             tool::<NotebookEdit>(),
             tool::<Glob>(),
             tool::<Grep>(),
+            tool::<Bash>(),
+            tool::<TaskOutput>(),
+            tool::<KillShell>(),
             tool::<Undo>(),
         ]
     }

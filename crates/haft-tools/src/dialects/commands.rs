@@ -1,0 +1,64 @@
+//! What the shell tools of all dialects share.
+
+use haft::{Context, Fault};
+use haft_sandbox::Exit;
+use serde_json::{Value, json};
+
+use crate::ops::{Moved, Ran};
+
+/// A command that can be given to a shell.
+pub(super) fn checked(command: &str) -> Result<String, Fault> {
+    if command.trim().is_empty() {
+        return Err(Fault::invalid("the command is empty").hint("say what to run"));
+    }
+    if command.contains('\0') {
+        return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
+    }
+    Ok(command.to_owned())
+}
+
+/// What else there is to know of a command.
+pub(super) fn notes(ran: &Ran, cx: &Context) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &ran.moved {
+        Moved::To(folder) => {
+            notes.push(format!("the next command starts in `{}`", cx.workspace().display(folder)))
+        }
+        Moved::Back(folder) => notes.push(format!(
+            "`{folder}` is not a folder of the workspace: the next command starts where this one did"
+        )),
+        Moved::No => {}
+    }
+    if !ran.left.is_empty() {
+        let left = ran.left.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        notes.push(format!("still running when the command ended, and ended with it: {left}"));
+    }
+    if ran.exit == Exit::TimedOut {
+        notes.push(format!("it was ended after {:.1} s", ran.took.as_secs_f64()));
+    }
+    for (wall, why) in &ran.report.missing {
+        notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
+    }
+    notes
+}
+
+/// What a program can read of a command.
+pub(super) fn structured(ran: &Ran) -> Value {
+    let (code, signal) = match ran.exit {
+        Exit::Code(code) => (Some(code), None),
+        Exit::Signal(signal) => (None, Some(signal)),
+        Exit::TimedOut | Exit::Cancelled => (None, None),
+    };
+    let walls: Vec<&str> = ran.report.standing.iter().map(|wall| wall.name()).collect();
+    let missing: Vec<&str> = ran.report.missing.iter().map(|(wall, _)| wall.name()).collect();
+    json!({
+        "exit_code": code,
+        "signal": signal,
+        "timed_out": ran.exit == Exit::TimedOut,
+        "duration_ms": u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
+        "bytes_printed": ran.out.total + ran.err.total,
+        "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
+        "still_running": ran.left,
+        "sandbox": {"walls": walls, "missing": missing},
+    })
+}

@@ -1,0 +1,145 @@
+//! What commands of a session may do: the cage that is made of its workspace and settings.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use haft::Context;
+use haft_sandbox::Access;
+use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
+
+/// In a folder that can be written, what makes other programs run something.
+const GUARDED: [&str; 9] = [
+    ".haft",
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/info/attributes",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".envrc",
+];
+
+/// In the home of the user, what says who they are.
+const CREDENTIALS: [&str; 18] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/op",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".local/share/keyrings",
+    ".password-store",
+    ".bash_history",
+];
+
+/// Words in the names of variables that hold secrets.
+const SECRET: [&str; 9] =
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"];
+
+/// Variables by which others get into a shell, or a shell to others.
+const DANGEROUS: [&str; 10] = [
+    "BASH_ENV",
+    "ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "IFS",
+    "PROMPT_COMMAND",
+    "SSH_AUTH_SOCK",
+    "DOCKER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+];
+
+/// Nobody is there to turn pages or to write a text.
+const DISARMED: [(&str, &str); 11] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("SYSTEMD_PAGER", "cat"),
+    ("EDITOR", "true"),
+    ("VISUAL", "true"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+];
+
+/// What commands of a session may do: what can be set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caging {
+    /// Whether there are walls.
+    pub walls: Walls,
+    /// Walls without which nothing is run.
+    pub required: Vec<Wall>,
+    /// Whether commands reach the network.
+    pub network: Network,
+    /// Files and folders that they do not see, besides those that hold credentials.
+    pub hidden: Vec<PathBuf>,
+    /// Variables that they get although they look like secrets.
+    pub passed: Vec<String>,
+    /// How much they may use.
+    pub limits: Limits,
+}
+
+/// The cages of a session.
+#[derive(Debug, Default)]
+pub(super) struct Cages {
+    pub(super) ready: Ready,
+}
+
+impl Caging {
+    /// The policy for a command.
+    pub(super) fn policy(&self, free: bool, cx: &Context) -> Policy {
+        if free || self.walls == Walls::None {
+            return Policy {
+                walls: Walls::None,
+                network: Network::On,
+                limits: self.limits,
+                ..Policy::default()
+            };
+        }
+        let workspace = cx.session().workspace();
+        let (mut write, mut read) = (Vec::new(), Vec::new());
+        for folder in workspace.folders() {
+            let path = folder.path.as_path().to_owned();
+            if folder.access == Access::Write { write.push(path) } else { read.push(path) }
+        }
+        if let Some(focus) = workspace.focus() {
+            read.append(&mut write);
+            write.push(focus.as_path().to_owned());
+        }
+        let guarded = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name))).collect();
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        let hidden = credentials.chain(self.hidden.iter().cloned()).collect();
+        Policy { walls: self.walls, write, guarded, read, hidden, network: self.network, limits: self.limits }
+    }
+
+    /// The environment of a command.
+    pub(super) fn env(&self, _cx: &Context) -> Vec<(OsString, OsString)> {
+        let is_passed = |name: &str| self.passed.iter().any(|passed| passed == name);
+        let is_secret = |name: &str| SECRET.iter().any(|word| name.to_uppercase().contains(word));
+        let is_dangerous = |name: &str| {
+            DANGEROUS.contains(&name)
+                || ["LD_", "BASH_FUNC_", "GIT_", "DYLD_"].iter().any(|start| name.starts_with(start))
+        };
+        let kept = std::env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            is_passed(&name) || !(is_secret(&name) || is_dangerous(&name))
+        });
+        let disarmed = DISARMED.map(|(name, value)| (name.into(), value.into()));
+        let is_disarmed = |name: &OsString| DISARMED.iter().any(|(other, _)| name == other);
+        kept.filter(|(name, _)| !is_disarmed(name)).chain(disarmed).collect()
+    }
+}

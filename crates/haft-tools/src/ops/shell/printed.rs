@@ -1,0 +1,156 @@
+//! What a command prints: its beginning and its end, however much there is in between.
+
+use std::collections::VecDeque;
+
+/// As much is kept of the beginning, and as much of the end.
+const KEPT: usize = 2 << 20;
+
+/// The beginning and the end of what was printed.
+#[derive(Clone, Debug, Default)]
+pub struct Printed {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// How many bytes in all.
+    pub total: u64,
+}
+
+impl Printed {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = KEPT - self.head.len();
+        let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(first);
+        let rest = &rest[rest.len().saturating_sub(KEPT)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(KEPT);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// Whether nothing was printed.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// How many bytes were not kept.
+    pub fn dropped(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// What was printed as text that does nothing to a terminal: without escapes, and of a line that was written
+    /// over only what was last there.
+    pub fn text(&self) -> String {
+        let mut bytes = self.head.clone();
+        let dropped = self.dropped();
+        if dropped > 0 {
+            bytes.extend(format!("\n… {dropped} bytes left out …\n").into_bytes());
+        }
+        bytes.extend(&self.tail);
+        harmless(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// The same from a byte on, as far as it is kept, and where that ends.
+    pub(super) fn since(&self, from: u64) -> (String, u64) {
+        let tail_begins = self.total - self.tail.len() as u64;
+        let mut bytes: Vec<u8> = Vec::new();
+        if let Ok(from) = usize::try_from(from)
+            && from < self.head.len()
+        {
+            bytes.extend_from_slice(&self.head[from..]);
+        }
+        let skipped = usize::try_from(from.saturating_sub(tail_begins)).unwrap_or(usize::MAX);
+        if tail_begins > from.max(self.head.len() as u64) {
+            bytes.extend(
+                format!("\n… {} bytes left out …\n", tail_begins - from.max(self.head.len() as u64))
+                    .into_bytes(),
+            );
+        }
+        bytes.extend(self.tail.iter().skip(skipped));
+        (harmless(&String::from_utf8_lossy(&bytes)), self.total)
+    }
+}
+
+/// Text without what would move a cursor, change colours or ring.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut line = 0;
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\n' => {
+                out.push('\n');
+                line = out.len();
+            }
+            '\t' => out.push('\t'),
+            // What follows is written over what is there, unless the line ends here.
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' if chars.peek().is_some() => out.truncate(line),
+            '\r' => {}
+            '\u{8}' => {
+                if out.len() > line {
+                    out.pop();
+                }
+            }
+            '\u{1b}' => skip_escape(&mut chars),
+            char if char.is_control() => {}
+            char => out.push(char),
+        }
+    }
+    out
+}
+
+fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match chars.next() {
+        // A sequence that ends with a letter or its like.
+        Some('[') => {
+            for char in chars.by_ref() {
+                if ('@'..='~').contains(&char) {
+                    break;
+                }
+            }
+        }
+        // A text for the terminal, which ends with a bell or another escape.
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            while let Some(char) = chars.next() {
+                match char {
+                    '\u{7}' | '\u{9c}' => break,
+                    '\u{1b}' => {
+                        chars.next();
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some(' '..='/') => {
+            chars.next();
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginning_and_end_are_kept() {
+        let mut printed = Printed::default();
+        for round in 0..100_000 {
+            printed.add(format!("line {round} of what is printed, and some more of it\n").as_bytes());
+        }
+        let text = printed.text();
+        assert!(text.starts_with("line 0 ") && text.ends_with("some more of it\n"));
+        assert!(text.contains("bytes left out") && text.len() <= 2 * KEPT + 100);
+        assert!(text.contains("line 99999 "));
+        let (rest, end) = printed.since(printed.total - 10);
+        assert_eq!((rest.as_str(), end), ("more of it\n"[1..].into(), printed.total));
+    }
+
+    #[test]
+    fn terminals_are_left_in_peace() {
+        assert_eq!(harmless("\u{1b}[1;31mred\u{1b}[0m \u{1b}]0;title\u{7}x\u{1b}(B"), "red x");
+        assert_eq!(harmless("10%\r50%\rdone\r\nnext"), "done\nnext");
+        assert_eq!(harmless("ab\u{8}c\u{7}\u{0}\u{1b}"), "ac");
+        assert_eq!(harmless("\u{1b}]52;c;aGk=\u{1b}\\after"), "after");
+    }
+}

@@ -78,13 +78,13 @@ pub(crate) enum Command {
         limit: usize,
         /// These changes only
         #[arg(value_name = "NUMBER")]
-        numbers: Vec<u64>,
+        numbers: Vec<Numbers>,
     },
     /// Take changes back: the last one, or those that are named
     Undo {
-        /// The numbers of the changes
+        /// The numbers of the changes, such as 7, or 3-5 for several
         #[arg(value_name = "NUMBER", conflicts_with = "last")]
-        numbers: Vec<u64>,
+        numbers: Vec<Numbers>,
         /// So many of the last changes
         #[arg(long, value_name = "COUNT")]
         last: Option<std::num::NonZeroUsize>,
@@ -97,9 +97,9 @@ pub(crate) enum Command {
     },
     /// Make changes again that were taken back: the last one, or those that are named
     Redo {
-        /// The numbers of the changes
+        /// The numbers of the changes, such as 7, or 3-5 for several
         #[arg(value_name = "NUMBER", conflicts_with = "last")]
-        numbers: Vec<u64>,
+        numbers: Vec<Numbers>,
         /// So many of the changes that were taken back last
         #[arg(long, value_name = "COUNT")]
         last: Option<std::num::NonZeroUsize>,
@@ -179,5 +179,36 @@ impl ToolFormat {
             ToolFormat::Anthropic => Some(Format::Anthropic),
             ToolFormat::Mcp => Some(Format::Mcp),
         }
+    }
+}
+
+/// The numbers of changes that follow one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers(std::ops::RangeInclusive<u64>);
+
+/// More are not named at once.
+const MAX_NUMBERS: u64 = 100_000;
+
+impl std::str::FromStr for Numbers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number =
+            |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number of a change"));
+        let Some((first, last)) = text.split_once("..").or_else(|| text.split_once('-')) else {
+            return number(text).map(|number| Self(number..=number));
+        };
+        match (number(first)?, number(last)?) {
+            (first, last) if first > last => Err(format!("`{text}` begins after its end")),
+            (first, last) if last - first >= MAX_NUMBERS => Err(format!("`{text}` names too many changes")),
+            (first, last) => Ok(Self(first..=last)),
+        }
+    }
+}
+
+impl Numbers {
+    /// All of them, one by one.
+    pub(crate) fn all(numbers: &[Self]) -> Vec<u64> {
+        numbers.iter().flat_map(|numbers| numbers.0.clone()).collect()
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use haft::{EventKind, Reply, Session, Subscription, What};
 use haft_tools::ops::{Clash, Direction};
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Numbers};
 use crate::style;
 
 /// Does what was typed.
@@ -27,14 +27,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Tools { format } => tools::run(common, format),
         Command::Call { tool, input } => call::run(common, &tool, &input),
         Command::Batch { file } => batch::run(common, &file),
-        Command::History { diff, limit, numbers } => history::run(common, diff, limit, &numbers),
+        Command::History { diff, limit, numbers } => {
+            history::run(common, diff, limit, &Numbers::all(&numbers))
+        }
         Command::Undo { numbers, last, merge, dry_run } => {
             let clash = if merge { Clash::Merge } else { Clash::Refuse };
-            undo::run(common, Direction::Undo, &undo::Wanted { numbers, last, clash, dry_run })
+            undo::run(
+                common,
+                Direction::Undo,
+                &undo::Wanted { numbers: Numbers::all(&numbers), last, clash, dry_run },
+            )
         }
-        Command::Redo { numbers, last, dry_run } => {
-            undo::run(common, Direction::Redo, &undo::Wanted { numbers, last, clash: Clash::Refuse, dry_run })
-        }
+        Command::Redo { numbers, last, dry_run } => undo::run(
+            common,
+            Direction::Redo,
+            &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
+        ),
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),

@@ -31,7 +31,7 @@ pub(crate) struct Host {
     pub(crate) state: Store,
     pub(crate) journal: Arc<Journal>,
     engine: Engine,
-    mode: Mode,
+    pub(crate) mode: Mode,
     dialect: Arc<dyn Dialect>,
     session_name: Option<String>,
 }

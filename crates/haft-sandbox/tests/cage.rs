@@ -11,10 +11,12 @@ use haft_sandbox::cage::{
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 
+type Test = fn(&Rig);
+
 fn main() {
     cage::arm();
     let arguments = Arguments::from_args();
-    let tests: Vec<(&str, fn(&Rig))> = vec![
+    let tests: Vec<(&str, Test)> = vec![
         ("a_command_says_what_it_says", a_command_says_what_it_says),
         ("streams_come_apart_or_as_one", streams_come_apart_or_as_one),
         ("nothing_is_written_outside", nothing_is_written_outside),

@@ -2,17 +2,18 @@
 //! to every operation; knows nothing of the stages that a call goes through.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Access, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
+use crate::claim::Access as ClaimAccess;
 use crate::journal::{Journal, Label};
 use crate::seen::Seen;
 use crate::session::Journaled;
-use crate::{Fault, FaultKind, Outside, Session};
+use crate::{Claims, Fault, FaultKind, Outside, Resource, Session};
 
 /// Where a call happens. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ struct Inner {
     /// Whether a change is being made that cannot be left half way.
     committing: AtomicBool,
     reach: Reach,
+    /// Places that the call may change and named in another way, through a link: that name counts as well.
+    names: Mutex<Vec<(AbsPath, AbsPath)>>,
 }
 
 /// The session's workspace with what a call reaches outside of it, once for every time that it reaches further.
@@ -129,6 +132,7 @@ impl Context {
             effects: Mutex::default(),
             committing: AtomicBool::new(false),
             reach: Reach::default(),
+            names: Mutex::default(),
         }))
     }
 
@@ -147,13 +151,47 @@ impl Context {
     /// of the call to say, which sees it in the claims.
     pub fn reach(&self, base: &AbsPath, path: &str, access: Access) -> Result<Place, PathError> {
         if self.session().dialect().outside() == Outside::Refused {
-            return self.workspace().resolve(base, path);
+            let place = self.workspace().resolve(base, path)?;
+            self.remember_name(base, path, &place);
+            return Ok(place);
         }
         let (workspace, place) = self.workspace().reaching(base, path, access)?;
         if self.workspace().access(&place.path).is_none() {
             let _ = self.0.reach.furthest().1.0.set(Box::new((workspace, Reach::default())));
         }
+        self.remember_name(base, path, &place);
         Ok(place)
+    }
+
+    /// Finds an entry of a folder of the workspace: if it is a link, the link itself.
+    pub fn entry(&self, base: &AbsPath, path: &str) -> Result<Place, PathError> {
+        let place = self.workspace().resolve_entry(base, path)?;
+        self.remember_name(base, path, &place);
+        Ok(place)
+    }
+
+    fn remember_name(&self, base: &AbsPath, path: &str, place: &Place) {
+        let named = self.workspace().as_named(base, path);
+        if named != place.path {
+            self.names().push((place.path.clone(), named));
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<(AbsPath, AbsPath)>> {
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims with the other names of what would be changed: a rule about a name holds whichever way it leads.
+    pub(crate) fn with_names(&self, claims: Claims) -> Result<Claims, Fault> {
+        let changed = |place: &AbsPath| {
+            claims.iter().any(|claim| claim == (ClaimAccess::Write, &Resource::Path(place.clone())))
+        };
+        let names: Vec<AbsPath> =
+            self.names().iter().filter(|(place, _)| changed(place)).map(|(_, name)| name.clone()).collect();
+        if let Some(name) = names.iter().find(|name| self.workspace().is_guarded(name)) {
+            return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
+        }
+        Ok(names.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name))))
     }
 
     /// The folder that relative paths start from.

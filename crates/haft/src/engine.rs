@@ -221,7 +221,7 @@ impl Job {
         self.notes.extend(entry.decoder.decode(&mut self.input, spec)?);
 
         let prepared = entry.tool.prepare(&self.input, &self.cx)?;
-        let claims = prepared.claims();
+        let claims = self.cx.with_names(prepared.claims())?;
         let question = Question { spec, input: &self.input, claims: &claims, cx: &self.cx };
         let verdict = permissions::judge(&self.engine.0.judges, &question)?;
         let access = if claims.is_read_only() { Access::Read } else { Access::Write };

@@ -327,7 +327,10 @@ impl Held<'_> {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }
-        self.finish(workspace, &intent, Outcome::Done)?;
+        if let Err(error) = self.finish(workspace, &intent, Outcome::Done) {
+            // It has happened, and what is on record is enough to find that out.
+            notes.push(format!("the change was made, but its end could not be recorded yet: {error}"));
+        }
         notes.append(&mut self.log.notes);
         Ok(Recorded { number, notes })
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::host::Host;
-use crate::style::{BOLD, DIM, NAME, ago, diff_line, one_line};
+use crate::style::{BOLD, DIM, NAME, ago, diff_line, notice, one_line};
 
 pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
@@ -28,6 +28,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
             }
         }
     };
+    host.journal.take_notes().iter().for_each(|note| notice(note));
     let mut out = anstream::stdout().lock();
     if common.json {
         let rows = entries.iter().map(|entry| row(&host, entry, diff)).collect::<anyhow::Result<Vec<_>>>()?;

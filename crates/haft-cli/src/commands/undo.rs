@@ -22,11 +22,14 @@ pub(super) struct Wanted {
 
 pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
+    if host.mode == haft::Mode::Plan && !wanted.dry_run {
+        anyhow::bail!("in the mode `plan` nothing is changed; `--dry-run` shows what would be");
+    }
     let which = match wanted.numbers.as_slice() {
         [] => Which::Last(wanted.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
         numbers => Which::Numbers(numbers),
     };
-    let undo = match Undo::find(&host.journal, &which, direction, wanted.clash) {
+    let undo = match Undo::find(&host.journal, &host.workspace, &which, direction, wanted.clash) {
         Ok(undo) => undo,
         Err(fault) => return Ok(failed(fault)),
     };

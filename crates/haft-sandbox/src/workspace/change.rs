@@ -132,9 +132,22 @@ impl Workspace {
         begin().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Whether something may be written at a place: not in a folder for reading, and nothing of haft's own.
+    /// Whether something may be written at a place: not in a folder for reading, nothing of haft's own, and no
+    /// file that this user may not write, although another could take its place.
     pub fn require_writable(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
-        self.writable(path).map(drop).map_err(|kind| self.change_error(path, kind))
+        let act = || {
+            self.writable(path)?;
+            let spot = match self.spot_to_read(path) {
+                Err(ChangeErrorKind::Path(_) | ChangeErrorKind::Protected) => return Ok(()),
+                spot => spot?,
+            };
+            match rustix::fs::accessat(&spot.dir, &spot.name, rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
+            {
+                Err(Errno::ACCESS) => Err(PathErrorKind::from(Errno::ACCESS).into()),
+                _ => Ok(()),
+            }
+        };
+        act().map_err(|kind| self.change_error(path, kind))
     }
 
     /// Whether what is at a place may be moved or removed: not a workspace folder, nor a directory that
@@ -331,7 +344,7 @@ impl Workspace {
 
     /// Whether a place belongs to haft itself: settings of a project, or what is guarded. Changing them
     /// would change what may be changed.
-    fn is_guarded(&self, path: &AbsPath) -> bool {
+    pub fn is_guarded(&self, path: &AbsPath) -> bool {
         let own = |name| spelling::means(name, super::OWN_FOLDER);
         path.as_path().iter().any(own) || self.0.guarded.iter().any(|guarded| path.is_within(guarded))
     }

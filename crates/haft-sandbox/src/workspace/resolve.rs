@@ -99,6 +99,12 @@ impl Workspace {
         Ok((reaching, place))
     }
 
+    /// The place that a text names if no link is followed.
+    pub fn as_named(&self, base: &AbsPath, text: &str) -> AbsPath {
+        let text = Path::new(text);
+        AbsPath::lexical(&base.as_path().join(expand_home(text).as_deref().unwrap_or(text)))
+    }
+
     fn find(&self, base: &AbsPath, text: &Path) -> Result<Place, PathErrorKind> {
         let bytes = text.as_os_str().as_encoded_bytes();
         if bytes.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use haft::journal::{self, Content, Depth, JournalError};
 use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight};
-use haft_sandbox::{ChangeErrorKind, Expect};
+use haft_sandbox::{Access, ChangeErrorKind, Expect};
 
 use super::Editing;
 use super::change::{Current, Knowledge, checked, file_name, seen, style};
@@ -77,7 +77,7 @@ impl Patch {
         let names = patch_paths(text).map_err(|problem| fault(&problem))?;
         let mut places = BTreeMap::new();
         for name in names {
-            let place = cx.workspace().resolve(base, &name)?;
+            let place = cx.reach(base, &name, Access::Write)?;
             cx.workspace().require_writable(&place.path)?;
             places.insert(name, place.path);
         }

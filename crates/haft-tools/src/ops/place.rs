@@ -47,7 +47,7 @@ pub struct Entry {
 impl Entry {
     /// The entry that a path names; it may be missing.
     pub fn find(path: &str, base: &AbsPath, cx: &Context) -> Result<Self, Fault> {
-        let found = cx.workspace().resolve_entry(base, path)?.path;
+        let found = cx.entry(base, path)?.path;
         Ok(Self { path: found, named: path.to_owned() })
     }
 

@@ -92,6 +92,11 @@ impl Rename {
             return Err(Fault::invalid(format!("`{}` cannot be moved into itself", from.named)));
         }
         let found = state(to)?;
+        if to.named.ends_with('/') && !matches!(moved, State::Directory { .. }) && found == State::Missing {
+            return Err(Fault::new(FaultKind::NotFound, format!("the folder `{}` does not exist", to.named))
+                .hint("name the file that it is to become, such as one in a folder that is made on the way")
+                .with("path", &to.named));
+        }
         let there = |what: &str| {
             Fault::new(FaultKind::Exists, format!("`{}` exists already{what}", to.named))
                 .with("path", &to.named)

@@ -21,6 +21,8 @@ const BACK: [Side; 2] = [Side::After, Side::Before];
 
 /// Longer parts of files are not merged: it could take very long.
 const MAX_MERGED_LINES: usize = 5000;
+/// What changes in larger files is not shown.
+const MAX_COMPARED: usize = 32 << 20;
 /// So many files of one change are shown.
 const MAX_SHOWN: usize = 200;
 
@@ -74,7 +76,7 @@ impl Chosen<'_> {
             (numbers, None) => Which::Numbers(numbers),
             _ => return Err(Fault::invalid(format!("give `{}` or `last`, not both", self.field))),
         };
-        Undo::find(journal, &which, direction, clash)
+        Undo::find(journal, cx.session().workspace(), &which, direction, clash)
     }
 
     /// Which they are, in a few words.
@@ -110,10 +112,13 @@ impl Undo {
     /// Looks up the changes.
     pub fn find(
         journal: &Journal,
+        workspace: &Workspace,
         which: &Which<'_>,
         direction: Direction,
         clash: Clash,
     ) -> Result<Self, Fault> {
+        // A change whose end was not recorded may well be the last one.
+        journal.recover(workspace)?;
         let mut numbers = match (which, direction) {
             (Which::Numbers(numbers), _) => numbers.to_vec(),
             (Which::Last(count, session), Direction::Undo) => journal.latest(*count, *session)?,
@@ -288,6 +293,11 @@ fn differences(
         let shown = workspace.display(&AbsPath::lexical(path));
         let [old, new] = [&old, &new].map(|side| side.get(path).copied().flatten());
         let name = |content: Option<&[u8]>| if content.is_some() { &*shown } else { "/dev/null" };
+        let size = |content: Option<&[u8]>| content.map_or(0, <[u8]>::len);
+        if size(old).max(size(new)) > MAX_COMPARED {
+            told.push_str(&format!("`{shown}` is too large to show what changes in it\n"));
+            continue;
+        }
         let diff: Diff = unified(
             text::Side { name: name(old), bytes: old.unwrap_or_default() },
             text::Side { name: name(new), bytes: new.unwrap_or_default() },
@@ -414,6 +424,12 @@ fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {
             "`{shown}` has changed since change {number}: it left {recorded}, now there is {found}"
         ));
     };
+    if was == is {
+        let Conflict { number, recorded, found, .. } = conflict;
+        return fault(format!(
+            "`{shown}` has the content that change {number} left, but not its attributes: it left {recorded}, now there is {found}"
+        ));
+    }
     let side = |bytes| text::Side { name: &shown, bytes };
     let diff = unified(side(was), side(is), DiffLimits::default());
     let message = format!(

@@ -12,11 +12,13 @@ use super::gutter::{placeholder, without_numbers};
 use super::manner::{Leniency, Manner};
 use super::mismatch::{Mismatch, Problem};
 use super::nearest::{Nearest, nearest};
-use super::reindent::indent_of;
+use super::reindent::{Reindent, indent_of};
 use super::rows::{Rows, line_number};
 
 /// How many places are shown when there are several.
 const SHOWN: usize = 10;
+/// More places are not changed at once.
+const MAX_PLACES: usize = 200_000;
 /// A longer line is shown by its beginning.
 const SHOWN_CHARS: usize = 120;
 /// Larger texts are not searched for places that come near.
@@ -120,6 +122,7 @@ fn exact(source: &Source, old: &str, new: &str, occurrences: Occurrences) -> Res
     let found = find(source.text(), old, source.endings(), Sameness::Exact, wanted);
     match (found.total, occurrences) {
         (0, _) => Ok(None),
+        (total, Occurrences::All) if total > MAX_PLACES => Err(Problem::TooMany { total, most: MAX_PLACES }),
         (1, _) | (_, Occurrences::All) => {
             let splice = |place| replace(source, place, old, new, Sameness::Exact);
             let splices = found.places.into_iter().map(splice).collect();
@@ -174,6 +177,9 @@ fn lenient(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Prob
     let new_lines =
         if old.ends_with('\n') || !new.ends_with('\n') { new_lines } else { new.split('\n').collect() };
     let learnt = reindent(&rows, row, &old_lines);
+    if learnt == Reindent::Unclear {
+        return Ok(None);
+    }
     let splices = rewrite(&rows, row, &steps(&old_lines, &new_lines, &learnt), source.ending());
     if splices.is_empty() {
         return Ok(None);

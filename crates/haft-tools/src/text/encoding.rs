@@ -31,9 +31,13 @@ impl Ending {
         }
     }
 
-    /// Text with `\n` alone written with this ending.
+    /// Text with this ending, whether it was written with `\n` or with `\r\n`.
     pub(crate) fn apply(self, text: &str) -> String {
-        if self == Self::Lf { text.to_owned() } else { text.replace('\n', self.as_str()) }
+        if self == Self::Lf {
+            text.to_owned()
+        } else {
+            text.replace("\r\n", "\n").replace('\n', self.as_str())
+        }
     }
 }
 

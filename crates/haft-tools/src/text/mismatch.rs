@@ -39,6 +39,13 @@ pub(crate) enum Problem {
         /// Whether they were found only by overlooking white space and punctuation.
         loosely: bool,
     },
+    /// The text is there at more places than are changed at once.
+    TooMany {
+        /// How often.
+        total: usize,
+        /// How often at the most.
+        most: usize,
+    },
     /// A line of the new text stands for code left out.
     Placeholder {
         /// Its number in the new text.
@@ -84,6 +91,9 @@ impl Problem {
             Self::Several { total, loosely: true, .. } => format!(
                 "the text to replace was not found, and {total} places come as near, white space and punctuation aside"
             ),
+            Self::TooMany { total, most } => {
+                format!("the text to replace is there {total} times; at most {most} are replaced at once")
+            }
             Self::Placeholder { line, text } => {
                 format!("line {line} of the new text, `{text}`, stands for code that is left out")
             }
@@ -110,6 +120,7 @@ impl Problem {
                 }
                 hint
             }
+            Self::TooMany { .. } => "replace them with a command".to_owned(),
             Self::Placeholder { .. } => "write the new text out in full: nothing is filled in".to_owned(),
             Self::Unwritable(unwritable) => unwritable.hint().to_owned(),
             Self::Undecodable { .. } => "leave the line as it is".to_owned(),

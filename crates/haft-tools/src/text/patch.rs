@@ -284,6 +284,9 @@ fn place(
     }
     let (row, closeness) = locate(rows, hunk, &old, from, manner)?;
     let learnt = if closeness == Closeness::Loose { reindent(rows, row, &old) } else { Reindent::Same };
+    if learnt == Reindent::Unclear {
+        return Err(Problem::NotFound { near: nearest(rows, &old.join("\n")), numbered: false });
+    }
     let step = |line: &HunkLine| match line {
         HunkLine::Keep(_) => Step::Keep,
         HunkLine::Cut(_) => Step::Cut,

@@ -16,6 +16,8 @@ pub(crate) enum Reindent {
     Unindented(String),
     /// As on the lines that are in both.
     Pairs(Vec<(String, String)>),
+    /// It cannot be told: lines that are indented alike in the text are not in the file.
+    Unclear,
 }
 
 /// The white space that a line begins with.
@@ -40,6 +42,12 @@ impl Reindent {
             && pairs.iter().all(|(text, file)| text.strip_suffix(file) == Some(front))
         {
             return Self::Shallower(front.to_owned());
+        }
+        let contradicts = |(text, file): &(&str, &str)| {
+            pairs.iter().any(|(other, elsewhere)| other == text && elsewhere != file)
+        };
+        if pairs.iter().any(contradicts) {
+            return Self::Unclear;
         }
         Self::scale(pairs).unwrap_or_else(|| {
             Self::Pairs(pairs.iter().map(|(text, file)| ((*text).to_owned(), (*file).to_owned())).collect())
@@ -75,7 +83,7 @@ impl Reindent {
             return if *self == Self::Same { line.to_owned() } else { String::new() };
         }
         match self {
-            Self::Same => line.to_owned(),
+            Self::Same | Self::Unclear => line.to_owned(),
             Self::Deeper(front) => format!("{front}{line}"),
             Self::Shallower(front) => {
                 let common = indent.bytes().zip(front.bytes()).take_while(|(a, b)| a == b).count();
@@ -121,6 +129,11 @@ mod tests {
         for (line, expected) in lines {
             assert_eq!(learnt.line(line), *expected, "{learnt:?}");
         }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_not_guessed() {
+        assert_eq!(Reindent::learn(&[("", ""), ("", "  "), ("", "  ")]), Reindent::Unclear);
     }
 
     #[test]

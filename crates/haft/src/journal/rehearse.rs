@@ -214,10 +214,7 @@ impl View<'_> {
                     false => Err(JournalError::NotKept { path: path_of(place), size: *size }),
                 }
             }
-            Shape::Tree(entries) => entries.iter().try_for_each(|(below, shape)| {
-                let place = AbsPath::lexical(&place.as_path().join(below.as_os()));
-                self.require_kept(log, segment, &place, shape)
-            }),
+            // Of a folder, what was kept is brought back.
             _ => Ok(()),
         }
     }

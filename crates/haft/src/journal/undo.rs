@@ -225,11 +225,23 @@ impl Planner<'_> {
                 *kept = self.keep_file_again(place, segment, shape, *hash, *size, kept)?;
             }
             Shape::Tree(entries) => {
-                entries.retain(|(_, shape)| *shape != Shape::Special);
-                for (below, shape) in entries {
+                let mut brought_back = Vec::with_capacity(entries.len());
+                for (below, shape) in std::mem::take(entries) {
                     let place = AbsPath::lexical(&place.as_path().join(below.as_os()));
-                    *shape = self.keep_again(&place, segment, shape)?;
+                    match self.keep_again(&place, segment, &shape) {
+                        _ if shape == Shape::Special => {}
+                        Ok(shape) => brought_back.push((below, shape)),
+                        // What was kept of a folder is worth having without the rest.
+                        Err(JournalError::NotKept { size, .. }) => {
+                            let shown = self.workspace.display(&place);
+                            self.keeper.notes.push(format!(
+                                "`{shown}` ({size} bytes) was too large to be kept and is not brought back"
+                            ));
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
+                *entries = brought_back;
             }
             _ => {}
         }

@@ -90,10 +90,13 @@ pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
 fn unlink(dir: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> std::result::Result<(), Errno> {
     match rustix::fs::unlinkat(dir, name, flags) {
         // Where it cannot be opened for writing, it is the unlinking that failed.
-        Err(Errno::ACCESS) => match rustix::fs::fchmod(dir, Mode::from_raw_mode(0o700)) {
-            Ok(()) => rustix::fs::unlinkat(dir, name, flags),
-            Err(_) => Err(Errno::ACCESS),
-        },
+        Err(Errno::ACCESS) => {
+            let closed = Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode);
+            rustix::fs::fchmod(dir, Mode::from_raw_mode(0o700)).map_err(|_| Errno::ACCESS)?;
+            let unlinked = rustix::fs::unlinkat(dir, name, flags);
+            rustix::fs::fchmod(dir, closed)?;
+            unlinked
+        }
         done => done,
     }
 }

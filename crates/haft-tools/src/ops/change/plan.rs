@@ -6,7 +6,7 @@ use haft::journal::Content;
 use haft::{Context, Fault, FaultKind};
 
 use super::current::Current;
-use super::{Asked, Existing, Parents, Same, To, neighbours};
+use super::{Asked, Existing, Knowledge, Parents, Same, To, neighbours};
 use crate::ops::Editing;
 use crate::text::notebook::{CellEdit, CellMode, CellPlanned, plan_cell};
 use crate::text::{
@@ -135,6 +135,14 @@ fn whole(
         (Some(source), _) => source.rewritten(text).map_err(|error| {
             unwritable("delete the file first if it is to be written anew as UTF-8", error)
         })?,
+        (None, Some(_)) if asked.terms.knowledge == Knowledge::Required => {
+            return Err(Fault::new(
+                FaultKind::WrongKind,
+                format!("`{named}` is a binary file, which a text would destroy"),
+            )
+            .hint("write to another path, or remove the file first if that is meant")
+            .with("path", named));
+        }
         (None, Some(_)) => text.as_bytes().to_vec(),
         (None, None) => neighbours::style(&asked.path, cx)
             .bytes(text)

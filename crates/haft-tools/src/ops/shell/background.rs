@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haft::{Claims, Context, Fault, FaultKind, Operation, suggest};
+use haft::{Claims, Context, Fault, FaultKind, Operation, Resource, suggest};
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{Happened, Output};
 use tokio::sync::watch;
 
 use super::{Command, Printed, begin};
 
+/// What the commands in the background are to others.
+const TASKS: &str = "background commands";
 /// So many commands run in the background at once.
 const MAX_RUNNING: usize = 32;
 /// Of so many that have ended the output is kept.
@@ -157,7 +159,7 @@ impl Operation for Look {
     type Output = Looked;
 
     fn claims(&self) -> Claims {
-        Claims::none()
+        Claims::none().read(Resource::State(TASKS.into()))
     }
 
     async fn run(self, cx: &Context) -> Result<Looked, Fault> {
@@ -183,7 +185,7 @@ impl Operation for Kill {
     type Output = TaskState;
 
     fn claims(&self) -> Claims {
-        Claims::none()
+        Claims::none().write(Resource::State(TASKS.into()))
     }
 
     async fn run(self, cx: &Context) -> Result<TaskState, Fault> {

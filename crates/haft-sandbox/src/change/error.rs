@@ -144,6 +144,7 @@ fn describe(path: &str, kind: &ChangeErrorKind) -> String {
             format!("`{path}` is a {kind}, which undo could not bring back; nothing was changed")
         }
         ChangeErrorKind::Path(PathErrorKind::Outside) => format!("`{path}` is outside the workspace"),
+        ChangeErrorKind::Path(PathErrorKind::AccessDenied) => format!("no permission to change `{path}`"),
         ChangeErrorKind::Path(_) => format!("`{path}` cannot be used"),
         ChangeErrorKind::ReadOnlyFolder => format!("`{path}` lies in a folder that is for reading only"),
         ChangeErrorKind::Protected => {

@@ -113,6 +113,7 @@ impl Tool for Grep {
                 skip: input.offset,
                 limit: input.head_limit,
                 bytes: MAX_RESULT_CHARS - FOR_NOTES,
+                each: 10,
                 line_chars: MAX_LINE_CHARS,
             },
         })
@@ -122,7 +123,7 @@ impl Tool for Grep {
         let mut text = String::new();
         let mut files = Vec::new();
         for file in &output.files {
-            let path = cx.workspace().display(&file.path);
+            let path = searches::path(&file.path, cx);
             match input.output_mode {
                 Mode::FilesWithMatches => line(&mut text, format_args!("{path}")),
                 Mode::Count => line(&mut text, format_args!("{path}:{}", file.count)),

@@ -150,8 +150,11 @@ impl Tool for Grep {
         if text.is_empty() {
             text = searches::nothing(&output, input.offset);
         } else if input.output_mode == Mode::Count && output.stopped.is_none() && input.offset == 0 {
-            let lines = count_of(output.matches, "line");
-            line(&mut text, format_args!("\n{lines} in {}", count_of(output.files.len() as u64, "file")));
+            let counted = match input.multiline {
+                true => searches::matches(output.matches),
+                false => count_of(output.matches, "line"),
+            };
+            line(&mut text, format_args!("\n{counted} in {}", count_of(output.files.len() as u64, "file")));
         }
         let reply = Reply::text(text.trim_end_matches('\n')).structured(structured);
         let notes = searches::grep_notes(&output, "offset");

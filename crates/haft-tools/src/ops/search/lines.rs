@@ -37,7 +37,7 @@ pub(super) struct Wants {
 pub enum What {
     /// Whether anything matches.
     Any,
-    /// How many lines match.
+    /// How many lines match; where matches go over lines, how many matches there are.
     Count,
     /// The lines that match, with so many before and after.
     Lines {
@@ -125,7 +125,7 @@ impl<'a, M: Matcher> Finder<'a, M> {
         };
         builder
             .multi_line(pattern.span == super::Span::Lines)
-            .line_terminator(grep_matcher::LineTerminator::byte(b'\n'))
+            .line_terminator(matcher.line_terminator().unwrap_or_default())
             .line_number(wants.what.is_lines())
             .before_context(before)
             .after_context(after);
@@ -316,14 +316,22 @@ impl<'a, M: Matcher> Collect<'a, M> {
 impl<M: Matcher> Sink for Collect<'_, M> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         match self.wants.what {
             What::Any => {
                 self.hits.count = 1;
                 return Ok(false);
             }
+            What::Count if searcher.multi_line_with_matcher(self.matcher) => {
+                let count = &mut self.hits.count;
+                let counted = self.matcher.find_iter(found.bytes(), |_| {
+                    *count += 1;
+                    true
+                });
+                return counted.map(|()| true).map_err(|error| io::Error::other(error.to_string()));
+            }
             What::Count => {
-                self.hits.count += found.lines().count() as u64;
+                self.hits.count += 1;
                 return Ok(true);
             }
             What::Lines { .. } => {}

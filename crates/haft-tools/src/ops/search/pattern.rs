@@ -117,7 +117,9 @@ impl Pattern {
             .size_limit(MAX_COMPILED)
             .dfa_size_limit(MAX_CACHED);
         match self.span {
-            Span::Line => builder.line_terminator(Some(b'\n')),
+            // What belongs to the end of a line is no part of it, unless it is asked for.
+            Span::Line if self.names_return() => builder.line_terminator(Some(b'\n')),
+            Span::Line => &mut builder,
             Span::Lines => builder.line_terminator(None).dot_matches_new_line(true),
         };
         let literal = self.syntax == Syntax::Literal && self.span == Span::Line && self.text.contains('\n');
@@ -126,6 +128,11 @@ impl Pattern {
             Ok(_) => Err(over_lines(&self.text)),
             Err(error) => self.perl().unwrap_or_else(|| Err(self.fault(&error.to_string()))),
         }
+    }
+
+    fn names_return(&self) -> bool {
+        let escapes = ["\\r", "\\x0d", "\\x0D", "\\x{"];
+        self.text.contains('\r') || escapes.iter().any(|escape| self.text.contains(escape))
     }
 
     /// The pattern as Perl would read it, where that is built in and it needs it.

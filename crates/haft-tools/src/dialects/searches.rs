@@ -30,7 +30,9 @@ pub(super) fn globs(text: &str) -> Vec<String> {
 pub(super) fn nothing(found: &Found, skipped: u64) -> String {
     match found.stopped {
         Some(Stopped::Time) => "nothing found so far".to_owned(),
-        _ if skipped > 0 => format!("no more than {skipped} entries were found"),
+        _ if skipped > 0 => {
+            format!("nothing comes after the first {skipped} entries: there are no more than that")
+        }
         _ => match (found.searched.saturating_sub(found.binary), found.binary) {
             (0, 0) if found.unreadable.count > 0 => "no file could be searched".to_owned(),
             (0, 0) => {

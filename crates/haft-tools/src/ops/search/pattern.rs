@@ -7,6 +7,8 @@ use haft::{Fault, FaultKind};
 
 /// A longer pattern is not taken.
 const MAX_PATTERN: usize = 64 << 10;
+/// So many characters of a pattern are shown when it cannot be read.
+const MAX_SHOWN: usize = 500;
 /// A pattern that takes more than this when it is compiled is refused.
 const MAX_COMPILED: usize = 10 << 20;
 /// What each thread may use to search faster.
@@ -164,11 +166,18 @@ impl Pattern {
         if error.contains("\\n") && error.contains("not allowed") {
             return over_lines(&self.text);
         }
-        let fault = Fault::new(
-            FaultKind::InvalidInput,
-            format!("`{}` is no valid regular expression: {}", self.text, error.trim()),
-        )
-        .with("pattern", &self.text);
+        // The error tells of the pattern as it is wrapped for the search; this one of what was written.
+        let error = match regex_syntax::ast::parse::Parser::new().parse(&self.text) {
+            Err(error) => format!("{}, at character {}", error.kind(), error.span().start.column),
+            Ok(_) => error.trim().to_owned(),
+        };
+        let shown = match self.text.char_indices().nth(MAX_SHOWN) {
+            Some((end, _)) => format!("{}…", &self.text[..end]),
+            None => self.text.clone(),
+        };
+        let fault =
+            Fault::new(FaultKind::InvalidInput, format!("`{shown}` is no valid regular expression: {error}"))
+                .with("pattern", &shown);
         if error.contains("size limit") || error.contains("exceeds") {
             return fault.hint("use fewer or smaller repetitions");
         }

@@ -279,7 +279,8 @@ impl<'a> Walk<'a> {
                 _ => continue,
             };
             path.push(&entry.name);
-            let out = self.rules.leaves_out(&path, &entry.name, is_folder, folder.level.as_deref());
+            let out =
+                self.rules.leaves_out(&path, &folder.below, &entry.name, is_folder, folder.level.as_deref());
             path.pop();
             if out {
                 continue;

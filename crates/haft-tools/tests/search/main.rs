@@ -4,6 +4,7 @@
 
 mod against_rg;
 mod pages;
+mod replacing;
 mod stopping;
 mod tree;
 

@@ -240,11 +240,17 @@ impl<'a, M: Matcher> Finder<'a, M> {
             }
             let owned = if length == window.len() { WINDOW } else { length };
             let mut at = 0;
+            // How many lines end before `counted`: each part is looked at once, however much matches.
+            let (mut ended, mut counted) = (lines_before, 0);
             while let Ok(Some(found)) = self.matcher.find_at(part, at)
                 && found.start() < owned
             {
-                let number =
-                    lines_before + memchr::memchr_iter(b'\n', &part[..found.start()]).count() as u64 + 1;
+                if self.signal.stops_after(base) {
+                    return Looked::GivenUp;
+                }
+                ended += memchr::memchr_iter(b'\n', &part[counted..found.start()]).count() as u64;
+                counted = found.start();
+                let number = ended + 1;
                 at = memchr::memchr(b'\n', &part[found.end()..]).map_or(length, |end| found.end() + end + 1);
                 if number == last {
                     continue;

@@ -59,7 +59,7 @@ async fn pages_of_cdd_joined_are_the_whole() {
 #[tokio::test]
 async fn no_page_is_cut_however_long_the_paths_are() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = vec!["a-folder-with-quite-a-long-name"; 8].join("/");
+    let folder = ["a-folder-with-quite-a-long-name"; 8].join("/");
     std::fs::create_dir_all(dir.path().join(&folder)).unwrap();
     let text: String = (0..900).map(|line| format!("{line} \"found\"\n")).collect();
     std::fs::write(dir.path().join(&folder).join("x.txt"), text).unwrap();

@@ -342,11 +342,10 @@ impl<M: Matcher> Sink for Collect<'_, M> {
             }
             What::Lines { .. } => {}
         }
-        let mut number = found.line_number().unwrap_or(1);
         // Where a match goes over several lines, only its beginning is in a line of its own.
         let mut start =
             self.matcher.find(found.bytes()).ok().flatten().map(|found| found.start()..found.end());
-        for line in found.lines() {
+        for (number, line) in (found.line_number().unwrap_or(1)..).zip(found.lines()) {
             let place = match start.take() {
                 Some(place) if place.start < line.len() => Some(place.start..place.end.min(line.len())),
                 Some(place) => {
@@ -359,7 +358,6 @@ impl<M: Matcher> Sink for Collect<'_, M> {
             if !self.push(number, line, Some(place.unwrap_or(0..0))) {
                 return Ok(false);
             }
-            number += 1;
         }
         Ok(true)
     }

@@ -199,7 +199,7 @@ impl Level {
     pub(super) fn rule(&self, path: &Path, is_folder: bool) -> Option<(String, String)> {
         match self.matched(path, is_folder) {
             Match::Ignore(glob) => {
-                let from = glob.from().map_or_else(|| ".gitignore".to_owned(), |from| names::show(from));
+                let from = glob.from().map_or_else(|| ".gitignore".to_owned(), names::show);
                 Some((glob.original().to_owned(), from))
             }
             _ => None,

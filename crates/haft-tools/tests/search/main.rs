@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)] // says why a test is skipped
 
 mod against_rg;
+mod large;
 mod pages;
 mod replacing;
 mod stopping;

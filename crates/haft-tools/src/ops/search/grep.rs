@@ -359,7 +359,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
         if let Some((_, below)) = took_all.iter().find(|(given_up, _)| *given_up == place)
             && self.from.is_some_and(|from| from.place == place)
         {
-            self.missed.add(below);
+            self.missed.add_because(below, "it takes too long");
             place.name.push("\0");
         }
         Some(Position { place, told: 0 })
@@ -397,6 +397,9 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                 self.binary.fetch_add(1, Ordering::Relaxed);
             }
             Looked::Unreadable => self.missed.add(&below),
+            Looked::TooLarge => {
+                self.missed.add_because(&below, "too large to be searched over several lines")
+            }
             Looked::GivenUp => {
                 self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push((place, below));
                 return None;

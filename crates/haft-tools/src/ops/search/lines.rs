@@ -67,6 +67,8 @@ pub(super) enum Looked {
     Nothing,
     Binary,
     Unreadable,
+    /// It cannot be held to be searched over several lines.
+    TooLarge,
     /// The search was stopped in the middle.
     GivenUp,
     Hits(Hits),
@@ -210,9 +212,10 @@ impl<'a, M: Matcher> Finder<'a, M> {
         match self.stream.search_reader(&self.matcher, reader, &mut collect) {
             Ok(()) if collect.binary => Looked::Binary,
             Ok(()) => looked(collect.hits),
-            Err(error) if is_too_long(&error) && !self.stream.multi_line_with_matcher(&self.matcher) => {
-                self.search_windows(open)
-            }
+            Err(error) if is_too_long(&error) => match self.stream.multi_line_with_matcher(&self.matcher) {
+                true => Looked::TooLarge,
+                false => self.search_windows(open),
+            },
             Err(_) if self.signal.is_stopped() => Looked::GivenUp,
             Err(_) => Looked::Unreadable,
         }
@@ -239,9 +242,11 @@ impl<'a, M: Matcher> Finder<'a, M> {
                 return Looked::Binary;
             }
             let owned = if length == window.len() { WINDOW } else { length };
-            let mut at = 0;
+            // The last byte before comes along: what follows it is not the beginning of a line or a word.
+            let lead = usize::from(base > 0);
+            let mut at = lead;
             // How many lines end before `counted`: each part is looked at once, however much matches.
-            let (mut ended, mut counted) = (lines_before, 0);
+            let (mut ended, mut counted) = (lines_before, lead);
             while let Ok(Some(found)) = self.matcher.find_at(part, at)
                 && found.start() < owned
             {
@@ -277,8 +282,8 @@ impl<'a, M: Matcher> Finder<'a, M> {
             if owned == length {
                 return looked(hits);
             }
-            lines_before += memchr::memchr_iter(b'\n', &part[..owned]).count() as u64;
-            base += owned as u64;
+            lines_before += memchr::memchr_iter(b'\n', &part[lead..owned]).count() as u64;
+            base += owned as u64 - 1;
         }
         Looked::GivenUp
     }

@@ -69,10 +69,18 @@ pub(super) struct Missed(Mutex<(u64, Vec<String>)>);
 
 impl Missed {
     pub(super) fn add(&self, path: &Path) {
+        self.push(format!("`{}`", names::show_on_a_line(path)));
+    }
+
+    pub(super) fn add_because(&self, path: &Path, why: &str) {
+        self.push(format!("`{}` ({why})", names::show_on_a_line(path)));
+    }
+
+    fn push(&self, named: String) {
         let mut missed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         missed.0 += 1;
         if missed.1.len() < MAX_NAMED {
-            missed.1.push(names::show(path));
+            missed.1.push(named);
             missed.1.sort();
         }
     }
@@ -88,7 +96,7 @@ impl Missed {
 pub struct Unreadable {
     /// How many.
     pub count: u64,
-    /// Some of them.
+    /// Some of them, as they are shown.
     pub named: Vec<String>,
 }
 
@@ -96,7 +104,7 @@ impl Unreadable {
     /// What to tell of them.
     pub fn note(&self) -> Option<String> {
         let rest = self.count.saturating_sub(self.named.len() as u64);
-        let named = self.named.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let named = self.named.join(", ");
         match (self.count, rest) {
             (0, _) => None,
             (_, 0) => Some(format!("could not be read: {named}")),

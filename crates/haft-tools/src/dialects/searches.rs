@@ -36,7 +36,7 @@ pub(super) fn nothing(found: &Found, skipped: u64) -> String {
         _ => match (found.searched.saturating_sub(found.binary), found.binary) {
             (0, 0) if found.unreadable.count > 0 => "no file could be searched".to_owned(),
             (0, 0) => {
-                "no file was searched: none is there that the path, the patterns and the ignore rules leave"
+                "no file was searched: there is none, or all are left out by the patterns, by ignore files or by a dot before their names"
                     .to_owned()
             }
             (0, 1) => "no text was searched: the only file is a binary file".to_owned(),

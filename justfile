@@ -26,3 +26,4 @@ figures:
     cargo bench -p haft-tools --bench edits
     cargo bench -p haft --bench journal
     bench/startup
+    bench/search

@@ -22,9 +22,27 @@ pub fn show(name: impl AsRef<OsStr>) -> String {
     text
 }
 
-/// The bytes behind a text made by [`show`], or nothing when the text holds no `\xNN` that `show` could
-/// have written. Bytes below 0x80 are always valid UTF-8, so `show` never writes them this way; leaving
-/// them alone means that no `/` or NUL can come out of decoding.
+/// The name or path as text of one line: control characters are shown as `\xNN`, too.
+pub fn show_on_a_line(name: impl AsRef<OsStr>) -> String {
+    let text = show(name);
+    if !text.contains(|c: char| c.is_ascii_control()) {
+        return text;
+    }
+    let mut line = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c.is_ascii_control() {
+            true => {
+                let _ = write!(line, "\\x{:02x}", u32::from(c));
+            }
+            false => line.push(c),
+        }
+    }
+    line
+}
+
+/// The bytes behind a text made by [`show`] or [`show_on_a_line`], or nothing when the text holds no `\xNN` that `show` could
+/// have written. Other bytes below 0x80 are never written this way; leaving them alone means that no `/` or NUL
+/// can come out of decoding.
 pub(crate) fn decode(text: &str) -> Option<OsString> {
     if !text.contains("\\x") {
         return None;
@@ -52,7 +70,7 @@ fn escaped(bytes: &[u8]) -> Option<u8> {
     };
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let byte = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
-    (byte >= 0x80).then_some(byte)
+    (byte >= 0x80 || (byte != 0 && byte.is_ascii_control())).then_some(byte)
 }
 
 #[cfg(test)]
@@ -71,6 +89,14 @@ mod tests {
         let name = OsString::from_vec(b"a\xff\xfe/\xc3b".to_vec());
         assert_eq!(show(&name), "a\\xff\\xfe/\\xc3b");
         assert_eq!(decode(&show(&name)), Some(name));
+    }
+
+    #[test]
+    fn control_characters_do_not_break_a_line() {
+        let name = OsString::from_vec(b"a\nb\x1b[2J\xff\x7f".to_vec());
+        assert_eq!(show_on_a_line(&name), "a\\x0ab\\x1b[2J\\xff\\x7f");
+        assert_eq!(decode(&show_on_a_line(&name)), Some(name));
+        assert_eq!(show_on_a_line("plain \u{e9}"), "plain \u{e9}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ const STRANGER: u32 = 54321;
 
 impl Lab {
     /// The command as a user who is not root; `None`, with the reason said, where that cannot be.
-    fn haft_without_rights(&self, args: &[&str]) -> Option<Command> {
+    pub(super) fn haft_without_rights(&self, args: &[&str]) -> Option<Command> {
         let haft = self.haft(args);
         if !rustix::process::geteuid().is_root() {
             return Some(haft);
@@ -40,7 +40,7 @@ impl Lab {
     }
 
     /// The replies of a command that takes a batch.
-    fn answers(&self, command: &mut Command, calls: &[Value]) -> Vec<Value> {
+    pub(super) fn answers(&self, command: &mut Command, calls: &[Value]) -> Vec<Value> {
         let lines: String = calls.iter().map(|call| format!("{call}\n")).collect();
         let path = self.base.join("calls");
         std::fs::write(&path, lines).unwrap();
@@ -49,7 +49,7 @@ impl Lab {
         ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn forbid(&self, names: &[&str], mode: u32) {
+    pub(super) fn forbid(&self, names: &[&str], mode: u32) {
         for name in names {
             let path = self.base.join("ws").join(name);
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// A batch that is still running, so that it can be looked at.
-    fn talk(&self, args: &[&str]) -> Talk {
+    pub(super) fn talk(&self, args: &[&str]) -> Talk {
         let mut command = self.haft(&[args, &["batch"]].concat());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take().unwrap();
@@ -66,26 +66,26 @@ impl Lab {
     }
 }
 
-struct Talk {
+pub(super) struct Talk {
     child: std::process::Child,
     stdin: std::process::ChildStdin,
     replies: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Talk {
-    fn ask(&mut self, call: &Value) -> Value {
+    pub(super) fn ask(&mut self, call: &Value) -> Value {
         writeln!(self.stdin, "{call}").unwrap();
         serde_json::from_str(&self.replies.next().unwrap().unwrap()).unwrap()
     }
 
     /// The most memory that it has had so far, in kB.
-    fn peak(&self) -> u64 {
+    pub(super) fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         peak.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         drop(self.stdin);
         assert!(self.child.wait().unwrap().success());
     }

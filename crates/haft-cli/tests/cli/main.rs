@@ -9,6 +9,8 @@ mod changes;
 mod hostile;
 mod looks;
 mod replay;
+#[cfg(target_os = "linux")]
+mod searching;
 mod state;
 mod unkept;
 mod workspace;

@@ -1,12 +1,15 @@
 //! An open folder to walk from: what is in it is opened by name beneath its own handle, and no link is
 //! followed, so nothing that is exchanged on the way leads out.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
+#[cfg(target_os = "linux")]
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+#[cfg(target_os = "linux")]
+use rustix::fs::RawDir;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::beneath::{READ, is_proc, link_appeared};
@@ -16,6 +19,7 @@ use crate::path::AbsPath;
 use crate::stat::{Kind, Name, Stat};
 
 /// As much of a directory is read at a time.
+#[cfg(target_os = "linux")]
 const CHUNK: usize = 32 << 10;
 
 /// A folder, open for reading.
@@ -43,28 +47,50 @@ impl OpenFolder {
     }
 
     /// What is in it, in no order. What vanishes meanwhile is left out.
+    #[cfg(target_os = "linux")]
     pub fn names(&self) -> Result<Vec<Name>, PathErrorKind> {
         let mut buffer = [const { MaybeUninit::uninit() }; CHUNK];
         let mut entries = RawDir::new(&self.fd, &mut buffer);
         let mut names = Vec::new();
         while let Some(entry) = entries.next() {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
-            let name: OsString = OsStr::from_bytes(name).to_owned();
-            let kind = match entry.file_type() {
-                FileType::Unknown => match self.stat(&name) {
-                    Ok(stat) => stat.kind,
-                    Err(PathErrorKind::NotFound) => continue,
-                    Err(kind) => return Err(kind),
-                },
-                known => known.into(),
-            };
-            names.push(Name { name, kind });
+            names.extend(self.name(entry.file_name(), entry.file_type())?);
         }
         Ok(names)
+    }
+
+    /// What is in it, in no order. What vanishes meanwhile is left out.
+    #[cfg(not(target_os = "linux"))]
+    pub fn names(&self) -> Result<Vec<Name>, PathErrorKind> {
+        self.names_by_the_library()
+    }
+
+    /// The same by way of the C library, which every system has.
+    #[cfg(any(not(target_os = "linux"), test))]
+    fn names_by_the_library(&self) -> Result<Vec<Name>, PathErrorKind> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            names.extend(self.name(entry.file_name(), entry.file_type())?);
+        }
+        Ok(names)
+    }
+
+    fn name(&self, name: &CStr, kind: FileType) -> Result<Option<Name>, PathErrorKind> {
+        let name = name.to_bytes();
+        if matches!(name, b"." | b"..") {
+            return Ok(None);
+        }
+        let name: OsString = OsStr::from_bytes(name).to_owned();
+        let kind = match kind {
+            FileType::Unknown => match self.stat(&name) {
+                Ok(stat) => stat.kind,
+                Err(PathErrorKind::NotFound) => return Ok(None),
+                Err(kind) => return Err(kind),
+            },
+            known => known.into(),
+        };
+        Ok(Some(Name { name, kind }))
     }
 
     /// Looks at one name in it.
@@ -89,5 +115,32 @@ impl OpenFolder {
 
     fn open(&self, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
         rustix::fs::openat(&self.fd, name, READ | OFlags::NOFOLLOW | flags, Mode::empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods)] // makes what is read
+    fn both_ways_to_read_a_folder_give_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in 0..3000 {
+            std::fs::write(dir.path().join(format!("file {name}")), "").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("link")).unwrap();
+        let workspace = Workspace::open(dir.path()).unwrap();
+        let folder = workspace.open_folder(workspace.root()).unwrap();
+        let sorted = |mut names: Vec<Name>| {
+            names.sort_by(|one, other| one.name.cmp(&other.name));
+            names.into_iter().map(|name| (name.name, name.kind)).collect::<Vec<_>>()
+        };
+        let known = sorted(folder.names().unwrap());
+        assert_eq!(known.len(), 3002);
+        assert_eq!(sorted(folder.names_by_the_library().unwrap()), known);
+        // Reading once more begins at the beginning.
+        assert_eq!(sorted(folder.names_by_the_library().unwrap()).len(), 3002);
     }
 }

@@ -1,8 +1,8 @@
 //! What the search tools of all dialects share: how patterns of files are written, and what is said of a
 //! search that did not see everything.
 
-use haft::Context;
-use haft_sandbox::Kind;
+use haft::{AbsPath, Context};
+use haft_sandbox::{Kind, names};
 
 use crate::ops::{Found, Globbed, Hit, Miss, Stopped};
 use crate::text::count_of;
@@ -30,11 +30,27 @@ pub(super) fn globs(text: &str) -> Vec<String> {
 pub(super) fn nothing(found: &Found, skipped: u64) -> String {
     match found.stopped {
         Some(Stopped::Time) => "nothing found so far".to_owned(),
-        _ if skipped > 0 => format!("no more than {skipped} entries were found"),
-        _ => match found.searched {
-            0 => "no file was searched: none is there that the path, the patterns and the ignore rules leave"
-                .to_owned(),
-            searched => format!("no match in {}", count_of(searched, "file")),
+        _ if skipped > 0 => {
+            format!("nothing comes after the first {skipped} entries: there are no more than that")
+        }
+        _ => match (found.searched.saturating_sub(found.binary), found.binary) {
+            (0, 0) if found.unreadable.count > 0 => "no file could be searched".to_owned(),
+            (0, 0) => {
+                "no file was searched: there is none, or all are left out by the patterns, by ignore files or by a dot before their names"
+                    .to_owned()
+            }
+            (0, 1) => "no text was searched: the only file is a binary file".to_owned(),
+            (0, binary) => format!("no text was searched: all {binary} files are binary files"),
+            (searched, 0) => format!("no match in {}", count_of(searched, "file")),
+            (searched, binary) => format!(
+                "no match in {}; {} left out",
+                count_of(searched, "file"),
+                if binary == 1 {
+                    "1 binary file was".to_owned()
+                } else {
+                    format!("{binary} binary files were")
+                }
+            ),
         },
     }
 }
@@ -50,6 +66,9 @@ pub(super) fn grep_notes(found: &Found, offset: &str) -> Vec<String> {
             "the time was up after {}: this is not all; go on with `{offset}`: {next}",
             count_of(found.searched, "file")
         )),
+        (Some(Stopped::Time), None) => {
+            notes.push("the time was up before the file was searched to its end".to_owned());
+        }
         _ => {}
     }
     notes.extend(found.unreadable.note());
@@ -79,7 +98,12 @@ pub(super) fn glob_notes(globbed: &Globbed) -> Vec<String> {
 /// A file or folder whose name fits, as it is listed.
 pub(super) fn shown(hit: &Hit, cx: &Context) -> String {
     let slash = if hit.kind == Kind::Directory { "/" } else { "" };
-    cx.workspace().display(&hit.path) + slash
+    path(&hit.path, cx) + slash
+}
+
+/// A path in a list of lines, none of which a name can make up.
+pub(super) fn path(path: &AbsPath, cx: &Context) -> String {
+    names::show_on_a_line(cx.workspace().display(path))
 }
 
 /// One line for people that says what is searched for.

@@ -77,6 +77,9 @@ async fn drive<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let signal = Arc::new(Signal::default());
     let guard = StopWhenDropped(signal.clone());
+    if time.is_zero() {
+        signal.stop(Why::Time);
+    }
     let mut searching = tokio::task::spawn_blocking({
         let signal = signal.clone();
         move || search(&signal)

@@ -159,7 +159,9 @@ impl Tool for Grep {
             page: Page {
                 skip: input.offset,
                 limit: Some(input.max_results.min(MAX_MATCHES)),
-                bytes: MAX_RESULT_CHARS - 10_000,
+                // Quotes and backslashes take twice the room in an object.
+                bytes: MAX_RESULT_CHARS / 2,
+                each: 50,
                 line_chars: MAX_LINE_CHARS,
             },
         };

@@ -70,6 +70,7 @@ impl Tool for Grep {
                 skip: input.offset,
                 limit: Some(MAX_MATCHES),
                 bytes: MAX_RESULT_CHARS - 2000,
+                each: 26,
                 line_chars: MAX_LINE_CHARS,
             },
         })
@@ -85,7 +86,7 @@ impl Tool for Grep {
         };
         let mut matches = Vec::new();
         for file in &output.files {
-            let path = cx.workspace().display(&file.path);
+            let path = searches::path(&file.path, cx);
             let _ = write!(text, "\n{path}:");
             for line in &file.lines {
                 let column = line.column.unwrap_or(1);

@@ -113,6 +113,7 @@ impl Tool for Grep {
                 skip: input.offset,
                 limit: input.head_limit,
                 bytes: MAX_RESULT_CHARS - FOR_NOTES,
+                each: 10,
                 line_chars: MAX_LINE_CHARS,
             },
         })
@@ -122,7 +123,7 @@ impl Tool for Grep {
         let mut text = String::new();
         let mut files = Vec::new();
         for file in &output.files {
-            let path = cx.workspace().display(&file.path);
+            let path = searches::path(&file.path, cx);
             match input.output_mode {
                 Mode::FilesWithMatches => line(&mut text, format_args!("{path}")),
                 Mode::Count => line(&mut text, format_args!("{path}:{}", file.count)),
@@ -149,8 +150,11 @@ impl Tool for Grep {
         if text.is_empty() {
             text = searches::nothing(&output, input.offset);
         } else if input.output_mode == Mode::Count && output.stopped.is_none() && input.offset == 0 {
-            let lines = count_of(output.matches, "line");
-            line(&mut text, format_args!("\n{lines} in {}", count_of(output.files.len() as u64, "file")));
+            let counted = match input.multiline {
+                true => searches::matches(output.matches),
+                false => count_of(output.matches, "line"),
+            };
+            line(&mut text, format_args!("\n{counted} in {}", count_of(output.files.len() as u64, "file")));
         }
         let reply = Reply::text(text.trim_end_matches('\n')).structured(structured);
         let notes = searches::grep_notes(&output, "offset");

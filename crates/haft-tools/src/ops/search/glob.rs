@@ -1,5 +1,7 @@
 //! Finding files by their names.
 
+use std::cmp::Ordering;
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
@@ -7,14 +9,14 @@ use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobMatcher};
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Resource};
-use haft_sandbox::{Kind, Name, names};
+use haft_sandbox::{Kind, Name, OpenFolder};
 
-use super::ordered::{self, Publish, ordered};
+use super::ordered::{self, Done, Publish, ordered};
 use super::rules::Rules;
-use super::signal::{Signal, Why};
-use super::walk::{Folder, Missed, Walk};
-use super::{Filter, Hidden, Ignored, Searching, Unreadable, drive};
-use crate::ops::existing_folder;
+use super::signal::Signal;
+use super::walk::{Missed, Walk};
+use super::{Case, Filter, Hidden, Ignored, Searching, Unreadable, drive};
+use crate::ops::{existing, existing_folder};
 use crate::text::Source;
 
 /// A longer pattern is not taken.
@@ -44,10 +46,18 @@ pub struct Globs {
     root: AbsPath,
     /// The pattern as it was given.
     pattern: String,
-    /// The rest of the pattern.
-    rest: String,
+    /// The rest of it.
+    fits: Fits,
     /// Whether only folders are meant.
     folders: bool,
+}
+
+/// What a name must fit.
+#[derive(Clone, Debug)]
+enum Fits {
+    Names(String),
+    /// The one file that was named.
+    One(OsString),
 }
 
 /// What was found.
@@ -127,38 +137,33 @@ impl Globs {
         if pattern.contains('\0') {
             return Err(invalid("the pattern contains a NUL character, which no name has".to_owned()));
         }
-        let (base, rest) = split(pattern);
+        let (base, rest) = match names_a_file(pattern, folder, cx) {
+            true => (pattern, ""),
+            false => split(pattern),
+        };
+        let named = match base.strip_prefix('/') {
+            Some(below) if begins_at_folder(base, folder, cx) => below,
+            _ => base,
+        };
         let mut root = folder.clone();
-        let mut rest = rest.to_owned();
-        if !base.is_empty() {
-            let from_top = base.trim_start_matches('/');
-            let named = match base.starts_with('/') {
-                // A pattern may begin with a slash to say that it begins at the folder.
-                true if !is_within(base, cx) => from_top,
-                _ => base,
-            };
-            if !named.is_empty() {
-                match cx
-                    .workspace()
-                    .resolve(folder, named)
-                    .ok()
-                    .and_then(|place| place.stat.map(|stat| (place, stat)))
-                {
-                    Some((place, stat)) if stat.kind != Kind::Directory && rest.is_empty() => {
-                        let name = place.path.file_name().map(names::show).unwrap_or_default();
-                        root = place.path.parent().unwrap_or_else(|| place.path.clone());
-                        rest = globset::escape(&name);
-                    }
-                    _ => root = existing_folder(named, folder, cx)?.path,
+        let mut fits = Fits::Names(rest.split('/').filter(|part| *part != ".").collect::<Vec<_>>().join("/"));
+        if !named.is_empty() {
+            let (place, stat) = existing(named, folder, cx)?;
+            root = match (stat.kind, place.path.parent(), place.path.file_name()) {
+                (Kind::Directory, ..) => place.path,
+                (_, Some(parent), Some(name)) if rest.is_empty() => {
+                    fits = Fits::One(name.to_owned());
+                    parent
                 }
-            }
+                _ => existing_folder(named, folder, cx)?.path,
+            };
         }
-        let folders = rest.ends_with('/');
-        let rest = rest.trim_end_matches('/');
-        // A folder stands for all that is in it.
-        let rest = if rest.is_empty() { "**/*" } else { rest };
-        let globs = Self { root, pattern: pattern.to_owned(), rest: rest.to_owned(), folders };
-        globs.matcher(false)?;
+        if rest.split('/').any(|part| part == "..") {
+            return Err(invalid(format!("`{pattern}` goes up again after a wildcard"))
+                .hint("`..` may only come before the first wildcard"));
+        }
+        let globs = Self { root, pattern: pattern.to_owned(), fits, folders: rest.ends_with('/') };
+        globs.matcher(Case::Sensitive)?;
         Ok(globs)
     }
 
@@ -167,14 +172,14 @@ impl Globs {
         &self.root
     }
 
-    fn matcher(&self, any_case: bool) -> Result<GlobMatcher, Fault> {
-        let glob = GlobBuilder::new(&self.rest)
-            .literal_separator(true)
-            .empty_alternates(true)
-            .backslash_escape(true)
-            .case_insensitive(any_case)
-            .build();
-        glob.map(|glob| glob.compile_matcher()).map_err(|error| {
+    fn matcher(&self, case: Case) -> Result<Matcher, Fault> {
+        let names = match &self.fits {
+            Fits::One(name) => return Ok(Matcher::One(name.clone())),
+            Fits::Names(names) => names.trim_end_matches('/'),
+        };
+        // A folder stands for all that is in it.
+        let names = if names.is_empty() { "**/*" } else { names };
+        matcher(names, case).map_err(|error| {
             let pattern = &self.pattern;
             Fault::new(FaultKind::InvalidInput, format!("`{pattern}` is no valid pattern: {}", error.kind()))
                 .hint("patterns look like `**/*.rs`, `src/*.{ts,tsx}` or `docs/[a-c]*.md`")
@@ -184,13 +189,52 @@ impl Globs {
 
     /// How deep what fits can be.
     fn depth(&self) -> Option<usize> {
-        (!self.rest.contains("**") && !self.rest.contains('{')).then(|| self.rest.split('/').count())
+        match &self.fits {
+            Fits::One(_) => Some(1),
+            Fits::Names(names) if names.trim_matches('/').is_empty() => None,
+            Fits::Names(names) => (!names.contains("**") && !names.contains('{'))
+                .then(|| names.trim_end_matches('/').split('/').count()),
+        }
     }
 
     /// Whether names that begin with a dot are named.
     fn names_hidden(&self) -> bool {
-        self.rest.split(['/', '{', ',']).any(|part| part.starts_with('.') && part != "." && part != "..")
+        match &self.fits {
+            Fits::One(_) => true,
+            Fits::Names(names) => names.split(['/', '{', ',']).any(|part| part.starts_with('.')),
+        }
     }
+}
+
+fn matcher(names: &str, case: Case) -> Result<Matcher, globset::Error> {
+    let glob = GlobBuilder::new(names)
+        .literal_separator(true)
+        .empty_alternates(true)
+        .backslash_escape(true)
+        .case_insensitive(case == Case::Insensitive)
+        .build();
+    glob.map(|glob| Matcher::Glob(glob.compile_matcher()))
+}
+
+/// What a path below the folder is asked.
+enum Matcher {
+    Glob(GlobMatcher),
+    One(OsString),
+}
+
+impl Matcher {
+    fn is_match(&self, below: &Path) -> bool {
+        match self {
+            Self::Glob(glob) => glob.is_match(below),
+            Self::One(name) => below.as_os_str() == name,
+        }
+    }
+}
+
+/// Whether a pattern is the name of a file in which brackets or backslashes stand for themselves.
+fn names_a_file(pattern: &str, folder: &AbsPath, cx: &Context) -> bool {
+    let found = || cx.workspace().resolve(folder, pattern).ok()?.stat;
+    !pattern.contains(['*', '?']) && found().is_some_and(|stat| stat.kind != Kind::Directory)
 }
 
 /// As much of a pattern as names a folder, and the rest.
@@ -207,16 +251,18 @@ fn split(pattern: &str) -> (&str, &str) {
     }
 }
 
-/// Whether a path from the top is one of the workspace, or may be asked for.
-fn is_within(base: &str, cx: &Context) -> bool {
-    let first = Path::new(base).components().find(|part| matches!(part, Component::Normal(_)));
-    let root = cx.workspace().root().as_path();
-    Path::new(base).starts_with(root)
-        || cx.workspace().resolve(cx.workspace().root(), base).is_ok()
-        || first.is_some_and(|first| {
-            let beside = cx.workspace().root().child(first.as_os_str());
-            cx.workspace().stat(&beside).is_err()
-        })
+/// Whether the slash that a pattern begins with stands for the folder that is searched, and not for the top of
+/// all folders: if nothing else is said, or the folder has what is named first and the workspace has no such
+/// path from the top.
+fn begins_at_folder(base: &str, folder: &AbsPath, cx: &Context) -> bool {
+    let path = Path::new(base);
+    let first = path.components().find_map(|part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    let Some(first) = first else { return true };
+    cx.workspace().access(&AbsPath::lexical(path)).is_none()
+        && cx.workspace().stat(&folder.child(first)).is_ok()
 }
 
 impl Operation for Glob {
@@ -246,51 +292,83 @@ impl Operation for Glob {
 }
 
 /// What fits, until it is known whether it is told.
-struct Fits {
+struct Fitting {
     below: PathBuf,
     kind: Kind,
     modified: SystemTime,
 }
 
-impl ordered::Found for Fits {
+impl ordered::Found for Fitting {
     fn weight(&self) -> usize {
         0
     }
 }
 
+/// Those that were changed last, of all that fit.
+struct Newest {
+    hits: Vec<Fitting>,
+    total: usize,
+    limit: usize,
+}
+
+impl Newest {
+    fn new(limit: usize) -> Self {
+        Self { hits: Vec::new(), total: 0, limit: limit.max(1) }
+    }
+
+    fn add(&mut self, hit: Fitting) {
+        self.total += 1;
+        self.hits.push(hit);
+        if self.hits.len() >= 4 * self.limit {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.hits.len() > self.limit {
+            self.hits.select_nth_unstable_by(self.limit - 1, Fitting::newest_first);
+            self.hits.truncate(self.limit);
+        }
+    }
+
+    fn take(mut self) -> (Vec<Fitting>, usize) {
+        self.cut();
+        self.hits.sort_unstable_by(Fitting::newest_first);
+        (self.hits, self.total)
+    }
+}
+
+impl Fitting {
+    fn newest_first(&self, other: &Self) -> Ordering {
+        other.modified.cmp(&self.modified).then_with(|| self.below.cmp(&other.below))
+    }
+}
+
 impl Glob {
     fn look(&self, filter: &Filter, signal: &Signal, cx: &Context) -> Result<Globbed, Fault> {
-        let matcher = self.globs.matcher(false)?;
+        let matcher = self.globs.matcher(Case::Sensitive)?;
         let rules = Rules::new(filter)?;
         let missed = Missed::default();
-        let (mut hits, mut folders) = (Vec::new(), Vec::new());
-        let visit = |folder: &Folder, below: &Path, entry: &Name| {
+        let (mut hits, mut folders) = (Newest::new(self.limit), Newest::new(self.limit));
+        let visit = |folder: &OpenFolder, below: &Path, entry: &Name| {
             if !matcher.is_match(below) {
                 return None;
             }
-            let modified = folder.handle.stat(&entry.name).ok()?.modified;
-            Some(Fits { below: below.to_owned(), kind: entry.kind, modified })
+            let modified = folder.stat(&entry.name).ok()?.modified;
+            Some(Fitting { below: below.to_owned(), kind: entry.kind, modified })
         };
-        walk_all(&self.globs.root, &rules, &missed, signal, cx, &visit, |found| {
+        let complete = walk_all(&self.globs.root, &rules, &missed, signal, cx, &visit, |found| {
             for hit in found {
-                if hit.kind == Kind::Directory { folders.push(hit) } else { hits.push(hit) }
+                if hit.kind == Kind::Directory { folders.add(hit) } else { hits.add(hit) }
             }
             ControlFlow::Continue(())
         })?;
-        if self.globs.folders || hits.is_empty() {
+        if self.globs.folders || hits.total == 0 {
             hits = folders;
         }
-        let total = hits.len();
-        let newest_first = |one: &Fits, other: &Fits| {
-            other.modified.cmp(&one.modified).then_with(|| one.below.cmp(&other.below))
-        };
-        if total > self.limit && self.limit > 0 {
-            hits.select_nth_unstable_by(self.limit - 1, newest_first);
-            hits.truncate(self.limit);
-        }
-        hits.sort_unstable_by(newest_first);
+        let (hits, total) = hits.take();
         let root = self.globs.root.as_path();
-        let hit = |Fits { below, kind, modified }| Hit {
+        let hit = |Fitting { below, kind, modified }| Hit {
             path: AbsPath::lexical(&root.join(below)),
             kind,
             modified,
@@ -300,16 +378,17 @@ impl Glob {
         if let Some(lines) = self.preview {
             begin(&mut hits, lines, cx);
         }
-        let incomplete = signal.why() == Some(Why::Time);
-        Ok(Globbed { hits, total, incomplete, miss: None, unreadable: missed.take() })
+        Ok(Globbed { hits, total, incomplete: !complete, miss: None, unreadable: missed.take() })
     }
 
     /// Looks for what comes near, where nothing fits.
     fn why_none(&self, filter: &Filter, signal: &Signal, cx: &Context) -> Option<Miss> {
-        let exact = self.globs.matcher(false).ok()?;
-        let any_case = self.globs.matcher(true).ok()?;
-        let deeper = GlobBuilder::new(&format!("**/{}", self.globs.rest)).literal_separator(true).build();
-        let deeper = deeper.ok()?.compile_matcher();
+        let exact = self.globs.matcher(Case::Sensitive).ok()?;
+        let any_case = self.globs.matcher(Case::Insensitive).ok()?;
+        let deeper = match &self.globs.fits {
+            Fits::Names(names) => matcher(&format!("**/{names}"), Case::Sensitive).ok()?,
+            Fits::One(_) => self.globs.matcher(Case::Sensitive).ok()?,
+        };
         let missed = Missed::default();
         let everything = Filter {
             hidden: Hidden::Show,
@@ -319,7 +398,7 @@ impl Glob {
             ..filter.clone()
         };
         let rules = Rules::new(&everything).ok()?;
-        let near = |_: &Folder, below: &Path, entry: &Name| {
+        let near = |_: &OpenFolder, below: &Path, entry: &Name| {
             let fits = exact.is_match(below) || any_case.is_match(below) || deeper.is_match(below);
             (fits && entry.kind != Kind::Directory).then(|| Near(below.to_owned()))
         };
@@ -402,33 +481,33 @@ fn ignored_by(root: &AbsPath, below: &Path, filter: &Filter, cx: &Context) -> Op
     walk.ignored_by(root, below, cx)
 }
 
-/// Walks everything below a folder and gathers what `visit` makes of it.
+/// Walks everything below a folder and gathers what `visit` makes of it. Tells whether it got to the end.
 fn walk_all<F: ordered::Found>(
     root: &AbsPath,
     rules: &Rules,
     missed: &Missed,
     signal: &Signal,
     cx: &Context,
-    visit: &(impl Fn(&Folder, &Path, &Name) -> Option<F> + Sync),
+    visit: &(impl Fn(&OpenFolder, &Path, &Name) -> Option<F> + Sync),
     consume: impl FnMut(Vec<F>) -> ControlFlow<()> + Send,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let walk = Walk { all_kinds: true, batch: usize::MAX, ..Walk::new(rules, missed) };
     let first = walk.begin(root, cx)?;
     let worker = || {
         |step, publish: &Publish<'_, _, _>| {
-            walk.step(step, publish, |folder, entries| {
+            walk.step(step, publish, |folder, handle, entries| {
                 signal.count(entries.len() as u64, 0);
                 let mut below = folder.below.clone();
                 let look = |entry: &Name| {
                     below.push(&entry.name);
-                    let found = visit(folder, &below, entry);
+                    let found = visit(handle, &below, entry);
                     below.pop();
                     found
                 };
-                entries.iter().filter_map(look).collect()
+                let found = entries.iter().filter_map(look).collect();
+                Done { found, looked: entries.len(), rest: None }
             })
         }
     };
-    ordered(vec![first], signal, worker, consume);
-    Ok(())
+    Ok(ordered(vec![first], ordered::threads(), signal, worker, consume).is_none())
 }

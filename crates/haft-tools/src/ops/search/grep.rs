@@ -1,9 +1,10 @@
 //! Searching what is in files.
 
 use std::cmp::Reverse;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use grep_matcher::Matcher;
@@ -11,7 +12,7 @@ use haft::{AbsPath, Claims, Context, Fault, Operation, Resource};
 use haft_sandbox::{Kind, Name, OpenFile, PathErrorKind};
 
 use super::lines::{Finder, Hits, Looked, Wants};
-use super::ordered::{self, Left, Publish, ordered};
+use super::ordered::{self, Done, Publish, ordered};
 use super::pages::{Pages, Place, Position, identity};
 use super::pattern::Compiled;
 use super::rules::Rules;
@@ -57,6 +58,8 @@ pub struct Page {
     pub limit: Option<u64>,
     /// As long as they have no more than so many bytes; one is always told.
     pub bytes: usize,
+    /// So many bytes come with each, beside its path and its line.
+    pub each: usize,
     /// Longer lines are cut around what matches.
     pub line_chars: usize,
 }
@@ -149,13 +152,14 @@ struct Search<'a, M> {
     cx: &'a Context,
     binary: AtomicU64,
     missed: Missed,
+    /// How many lines are still to be left out, where it is not known in which file the page begins.
+    unskipped: AtomicU64,
+    /// The files in which the search was when it was stopped.
+    given_up: Mutex<Vec<(Place, PathBuf)>>,
 }
 
-/// What is left of a search that was stopped: where it was, and what it found further on.
-type Rest = (Option<Place>, Vec<InFile>);
-
 /// A file that is going to be searched.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     place: Place,
     below: PathBuf,
@@ -189,17 +193,19 @@ impl Grep {
             cx,
             binary: AtomicU64::new(0),
             missed: Missed::default(),
+            unskipped: AtomicU64::new(self.page.skip),
+            given_up: Mutex::default(),
         };
-        let mut filling = Filling::new(self, from.as_ref());
-        let (from, found) = match (cx.workspace().stat(&self.root)?.kind, self.sorting) {
+        let mut filling = Filling::new(self, from.as_ref(), cx);
+        let left = match (cx.workspace().stat(&self.root)?.kind, self.sorting) {
             (Kind::Directory, Sorting::Path) => search.by_path(&mut filling)?,
             (Kind::Directory, Sorting::Newest) => search.by_time(&mut filling)?,
             _ => search.one(&mut filling)?,
         };
-        let (mut found, next) = filling.finish(signal.why(), from, found);
-        if let (Some(next), Some(position)) = (found.next, next) {
+        if let Some((next, position)) = filling.finish(|| search.end_of_time(left)) {
             pages.remember(id, next, position);
         }
+        let mut found = filling.found;
         found.searched = signal.files.load(Ordering::Relaxed);
         found.binary = search.binary.into_inner();
         found.unreadable = search.missed.take();
@@ -209,74 +215,112 @@ impl Grep {
 
 impl<M: Matcher + Clone + Sync> Search<'_, M> {
     fn finder(&self) -> Finder<'_, M> {
-        let told = self.from.map_or(self.grep.page.skip, |from| from.told);
-        let most = self.grep.page.limit.unwrap_or(u64::MAX).saturating_add(told).saturating_add(1);
-        let wants = Wants {
-            what: self.grep.what,
-            // Each line takes at least a byte of the page.
-            lines: usize::try_from(most).unwrap_or(usize::MAX).min(self.grep.page.bytes + told as usize + 1),
-            chars: self.grep.page.line_chars,
-        };
+        let Page { limit, bytes, line_chars, .. } = self.grep.page;
+        let lines = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        // One more than is told, to know that there is one.
+        let wants = Wants { what: self.grep.what, lines: lines.saturating_add(1), bytes, chars: line_chars };
         Finder::new(self.matcher.clone(), &self.grep.pattern, wants, self.signal)
     }
 
-    /// Searches one file, however it is named.
-    fn one(&self, filling: &mut Filling<'_>) -> Result<Rest, Fault> {
-        let open = self.cx.workspace().open_file(&self.grep.root)?;
-        let found = self.look(&mut self.finder(), Ok(open), Place::default(), PathBuf::new());
-        if filling.take(found.into_iter().collect()).is_break() {
-            self.signal.stop(Why::Enough);
-        }
-        Ok((None, Vec::new()))
+    /// How many threads search. Where it is not known in which file the page begins, what is left out before it
+    /// would have to be held until it is.
+    fn threads(&self) -> usize {
+        let begins_anywhere = self.from.is_none() && self.grep.page.skip > 0;
+        if begins_anywhere && self.grep.what.is_lines() { 1 } else { ordered::threads() }
     }
 
-    fn by_path(&self, filling: &mut Filling<'_>) -> Result<Rest, Fault> {
+    /// How many lines of a file are left out at its beginning.
+    fn skip_in(&self, place: &Place) -> u64 {
+        match self.from {
+            Some(from) if from.place == *place => from.told,
+            Some(_) => 0,
+            None => self.unskipped.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Searches one file, however it is named.
+    fn one(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
+        let open = self.cx.workspace().open_file(&self.grep.root)?;
+        match self.look(&mut self.finder(), Ok(open), Place::default(), PathBuf::new()) {
+            Some(found) => {
+                let _ = filling.take(found.into_iter().collect());
+            }
+            None => filling.found.stopped = Some(Stopped::Time),
+        }
+        Ok(None)
+    }
+
+    fn by_path(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
         let walk = Walk {
-            from: self.from.map(|from| from.place.folder.clone()),
+            from: self.from.map(|Position { place, .. }| (place.folder.clone(), place.name.clone())),
             ..Walk::new(self.rules, &self.missed)
         };
         let first = walk.begin(&self.grep.root, self.cx)?;
         let worker = || {
             let (mut finder, walk) = (self.finder(), &walk);
             move |step, publish: &Publish<'_, _, _>| {
-                walk.step(step, publish, |folder, names| {
-                    let begins = self.from.map(|from| &from.place).filter(|place| place.folder == folder.key);
-                    let names =
-                        names.iter().filter(|entry| begins.is_none_or(|begins| entry.name >= begins.name));
-                    let look = |entry: &Name| {
-                        let place =
-                            Place { newest: None, folder: folder.key.clone(), name: entry.name.clone() };
-                        let open = folder.handle.file(&entry.name);
-                        self.look(&mut finder, open, place, folder.below.join(&entry.name))
-                    };
-                    names.take_while(|_| !self.signal.is_stopped()).filter_map(look).collect()
+                walk.step(step, publish, |folder, handle, names| {
+                    self.each(
+                        names,
+                        |entry| (folder.key.clone(), entry.name.clone()),
+                        |entry| {
+                            let place =
+                                Place { newest: None, folder: folder.key.clone(), name: entry.name.clone() };
+                            self.look(
+                                &mut finder,
+                                handle.file(&entry.name),
+                                place,
+                                folder.below.join(&entry.name),
+                            )
+                        },
+                    )
                 })
             }
         };
-        let Left { from, found } = ordered(vec![first], self.signal, worker, |found| filling.take(found));
-        let place = from.map(|(folder, _)| Place { folder, ..Place::default() });
-        Ok((place, found))
+        let left = ordered(vec![first], self.threads(), self.signal, worker, |found| filling.take(found));
+        Ok(left.map(|(folder, name)| Place { newest: None, folder, name }))
     }
 
-    /// Searches the files that were changed last first. For that all are looked at before the first is read.
-    fn by_time(&self, filling: &mut Filling<'_>) -> Result<Rest, Fault> {
+    /// Looks at some files, at one at least, until the search is stopped.
+    fn each<T, K>(
+        &self,
+        files: &[T],
+        place: impl Fn(&T) -> K,
+        mut look: impl FnMut(&T) -> Option<Option<InFile>>,
+    ) -> Done<K, InFile> {
+        let mut done = Done { found: Vec::new(), looked: 0, rest: None };
+        for file in files {
+            let looked = if done.looked > 0 && self.signal.is_stopped() { None } else { look(file) };
+            let Some(found) = looked else {
+                done.rest = Some(place(file));
+                break;
+            };
+            done.looked += 1;
+            done.found.extend(found);
+        }
+        done
+    }
+
+    /// Searches the files that were changed last first. For that all are looked at before the first is read,
+    /// however long it takes: nobody could go on from a part of them.
+    fn by_time(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
         let walk = Walk { batch: usize::MAX, ..Walk::new(self.rules, &self.missed) };
         let first = walk.begin(&self.grep.root, self.cx)?;
         let mut files: Vec<Candidate> = Vec::new();
         let worker = || {
             |step, publish: &Publish<'_, _, _>| {
-                walk.step(step, publish, |folder, names| {
+                walk.step(step, publish, |folder, handle, names| {
                     let candidate = |entry: &Name| {
-                        let modified = folder.handle.stat(&entry.name).ok()?.modified;
+                        let modified = handle.stat(&entry.name).ok()?.modified;
                         let (folder_key, name) = (folder.key.clone(), entry.name.clone());
                         let place = Place { newest: Some(Reverse(modified)), folder: folder_key, name };
                         Some(Candidate { place, below: folder.below.join(&entry.name) })
                     };
-                    names.iter().filter_map(candidate).collect()
+                    Done { found: names.iter().filter_map(candidate).collect(), looked: 0, rest: None }
                 })
             }
         };
-        ordered(vec![first], self.signal, worker, |found| {
+        ordered(vec![first], ordered::threads(), self.signal, worker, |found| {
             files.extend(found);
             ControlFlow::Continue(())
         });
@@ -284,54 +328,84 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
         if let Some(from) = self.from {
             files.retain(|file| file.place >= from.place);
         }
-        let begins: Vec<Place> = files.chunks(BATCH).map(|batch| batch[0].place.clone()).collect();
-        let first = files.chunks(BATCH).map(<[Candidate]>::to_vec).enumerate().collect();
+        let files = &files;
+        let batches = (0..files.len()).step_by(BATCH);
+        let first = batches.map(|at| (at, at..files.len().min(at + BATCH))).collect();
         let worker = || {
             let mut finder = self.finder();
-            move |batch: Vec<Candidate>, _: &Publish<'_, _, _>| {
-                let look = |file: Candidate| {
-                    let path = AbsPath::lexical(&self.grep.root.as_path().join(&file.below));
-                    let open = self.cx.workspace().open_file(&path).map_err(|error| error.kind);
-                    self.look(&mut finder, open, file.place, file.below)
-                };
-                batch.into_iter().take_while(|_| !self.signal.is_stopped()).filter_map(look).collect()
+            move |batch: Range<usize>, _: &Publish<'_, _, _>| {
+                let batch: Vec<usize> = batch.collect();
+                self.each(
+                    &batch,
+                    |at| *at,
+                    |at| {
+                        let file = &files[*at];
+                        let path = AbsPath::lexical(&self.grep.root.as_path().join(&file.below));
+                        let open = self.cx.workspace().open_file(&path).map_err(|error| error.kind);
+                        self.look(&mut finder, open, file.place.clone(), file.below.clone())
+                    },
+                )
             }
         };
-        let Left { from, found } = ordered(first, self.signal, worker, |found| filling.take(found));
-        Ok((from.and_then(|at: usize| begins.get(at).cloned()), found))
+        let left = ordered(first, self.threads(), self.signal, worker, |found| filling.take(found));
+        Ok(left.and_then(|at: usize| files.get(at).map(|file| file.place.clone())))
     }
 
+    /// Where a search that had no more time goes on. A file that was the first to be searched and took all the
+    /// time is told as one that could not be read: otherwise nobody would ever get past it.
+    fn end_of_time(&self, left: Option<Place>) -> Option<Position> {
+        let mut place = left.filter(|_| self.signal.why() == Some(Why::Time))?;
+        let took_all = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, below)) = took_all.iter().find(|(given_up, _)| *given_up == place)
+            && self.from.is_some_and(|from| from.place == place)
+        {
+            self.missed.add_because(below, "it takes too long");
+            place.name.push("\0");
+        }
+        Some(Position { place, told: 0 })
+    }
+
+    /// What is in a file; nothing if the search was stopped in the middle of it.
     fn look(
         &self,
         finder: &mut Finder<'_, M>,
         open: Result<OpenFile, PathErrorKind>,
         place: Place,
         below: PathBuf,
-    ) -> Option<InFile> {
+    ) -> Option<Option<InFile>> {
         let open = match open {
             Ok(open) => open,
             // Gone, or something else by now.
             Err(PathErrorKind::NotFound | PathErrorKind::LinkAppeared | PathErrorKind::NotAFile(_)) => {
-                return None;
+                return Some(None);
             }
             Err(_) => {
                 self.missed.add(&below);
-                return None;
+                return Some(None);
             }
         };
         let modified = open.stat.modified;
-        match finder.search(open) {
-            Looked::Hits(hits) => Some(InFile { place, below, modified, hits }),
-            Looked::Nothing => None,
+        match finder.search(open, self.skip_in(&place)) {
+            Looked::Hits(hits) => {
+                if self.from.is_none() {
+                    self.unskipped.fetch_sub(hits.skipped, Ordering::Relaxed);
+                }
+                return Some(Some(InFile { place, below, modified, hits }));
+            }
+            Looked::Nothing => {}
             Looked::Binary => {
                 self.binary.fetch_add(1, Ordering::Relaxed);
-                None
             }
-            Looked::Unreadable => {
-                self.missed.add(&below);
-                None
+            Looked::Unreadable => self.missed.add(&below),
+            Looked::TooLarge => {
+                self.missed.add_because(&below, "too large to be searched over several lines")
+            }
+            Looked::GivenUp => {
+                self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push((place, below));
+                return None;
             }
         }
+        Some(None)
     }
 }
 
@@ -345,22 +419,26 @@ struct Filling<'a> {
     bytes: usize,
     found: Found,
     end: Option<Position>,
+    cx: &'a Context,
 }
 
 impl<'a> Filling<'a> {
-    fn new(grep: &'a Grep, from: Option<&'a Position>) -> Self {
+    fn new(grep: &'a Grep, from: Option<&'a Position>, cx: &'a Context) -> Self {
         let skip = from.map_or(grep.page.skip, |from| from.told);
-        Self { grep, skip, resumed: from, bytes: 0, found: Found::default(), end: None }
+        Self { grep, skip, resumed: from, bytes: 0, found: Found::default(), end: None, cx }
     }
 
     /// Takes what comes next in order, until the page is full.
     fn take(&mut self, files: Vec<InFile>) -> ControlFlow<()> {
-        files.into_iter().try_for_each(|file| self.take_file(file))
+        files.into_iter().try_for_each(|file| match self.end {
+            Some(_) => ControlFlow::Break(()),
+            None => self.take_file(file),
+        })
     }
 
     fn take_file(&mut self, file: InFile) -> ControlFlow<()> {
         let InFile { place, below, modified, hits } = file;
-        let is_lines = matches!(self.grep.what, What::Lines { .. });
+        let is_lines = self.grep.what.is_lines();
         let path = match below.as_os_str().is_empty() {
             true => self.grep.root.clone(),
             false => AbsPath::lexical(&self.grep.root.as_path().join(&below)),
@@ -369,17 +447,18 @@ impl<'a> Filling<'a> {
             // The file where the last page ended has nothing any more.
             self.skip = 0;
         }
-        let entries = if is_lines { hits.lines.len() as u64 } else { 1 };
+        let entries = if is_lines { hits.skipped + hits.lines.len() as u64 } else { 1 };
         let skipped = self.skip.min(entries);
         self.skip -= skipped;
+        let cost = self.cx.workspace().display(&path).len() + self.grep.page.each;
         let mut taken = FileFound { path, modified, count: hits.count, lines: Vec::new() };
         let mut told = skipped;
-        let cost = below.as_os_str().len() + 2;
-        let mut lines = hits.lines.into_iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX));
+        let unwanted = usize::try_from(skipped.saturating_sub(hits.skipped)).unwrap_or(usize::MAX);
+        let mut lines = hits.lines.into_iter().skip(unwanted);
         let mut full = false;
         while told < entries && !full {
             let line = if is_lines { lines.next() } else { None };
-            let bytes = cost + line.as_ref().map_or(8, |line| line.text.len() + 10);
+            let bytes = cost + line.as_ref().map_or(0, |line| line.text.len());
             full = self.is_full(bytes);
             if !full {
                 self.bytes += bytes;
@@ -408,29 +487,16 @@ impl<'a> Filling<'a> {
             || (self.found.entries > 0 && self.bytes + bytes > most)
     }
 
-    /// The page, and where the next one begins.
-    fn finish(
-        mut self,
-        why: Option<Why>,
-        from: Option<Place>,
-        rest: Vec<InFile>,
-    ) -> (Found, Option<Position>) {
-        let skip = self.grep.page.skip;
-        if let Some(end) = self.end.take() {
-            self.found.next = Some(skip + self.found.entries);
-            self.found.stopped = Some(Stopped::PageFull);
-            return (self.found, Some(end));
-        }
-        if why != Some(Why::Time) {
-            return (self.found, None);
-        }
-        self.found.stopped = Some(Stopped::Time);
-        // What was found out of order is better than nothing, even if it will be found once more.
-        if self.found.files.is_empty() {
-            let _ = self.take(rest);
-        }
-        // A page that begins where this one began must not begin further on.
-        self.found.next = Some(skip + self.found.entries.max(1));
-        (self.found, from.map(|place| Position { place, told: 0 }))
+    /// Finds out whether there is more, and where the next page begins then.
+    fn finish(&mut self, end_of_time: impl FnOnce() -> Option<Position>) -> Option<(u64, Position)> {
+        let told = self.found.entries;
+        let (stopped, told, position) = match self.end.take() {
+            Some(end) => (Stopped::PageFull, told, end),
+            // A page that begins where this one began must not begin further on.
+            None => (Stopped::Time, told.max(1), end_of_time()?),
+        };
+        let next = self.grep.page.skip + told;
+        (self.found.stopped, self.found.next) = (Some(stopped), Some(next));
+        Some((next, position))
     }
 }

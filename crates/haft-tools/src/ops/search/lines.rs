@@ -1,7 +1,7 @@
 //! Searching one file. Small files are read whole in one call, larger ones as a stream of bounded memory.
 //! Text in other encodings is searched as the text it is.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::ops::Range;
 
 use grep_matcher::Matcher;
@@ -25,8 +25,9 @@ const OVERLAP: usize = 64 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wants {
     pub(super) what: What,
-    /// So many lines at the most.
+    /// So many lines at the most, and one that goes beyond so many bytes.
     pub(super) lines: usize,
+    pub(super) bytes: usize,
     /// Longer lines are cut around what matches.
     pub(super) chars: usize,
 }
@@ -36,7 +37,7 @@ pub(super) struct Wants {
 pub enum What {
     /// Whether anything matches.
     Any,
-    /// How many lines match.
+    /// How many lines match; where matches go over lines, how many matches there are.
     Count,
     /// The lines that match, with so many before and after.
     Lines {
@@ -66,6 +67,10 @@ pub(super) enum Looked {
     Nothing,
     Binary,
     Unreadable,
+    /// It cannot be held to be searched over several lines.
+    TooLarge,
+    /// The search was stopped in the middle.
+    GivenUp,
     Hits(Hits),
 }
 
@@ -74,7 +79,24 @@ pub(super) enum Looked {
 pub(super) struct Hits {
     /// How many lines match, as far as it was searched.
     pub(super) count: u64,
+    /// How many lines come before those that are kept.
+    pub(super) skipped: u64,
     pub(super) lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Hits {
+    /// Takes a line, if those that are to be left out are; whether more are wanted.
+    fn push(&mut self, skip: u64, wants: Wants, line: impl FnOnce() -> Line) -> bool {
+        if self.skipped < skip {
+            self.skipped += 1;
+            return true;
+        }
+        let line = line();
+        self.bytes += line.text.len() + 1;
+        self.lines.push(line);
+        self.lines.len() < wants.lines && self.bytes <= wants.bytes
+    }
 }
 
 /// What one thread searches with.
@@ -87,6 +109,13 @@ pub(super) struct Finder<'a, M> {
     whole: Searcher,
     stream: Searcher,
     buffer: Vec<u8>,
+    skip: u64,
+}
+
+impl What {
+    pub(super) fn is_lines(self) -> bool {
+        matches!(self, Self::Lines { .. })
+    }
 }
 
 impl<'a, M: Matcher> Finder<'a, M> {
@@ -98,22 +127,27 @@ impl<'a, M: Matcher> Finder<'a, M> {
         };
         builder
             .multi_line(pattern.span == super::Span::Lines)
-            .line_terminator(grep_matcher::LineTerminator::byte(b'\n'))
-            .line_number(matches!(wants.what, What::Lines { .. }))
+            .line_terminator(matcher.line_terminator().unwrap_or_default())
+            .line_number(wants.what.is_lines())
             .before_context(before)
             .after_context(after);
         let whole = builder.build();
         let stream = builder.heap_limit(Some(MAX_HELD)).binary_detection(BinaryDetection::quit(0)).build();
         let foreign = !pattern.text.is_ascii();
-        Self { matcher, foreign, wants, signal, whole, stream, buffer: Vec::new() }
+        Self { matcher, foreign, wants, signal, whole, stream, buffer: Vec::new(), skip: 0 }
     }
 
-    /// Searches a file.
-    pub(super) fn search(&mut self, open: OpenFile) -> Looked {
-        if open.stat.size >= WHOLE {
-            return self.search_stream(open);
-        }
-        let Ok(length) = self.read(&open) else { return Looked::Unreadable };
+    /// Searches a file, of which so many lines are left out at the beginning.
+    pub(super) fn search(&mut self, open: OpenFile, skip: u64) -> Looked {
+        self.skip = skip;
+        let length = match open.stat.size {
+            WHOLE.. => None,
+            _ => match self.read(&open) {
+                Ok(length) => length,
+                Err(_) => return Looked::Unreadable,
+            },
+        };
+        let Some(length) = length else { return self.search_stream(open) };
         self.signal.count(1, length as u64);
         let bytes = &self.buffer[..length];
         let marked = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
@@ -124,7 +158,7 @@ impl<'a, M: Matcher> Finder<'a, M> {
                 Err(_) => Looked::Binary,
             };
         }
-        let mut collect = Collect::new(&self.matcher, self.wants);
+        let mut collect = Collect::new(&self.matcher, self.wants, self.skip);
         if self.whole.search_slice(&self.matcher, bytes, &mut collect).is_err() {
             return Looked::Unreadable;
         }
@@ -141,48 +175,48 @@ impl<'a, M: Matcher> Finder<'a, M> {
     }
 
     fn search_text(&mut self, text: &[u8]) -> Looked {
-        let mut collect = Collect::new(&self.matcher, self.wants);
+        let mut collect = Collect::new(&self.matcher, self.wants, self.skip);
         match self.whole.search_slice(&self.matcher, text, &mut collect) {
             Ok(()) => looked(collect.hits),
             Err(_) => Looked::Unreadable,
         }
     }
 
-    /// Reads a small file with one call, if it has not grown.
-    fn read(&mut self, open: &OpenFile) -> io::Result<usize> {
+    /// Reads a small file with one call, if it has not grown; nothing comes of one that has grown large.
+    fn read(&mut self, open: &OpenFile) -> io::Result<Option<usize>> {
         let size = usize::try_from(open.stat.size).unwrap_or(0);
-        if self.buffer.len() <= size {
-            self.buffer.resize(size + 1, 0);
-        }
         let mut length = 0;
         loop {
-            match (&open.file).read(&mut self.buffer[length..=size.max(length)]) {
-                Ok(0) => return Ok(length),
-                Ok(read) if length + read <= size => return Ok(length + read),
-                Ok(read) => {
-                    length += read;
-                    if length > MAX_HELD {
-                        return Ok(length);
-                    }
-                    self.buffer.resize(self.buffer.len().max(2 * length), 0);
-                }
+            if self.buffer.len() <= size.max(length) {
+                self.buffer.resize(size.max(2 * length) + 1, 0);
+            }
+            match (&open.file).read(&mut self.buffer[length..]) {
+                Ok(read) if read == 0 || length + read <= size => return Ok(Some(length + read)),
+                Ok(read) => length += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
+            }
+            if length as u64 >= WHOLE {
+                return Ok(None);
             }
         }
     }
 
     fn search_stream(&mut self, open: OpenFile) -> Looked {
         self.signal.count(1, open.stat.size);
-        let mut collect = Collect::new(&self.matcher, self.wants);
-        let reader = Stoppable { inner: &open.file, signal: self.signal };
+        if (&open.file).rewind().is_err() {
+            return Looked::Unreadable;
+        }
+        let mut collect = Collect::new(&self.matcher, self.wants, self.skip);
+        let reader = Stoppable { inner: &open.file, signal: self.signal, read: 0 };
         match self.stream.search_reader(&self.matcher, reader, &mut collect) {
             Ok(()) if collect.binary => Looked::Binary,
             Ok(()) => looked(collect.hits),
-            Err(_) if self.signal.is_stopped() => Looked::Nothing,
-            Err(error) if is_too_long(&error) && !self.stream.multi_line_with_matcher(&self.matcher) => {
-                self.search_windows(open)
-            }
+            Err(error) if is_too_long(&error) => match self.stream.multi_line_with_matcher(&self.matcher) {
+                true => Looked::TooLarge,
+                false => self.search_windows(open),
+            },
+            Err(_) if self.signal.is_stopped() => Looked::GivenUp,
             Err(_) => Looked::Unreadable,
         }
     }
@@ -193,7 +227,7 @@ impl<'a, M: Matcher> Finder<'a, M> {
         let mut window = vec![0; WINDOW + OVERLAP];
         let (mut base, mut lines_before, mut last) = (0_u64, 0_u64, 0_u64);
         let mut hits = Hits::default();
-        while !self.signal.is_stopped() {
+        while !self.signal.stops_after(base) {
             let mut length = 0;
             while length < window.len() {
                 match open.file.read_at(&mut window[length..], base + length as u64) {
@@ -208,12 +242,20 @@ impl<'a, M: Matcher> Finder<'a, M> {
                 return Looked::Binary;
             }
             let owned = if length == window.len() { WINDOW } else { length };
-            let mut at = 0;
+            // The last byte before comes along: what follows it is not the beginning of a line or a word.
+            let lead = usize::from(base > 0);
+            let mut at = lead;
+            // How many lines end before `counted`: each part is looked at once, however much matches.
+            let (mut ended, mut counted) = (lines_before, lead);
             while let Ok(Some(found)) = self.matcher.find_at(part, at)
                 && found.start() < owned
             {
-                let number =
-                    lines_before + memchr::memchr_iter(b'\n', &part[..found.start()]).count() as u64 + 1;
+                if self.signal.stops_after(base) {
+                    return Looked::GivenUp;
+                }
+                ended += memchr::memchr_iter(b'\n', &part[counted..found.start()]).count() as u64;
+                counted = found.start();
+                let number = ended + 1;
                 at = memchr::memchr(b'\n', &part[found.end()..]).map_or(length, |end| found.end() + end + 1);
                 if number == last {
                     continue;
@@ -221,30 +263,29 @@ impl<'a, M: Matcher> Finder<'a, M> {
                 last = number;
                 hits.count += 1;
                 let start = memchr::memrchr(b'\n', &part[..found.start()]).map_or(0, |end| end + 1);
-                let (text, column) = shown(
-                    &part[start..at],
-                    Some(found.start() - start..found.end() - start),
-                    self.wants.chars,
-                );
-                match self.wants.what {
-                    What::Any => return looked(hits),
-                    What::Count => {}
+                let more = match self.wants.what {
+                    What::Any => false,
+                    What::Count => true,
                     What::Lines { .. } => {
                         let gap = hits.lines.last().is_some_and(|before| before.number + 1 < number);
-                        hits.lines.push(Line { number, column, text, gap });
-                        if hits.lines.len() >= self.wants.lines {
-                            return looked(hits);
-                        }
+                        hits.push(self.skip, self.wants, || {
+                            let place = found.start() - start..found.end() - start;
+                            let (text, column) = shown(&part[start..at], Some(place), self.wants.chars);
+                            Line { number, column, text, gap }
+                        })
                     }
+                };
+                if !more {
+                    return looked(hits);
                 }
             }
             if owned == length {
                 return looked(hits);
             }
-            lines_before += memchr::memchr_iter(b'\n', &part[..owned]).count() as u64;
-            base += owned as u64;
+            lines_before += memchr::memchr_iter(b'\n', &part[lead..owned]).count() as u64;
+            base += owned as u64 - 1;
         }
-        looked(hits)
+        Looked::GivenUp
     }
 }
 
@@ -260,6 +301,7 @@ fn looked(hits: Hits) -> Looked {
 struct Collect<'a, M> {
     matcher: &'a M,
     wants: Wants,
+    skip: u64,
     hits: Hits,
     gap: bool,
     binary: bool,
@@ -267,29 +309,40 @@ struct Collect<'a, M> {
 }
 
 impl<'a, M: Matcher> Collect<'a, M> {
-    fn new(matcher: &'a M, wants: Wants) -> Self {
-        Self { matcher, wants, hits: Hits::default(), gap: false, binary: false, undecodable: false }
+    fn new(matcher: &'a M, wants: Wants, skip: u64) -> Self {
+        Self { matcher, wants, skip, hits: Hits::default(), gap: false, binary: false, undecodable: false }
     }
 
-    fn push(&mut self, number: u64, line: &[u8], place: Option<Range<usize>>) {
-        self.undecodable |= std::str::from_utf8(line).is_err();
-        let (text, column) = shown(line, place, self.wants.chars);
+    fn push(&mut self, number: u64, line: &[u8], place: Option<Range<usize>>) -> bool {
         let gap = std::mem::take(&mut self.gap);
-        self.hits.lines.push(Line { number, column, text, gap });
+        let Self { hits, wants, skip, undecodable, .. } = self;
+        hits.push(*skip, *wants, || {
+            *undecodable |= std::str::from_utf8(line).is_err();
+            let (text, column) = shown(line, place, wants.chars);
+            Line { number, column, text, gap }
+        })
     }
 }
 
 impl<M: Matcher> Sink for Collect<'_, M> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         match self.wants.what {
             What::Any => {
                 self.hits.count = 1;
                 return Ok(false);
             }
+            What::Count if searcher.multi_line_with_matcher(self.matcher) => {
+                let count = &mut self.hits.count;
+                let counted = self.matcher.find_iter(found.bytes(), |_| {
+                    *count += 1;
+                    true
+                });
+                return counted.map(|()| true).map_err(|error| io::Error::other(error.to_string()));
+            }
             What::Count => {
-                self.hits.count += found.lines().count() as u64;
+                self.hits.count += 1;
                 return Ok(true);
             }
             What::Lines { .. } => {}
@@ -307,8 +360,7 @@ impl<M: Matcher> Sink for Collect<'_, M> {
                 None => None,
             };
             self.hits.count += 1;
-            self.push(number, line, Some(place.unwrap_or(0..0)));
-            if self.hits.lines.len() >= self.wants.lines {
+            if !self.push(number, line, Some(place.unwrap_or(0..0))) {
                 return Ok(false);
             }
         }
@@ -316,8 +368,7 @@ impl<M: Matcher> Sink for Collect<'_, M> {
     }
 
     fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> io::Result<bool> {
-        self.push(around.line_number().unwrap_or(1), around.bytes(), None);
-        Ok(self.hits.lines.len() < self.wants.lines)
+        Ok(self.push(around.line_number().unwrap_or(1), around.bytes(), None))
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
@@ -342,8 +393,11 @@ fn shown(line: &[u8], place: Option<Range<usize>>, chars: usize) -> (String, Opt
     }
     // A character has at most four bytes, so this much of the line is enough to show.
     let around = start.unwrap_or(0);
-    let from = around.saturating_sub(2 * chars);
+    let inside = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let from = around.saturating_sub(4 * chars);
+    let from = (from..from + 3).find(|at| !inside(at)).unwrap_or(from).min(around);
     let to = line.len().min(around + 4 * chars);
+    let to = (to..to + 3).find(|at| !inside(at)).unwrap_or(to);
     let text = String::from_utf8_lossy(&line[from..to]);
     let before = String::from_utf8_lossy(&line[from..around]).chars().count();
     let all: Vec<char> = text.chars().collect();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::signal::Signal;
+use super::signal::{Signal, Why};
 
 /// More threads do not make a disk faster.
 const MAX_THREADS: usize = 12;
@@ -47,12 +47,25 @@ impl<K: Ord, I> Ord for Piece<K, I> {
     }
 }
 
+/// What came of a piece of work.
+pub(super) struct Done<K, F> {
+    pub(super) found: Vec<F>,
+    /// How much was looked at.
+    pub(super) looked: usize,
+    /// Where it goes on, if it was stopped on the way.
+    pub(super) rest: Option<K>,
+}
+
 struct State<K, I, F, C> {
     pending: BinaryHeap<Reverse<Piece<K, I>>>,
     /// Where each thread is working.
     under_way: Vec<Option<K>>,
+    /// What was stopped on the way.
+    left: Vec<K>,
     found: BTreeMap<K, Vec<F>>,
     held: usize,
+    /// Whether something is done that nothing comes before.
+    advanced: bool,
     consume: C,
 }
 
@@ -60,7 +73,7 @@ impl<K: Ord, I, F: Found, C> State<K, I, F, C> {
     /// The place before which everything is done.
     fn frontier(&self) -> Option<&K> {
         let next = self.pending.peek().map(|Reverse(piece)| &piece.place);
-        self.under_way.iter().flatten().chain(next).min()
+        self.under_way.iter().flatten().chain(&self.left).chain(next).min()
     }
 
     fn is_behind(&self, place: &K) -> bool {
@@ -83,32 +96,31 @@ struct Shared<'a, K, I, F, C> {
     signal: &'a Signal,
 }
 
-/// What is left of work that was stopped.
-pub(super) struct Left<K, F> {
-    /// The place before which everything is done.
-    pub(super) from: Option<K>,
-    /// What was found further on.
-    pub(super) found: Vec<F>,
+/// How many threads there are for a search.
+pub(super) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
 /// Does all work, beginning with `first`, and hands on what is found, in order, until there is no more or
-/// `consume` has enough. `worker` makes what one thread does with one piece of work.
+/// `consume` has enough. `worker` makes what one thread does with one piece of work. What comes back is the
+/// place before which everything is done, if something is left.
 pub(super) fn ordered<K, I, F, W>(
     first: Vec<(K, I)>,
+    threads: usize,
     signal: &Signal,
     worker: impl Fn() -> W + Sync,
     consume: impl FnMut(Vec<F>) -> ControlFlow<()> + Send,
-) -> Left<K, F>
+) -> Option<K>
 where
     K: Ord + Clone + Send,
     I: Send,
     F: Found,
-    W: FnMut(I, &Publish<'_, K, I>) -> Vec<F>,
+    W: FnMut(I, &Publish<'_, K, I>) -> Done<K, F>,
 {
     let pending = first.into_iter().map(|(place, item)| Reverse(Piece { place, item })).collect();
-    let state = State { pending, under_way: Vec::new(), found: BTreeMap::new(), held: 0, consume };
+    let (under_way, left, found) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let state = State { pending, under_way, left, found, held: 0, advanced: false, consume };
     let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), signal };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     std::thread::scope(|scope| {
         let start_more = |shared: &Shared<'_, K, I, F, _>| {
             let state = shared.lock();
@@ -123,14 +135,17 @@ where
                 let wanted = start_more(shared);
                 while started < wanted {
                     started += 1;
-                    scope.spawn(move || shared.work(worker(), &mut |_| ()));
+                    let work = move || shared.work(worker(), &mut |_| ());
+                    if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                        // There are no more threads to be had; it goes on with those that there are.
+                        started = threads;
+                    }
                 }
             }
         });
     });
     let state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let from = state.frontier().cloned();
-    Left { from, found: state.found.into_values().flatten().collect() }
+    state.frontier().cloned()
 }
 
 impl<K, I, F, C> Shared<'_, K, I, F, C>
@@ -143,7 +158,10 @@ where
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work<W: FnMut(I, &Publish<'_, K, I>) -> Vec<F>>(&self, mut work: W, come_up: &mut dyn FnMut(bool)) {
+    fn work<W>(&self, mut work: W, come_up: &mut dyn FnMut(bool))
+    where
+        W: FnMut(I, &Publish<'_, K, I>) -> Done<K, F>,
+    {
         let slot = {
             let mut state = self.lock();
             state.under_way.push(None);
@@ -158,57 +176,163 @@ where
                 self.changed.notify_all();
             }
         };
+        let _leaving = Leaving(self);
         while let Some(piece) = self.next(slot) {
-            let found = work(piece.item, &Publish(&publish));
-            let more = self.done(slot, piece.place, found);
+            let done = work(piece.item, &Publish(&publish));
+            let more = self.done(slot, piece.place, done);
             come_up(more);
         }
-        self.changed.notify_all();
     }
 
-    /// The first piece of work that nobody does yet.
+    /// The first piece of work that nobody does yet. When the time is up, what comes first is still done, one
+    /// thing after the other, until something is: so that whoever goes on from there gets further each time.
     fn next(&self, slot: usize) -> Option<Piece<K, I>> {
         let mut state = self.lock();
         loop {
-            if self.signal.is_stopped() {
-                return None;
-            }
+            let late = match self.signal.why() {
+                None => false,
+                Some(Why::Time) if !state.advanced => true,
+                Some(_) => return None,
+            };
             match state.pending.peek() {
-                Some(Reverse(piece)) if state.held <= MAX_HELD || state.is_behind(&piece.place) => {
+                Some(Reverse(piece))
+                    if (state.held <= MAX_HELD && !late) || state.is_behind(&piece.place) =>
+                {
                     let Reverse(piece) = state.pending.pop()?;
                     state.under_way[slot] = Some(piece.place.clone());
                     return Some(piece);
                 }
-                None if state.under_way.iter().all(Option::is_none) => return None,
+                _ if state.under_way.iter().all(Option::is_none) => return None,
                 _ => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
     /// Takes what was found at a place, and hands on what is complete. Tells whether there is more to do.
-    fn done(&self, slot: usize, place: K, found: Vec<F>) -> bool {
+    fn done(&self, slot: usize, place: K, done: Done<K, F>) -> bool {
         let mut state = self.lock();
-        // What was stopped is still to be done.
-        if !self.signal.is_stopped() {
-            state.under_way[slot] = None;
-        }
-        if !found.is_empty() {
-            state.held += found.iter().map(Found::weight).sum::<usize>();
-            state.found.insert(place, found);
+        state.advanced |= done.looked > 0 && state.is_behind(&place);
+        state.under_way[slot] = None;
+        state.left.extend(done.rest);
+        if !done.found.is_empty() {
+            state.held += done.found.iter().map(Found::weight).sum::<usize>();
+            state.found.insert(place, done.found);
         }
         while let Some((place, _)) = state.found.first_key_value() {
-            if self.signal.is_stopped() || state.frontier().is_some_and(|frontier| frontier <= place) {
+            let is_over = matches!(self.signal.why(), Some(Why::Enough | Why::Cancelled));
+            if is_over || state.frontier().is_some_and(|frontier| frontier <= place) {
                 break;
             }
             let Some((_, found)) = state.found.pop_first() else { break };
             state.held -= found.iter().map(Found::weight).sum::<usize>();
             if (state.consume)(found).is_break() {
-                self.signal.stop(super::signal::Why::Enough);
+                self.signal.stop(Why::Enough);
             }
         }
         let more = !state.pending.is_empty();
         drop(state);
         self.changed.notify_all();
         more
+    }
+}
+
+/// Wakes those who wait when a thread ends. One that crashed stops the others: what it was doing is lost.
+struct Leaving<'a, 'b, K, I, F, C>(&'a Shared<'b, K, I, F, C>);
+
+impl<K, I, F, C> Drop for Leaving<'_, '_, K, I, F, C> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.signal.stop(Why::Cancelled);
+        }
+        // Whoever is about to wait has the lock, and has not seen this yet.
+        drop(self.0.state.lock());
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    impl Found for usize {
+        fn weight(&self) -> usize {
+            1
+        }
+    }
+
+    fn found(at: usize) -> Done<usize, usize> {
+        Done { found: vec![at], looked: 1, rest: None }
+    }
+
+    #[test]
+    fn what_is_found_comes_in_order() {
+        let (signal, mut all) = (Signal::default(), Vec::new());
+        let worker = || {
+            |at: usize, publish: &Publish<'_, usize, usize>| {
+                if at < 100 {
+                    publish.all(vec![(at * 1000, at * 1000), (at * 1000 + 7, at * 1000 + 7)]);
+                }
+                found(at)
+            }
+        };
+        let first = (1..100).rev().map(|at| (at, at)).collect();
+        ordered(first, threads(), &signal, worker, |found| {
+            all.extend(found);
+            ControlFlow::Continue(())
+        });
+        assert_eq!(all.len(), 99 * 3);
+        assert!(all.is_sorted());
+    }
+
+    /// The others wait for what the one that crashes has begun.
+    #[test]
+    fn a_crash_in_one_thread_ends_the_search() {
+        let signal = Signal::default();
+        let both = Barrier::new(2);
+        let worker = || {
+            let both = &both;
+            move |at: usize, publish: &Publish<'_, usize, usize>| {
+                if at == 0 {
+                    publish.all((1..5).map(|at| (at, at)).collect());
+                    return found(0);
+                }
+                if std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1) && at < 3 {
+                    both.wait();
+                }
+                assert_ne!(at, 1, "crashes on purpose");
+                found(at)
+            }
+        };
+        let search = || {
+            ordered(vec![(0, 0)], threads(), &signal, worker, |_| ControlFlow::Continue(()));
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(search)).is_err());
+    }
+
+    #[test]
+    fn when_the_time_is_up_something_is_still_done() {
+        let (mut from, mut all) = (0, Vec::new());
+        loop {
+            let signal = Signal::default();
+            signal.stop(Why::Time);
+            let before = all.len();
+            let left = ordered(
+                (from..20).map(|at| (at, at)).collect(),
+                threads(),
+                &signal,
+                || |at, _: &_| found(at),
+                |found| {
+                    all.extend(found);
+                    ControlFlow::Continue(())
+                },
+            );
+            assert!(all.len() > before);
+            match left {
+                Some(place) => from = place,
+                None => break,
+            }
+        }
+        assert_eq!(all, (0..20).collect::<Vec<_>>());
     }
 }

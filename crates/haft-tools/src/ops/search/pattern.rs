@@ -7,6 +7,8 @@ use haft::{Fault, FaultKind};
 
 /// A longer pattern is not taken.
 const MAX_PATTERN: usize = 64 << 10;
+/// So many characters of a pattern are shown when it cannot be read.
+const MAX_SHOWN: usize = 500;
 /// A pattern that takes more than this when it is compiled is refused.
 const MAX_COMPILED: usize = 10 << 20;
 /// What each thread may use to search faster.
@@ -117,7 +119,9 @@ impl Pattern {
             .size_limit(MAX_COMPILED)
             .dfa_size_limit(MAX_CACHED);
         match self.span {
-            Span::Line => builder.line_terminator(Some(b'\n')),
+            // What belongs to the end of a line is no part of it, unless it is asked for.
+            Span::Line if self.names_return() => builder.line_terminator(Some(b'\n')),
+            Span::Line => &mut builder,
             Span::Lines => builder.line_terminator(None).dot_matches_new_line(true),
         };
         let literal = self.syntax == Syntax::Literal && self.span == Span::Line && self.text.contains('\n');
@@ -126,6 +130,11 @@ impl Pattern {
             Ok(_) => Err(over_lines(&self.text)),
             Err(error) => self.perl().unwrap_or_else(|| Err(self.fault(&error.to_string()))),
         }
+    }
+
+    fn names_return(&self) -> bool {
+        let escapes = ["\\r", "\\x0d", "\\x0D", "\\x{"];
+        self.text.contains('\r') || escapes.iter().any(|escape| self.text.contains(escape))
     }
 
     /// The pattern as Perl would read it, where that is built in and it needs it.
@@ -157,11 +166,18 @@ impl Pattern {
         if error.contains("\\n") && error.contains("not allowed") {
             return over_lines(&self.text);
         }
-        let fault = Fault::new(
-            FaultKind::InvalidInput,
-            format!("`{}` is no valid regular expression: {}", self.text, error.trim()),
-        )
-        .with("pattern", &self.text);
+        // The error tells of the pattern as it is wrapped for the search; this one of what was written.
+        let error = match regex_syntax::ast::parse::Parser::new().parse(&self.text) {
+            Err(error) => format!("{}, at character {}", error.kind(), error.span().start.column),
+            Ok(_) => error.trim().to_owned(),
+        };
+        let shown = match self.text.char_indices().nth(MAX_SHOWN) {
+            Some((end, _)) => format!("{}…", &self.text[..end]),
+            None => self.text.clone(),
+        };
+        let fault =
+            Fault::new(FaultKind::InvalidInput, format!("`{shown}` is no valid regular expression: {error}"))
+                .with("pattern", &shown);
         if error.contains("size limit") || error.contains("exceeds") {
             return fault.hint("use fewer or smaller repetitions");
         }

@@ -84,7 +84,7 @@ impl Sweep {
             let all = Grep {
                 what: What::Any,
                 sorting: Sorting::Path,
-                page: Page { skip: 0, limit: Some(MAX_FILES), bytes: usize::MAX, line_chars: 0 },
+                page: Page { skip: 0, limit: Some(MAX_FILES), bytes: usize::MAX, each: 0, line_chars: 0 },
                 ..(*grep).clone()
             };
             let compiled = grep.pattern.compiled()?;

@@ -29,7 +29,8 @@ pub struct Filter {
     /// Folders of these names are left out.
     pub skipped: Vec<String>,
     /// Only files that one of these patterns names; those that begin with `!` leave files out. A pattern
-    /// without a slash names files in any folder.
+    /// without a slash names files in any folder, one with a slash is read from the top of the workspace or
+    /// from the folder that is searched.
     pub globs: Vec<String>,
     /// Only files of these types, by ripgrep's names.
     pub types: Vec<String>,
@@ -62,7 +63,8 @@ pub enum Ignored {
 /// A filter that is ready to be asked.
 pub(super) struct Rules {
     filter: Filter,
-    globs: Override,
+    wanted: Override,
+    unwanted: Override,
     types: Types,
 }
 
@@ -78,12 +80,10 @@ pub(super) struct Level {
 
 impl Rules {
     pub(super) fn new(filter: &Filter) -> Result<Self, Fault> {
-        let mut globs = OverrideBuilder::new("");
-        for glob in &filter.globs {
-            globs.add(glob).map_err(|error| bad_glob(glob, &error))?;
-        }
-        let globs = globs.build().map_err(|error| bad_glob(&filter.globs.join(", "), &error))?;
-        Ok(Self { filter: filter.clone(), globs, types: types(&filter.types)? })
+        let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
+            filter.globs.iter().partition(|glob| glob.starts_with('!'));
+        let (wanted, unwanted) = (overrides(&wanted)?, overrides(&unwanted)?);
+        Ok(Self { filter: filter.clone(), wanted, unwanted, types: types(&filter.types)? })
     }
 
     /// Whether files so deep are looked at.
@@ -130,10 +130,12 @@ impl Rules {
             && extension.is_none_or(|extension| !self.filter.extensions.contains(&extension))
     }
 
-    /// Whether a file or folder is left out. `path` is below the folder that the rules of the levels start from.
+    /// Whether a file or folder is left out. `path` is below the folder that the rules of the levels start from,
+    /// `folder` below the one that is searched.
     pub(super) fn leaves_out(
         &self,
         path: &Path,
+        folder: &Path,
         name: &OsStr,
         is_folder: bool,
         level: Option<&Level>,
@@ -141,10 +143,16 @@ impl Rules {
         if !is_folder && self.has_other_extension(path) {
             return true;
         }
-        match self.globs.matched(path, is_folder) {
-            Match::Ignore(_) => return true,
-            Match::Whitelist(_) => return false,
-            Match::None => {}
+        if !self.filter.globs.is_empty() {
+            let below = folder.join(name);
+            if [path, &below].iter().any(|path| self.unwanted.matched(path, is_folder).is_ignore()) {
+                return true;
+            }
+            match [path, &below].map(|path| self.wanted.matched(path, is_folder)) {
+                [Match::Whitelist(_), _] | [_, Match::Whitelist(_)] => return false,
+                [Match::Ignore(_), _] => return true,
+                _ => {}
+            }
         }
         let mut wanted = false;
         match level.map_or(Match::None, |level| level.matched(path, is_folder)) {
@@ -222,11 +230,11 @@ fn types(wanted: &[String]) -> Result<Types, Fault> {
     for name in wanted {
         builder.select(name);
     }
-    builder.build().map_err(|error| {
+    builder.build().map_err(|_| {
         let all: Vec<String> = builder.definitions().iter().map(|known| known.name().to_owned()).collect();
         let unknown = wanted.iter().find(|name| !all.contains(name)).unwrap_or(&wanted[0]);
         let near = suggest::nearest(unknown, all.iter().map(String::as_str), 3);
-        let fault = Fault::new(FaultKind::InvalidInput, format!("`{unknown}` is no file type that is known: {error}"));
+        let fault = Fault::new(FaultKind::InvalidInput, format!("`{unknown}` is no file type that is known"));
         match near.is_empty() {
             true => fault.hint("types are named like ripgrep's: rust, py, js, ts, go, java, c, cpp, md, json …; or use a glob such as `*.rs`"),
             false => fault.hint(format!("did you mean {}? Or use a glob such as `*.rs`", suggest::or_list(&near))),
@@ -234,7 +242,19 @@ fn types(wanted: &[String]) -> Result<Types, Fault> {
     })
 }
 
+fn overrides(globs: &[&String]) -> Result<Override, Fault> {
+    let mut builder = OverrideBuilder::new("");
+    for glob in globs {
+        builder.add(glob).map_err(|error| bad_glob(glob, &error))?;
+    }
+    builder.build().map_err(|error| bad_glob(globs.first().map_or("", |glob| glob.as_str()), &error))
+}
+
 fn bad_glob(glob: &str, error: &ignore::Error) -> Fault {
+    let error = match error {
+        ignore::Error::Glob { err, .. } => err.clone(),
+        other => other.to_string(),
+    };
     Fault::new(FaultKind::InvalidInput, format!("`{glob}` is no valid pattern of files: {error}"))
         .hint("patterns look like `*.rs`, `src/**` or `*.{ts,tsx}`")
 }

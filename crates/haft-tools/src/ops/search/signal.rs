@@ -32,6 +32,14 @@ impl Signal {
         self.stopped.load(Ordering::Acquire) != 0
     }
 
+    /// Whether a file of which so much is read is given up.
+    pub(super) fn stops_after(&self, read: u64) -> bool {
+        match self.why() {
+            Some(Why::Time) => read >= AT_LEAST,
+            why => why.is_some(),
+        }
+    }
+
     pub(super) fn why(&self) -> Option<Why> {
         [Why::Enough, Why::Time, Why::Cancelled]
             .into_iter()
@@ -44,17 +52,23 @@ impl Signal {
     }
 }
 
+/// As much of a file is read even when the time is up, so that whoever goes on gets past it.
+const AT_LEAST: u64 = 32 << 20;
+
 /// Reads until the search is stopped.
 pub(super) struct Stoppable<'a, R> {
     pub(super) inner: R,
     pub(super) signal: &'a Signal,
+    pub(super) read: u64,
 }
 
 impl<R: Read> Read for Stoppable<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.signal.is_stopped() {
-            true => Err(io::Error::other("the search was stopped")),
-            false => self.inner.read(buffer),
+        if self.signal.stops_after(self.read) {
+            return Err(io::Error::other("the search was stopped"));
         }
+        let read = self.inner.read(buffer)?;
+        self.read += read as u64;
+        Ok(read)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haft::{AbsPath, Context, Fault};
 use haft_sandbox::{Kind, Name, OpenFolder, PathErrorKind, names};
 
-use super::ordered::Publish;
+use super::ordered::{Done, Publish};
 use super::rules::{Level, Rules};
 
 /// So many files of a folder are one piece of work.
@@ -16,13 +16,20 @@ const BATCH: usize = 32;
 /// So many folders that could not be read are named.
 const MAX_NAMED: usize = 5;
 
-/// A place in the order: the names of the folders on the way, each ended by a zero byte, and which files of
-/// the folder.
-pub(super) type Place = (Vec<u8>, usize);
+/// A place in the order: the names of the folders on the way, each ended by a zero byte, and a file of the
+/// folder; the empty name comes before all files.
+pub(super) type Place = (Vec<u8>, OsString);
+
+/// Further down than this, only every so manieth folder is kept open: a process may not have many.
+const KEPT_OPEN: usize = 32;
+/// No longer path can be opened by anybody.
+const MAX_PATH: usize = 4095;
 
 /// An open folder on the way.
 pub(super) struct Folder {
-    pub(super) handle: OpenFolder,
+    /// None if it is opened again from the one above when it is needed.
+    kept: Option<Arc<OpenFolder>>,
+    above: Option<Arc<Folder>>,
     /// Its path below the folder that the walk began with.
     pub(super) below: PathBuf,
     /// The same, to compare.
@@ -48,8 +55,8 @@ pub(super) enum Step {
 pub(super) struct Walk<'a> {
     pub(super) rules: &'a Rules,
     pub(super) missed: &'a Missed,
-    /// Where to begin, if not at the beginning: all folders before this one are left out.
-    pub(super) from: Option<Vec<u8>>,
+    /// Where to begin, if not at the beginning.
+    pub(super) from: Option<Place>,
     /// Whether folders and links are told as well as files.
     pub(super) all_kinds: bool,
     /// How many files are one piece of work.
@@ -62,10 +69,18 @@ pub(super) struct Missed(Mutex<(u64, Vec<String>)>);
 
 impl Missed {
     pub(super) fn add(&self, path: &Path) {
+        self.push(format!("`{}`", names::show_on_a_line(path)));
+    }
+
+    pub(super) fn add_because(&self, path: &Path, why: &str) {
+        self.push(format!("`{}` ({why})", names::show_on_a_line(path)));
+    }
+
+    fn push(&self, named: String) {
         let mut missed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         missed.0 += 1;
         if missed.1.len() < MAX_NAMED {
-            missed.1.push(names::show(path));
+            missed.1.push(named);
             missed.1.sort();
         }
     }
@@ -81,7 +96,7 @@ impl Missed {
 pub struct Unreadable {
     /// How many.
     pub count: u64,
-    /// Some of them.
+    /// Some of them, as they are shown.
     pub named: Vec<String>,
 }
 
@@ -89,13 +104,31 @@ impl Unreadable {
     /// What to tell of them.
     pub fn note(&self) -> Option<String> {
         let rest = self.count.saturating_sub(self.named.len() as u64);
-        let named = self.named.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let named = self.named.join(", ");
         match (self.count, rest) {
             (0, _) => None,
             (_, 0) => Some(format!("could not be read: {named}")),
             _ => Some(format!("could not be read: {named} and {rest} more")),
         }
     }
+}
+
+impl Folder {
+    /// Opens it again if it is not open any more. Nothing is followed on the way.
+    fn handle(&self) -> Result<Arc<OpenFolder>, PathErrorKind> {
+        match (&self.kept, &self.above, self.below.file_name()) {
+            (Some(handle), ..) => Ok(handle.clone()),
+            (None, Some(above), Some(name)) => above.handle()?.folder(name).map(Arc::new),
+            _ => Err(PathErrorKind::NotFound),
+        }
+    }
+}
+
+/// A folder that was read, and the first of its files.
+struct Expanded {
+    folder: Arc<Folder>,
+    handle: Arc<OpenFolder>,
+    names: Vec<Name>,
 }
 
 impl<'a> Walk<'a> {
@@ -124,25 +157,25 @@ impl<'a> Walk<'a> {
             }
         }
         let folder = Folder {
-            handle: workspace.open_folder(root)?,
+            kept: Some(Arc::new(workspace.open_folder(root)?)),
+            above: None,
             below: PathBuf::new(),
             key: Vec::new(),
             anchored: anchored(root),
             level,
             depth: 0,
         };
-        Ok(((Vec::new(), 0), Step::Top(Box::new(folder))))
+        Ok(((Vec::new(), OsString::new()), Step::Top(Box::new(folder))))
     }
 
     /// The rule that leaves a path below a folder out, or a folder on the way, and the file that it is in.
     pub(super) fn ignored_by(&self, root: &AbsPath, below: &Path, cx: &Context) -> Option<(String, String)> {
-        let (_, Step::Top(top)) = self.begin(root, cx).ok()? else { return None };
-        let mut folder = *top;
+        let (_, Step::Top(mut folder)) = self.begin(root, cx).ok()? else { return None };
         let mut parts = below.iter().peekable();
         while let Some(name) = parts.next() {
-            let entries = folder.handle.names().ok()?;
-            folder.level =
-                self.rules.level(&folder.handle, &entries, &folder.anchored, folder.level.as_ref());
+            let handle = folder.handle().ok()?;
+            let entries = handle.names().ok()?;
+            folder.level = self.rules.level(&handle, &entries, &folder.anchored, folder.level.as_ref());
             let is_folder = parts.peek().is_some();
             let rule =
                 folder.level.as_ref().and_then(|level| level.rule(&folder.anchored.join(name), is_folder));
@@ -150,7 +183,7 @@ impl<'a> Walk<'a> {
                 return rule;
             }
             if is_folder {
-                folder = self.open(&folder, name)?;
+                folder = Box::new(self.open(&Arc::from(folder), name)?.0);
             }
         }
         None
@@ -161,22 +194,34 @@ impl<'a> Walk<'a> {
         &self,
         step: Step,
         publish: &Publish<'_, Place, Step>,
-        visit: impl FnOnce(&Folder, &[Name]) -> Vec<F>,
-    ) -> Vec<F> {
+        visit: impl FnOnce(&Folder, &OpenFolder, &[Name]) -> Done<Place, F>,
+    ) -> Done<Place, F> {
         let expanded = match step {
-            Step::Files { folder, names } => Some((folder, names)),
-            Step::Top(folder) => self.expand(*folder, publish),
+            Step::Files { folder, names } => {
+                folder.handle().ok().map(|handle| Expanded { folder, handle, names })
+            }
+            Step::Top(folder) => {
+                folder.handle().ok().and_then(|handle| self.expand(*folder, handle, publish))
+            }
             Step::Folder { parent, name } => {
-                self.open(&parent, &name).and_then(|folder| self.expand(folder, publish))
+                self.open(&parent, &name).and_then(|(folder, handle)| self.expand(folder, handle, publish))
             }
         };
-        expanded.map_or_else(Vec::new, |(folder, names)| visit(&folder, &names))
+        match expanded {
+            Some(Expanded { folder, handle, names }) => visit(&folder, &handle, &names),
+            None => Done { found: Vec::new(), looked: 0, rest: None },
+        }
     }
 
-    fn open(&self, parent: &Folder, name: &OsStr) -> Option<Folder> {
+    fn open(&self, parent: &Arc<Folder>, name: &OsStr) -> Option<(Folder, Arc<OpenFolder>)> {
         let below = parent.below.join(name);
-        let handle = match parent.handle.folder(name) {
-            Ok(handle) => handle,
+        let anchored = parent.anchored.join(name);
+        let opened = match anchored.as_os_str().len() {
+            ..=MAX_PATH => parent.handle().and_then(|handle| handle.folder(name)),
+            _ => Err(PathErrorKind::NotADirectory),
+        };
+        let handle = match opened {
+            Ok(handle) => Arc::new(handle),
             // Gone, or something else by now.
             Err(PathErrorKind::NotFound | PathErrorKind::LinkAppeared) => return None,
             Err(_) => {
@@ -184,43 +229,49 @@ impl<'a> Walk<'a> {
                 return None;
             }
         };
-        Some(Folder {
-            handle,
+        let depth = parent.depth + 1;
+        let is_kept = depth < KEPT_OPEN || depth.is_multiple_of(KEPT_OPEN);
+        let folder = Folder {
+            kept: is_kept.then(|| handle.clone()),
+            above: Some(parent.clone()),
             key: child_key(&parent.key, name),
             below,
-            anchored: parent.anchored.join(name),
+            anchored,
             level: parent.level.clone(),
-            depth: parent.depth + 1,
-        })
+            depth,
+        };
+        Some((folder, handle))
     }
 
     /// Reads a folder: its folders and most of its files are published, the first of its files come back.
     fn expand(
         &self,
         mut folder: Folder,
+        handle: Arc<OpenFolder>,
         publish: &Publish<'_, Place, Step>,
-    ) -> Option<(Arc<Folder>, Vec<Name>)> {
-        let Ok(entries) = folder.handle.names() else {
+    ) -> Option<Expanded> {
+        let Ok(entries) = handle.names() else {
             self.missed.add(&folder.below);
             return None;
         };
-        folder.level = self.rules.level(&folder.handle, &entries, &folder.anchored, folder.level.as_ref());
+        folder.level = self.rules.level(&handle, &entries, &folder.anchored, folder.level.as_ref());
         let (mut files, folders) = self.sorted_out(&folder, entries);
         let folder = Arc::new(folder);
         let below = |name: OsString| {
-            ((child_key(&folder.key, &name), 0), Step::Folder { parent: folder.clone(), name })
+            ((child_key(&folder.key, &name), OsString::new()), Step::Folder { parent: folder.clone(), name })
         };
         let mut more: Vec<(Place, Step)> = folders.into_iter().map(below).collect();
         let mut part = files.len() / self.batch;
         while part > 0 {
             let names = files.split_off(part * self.batch);
-            if !names.is_empty() {
-                more.push(((folder.key.clone(), part), Step::Files { folder: folder.clone(), names }));
+            if let Some(first) = names.first() {
+                let place = (folder.key.clone(), first.name.clone());
+                more.push((place, Step::Files { folder: folder.clone(), names }));
             }
             part -= 1;
         }
         publish.all(more);
-        Some((folder, files))
+        Some(Expanded { folder, handle, names: files })
     }
 
     /// The files that are looked at, by name, and the folders that are gone into.
@@ -236,7 +287,8 @@ impl<'a> Walk<'a> {
                 _ => continue,
             };
             path.push(&entry.name);
-            let out = self.rules.leaves_out(&path, &entry.name, is_folder, folder.level.as_deref());
+            let out =
+                self.rules.leaves_out(&path, &folder.below, &entry.name, is_folder, folder.level.as_deref());
             path.pop();
             if out {
                 continue;
@@ -248,8 +300,8 @@ impl<'a> Walk<'a> {
                 files.push(entry);
             }
         }
-        if self.from.as_ref().is_some_and(|from| folder.key < *from) {
-            files.clear();
+        if let Some((begins_in, begins_at)) = &self.from {
+            files.retain(|file| (&folder.key, &file.name) >= (begins_in, begins_at));
         }
         files.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         (files, folders)
@@ -257,7 +309,7 @@ impl<'a> Walk<'a> {
 
     /// Whether everything in a folder comes before the place to begin with.
     fn is_before(&self, parent: &[u8], name: &OsStr) -> bool {
-        self.from.as_ref().is_some_and(|from| {
+        self.from.as_ref().is_some_and(|(from, _)| {
             let key = child_key(parent, name);
             key < *from && !from.starts_with(&key)
         })

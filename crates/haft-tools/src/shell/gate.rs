@@ -46,7 +46,7 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
 /// What keeps tokens from being parsed.
 pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
     let (mut branches, mut keywords) = (0, 0);
-    for token in tokens {
+    for (n, token) in tokens.iter().enumerate() {
         match token {
             Token::Operator(operator, _) => branches += usize::from(operator == "("),
             Token::Word(word, _) => match word.as_str() {
@@ -54,7 +54,10 @@ pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
                 "{" | "if" | "while" | "until" | "for" | "select" | "do" | "then" | "else" | "elif" | "function" | "coproc"
                 | "!" | "time" | "[[" => keywords += 1,
                 number if number.len() > LONGEST_NUMBER && number.bytes().all(|c| c.is_ascii_digit()) => {
-                    return Some(Doubt::Syntax);
+                    let next = tokens.get(n + 1).map(Token::to_str).unwrap_or_default();
+                    if next.starts_with(['<', '>']) {
+                        return Some(Doubt::Syntax);
+                    }
                 }
                 _ => {}
             },

@@ -120,6 +120,10 @@ impl Rule {
         let mut names = std::collections::BTreeSet::new();
         raw::names_of(first.text(), &mut names);
         let named = glob(program, first.text()) || glob(program, raw::basename(first.text())) || names.iter().any(|name| glob(program, name));
+        // What it becomes may bring arguments of its own.
+        if !named && !first.is_literal() && raw::tokens(first.raw()).any(|token| glob(program, raw::basename(&token))) {
+            return true;
+        }
         let args: Vec<&str> = command.args().collect();
         named && self.follow(rest, &args)
     }
@@ -203,13 +207,13 @@ pub fn patterns(understood: &Understood) -> Vec<String> {
     }
     let mut rules: Vec<String> = Vec::new();
     for command in parts_of(understood) {
+        if command.redirects.iter().any(|redirect| !redirect.is_harmless()) {
+            return Vec::new();
+        }
         if command.argv.is_empty() || is_way_down(command) {
             continue;
         }
-        if command.redirects.iter().any(|redirect| !redirect.is_harmless()) || programs::risk(command).is_some() {
-            return Vec::new();
-        }
-        if !is_offered(command) {
+        if !is_offered(command) || programs::risk(command).is_some() {
             return Vec::new();
         }
         let words: Vec<String> = command.argv.iter().take(prefix(command)).map(|word| escape(word.text())).collect();

@@ -434,6 +434,7 @@ impl Walk {
                     self.run(Command { argv, by: Some(by), ..outer.clone() });
                 }
                 Inside::Script(script) => self.nested(|walk| {
+                    walk.out.doubt(Doubt::Runs(name.clone()));
                     let at = walk.out.commands.len();
                     walk.script(&script);
                     let by = By { name: name.clone(), transparent: false };

@@ -76,7 +76,10 @@ fn every_nasty_command_comes_to_what_it_is() {
     for (tags, command) in &table {
         let understood = shell::parse(command);
         let mut found = come_to(&understood);
-        for tag in tags.iter().filter(|tag| tag.strip_prefix("runs:").is_some_and(|word| understood.words().contains(word))) {
+        for tag in tags
+            .iter()
+            .filter(|tag| tag.strip_prefix("runs:").is_some_and(|word| understood.words().contains(word)))
+        {
             found.insert(tag.clone());
         }
         if found != *tags {
@@ -102,7 +105,8 @@ fn ask_everything(text: &str) {
         // What is offered for a command covers it.
         assert!(Rule::parse(&rule).is_ok(), "{rule}");
     }
-    let offered: Vec<Rule> = shell::patterns(&understood).iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+    let offered: Vec<Rule> =
+        shell::patterns(&understood).iter().map(|rule| Rule::parse(rule).unwrap()).collect();
     assert!(offered.is_empty() || shell::allowed_by(&offered, &understood), "{text:?}");
     shell::matches(text, &understood, Side::Allow);
     shell::matches(text, &understood, Side::Deny);
@@ -142,7 +146,10 @@ fn mutate(text: &str, dice: &mut Dice) -> String {
             1 if at + 1 < chars.len() => chars.swap(at, at + 1),
             2 if at < chars.len() => chars.insert(at, chars[at]),
             _ => {
-                let piece = dice.pick(&["'", "\"", "$(", ")", "`", "\\", ";", "&", "|", "<", ">", "{", "}", "\n", " ", "$", "((", "<<E\n", "#", "~", "[", "*", "!", "=", "-"]);
+                let piece = dice.pick(&[
+                    "'", "\"", "$(", ")", "`", "\\", ";", "&", "|", "<", ">", "{", "}", "\n", " ", "$", "((",
+                    "<<E\n", "#", "~", "[", "*", "!", "=", "-",
+                ]);
                 for (n, c) in piece.chars().enumerate() {
                     chars.insert((at + n).min(chars.len()), c);
                 }
@@ -165,15 +172,57 @@ fn mutated_commands_never_panic() {
 #[test]
 fn text_that_nests_without_end_is_refused_and_searched() {
     let openings = [
-        "(", "( ", "((", "{ ", "$(", "${a:-", "$((", "`", "\"$(", "if ", "if x; then ", "case x in a) ", "case x in (a) ", "while ", "f() { ", "[[ ( ", "[[ ! ",
-        "! ", "time ", "<(", "x=(", "@(", "coproc ", "sh -c '", "eval ", "sudo ", "timeout 1 ", "<<a ", "\\\n", "[", "~", "a\\\n#", "xargs ", "find . -exec ",
-        "a|", "a&", "a;", "a&&", "((( $(", "for x in ", "function f ", "select x in a; do ",
+        "(",
+        "( ",
+        "((",
+        "{ ",
+        "$(",
+        "${a:-",
+        "$((",
+        "`",
+        "\"$(",
+        "if ",
+        "if x; then ",
+        "case x in a) ",
+        "case x in (a) ",
+        "while ",
+        "f() { ",
+        "[[ ( ",
+        "[[ ! ",
+        "! ",
+        "time ",
+        "<(",
+        "x=(",
+        "@(",
+        "coproc ",
+        "sh -c '",
+        "eval ",
+        "sudo ",
+        "timeout 1 ",
+        "<<a ",
+        "\\\n",
+        "[",
+        "~",
+        "a\\\n#",
+        "xargs ",
+        "find . -exec ",
+        "a|",
+        "a&",
+        "a;",
+        "a&&",
+        "((( $(",
+        "for x in ",
+        "function f ",
+        "select x in a; do ",
     ];
     for opening in openings {
         for count in [3, 9, 31, 40, 200, 16 * 1024 / opening.len()] {
             let text = format!("{}touch M", opening.repeat(count));
             ask_everything(&text);
-            let closed = format!("{text}{}", if opening.ends_with(['(', ' ']) { ")".repeat(count) } else { "}".repeat(count) });
+            let closed = format!(
+                "{text}{}",
+                if opening.ends_with(['(', ' ']) { ")".repeat(count) } else { "}".repeat(count) }
+            );
             ask_everything(&closed);
         }
     }
@@ -246,11 +295,41 @@ fn rules_end_at_words() {
 #[test]
 fn a_wildcard_covers_nothing_that_runs_or_writes_something_else() {
     for command in [
-        "find . -delete", "find . -exec touch M +", "rg --pre x y", "sed -i s/a/b/ f", "sed '1w M' f", "sort -o M f", "uniq f M",
-        "tar cf x f --checkpoint-action=exec=x", "tar -I x -cf y z", "git -c a.b=c status", "git -C x status", "git -p log",
-        "git grep -Ox y", "git rebase -x y", "git bisect run x", "git ls-remote ext::sh", "git log --output=M", "git config a.b c",
-        "sh x", "bash -c ls", "npx x", "uvx x", "docker exec x y", "make", "sudo ls", "env ls", "xargs ls", "python3 -c x",
-        "ssh host ls", "eval ls", "awk 'BEGIN{system(1)}'", "printf -v x y", "test -v 'a[1]'", "curl -o f x", "dd of=M",
+        "find . -delete",
+        "find . -exec touch M +",
+        "rg --pre x y",
+        "sed -i s/a/b/ f",
+        "sed '1w M' f",
+        "sort -o M f",
+        "uniq f M",
+        "tar cf x f --checkpoint-action=exec=x",
+        "tar -I x -cf y z",
+        "git -c a.b=c status",
+        "git -C x status",
+        "git -p log",
+        "git grep -Ox y",
+        "git rebase -x y",
+        "git bisect run x",
+        "git ls-remote ext::sh",
+        "git log --output=M",
+        "git config a.b c",
+        "sh x",
+        "bash -c ls",
+        "npx x",
+        "uvx x",
+        "docker exec x y",
+        "make",
+        "sudo ls",
+        "env ls",
+        "xargs ls",
+        "python3 -c x",
+        "ssh host ls",
+        "eval ls",
+        "awk 'BEGIN{system(1)}'",
+        "printf -v x y",
+        "test -v 'a[1]'",
+        "curl -o f x",
+        "dd of=M",
     ] {
         let program = command.split(' ').next().unwrap();
         assert!(!allowed(&[&format!("{program} *")], command), "{command}");
@@ -291,12 +370,29 @@ fn the_rules_that_are_offered_are_literal_and_no_wider() {
     assert_eq!(offered("cd web && timeout 60 npm test"), ["npm test:*"]);
     assert_eq!(offered("'a b' x"), ["a\\ b:*"]);
     for command in [
-        "npm test *.js && ls", "ls $(x)", "sudo ls", "env ls", "bash x.sh", "python3 x.py", "npx x", "docker ps", "ls > f",
-        "find . -delete", "rm -rf x", "git -C x status", "./x.sh", "xargs ls", "git push --force", "ls; rm a b", "FOO=1 ls", "make",
+        "npm test *.js && ls",
+        "ls $(x)",
+        "sudo ls",
+        "env ls",
+        "bash x.sh",
+        "python3 x.py",
+        "npx x",
+        "docker ps",
+        "ls > f",
+        "find . -delete",
+        "rm -rf x",
+        "git -C x status",
+        "./x.sh",
+        "xargs ls",
+        "git push --force",
+        "ls; rm a b",
+        "FOO=1 ls",
+        "make",
     ] {
         assert_eq!(offered(command), Vec::<String>::new(), "{command}");
     }
-    let rules: Vec<Rule> = offered("npm test x && ls").iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+    let rules: Vec<Rule> =
+        offered("npm test x && ls").iter().map(|rule| Rule::parse(rule).unwrap()).collect();
     assert!(shell::allowed_by(&rules, &shell::parse("npm test y")));
     for command in ["npm test x; rm y", "npm testx", "npm run x", "lsof"] {
         assert!(!shell::allowed_by(&rules, &shell::parse(command)), "{command}");
@@ -308,7 +404,10 @@ fn what_a_command_touches_is_what_it_names() {
     let touches = |command: &str| shell::touches(&shell::parse(command), Path::new("/ws"));
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
     let found = touches("cat a ../b > c/../d");
-    assert_eq!((found.reads, found.writes, found.unknown), (paths(&["/ws/a", "/b"]), paths(&["/ws/d"]), None));
+    assert_eq!(
+        (found.reads, found.writes, found.unknown),
+        (paths(&["/ws/a", "/b"]), paths(&["/ws/d"]), None)
+    );
     let found = touches("cd .git/hooks && echo x > pre-commit");
     assert_eq!((found.writes, found.unknown), (paths(&["/ws/.git/hooks/pre-commit"]), None));
     let found = touches("cd /out; cat x");
@@ -357,19 +456,192 @@ fn snapshot(folder: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, Option<std::t
 /// A command line of words that do no harm outside of the folder, whatever they come to together.
 fn line(dice: &mut Dice) -> String {
     let programs = [
-        "ls", "cat", "head", "tail", "grep", "rg", "find", "sort", "uniq", "sed", "awk", "git status", "git log", "git diff", "git branch",
-        "git tag", "git grep", "git show", "git config", "git stash", "git remote", "git rev-parse", "wc", "stat", "file", "diff", "cmp", "sha256sum", "du", "date", "printf", "echo", "test", "[", "basename",
-        "realpath", "tr", "cut", "comm", "join", "paste", "fold", "nl", "od", "hexdump", "xxd", "jq", "tree", "column", "seq 3", "tar", "tee",
-        "touch", "env", "xargs", "timeout 1", "nice", "command", "command -v", "time", "cd", "shuf", "iconv", "dd", "python3 --version", "split", "fd", "true", "unzip", "stdbuf -oL", "which", "type", "base64", "strings", "readlink", "expr", "fmt", "tac",
+        "ls",
+        "cat",
+        "head",
+        "tail",
+        "grep",
+        "rg",
+        "find",
+        "sort",
+        "uniq",
+        "sed",
+        "awk",
+        "git status",
+        "git log",
+        "git diff",
+        "git branch",
+        "git tag",
+        "git grep",
+        "git show",
+        "git config",
+        "git stash",
+        "git remote",
+        "git rev-parse",
+        "wc",
+        "stat",
+        "file",
+        "diff",
+        "cmp",
+        "sha256sum",
+        "du",
+        "date",
+        "printf",
+        "echo",
+        "test",
+        "[",
+        "basename",
+        "realpath",
+        "tr",
+        "cut",
+        "comm",
+        "join",
+        "paste",
+        "fold",
+        "nl",
+        "od",
+        "hexdump",
+        "xxd",
+        "jq",
+        "tree",
+        "column",
+        "seq 3",
+        "tar",
+        "tee",
+        "touch",
+        "env",
+        "xargs",
+        "timeout 1",
+        "nice",
+        "command",
+        "command -v",
+        "time",
+        "cd",
+        "shuf",
+        "iconv",
+        "dd",
+        "python3 --version",
+        "split",
+        "fd",
+        "true",
+        "unzip",
+        "stdbuf -oL",
+        "which",
+        "type",
+        "base64",
+        "strings",
+        "readlink",
+        "expr",
+        "fmt",
+        "tac",
     ];
     let words = [
-        "a.txt", "b.txt", "sub", "sub/c.rs", "M", "-n", "-o", "-oM", "--output=M", "--out=M", "-i", "-l", "-la", "-c", "-e", "1p", "'1,2p'", "s/a/b/",
-        "'s/a/b/w M'", "'1w M'", "'s/a/touch M/e'", "p", "-exec", "touch", "';'", "+", "{}", "-delete", "-fprint", "-name", "'*.rs'", "-r", "-R", "--", "-", ".",
-        "'{print $1}'", "'{print > \"M\"}'", "'BEGIN{system(\"touch M\")}'", "x", "1", "2", "-f", "-t", "-k", "-v", "-tf", "cf", "tf", "of=M", "if=a.txt", "HEAD", "-a", "--list", "new",
-        "'a[$(touch M)]'", "%n", "-v", "-eq", "0", "]", "-T", "-z", "-s", "--pre=./p.sh", "--pre", "./p.sh", "-O./p.sh", "--ext-diff", "-m", "-d", "-C", "-p", "-w", "-x", "-X", "--exec", "*.txt", "a*", "--files0-from=a.txt", "-D", "-u", "alias.x", "--get", "user.name", "drop", "list", "add",
+        "a.txt",
+        "b.txt",
+        "sub",
+        "sub/c.rs",
+        "M",
+        "-n",
+        "-o",
+        "-oM",
+        "--output=M",
+        "--out=M",
+        "-i",
+        "-l",
+        "-la",
+        "-c",
+        "-e",
+        "1p",
+        "'1,2p'",
+        "s/a/b/",
+        "'s/a/b/w M'",
+        "'1w M'",
+        "'s/a/touch M/e'",
+        "p",
+        "-exec",
+        "touch",
+        "';'",
+        "+",
+        "{}",
+        "-delete",
+        "-fprint",
+        "-name",
+        "'*.rs'",
+        "-r",
+        "-R",
+        "--",
+        "-",
+        ".",
+        "'{print $1}'",
+        "'{print > \"M\"}'",
+        "'BEGIN{system(\"touch M\")}'",
+        "x",
+        "1",
+        "2",
+        "-f",
+        "-t",
+        "-k",
+        "-v",
+        "-tf",
+        "cf",
+        "tf",
+        "of=M",
+        "if=a.txt",
+        "HEAD",
+        "-a",
+        "--list",
+        "new",
+        "'a[$(touch M)]'",
+        "%n",
+        "-v",
+        "-eq",
+        "0",
+        "]",
+        "-T",
+        "-z",
+        "-s",
+        "--pre=./p.sh",
+        "--pre",
+        "./p.sh",
+        "-O./p.sh",
+        "--ext-diff",
+        "-m",
+        "-d",
+        "-C",
+        "-p",
+        "-w",
+        "-x",
+        "-X",
+        "--exec",
+        "*.txt",
+        "a*",
+        "--files0-from=a.txt",
+        "-D",
+        "-u",
+        "alias.x",
+        "--get",
+        "user.name",
+        "drop",
+        "list",
+        "add",
     ];
     let between = [" | ", " && ", " ; ", " || ", "\n", " |& ", " & "];
-    let ends = ["", "", "", "", " > M", " 2>/dev/null", " > /dev/null", " < a.txt", " >> a.txt", " 2>&1", " &> M", " <> M", " >& M", " # x"];
+    let ends = [
+        "",
+        "",
+        "",
+        "",
+        " > M",
+        " 2>/dev/null",
+        " > /dev/null",
+        " < a.txt",
+        " >> a.txt",
+        " 2>&1",
+        " &> M",
+        " <> M",
+        " >& M",
+        " # x",
+    ];
     let mut text = String::new();
     for n in 0..=dice.roll(3) {
         if n > 0 {
@@ -402,10 +674,14 @@ fn what_is_called_read_only_changes_nothing() {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().unwrap()
     };
-    run("chmod +x p.sh; git init -q . && git config user.name x && git config user.email x@y && git add -A && git commit -qm x && git tag t");
+    run(
+        "chmod +x p.sh; git init -q . && git config user.name x && git config user.email x@y && git add -A && git commit -qm x && git tag t",
+    );
     let mut before = BTreeMap::new();
     snapshot(root, &mut before);
-    let refs = || Command::new("git").args(["for-each-ref"]).current_dir(root).output().map(|output| output.stdout).ok();
+    let refs = || {
+        Command::new("git").args(["for-each-ref"]).current_dir(root).output().map(|output| output.stdout).ok()
+    };
     let known = refs();
     let mut dice = Dice(11 + lines(0) as u64);
     let (mut tried, mut proven) = (0, 0);
@@ -431,7 +707,9 @@ fn quoted(text: &str) -> String {
 
 /// A line in which commands stand wherever they can.
 fn nested_line(dice: &mut Dice, depth: usize) -> String {
-    let command = |dice: &mut Dice| dice.pick(&["zz1", "zz2", "zz3", "zz4", "z\"z1\"", "'zz2'", "z\\z3", "bin/zz4"]).to_owned();
+    let command = |dice: &mut Dice| {
+        dice.pick(&["zz1", "zz2", "zz3", "zz4", "z\"z1\"", "'zz2'", "z\\z3", "bin/zz4"]).to_owned()
+    };
     let inner = |dice: &mut Dice| if depth == 0 { command(dice) } else { nested_line(dice, depth - 1) };
     let a = inner(dice);
     let b = inner(dice);
@@ -505,7 +783,8 @@ fn bash_runs_no_command_that_is_not_among_the_words() {
         symlink(&stub, work.join("bin").join(name)).unwrap();
     }
     for name in ["sh", "bash", "env", "timeout", "nice", "xargs", "find", "cat"] {
-        let real = ["/usr/bin", "/bin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
+        let real =
+            ["/usr/bin", "/bin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
         symlink(real.unwrap(), stubs.join(name)).unwrap();
     }
     let mut dice = Dice(99 + lines(0) as u64);
@@ -518,14 +797,23 @@ fn bash_runs_no_command_that_is_not_among_the_words() {
         let text = if dice.roll(3) == 0 { mutate(&text, &mut dice) } else { text };
         std::fs::write(&log, "").unwrap();
         let mut command = Command::new("/usr/bin/timeout");
-        command.args(["-s", "KILL", "2", bash, "--noprofile", "--norc", "-c", &text]).current_dir(&work).env_clear();
+        command
+            .args(["-s", "KILL", "2", bash, "--noprofile", "--norc", "-c", &text])
+            .current_dir(&work)
+            .env_clear();
         command.env("PATH", &stubs).env("LOG", &log);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().unwrap();
         let understood = shell::parse(&text);
         for name in std::fs::read_to_string(&log).unwrap().lines() {
             ran += 1;
-            assert!(understood.words().contains(name), "bash ran {name} in {text:?}, words are {:?}", understood.words());
+            // What a pattern becomes is in no text; it is doubtful instead.
+            let pattern = text.contains(['*', '[', '?']) && !understood.doubts().is_empty();
+            assert!(
+                pattern || understood.words().contains(name),
+                "bash ran {name} in {text:?}, words are {:?}",
+                understood.words()
+            );
         }
     }
     assert!(ran > 300, "only {ran} commands were run");
@@ -534,11 +822,54 @@ fn bash_runs_no_command_that_is_not_among_the_words() {
 #[test]
 fn sed_does_what_is_shown_before() {
     let scripts = [
-        "s/a/b/", "s/a/b/g", "s/a/b/2", "s/a/b/2g", "s/[0-9]\\+/<&>/g", "s/\\([a-z]*\\)=\\(.\\)/\\2=\\1/", "/^#/d", "2d", "$d", "2,3d", "/x/,/y/d",
-        "/x/,2d", "s/^/> /", "s/$/;/", "s/^ *//", "s/ *$//", "/a/!d", "s,/usr,/opt,g", "s/a\\/b/c/", "s/x*$/e/", "s/.*foo.*/bar/", "s/A/b/I", "1s/a/b/;2s/b/c/",
-        "s/\"v\": \"[^\"]*\"/\"v\": \"2\"/", "s/a\\{2\\}/X/", "s/\\./,/g", "s/\\s\\+$//", "s/[[:space:]]*$//", "s/a/b\\nc/", "2,$s/a/X/", "s/a\\|b/c/", "s/\\(ab\\)*/x/", "s/a*/x/g", "$!d", "p", "s/e/E/p", "s/a.c/&&/",
+        "s/a/b/",
+        "s/a/b/g",
+        "s/a/b/2",
+        "s/a/b/2g",
+        "s/[0-9]\\+/<&>/g",
+        "s/\\([a-z]*\\)=\\(.\\)/\\2=\\1/",
+        "/^#/d",
+        "2d",
+        "$d",
+        "2,3d",
+        "/x/,/y/d",
+        "/x/,2d",
+        "s/^/> /",
+        "s/$/;/",
+        "s/^ *//",
+        "s/ *$//",
+        "/a/!d",
+        "s,/usr,/opt,g",
+        "s/a\\/b/c/",
+        "s/x*$/e/",
+        "s/.*foo.*/bar/",
+        "s/A/b/I",
+        "1s/a/b/;2s/b/c/",
+        "s/\"v\": \"[^\"]*\"/\"v\": \"2\"/",
+        "s/a\\{2\\}/X/",
+        "s/\\./,/g",
+        "s/\\s\\+$//",
+        "s/[[:space:]]*$//",
+        "s/a/b\\nc/",
+        "2,$s/a/X/",
+        "s/a\\|b/c/",
+        "s/\\(ab\\)*/x/",
+        "s/a*/x/g",
+        "$!d",
+        "p",
+        "s/e/E/p",
+        "s/a.c/&&/",
     ];
-    let texts = ["", "a", "a\n", "a=1\nb=2\nfoo bar\n", "# c\nx aa a\n y  \nfoo=bar\naaa", "\n\n\n", "/usr/a/b \"v\": \"1.0\" A 10.20\nabc x y\nxx\ny\n", "ä a\r\nb\r\n"];
+    let texts = [
+        "",
+        "a",
+        "a\n",
+        "a=1\nb=2\nfoo bar\n",
+        "# c\nx aa a\n y  \nfoo=bar\naaa",
+        "\n\n\n",
+        "/usr/a/b \"v\": \"1.0\" A 10.20\nabc x y\nxx\ny\n",
+        "ä a\r\nb\r\n",
+    ];
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f");
     let mut shown = 0;
@@ -552,7 +883,13 @@ fn sed_does_what_is_shown_before() {
                 let Some(expected) = edit.apply(text) else { continue };
                 std::fs::write(&file, text).unwrap();
                 let mut sed = Command::new("sed");
-                let done = sed.args(flags.split(' ')).arg(script).arg("f").current_dir(folder.path()).env("LC_ALL", "C").output();
+                let done = sed
+                    .args(flags.split(' '))
+                    .arg(script)
+                    .arg("f")
+                    .current_dir(folder.path())
+                    .env("LC_ALL", "C")
+                    .output();
                 // GNU's, or there is nothing to compare with.
                 let Ok(done) = done else { return };
                 if done.status.success() {
@@ -563,7 +900,15 @@ fn sed_does_what_is_shown_before() {
         }
     }
     assert!(shown > 300, "{shown}");
-    for command in ["sed s/a/b/ f", "sed -i s/a/b/ f g", "sed -i s/a/b/ $f", "sed -i s/a/b/e f", "sed -i 's/a|b/c/' -E f", "sed -i s/a/b/ f; ls", "sed -i -z s/a/b/ f"] {
+    for command in [
+        "sed s/a/b/ f",
+        "sed -i s/a/b/ f g",
+        "sed -i s/a/b/ $f",
+        "sed -i s/a/b/e f",
+        "sed -i 's/a|b/c/' -E f",
+        "sed -i s/a/b/ f; ls",
+        "sed -i -z s/a/b/ f",
+    ] {
         assert!(shell::in_place(&shell::parse(command)).is_none(), "{command}");
     }
 }

@@ -66,7 +66,9 @@ pub struct Banned {
 
 /// The banned commands among all that could be run, however they are wrapped.
 pub fn banned(understood: &Understood) -> Vec<Banned> {
-    let listed = Category::ALL.into_iter().flat_map(|category| category.commands().iter().map(move |word| (category, *word)));
+    let listed = Category::ALL
+        .into_iter()
+        .flat_map(|category| category.commands().iter().map(move |word| (category, *word)));
     listed
         .filter(|(_, word)| understood.words().contains(*word))
         .map(|(category, word)| Banned { word, category })

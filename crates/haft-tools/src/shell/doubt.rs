@@ -56,7 +56,9 @@ pub enum Doubt {
 impl Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Character(c) => write!(f, "it contains the character U+{:04X}, which cannot be seen", *c as u32),
+            Self::Character(c) => {
+                write!(f, "it contains the character U+{:04X}, which cannot be seen", *c as u32)
+            }
             Self::TooLong => write!(f, "it is longer than {} bytes", super::LONGEST),
             Self::TooDeep => write!(f, "it nests or branches too much"),
             Self::Syntax => write!(f, "it could not be read as a shell command"),

@@ -29,7 +29,9 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
         match c {
             '(' | '{' | '[' => {
                 depth += 1;
-                openings += usize::from(c != '[' && matches!(before, '$' | '<' | '>' | '(' | '@' | '!' | '+' | '*' | '?'));
+                openings += usize::from(
+                    c != '[' && matches!(before, '$' | '<' | '>' | '(' | '@' | '!' | '+' | '*' | '?'),
+                );
             }
             ')' | '}' | ']' => depth = depth.saturating_sub(1),
             '`' => quotes += 1,
@@ -51,8 +53,8 @@ pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
             Token::Operator(operator, _) => branches += usize::from(operator == "("),
             Token::Word(word, _) => match word.as_str() {
                 "case" => branches += 1,
-                "{" | "if" | "while" | "until" | "for" | "select" | "do" | "then" | "else" | "elif" | "function" | "coproc"
-                | "!" | "time" | "[[" => keywords += 1,
+                "{" | "if" | "while" | "until" | "for" | "select" | "do" | "then" | "else" | "elif"
+                | "function" | "coproc" | "!" | "time" | "[[" => keywords += 1,
                 number if number.len() > LONGEST_NUMBER && number.bytes().all(|c| c.is_ascii_digit()) => {
                     let next = tokens.get(n + 1).map(Token::to_str).unwrap_or_default();
                     if next.starts_with(['<', '>']) {

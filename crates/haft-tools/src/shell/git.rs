@@ -4,14 +4,43 @@ use super::options::Options;
 use super::{Command, Word};
 
 /// Options that git knows before a subcommand and that change nothing of what it does.
-const HARMLESS: &[&str] = &["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"];
+const HARMLESS: &[&str] =
+    &["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"];
 
 /// Subcommands that only read, whatever comes behind them but for [`RISKY`].
 const READERS: &[&str] = &[
-    "status", "log", "show", "diff", "rev-parse", "ls-files", "ls-tree", "cat-file", "blame", "annotate", "shortlog", "describe",
-    "rev-list", "merge-base", "name-rev", "grep", "diff-tree", "diff-index", "diff-files", "for-each-ref", "show-ref",
-    "count-objects", "check-ignore", "check-attr", "check-ref-format", "whatchanged", "cherry", "show-branch", "version",
-    "range-diff", "verify-pack", "var",
+    "status",
+    "log",
+    "show",
+    "diff",
+    "rev-parse",
+    "ls-files",
+    "ls-tree",
+    "cat-file",
+    "blame",
+    "annotate",
+    "shortlog",
+    "describe",
+    "rev-list",
+    "merge-base",
+    "name-rev",
+    "grep",
+    "diff-tree",
+    "diff-index",
+    "diff-files",
+    "for-each-ref",
+    "show-ref",
+    "count-objects",
+    "check-ignore",
+    "check-attr",
+    "check-ref-format",
+    "whatchanged",
+    "cherry",
+    "show-branch",
+    "version",
+    "range-diff",
+    "verify-pack",
+    "var",
 ];
 
 /// Options that run a program or write a file in one subcommand or another.
@@ -19,22 +48,74 @@ const RISKY: Options = Options {
     short: "",
     valued: "",
     long: &[
-        "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--upload-pack", "--receive-pack",
-        "--exec", "--extcmd", "--show-signature", "--exec-path", "--config-env", "--template", "--separate-git-dir",
+        "--output",
+        "--ext-diff",
+        "--textconv",
+        "--filters",
+        "--open-files-in-pager",
+        "--upload-pack",
+        "--receive-pack",
+        "--exec",
+        "--extcmd",
+        "--show-signature",
+        "--exec-path",
+        "--config-env",
+        "--template",
+        "--separate-git-dir",
     ],
 };
 
 /// Subcommands that run what they are told, or change what git will run.
 const RUNNERS: &[&str] = &[
-    "bisect", "filter-branch", "difftool", "mergetool", "config", "submodule", "hook", "instaweb", "send-email", "daemon",
-    "credential", "p4", "svn", "gui", "citool", "help", "shell", "upload-pack", "receive-pack", "archive", "maintenance",
-    "fast-import", "fsmonitor--daemon", "for-each-repo", "remote-ext", "web--browse", "rebase", "am", "init", "scalar",
+    "bisect",
+    "filter-branch",
+    "difftool",
+    "mergetool",
+    "config",
+    "submodule",
+    "hook",
+    "instaweb",
+    "send-email",
+    "daemon",
+    "credential",
+    "p4",
+    "svn",
+    "gui",
+    "citool",
+    "help",
+    "shell",
+    "upload-pack",
+    "receive-pack",
+    "archive",
+    "maintenance",
+    "fast-import",
+    "fsmonitor--daemon",
+    "for-each-repo",
+    "remote-ext",
+    "web--browse",
+    "rebase",
+    "am",
+    "init",
+    "scalar",
 ];
 
 /// Flags of `git branch` and `git tag` that go with a list.
 const LISTS: &[&str] = &[
-    "-a", "-r", "-v", "-vv", "-n", "--all", "--remotes", "--verbose", "--show-current", "--no-color", "--color", "--column",
-    "--no-column", "--ignore-case", "-i",
+    "-a",
+    "-r",
+    "-v",
+    "-vv",
+    "-n",
+    "--all",
+    "--remotes",
+    "--verbose",
+    "--show-current",
+    "--no-color",
+    "--color",
+    "--column",
+    "--no-column",
+    "--ignore-case",
+    "-i",
 ];
 /// Those that make what follows a pattern and not a name to create.
 const SELECTS: &[&str] = &["--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
@@ -67,7 +148,9 @@ pub(super) fn read_only(command: &Command) -> Result<(), String> {
         "stash" => matches!(words.first(), Some(&("list" | "show"))),
         "worktree" => words.first() == Some(&"list"),
         "reflog" => words.first().is_none_or(|first| *first == "show" || first.starts_with('-')),
-        "symbolic-ref" => matches!(words.as_slice(), [name] | ["--short" | "-q", name] if !name.starts_with('-')),
+        "symbolic-ref" => {
+            matches!(words.as_slice(), [name] | ["--short" | "-q", name] if !name.starts_with('-'))
+        }
         "config" => reads_settings(&words),
         subcommand => READERS.contains(&subcommand),
     };
@@ -104,23 +187,46 @@ fn risky(subcommand: &str, words: &[&str]) -> Option<String> {
     let short = Options { short, valued, long: &[] };
     let option = RISKY.find(words.iter().copied()).or_else(|| short.find(words.iter().copied()));
     // A transport that is a command, and formats that have signatures checked.
-    let option = option.or_else(|| words.iter().copied().find(|word| word.contains("::") || word.contains("%G")));
+    let option =
+        option.or_else(|| words.iter().copied().find(|word| word.contains("::") || word.contains("%G")));
     option.map(|option| format!("`git {subcommand} {option}` can run or write something else"))
 }
 
 fn lists(subcommand: &str, words: &[&str]) -> bool {
-    let selects = |word: &str| SELECTS.contains(&word.split('=').next().unwrap_or(word)) || (word == "-l" && subcommand == "tag");
+    let selects = |word: &str| {
+        SELECTS.contains(&word.split('=').next().unwrap_or(word)) || (word == "-l" && subcommand == "tag")
+    };
     let any = words.iter().any(|word| selects(word));
     words.iter().all(|word| {
-        let known = LISTS.contains(word) || selects(word) || word.starts_with("--sort=") || word.starts_with("--format=");
+        let known = LISTS.contains(word)
+            || selects(word)
+            || word.starts_with("--sort=")
+            || word.starts_with("--format=");
         known || (any && !word.starts_with('-'))
     })
 }
 
 fn reads_settings(words: &[&str]) -> bool {
     let flags = ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"];
-    let known = ["--global", "--local", "--system", "--worktree", "--show-origin", "--show-scope", "--name-only", "-z", "--null", "--includes", "--bool", "--int", "--path"];
+    let known = [
+        "--global",
+        "--local",
+        "--system",
+        "--worktree",
+        "--show-origin",
+        "--show-scope",
+        "--name-only",
+        "-z",
+        "--null",
+        "--includes",
+        "--bool",
+        "--int",
+        "--path",
+    ];
     let reads = words.iter().any(|word| flags.contains(word));
-    let options = words.iter().all(|word| !word.starts_with('-') || flags.contains(word) || known.contains(word));
-    options && (reads || (words.len() == 1 && words.iter().all(|word| word.contains('.') && !word.starts_with('-'))))
+    let options =
+        words.iter().all(|word| !word.starts_with('-') || flags.contains(word) || known.contains(word));
+    options
+        && (reads
+            || (words.len() == 1 && words.iter().all(|word| word.contains('.') && !word.starts_with('-'))))
 }

@@ -51,7 +51,8 @@ enum Piece {
 /// Recognises a lone `sed -i` on one file whose effect can be told exactly.
 pub fn in_place(understood: &Understood) -> Option<InPlace> {
     let ([command], []) = (understood.commands(), understood.doubts()) else { return None };
-    if !matches!(command.name(), "sed" | "gsed") || !command.redirects.is_empty() || command.cwd != Cwd::Start {
+    if !matches!(command.name(), "sed" | "gsed") || !command.redirects.is_empty() || command.cwd != Cwd::Start
+    {
         return None;
     }
     let call = sed::call(command)?;
@@ -76,7 +77,9 @@ fn steps(call: &Call) -> Option<Vec<Step>> {
                 None => None,
                 Some(Address::Line(line)) => Some(Place::Line(*line)),
                 Some(Address::Last) => Some(Place::Last),
-                Some(Address::Pattern(pattern)) => Some(Place::Pattern(Pattern::read(pattern, call.extended, false)?)),
+                Some(Address::Pattern(pattern)) => {
+                    Some(Place::Pattern(Pattern::read(pattern, call.extended, false)?))
+                }
             })
         };
         let act = match &step.act {
@@ -141,11 +144,14 @@ fn pieces(text: &str, groups: usize) -> Option<Vec<Piece>> {
 impl InPlace {
     /// What the file's text becomes, or none if it depends on how sed sees characters that are not ASCII.
     pub fn apply(&self, text: &str) -> Option<String> {
-        let patterns = self.steps.iter().flat_map(|step| {
-            let act = if let Deed::Substitute { pattern, .. } = &step.act { Some(pattern) } else { None };
-            let places = [&step.from, &step.to].into_iter().flatten();
-            act.into_iter().chain(places.filter_map(|place| if let Place::Pattern(pattern) = place { Some(pattern) } else { None }))
-        });
+        let patterns =
+            self.steps.iter().flat_map(|step| {
+                let act = if let Deed::Substitute { pattern, .. } = &step.act { Some(pattern) } else { None };
+                let places = [&step.from, &step.to].into_iter().flatten();
+                act.into_iter().chain(places.filter_map(|place| {
+                    if let Place::Pattern(pattern) = place { Some(pattern) } else { None }
+                }))
+            });
         if !text.is_ascii() && patterns.into_iter().any(Pattern::needs_ascii) {
             return None;
         }

@@ -14,17 +14,26 @@ pub struct Interactive {
 /// Programs that always are.
 static ALWAYS: &[(&[&str], &str)] = &[
     (
-        &["vi", "vim", "nvim", "nano", "emacs", "pico", "joe", "micro", "helix", "hx", "ed", "ex", "code", "view", "vimdiff"],
+        &[
+            "vi", "vim", "nvim", "nano", "emacs", "pico", "joe", "micro", "helix", "hx", "ed", "ex", "code",
+            "view", "vimdiff",
+        ],
         "change the file with an editing tool, or with `sed -i`",
     ),
     (&["less", "more", "most", "pg"], "use `cat`, `head` or `tail`"),
     (&["man", "info"], "add `| cat`, or run the command with `--help`"),
-    (&["top", "htop", "btop", "atop", "iotop", "glances", "nvtop"], "use `ps aux --sort=-%cpu | head`, or `top -b -n 1`"),
+    (
+        &["top", "htop", "btop", "atop", "iotop", "glances", "nvtop"],
+        "use `ps aux --sort=-%cpu | head`, or `top -b -n 1`",
+    ),
     (&["watch"], "run the command once"),
     (&["telnet", "ftp", "sftp", "nc", "ncat"], "use `curl`, or give the input with `<`"),
     (&["tmux", "screen", "byobu"], "run the command by itself, in the background if need be"),
     (&["passwd", "visudo", "vipw", "chsh", "chfn"], "ask the user to do it"),
-    (&["fzf", "dialog", "whiptail", "mc", "ranger", "nnn", "lazygit", "tig", "gitk", "gdb", "lldb", "pdb"], "use a command that prints its result"),
+    (
+        &["fzf", "dialog", "whiptail", "mc", "ranger", "nnn", "lazygit", "tig", "gitk", "gdb", "lldb", "pdb"],
+        "use a command that prints its result",
+    ),
     (&["read", "select"], "give the value as an argument or a variable"),
 ];
 
@@ -41,8 +50,12 @@ pub fn interactive(understood: &Understood) -> Vec<Interactive> {
     let mut found: Vec<Interactive> = Vec::new();
     for command in understood.commands() {
         let Some(instead) = way_around(command) else { continue };
-        let second = command.args().find(|arg| !arg.starts_with('-')).filter(|_| matches!(command.name(), "git" | "npm" | "yarn" | "docker" | "cargo"));
-        let what = second.map_or_else(|| command.name().to_owned(), |second| format!("{} {second}", command.name()));
+        let second = command
+            .args()
+            .find(|arg| !arg.starts_with('-'))
+            .filter(|_| matches!(command.name(), "git" | "npm" | "yarn" | "docker" | "cargo"));
+        let what =
+            second.map_or_else(|| command.name().to_owned(), |second| format!("{} {second}", command.name()));
         let one = Interactive { what, instead };
         if !found.contains(&one) {
             found.push(one);
@@ -54,13 +67,22 @@ pub fn interactive(understood: &Understood) -> Vec<Interactive> {
 fn way_around(command: &Command) -> Option<&'static str> {
     let name = command.name();
     let args: Vec<&str> = command.args().collect();
-    let fed = command.piped || command.redirects.iter().any(|redirect| matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here));
+    let fed = command.piped
+        || command
+            .redirects
+            .iter()
+            .any(|redirect| matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here));
     let has = |word: &str| args.contains(&word);
-    let short = |letter: char| args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter));
+    let short = |letter: char| {
+        args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
+    };
     if matches!(args.as_slice(), ["--version" | "-V" | "--help" | "-h"]) {
         return None;
     }
-    if matches!(name, "top" | "htop") && short('b') || name == "read" && fed || matches!(name, "nc" | "ncat") && short('z') {
+    if matches!(name, "top" | "htop") && short('b')
+        || name == "read" && fed
+        || matches!(name, "nc" | "ncat") && short('z')
+    {
         return None;
     }
     if let Some((_, instead)) = ALWAYS.iter().find(|(names, _)| names.contains(&name)) {
@@ -72,8 +94,10 @@ fn way_around(command: &Command) -> Option<&'static str> {
     }
     let operands = args.iter().filter(|arg| !arg.starts_with('-')).count();
     match name {
-        "ssh" => (operands < 2 && !fed).then_some("give the command to run behind the host, with `-o BatchMode=yes`"),
-        "sudo" => (!short('n') && !short('S')).then_some("it may ask for a password: use `sudo -n`, or ask the user"),
+        "ssh" => (operands < 2 && !fed)
+            .then_some("give the command to run behind the host, with `-o BatchMode=yes`"),
+        "sudo" => (!short('n') && !short('S'))
+            .then_some("it may ask for a password: use `sudo -n`, or ask the user"),
         "su" => (!short('c')).then_some("pass the command with `-c`; it may ask for a password"),
         "redis-cli" => (operands == 0 && !fed).then_some("give the command as arguments"),
         "sqlite3" => (operands < 2 && !fed).then_some("give the statement behind the file"),
@@ -81,16 +105,27 @@ fn way_around(command: &Command) -> Option<&'static str> {
         "npm" | "yarn" | "pnpm" if has("init") && !(short('y') || has("--yes")) => Some("use `init -y`"),
         "npm" | "yarn" | "pnpm" if has("login") || has("adduser") => Some("set a token in the environment"),
         "npx" if !(short('y') || has("--yes")) => Some("add `--yes`, or it may ask whether to install"),
-        "apt" | "apt-get" | "yum" | "dnf" if (has("install") || has("upgrade") || has("remove") || has("dist-upgrade")) && !(short('y') || has("--yes")) => Some("add `-y`"),
+        "apt" | "apt-get" | "yum" | "dnf"
+            if (has("install") || has("upgrade") || has("remove") || has("dist-upgrade"))
+                && !(short('y') || has("--yes")) =>
+        {
+            Some("add `-y`")
+        }
         "pacman" if !has("--noconfirm") => Some("add `--noconfirm`"),
         "pip" | "pip3" if has("uninstall") && !(short('y') || has("--yes")) => Some("add `-y`"),
-        "docker" | "podman" if (short('t') || has("--tty")) && (short('i') || has("--interactive")) => Some("leave `-it` away"),
+        "docker" | "podman" if (short('t') || has("--tty")) && (short('i') || has("--interactive")) => {
+            Some("leave `-it` away")
+        }
         "gh" if has("login") => Some("set `GH_TOKEN`"),
         "crontab" if short('e') => Some("give a file to `crontab`"),
         "rm" | "cp" | "mv" if short('i') => Some("leave `-i` away"),
         "find" if has("-ok") || has("-okdir") => Some("use `-exec`"),
-        "bash" | "sh" | "zsh" | "fish" | "dash" | "ksh" if operands == 0 && !fed && !short('c') => Some("pass the script with `-c`"),
-        "tail" if (short('f') || short('F') || has("--follow")) => Some("use `tail -n 100`: it does not end by itself"),
+        "bash" | "sh" | "zsh" | "fish" | "dash" | "ksh" if operands == 0 && !fed && !short('c') => {
+            Some("pass the script with `-c`")
+        }
+        "tail" if (short('f') || short('F') || has("--follow")) => {
+            Some("use `tail -n 100`: it does not end by itself")
+        }
         "bc" | "dc" if operands == 0 && !fed && !short('e') => Some("pipe the sum into it"),
         name if wrap::is_interpreter(name) => of_interpreter(&args, operands, fed),
         "irb" | "ghci" | "ipython" | "iex" | "jshell" | "spark-shell" | "pry" | "utop" | "sbcl" | "clj" => {
@@ -121,7 +156,12 @@ fn of_git(args: &[&str], has: &impl Fn(&str) -> bool, short: &impl Fn(char) -> b
     {
         return Some("name the files");
     }
-    if has("commit") && !short('m') && !short('F') && !short('C') && edits(&["--message", "--file", "--no-edit", "--fixup", "--reuse-message", "--squash", "--dry-run"]) {
+    if has("commit")
+        && !short('m')
+        && !short('F')
+        && !short('C')
+        && edits(&["--message", "--file", "--no-edit", "--fixup", "--reuse-message", "--squash", "--dry-run"])
+    {
         return Some("pass the message with `-m`");
     }
     if has("tag") && short('a') && !short('m') && !short('F') {

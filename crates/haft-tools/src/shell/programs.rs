@@ -1,5 +1,8 @@
 //! The table of programs that only read, and of the options that make them or others write or run something.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::options::{Options, operands};
 use super::{Command, git, sed};
 
@@ -22,15 +25,84 @@ const fn except(short: &'static str, valued: &'static str, long: &'static [&'sta
 }
 
 /// Programs that are known to read only, with what they need for it.
-pub(super) static READERS: &[(&[&str], Nature)] = &[
+static READERS: &[(&[&str], Nature)] = &[
     (
         &[
-            "ls", "dir", "vdir", "cat", "head", "tail", "grep", "egrep", "fgrep", "wc", "stat", "cmp", "sha1sum", "sha224sum",
-            "sha256sum", "sha384sum", "sha512sum", "md5sum", "b2sum", "cksum", "sum", "du", "ps", "id", "whoami", "groups",
-            "uname", "printenv", "which", "type", "pwd", "echo", "true", "false", ":", "basename", "dirname", "realpath",
-            "readlink", "tr", "cut", "comm", "join", "paste", "fold", "nl", "od", "hexdump", "tac", "rev", "expand", "unexpand",
-            "fmt", "column", "seq", "sleep", "nproc", "arch", "tty", "logname", "users", "who", "uptime", "free", "jq", "expr",
-            "numfmt", "factor", "base64", "base32", "strings", "getconf", "locale", "pgrep", "cd",
+            "ls",
+            "dir",
+            "vdir",
+            "cat",
+            "head",
+            "tail",
+            "grep",
+            "egrep",
+            "fgrep",
+            "wc",
+            "stat",
+            "cmp",
+            "sha1sum",
+            "sha224sum",
+            "sha256sum",
+            "sha384sum",
+            "sha512sum",
+            "md5sum",
+            "b2sum",
+            "cksum",
+            "sum",
+            "du",
+            "ps",
+            "id",
+            "whoami",
+            "groups",
+            "uname",
+            "printenv",
+            "which",
+            "type",
+            "pwd",
+            "echo",
+            "true",
+            "false",
+            ":",
+            "basename",
+            "dirname",
+            "realpath",
+            "readlink",
+            "tr",
+            "cut",
+            "comm",
+            "join",
+            "paste",
+            "fold",
+            "nl",
+            "od",
+            "hexdump",
+            "tac",
+            "rev",
+            "expand",
+            "unexpand",
+            "fmt",
+            "column",
+            "seq",
+            "sleep",
+            "nproc",
+            "arch",
+            "tty",
+            "logname",
+            "users",
+            "who",
+            "uptime",
+            "free",
+            "jq",
+            "expr",
+            "numfmt",
+            "factor",
+            "base64",
+            "base32",
+            "strings",
+            "getconf",
+            "locale",
+            "pgrep",
+            "cd",
         ],
         Reads,
     ),
@@ -40,7 +112,10 @@ pub(super) static READERS: &[(&[&str], Nature)] = &[
     (&["tree"], except("oR", "", &["--output"])),
     (&["df"], except("", "", &["--sync"])),
     (&["diff"], except("l", "", &["--paginate"])),
-    (&["file"], except("CzZS", "mFPef", &["--compile", "--uncompress", "--uncompress-noreport", "--no-sandbox"])),
+    (
+        &["file"],
+        except("CzZS", "mFPef", &["--compile", "--uncompress", "--uncompress-noreport", "--no-sandbox"]),
+    ),
     (&["rg"], except("z", "efgtTmABCMEjdr", &["--pre", "--hostname-bin", "--search-zip"])),
     (&["fd", "fdfind"], except("xXl", "deEtcjS", &["--exec", "--exec-batch", "--list-details"])),
     (&["uniq", "xxd"], OneOperand),
@@ -58,7 +133,10 @@ pub(super) static READERS: &[(&[&str], Nature)] = &[
     (&["test", "["], Judge(test)),
     (&["printf"], Judge(printf)),
     (
-        &["cargo", "rustc", "npm", "node", "python", "python3", "pip", "pip3", "go", "ruby", "perl", "java", "javac", "gcc", "g++", "clang", "cmake", "deno", "bun"],
+        &[
+            "cargo", "rustc", "npm", "node", "python", "python3", "pip", "pip3", "go", "ruby", "perl",
+            "java", "javac", "gcc", "g++", "clang", "cmake", "deno", "bun",
+        ],
         Judge(version),
     ),
 ];
@@ -70,36 +148,90 @@ static RISKY: &[(&[&str], Options)] = &[
         Options {
             short: "IF",
             valued: "fCTXbgKLNV",
-            long: &["--checkpoint-action", "--to-command", "--use-compress-program", "--rsh-command", "--rmt-command", "--info-script", "--new-volume-script"],
+            long: &[
+                "--checkpoint-action",
+                "--to-command",
+                "--use-compress-program",
+                "--rsh-command",
+                "--rmt-command",
+                "--info-script",
+                "--new-volume-script",
+            ],
         },
     ),
     (&["zip"], Options { short: "T", valued: "", long: &["--test", "--unzip-command"] }),
     (&["man"], Options { short: "PHC", valued: "", long: &["--pager", "--html", "--config-file"] }),
-    (&["less", "more", "most"], Options { short: "oOkK+", valued: "", long: &["--log-file", "--LOG-FILE", "--lesskey-file"] }),
+    (
+        &["less", "more", "most"],
+        Options { short: "oOkK+", valued: "", long: &["--log-file", "--LOG-FILE", "--lesskey-file"] },
+    ),
     (&["ssh", "scp", "sftp"], Options { short: "oFSJ", valued: "", long: &[] }),
     (&["rsync"], Options { short: "e", valued: "", long: &["--rsh", "--rsync-path"] }),
     (
         &["curl"],
-        Options { short: "oOKTcD", valued: "HXdAeub", long: &["--output", "--output-dir", "--remote-name", "--remote-name-all", "--config", "--upload-file", "--cookie-jar", "--dump-header", "--trace", "--trace-ascii", "--stderr", "--proto-default", "--engine", "--libcurl"] },
+        Options {
+            short: "oOKTcD",
+            valued: "HXdAeub",
+            long: &[
+                "--output",
+                "--output-dir",
+                "--remote-name",
+                "--remote-name-all",
+                "--config",
+                "--upload-file",
+                "--cookie-jar",
+                "--dump-header",
+                "--trace",
+                "--trace-ascii",
+                "--stderr",
+                "--proto-default",
+                "--engine",
+                "--libcurl",
+            ],
+        },
     ),
     (
         &["wget"],
-        Options { short: "OPioae", valued: "U", long: &["--output-document", "--directory-prefix", "--use-askpass", "--post-file", "--body-file", "--execute", "--config", "--output-file", "--append-output", "--input-file"] },
+        Options {
+            short: "OPioae",
+            valued: "U",
+            long: &[
+                "--output-document",
+                "--directory-prefix",
+                "--use-askpass",
+                "--post-file",
+                "--body-file",
+                "--execute",
+                "--config",
+                "--output-file",
+                "--append-output",
+                "--input-file",
+            ],
+        },
     ),
-    (&["gcc", "g++", "cc", "c++", "clang", "clang++"], Options { short: "B", valued: "DIoLlWOf", long: &["--specs", "--wrapper"] }),
+    (
+        &["gcc", "g++", "cc", "c++", "clang", "clang++"],
+        Options { short: "B", valued: "DIoLlWOf", long: &["--specs", "--wrapper"] },
+    ),
     (&["split"], Options { short: "", valued: "", long: &["--filter"] }),
     (&["pip", "pip3"], Options { short: "", valued: "", long: &["--python"] }),
     (&["cargo"], Options { short: "", valued: "", long: &["--config"] }),
 ];
 
 pub(super) fn nature(name: &str) -> Option<&'static Nature> {
-    READERS.iter().find(|(names, _)| names.contains(&name)).map(|(_, nature)| nature)
+    static BY_NAME: LazyLock<HashMap<&str, &Nature>> = LazyLock::new(|| {
+        READERS.iter().flat_map(|(names, nature)| names.iter().map(move |name| (*name, nature))).collect()
+    });
+    BY_NAME.get(name).copied()
 }
 
 /// What keeps a rule with a wildcard from covering a command: options that were hardly meant by it.
 pub(super) fn risk(command: &Command) -> Option<String> {
     let name = command.name();
-    let option = RISKY.iter().find(|(names, _)| names.contains(&name)).and_then(|(_, options)| options.find(command.args()));
+    let option = RISKY
+        .iter()
+        .find(|(names, _)| names.contains(&name))
+        .and_then(|(_, options)| options.find(command.args()));
     if let Some(option) = option {
         return Some(format!("`{name} {option}` can run or write something else"));
     }
@@ -107,7 +239,11 @@ pub(super) fn risk(command: &Command) -> Option<String> {
         ("git", _) => git::risk(command),
         // What these are for is to write or run; a rule with a wildcard for them means that.
         ("tar" | "env" | "unzip" | "command", _) | (_, None | Some(Reads)) => None,
-        ("cargo" | "rustc" | "npm" | "node" | "python" | "python3" | "pip" | "pip3" | "go" | "ruby" | "perl" | "java" | "javac" | "gcc" | "g++" | "clang" | "cmake" | "deno" | "bun", _) => None,
+        (
+            "cargo" | "rustc" | "npm" | "node" | "python" | "python3" | "pip" | "pip3" | "go" | "ruby"
+            | "perl" | "java" | "javac" | "gcc" | "g++" | "clang" | "cmake" | "deno" | "bun",
+            _,
+        ) => None,
         (_, Some(nature)) => nature.objection(command),
     }
 }
@@ -118,9 +254,9 @@ impl Nature {
         let name = command.name();
         match self {
             Reads => None,
-            Except(options) => {
-                options.find(command.args()).map(|option| format!("`{name} {option}` can write or run something"))
-            }
+            Except(options) => options
+                .find(command.args())
+                .map(|option| format!("`{name} {option}` can write or run something")),
             OneOperand => (operands(command.args()) > 1).then(|| format!("`{name}` writes to a second file")),
             Judge(judge) => judge(command).err(),
         }
@@ -158,7 +294,18 @@ fn hostname(command: &Command) -> Result<(), String> {
 
 fn find(command: &Command) -> Result<(), String> {
     let acts = |arg: &str| {
-        matches!(arg, "-exec" | "-execdir" | "-ok" | "-okdir" | "-delete" | "-fprint" | "-fprint0" | "-fprintf" | "-fls")
+        matches!(
+            arg,
+            "-exec"
+                | "-execdir"
+                | "-ok"
+                | "-okdir"
+                | "-delete"
+                | "-fprint"
+                | "-fprint0"
+                | "-fprintf"
+                | "-fls"
+        )
     };
     all(command, |arg| !acts(arg))
 }
@@ -174,7 +321,9 @@ fn awk(command: &Command) -> Result<(), String> {
         } else if text.starts_with('-') || !word.is_literal() {
             return Err(format!("`awk {text}` is not known to only read"));
         } else {
-            let safe = !["system", "getline", ">", "|", "@", "close", "fflush"].iter().any(|part| text.contains(part));
+            let safe = !["system", "getline", ">", "|", "@", "close", "fflush"]
+                .iter()
+                .any(|part| text.contains(part));
             return if safe { Ok(()) } else { Err("the awk program may write or run something".to_owned()) };
         }
     }
@@ -185,7 +334,8 @@ fn awk(command: &Command) -> Result<(), String> {
 fn tar(command: &Command) -> Result<(), String> {
     let letters = command.args().next().unwrap_or_default();
     let letters = letters.strip_prefix('-').unwrap_or(letters);
-    let lists = letters.starts_with('t') && letters.ends_with('f') && letters.chars().all(|c| "tvzjJf".contains(c));
+    let lists =
+        letters.starts_with('t') && letters.ends_with('f') && letters.chars().all(|c| "tvzjJf".contains(c));
     if lists && command.args().skip(1).all(|arg| !arg.starts_with('-') && !arg.contains(':')) {
         Ok(())
     } else {
@@ -195,11 +345,17 @@ fn tar(command: &Command) -> Result<(), String> {
 
 fn unzip(command: &Command) -> Result<(), String> {
     let lists = matches!(command.args().next(), Some("-l" | "-v" | "-Z" | "-t"));
-    if lists && command.args().skip(1).all(|arg| !arg.starts_with('-')) { Ok(()) } else { Err("`unzip` writes unless it only lists".to_owned()) }
+    if lists && command.args().skip(1).all(|arg| !arg.starts_with('-')) {
+        Ok(())
+    } else {
+        Err("`unzip` writes unless it only lists".to_owned())
+    }
 }
 
 fn dd(command: &Command) -> Result<(), String> {
-    all(command, |arg| ["if=", "bs=", "ibs=", "count=", "skip=", "status="].iter().any(|known| arg.starts_with(known)))
+    all(command, |arg| {
+        ["if=", "bs=", "ibs=", "count=", "skip=", "status="].iter().any(|known| arg.starts_with(known))
+    })
 }
 
 fn command(command: &Command) -> Result<(), String> {
@@ -219,7 +375,8 @@ fn printf(command: &Command) -> Result<(), String> {
     let stores = |arg: &str| {
         arg.match_indices('%').any(|(at, _)| {
             let rest = arg.get(at + 1..).unwrap_or_default();
-            rest.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #'.*hlLjzt".contains(c)).starts_with('n')
+            rest.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #'.*hlLjzt".contains(c))
+                .starts_with('n')
         })
     };
     all(command, |arg| !arg.starts_with("-v") && !stores(arg))

@@ -34,6 +34,40 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = String> + use<'_> {
     })
 }
 
+/// The parts of a text that a shell would run as scripts if it expanded it: rather too long than too short.
+pub(super) fn scripts(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = [rest.find("$("), rest.find('`')].into_iter().flatten().min() {
+        let body = rest.get(at + 1..).unwrap_or_default();
+        let length = match body.strip_prefix('(') {
+            // Where `case` has brackets of its own, the end is not found by counting.
+            Some(_) if body.contains("case") => body.len(),
+            Some(_) => closing(body),
+            None => body.find('`').unwrap_or(body.len()),
+        };
+        let (script, after) = body.split_at_checked(length).unwrap_or((body, ""));
+        found.push(script);
+        // The next backquote ends this one.
+        rest = after.strip_prefix('`').unwrap_or(after);
+    }
+    found
+}
+
+/// The length up to the bracket that closes the first one.
+fn closing(text: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth <= 1 => return at + 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 /// What is after the last slash.
 pub(super) fn basename(path: &str) -> &str {
     path.rsplit('/').find(|name| !name.is_empty()).unwrap_or(path)

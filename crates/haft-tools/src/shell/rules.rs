@@ -107,8 +107,7 @@ impl Rule {
     fn allows(&self, command: &Command) -> bool {
         let count = command.argv.len();
         let fits = if self.open { count >= self.words.len() } else { count == self.words.len() };
-        fits
-            && command.is_literal()
+        fits && command.is_literal()
             && self.words.iter().zip(&command.argv).all(|(pattern, word)| glob(pattern, word.text()))
             && (self.is_exact() || (wildcards_reach(command) && programs::risk(command).is_none()))
     }
@@ -119,9 +118,14 @@ impl Rule {
         let Some(first) = command.argv.first() else { return false };
         let mut names = std::collections::BTreeSet::new();
         raw::names_of(first.text(), &mut names);
-        let named = glob(program, first.text()) || glob(program, raw::basename(first.text())) || names.iter().any(|name| glob(program, name));
+        let named = glob(program, first.text())
+            || glob(program, raw::basename(first.text()))
+            || names.iter().any(|name| glob(program, name));
         // What it becomes may bring arguments of its own.
-        if !named && !first.is_literal() && raw::tokens(first.raw()).any(|token| glob(program, raw::basename(&token))) {
+        if !named
+            && !first.is_literal()
+            && raw::tokens(first.raw()).any(|token| glob(program, raw::basename(&token)))
+        {
             return true;
         }
         let args: Vec<&str> = command.args().collect();
@@ -163,7 +167,9 @@ pub fn matches(rule: &str, understood: &Understood, side: Side) -> bool {
                         raw::names_of(word, &mut names);
                         // Of text that could not be read, the program's name is enough if nothing else is known.
                         names.iter().any(|name| glob(program, name))
-                            && (rule.open && rest.is_empty() || rule.follow(rest, scanned.get(n + 1..).unwrap_or_default()) || rest.is_empty())
+                            && (rule.open && rest.is_empty()
+                                || rule.follow(rest, scanned.get(n + 1..).unwrap_or_default())
+                                || rest.is_empty())
                     })
                 })
         }
@@ -216,7 +222,12 @@ pub fn patterns(understood: &Understood) -> Vec<String> {
         if !is_offered(command) || programs::risk(command).is_some() {
             return Vec::new();
         }
-        let words: Vec<String> = command.argv.iter().take(prefix(command)).map(|word| escape(word.text())).collect();
+        let words: Vec<String> =
+            command.argv.iter().take(prefix(command)).map(|word| escape(word.text())).collect();
+        // A word of nothing cannot be written in a rule.
+        if words.iter().any(String::is_empty) {
+            return Vec::new();
+        }
         let rule = format!("{}:*", words.join(" "));
         if !rules.contains(&rule) {
             rules.push(rule);
@@ -227,7 +238,8 @@ pub fn patterns(understood: &Understood) -> Vec<String> {
 
 /// What rules are for: commands as they are written, and what transparent wrappers run in place of these.
 fn parts_of(understood: &Understood) -> impl Iterator<Item = &Command> {
-    let stands_aside = |command: &Command| matches!(command.name(), "timeout" | "nice" | "stdbuf" | "ionice" | "command");
+    let stands_aside =
+        |command: &Command| matches!(command.name(), "timeout" | "nice" | "stdbuf" | "ionice" | "command");
     let is_run = |command: &Command| command.by.as_ref().is_none_or(|by| by.transparent);
     let commands = understood.commands();
     commands.iter().enumerate().filter_map(move |(n, command)| {
@@ -240,13 +252,20 @@ fn parts_of(understood: &Understood) -> impl Iterator<Item = &Command> {
 /// `cd` to somewhere below.
 fn is_way_down(command: &Command) -> bool {
     let target = command.args().last().unwrap_or("..");
-    command.name() == "cd" && command.is_literal() && !target.starts_with('/') && target.split('/').all(|name| name != "..")
+    command.name() == "cd"
+        && command.is_literal()
+        && !target.starts_with('/')
+        && target.split('/').all(|name| name != "..")
 }
 
 fn is_offered(command: &Command) -> bool {
     let name = command.name();
     let program = command.argv.first().map(Word::text).unwrap_or_default();
-    program == name && command.cwd != Cwd::Unknown && wildcards_reach(command) && !matches!(name, "env" | "sudo" | "doas" | "su") && !wrap::is_interpreter(name)
+    program == name
+        && command.cwd != Cwd::Unknown
+        && wildcards_reach(command)
+        && !matches!(name, "env" | "sudo" | "doas" | "su")
+        && !wrap::is_interpreter(name)
 }
 
 /// Whether a `*` may cover a command: nothing that runs what its arguments say.
@@ -258,22 +277,80 @@ fn wildcards_reach(command: &Command) -> bool {
 
 /// Programs whose first words say what they do, and how many there are.
 static SUBCOMMANDS: &[(&[&str], usize)] = &[
-    (&["npm run", "npm exec", "yarn run", "pnpm run", "bun run", "cargo run", "git stash", "git remote", "git worktree", "go mod", "go tool", "gh pr", "gh issue", "gh run", "gh repo", "pip config", "rustup toolchain", "rustup target", "dotnet tool", "systemctl status", "aws s3"], 3),
-    (&["git", "npm", "yarn", "pnpm", "bun", "cargo", "go", "pip", "pip3", "gh", "rustup", "dotnet", "brew", "apt", "apt-get", "systemctl", "terraform", "helm", "aws", "gcloud", "az", "deno", "uv", "swift", "flutter", "mix", "bundle", "gem", "composer"], 2),
+    (
+        &[
+            "npm run",
+            "npm exec",
+            "yarn run",
+            "pnpm run",
+            "bun run",
+            "cargo run",
+            "git stash",
+            "git remote",
+            "git worktree",
+            "go mod",
+            "go tool",
+            "gh pr",
+            "gh issue",
+            "gh run",
+            "gh repo",
+            "pip config",
+            "rustup toolchain",
+            "rustup target",
+            "dotnet tool",
+            "systemctl status",
+            "aws s3",
+        ],
+        3,
+    ),
+    (
+        &[
+            "git",
+            "npm",
+            "yarn",
+            "pnpm",
+            "bun",
+            "cargo",
+            "go",
+            "pip",
+            "pip3",
+            "gh",
+            "rustup",
+            "dotnet",
+            "brew",
+            "apt",
+            "apt-get",
+            "systemctl",
+            "terraform",
+            "helm",
+            "aws",
+            "gcloud",
+            "az",
+            "deno",
+            "uv",
+            "swift",
+            "flutter",
+            "mix",
+            "bundle",
+            "gem",
+            "composer",
+        ],
+        2,
+    ),
 ];
 
 fn prefix(command: &Command) -> usize {
-    let words: Vec<&str> = command.argv.iter().map(Word::text).collect();
+    let words = || command.argv.iter().map(Word::text);
     let plain = |word: &&str| !word.starts_with('-') && !word.contains(['/', '.', '=']);
     for (heads, count) in SUBCOMMANDS {
         let is_head = heads.iter().any(|head| {
-            let head: Vec<&str> = head.split(' ').collect();
-            words.starts_with(&head)
+            let mut words = words();
+            head.split(' ').all(|word| words.next() == Some(word))
         });
         // An option in between is taken along: the rule is then narrower.
         if is_head {
-            let taken = words.iter().skip(1).take(*count - 1).take_while(|word| plain(word)).count();
-            return (1 + taken).max(2).min(words.len());
+            let taken = words().skip(1).take(*count - 1).take_while(|word| plain(word)).count();
+            return (1 + taken).max(2).min(command.argv.len());
         }
     }
     1

@@ -80,8 +80,12 @@ pub(super) fn call(command: &Command) -> Option<Call> {
             "--separate" | "--unbuffered" | "--sandbox" => {}
             "--in-place" => call.in_place = Some(String::new()),
             "--expression" => scripts.push(literal(args.next()?)?),
-            _ if text.starts_with("--expression=") => scripts.push(literal(arg)?.strip_prefix("--expression=")?),
-            _ if text.starts_with("--in-place=") => call.in_place = Some(text.strip_prefix("--in-place=")?.to_owned()),
+            _ if text.starts_with("--expression=") => {
+                scripts.push(literal(arg)?.strip_prefix("--expression=")?)
+            }
+            _ if text.starts_with("--in-place=") => {
+                call.in_place = Some(text.strip_prefix("--in-place=")?.to_owned())
+            }
             _ if text.starts_with("--") => return None,
             _ if text.len() > 1 && text.starts_with('-') => {
                 let letters = literal(arg)?;

@@ -22,15 +22,20 @@ pub struct Touches {
 }
 
 /// Programs that change all files that they are given, and nothing else.
-const CHANGES: &[&str] = &["touch", "mkdir", "rm", "rmdir", "unlink", "truncate", "tee", "chmod", "chown", "chgrp", "shred", "mkfifo"];
+const CHANGES: &[&str] = &[
+    "touch", "mkdir", "rm", "rmdir", "unlink", "truncate", "tee", "chmod", "chown", "chgrp", "shred",
+    "mkfifo",
+];
 /// Programs that read all files but the last one.
 const COPIES: &[&str] = &["cp", "mv", "ln", "install"];
 /// Programs that look into the folder they are in if no other is named.
-const LOOKS_AROUND: &[&str] = &["ls", "dir", "vdir", "find", "rg", "fd", "fdfind", "tree", "du", "grep", "egrep", "fgrep"];
+const LOOKS_AROUND: &[&str] =
+    &["ls", "dir", "vdir", "find", "rg", "fd", "fdfind", "tree", "du", "grep", "egrep", "fgrep"];
 /// Programs whose words are no files.
 const SPEAKS: &[&str] = &[
-    "echo", "printf", "true", "false", ":", "seq", "sleep", "date", "uname", "whoami", "id", "which", "type", "printenv", "expr",
-    "basename", "dirname", "tr", "pwd", "cd", "hostname", "nproc", "ps", "pgrep", "command", "timeout", "nice", "stdbuf",
+    "echo", "printf", "true", "false", ":", "seq", "sleep", "date", "uname", "whoami", "id", "which", "type",
+    "printenv", "expr", "basename", "dirname", "tr", "pwd", "cd", "hostname", "nproc", "ps", "pgrep",
+    "command", "timeout", "nice", "stdbuf",
 ];
 /// Options of programs that read, and the file that follows is written.
 const WRITES_TO: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
@@ -108,7 +113,8 @@ impl Found<'_> {
     fn command(&mut self, command: &Command) {
         for redirect in &command.redirects {
             let target = redirect.target.text();
-            if let Some(rest) = target.strip_prefix("/dev/tcp/").or_else(|| target.strip_prefix("/dev/udp/")) {
+            if let Some(rest) = target.strip_prefix("/dev/tcp/").or_else(|| target.strip_prefix("/dev/udp/"))
+            {
                 self.out.hosts.extend(rest.split('/').next().map(str::to_owned));
                 continue;
             }
@@ -126,7 +132,8 @@ impl Found<'_> {
         let Some(program) = command.argv.first() else { return };
         let name = command.name();
         let here = Word::literal(".");
-        let operands: Vec<&Word> = command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
+        let operands: Vec<&Word> =
+            command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
         self.hosts(command, &operands);
         if !program.is_literal() {
             self.unsure("which program it runs is not certain".to_owned());
@@ -134,7 +141,11 @@ impl Found<'_> {
             operands.iter().for_each(|word| self.write(word));
         } else if COPIES.contains(&name) {
             operands.iter().for_each(|word| self.read(word));
-            operands.iter().rev().take(if name == "mv" { operands.len() } else { 1 }).for_each(|word| self.write(word));
+            operands
+                .iter()
+                .rev()
+                .take(if name == "mv" { operands.len() } else { 1 })
+                .for_each(|word| self.write(word));
             if command.args().any(|arg| arg.starts_with("-t") || arg.starts_with("--t")) {
                 self.unsure(format!("`{name}` names its target by an option"));
             }
@@ -150,7 +161,9 @@ impl Found<'_> {
                         }
                     }
                     for suffix in call.in_place.iter().filter(|suffix| !suffix.is_empty()) {
-                        call.files.iter().for_each(|file| self.write(&Word::literal(&format!("{file}{suffix}"))));
+                        call.files
+                            .iter()
+                            .for_each(|file| self.write(&Word::literal(&format!("{file}{suffix}"))));
                     }
                 }
                 None => self.unsure("the sed script is not known to only print".to_owned()),
@@ -169,7 +182,10 @@ impl Found<'_> {
         let name = command.name();
         operands.iter().for_each(|word| self.read(word));
         // `--file=x` names a file, too.
-        let values = command.args().filter_map(|arg| arg.strip_prefix("--")?.split_once('=')).map(|(_, value)| Word::literal(value));
+        let values = command
+            .args()
+            .filter_map(|arg| arg.strip_prefix("--")?.split_once('='))
+            .map(|(_, value)| Word::literal(value));
         values.for_each(|word| self.read(&word));
         if let Some(why) = nature.objection(command) {
             let mut args = command.argv.iter().skip(1);
@@ -199,7 +215,9 @@ impl Found<'_> {
             "ssh" | "scp" | "sftp" | "rsync" | "git" | "mosh" => {
                 for (n, word) in operands.iter().enumerate() {
                     let text = word.text();
-                    let scp = text.split_once(':').filter(|(host, path)| !host.contains('/') && !path.starts_with("//"));
+                    let scp = text
+                        .split_once(':')
+                        .filter(|(host, path)| !host.contains('/') && !path.starts_with("//"));
                     if let Some((host, _)) = scp {
                         self.host(host.rsplit('@').next().unwrap_or_default());
                     } else if n == 0 && matches!(command.name(), "ssh" | "sftp" | "mosh") {

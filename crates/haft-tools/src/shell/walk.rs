@@ -8,7 +8,7 @@ use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 
 use super::word::{Quoting, scripts};
 use super::wrap::{self, Inside};
-use super::{Assignment, By, Command, Cwd, Doubt, Redirect, RedirectKind, Understood, Word, gate};
+use super::{Assignment, By, Command, Cwd, Doubt, Redirect, RedirectKind, Understood, Word, gate, raw};
 
 /// Scripts within scripts, and wrappers around wrappers, are followed this far.
 const DEEPEST: usize = 12;
@@ -64,10 +64,7 @@ impl Walk {
                     self.list(list);
                 }
                 self.depth -= 1;
-                // The parser mistakes what stands behind a here-document's tag; what it may have missed are scripts.
-                if text.contains("<<") {
-                    self.scan_scripts(text);
-                }
+                self.beside_here_documents(text);
             }
             Err(doubt) => self.unreadable(text, doubt),
         }
@@ -126,7 +123,9 @@ impl Walk {
 
     /// `echo SCRIPT | sh`.
     fn spoken_to_shell(&mut self, from: usize, to: usize) {
-        let (Some(speaker), Some(listener)) = (self.out.commands.get(from), self.out.commands.get(to)) else { return };
+        let (Some(speaker), Some(listener)) = (self.out.commands.get(from), self.out.commands.get(to)) else {
+            return;
+        };
         if matches!(speaker.name(), "echo" | "printf") && wrap::takes_script(listener) {
             let script = speaker.args().collect::<Vec<_>>().join(" ");
             self.nested(|walk| walk.script(&script));
@@ -376,14 +375,17 @@ impl Walk {
         let word = Word::read(raw);
         if let Some(doubt) = word.doubt() {
             self.out.doubt(doubt.clone());
-            match scripts(raw, &self.options, Quoting::Plain) {
-                Some(scripts) => {
-                    for script in scripts {
-                        self.out.doubt(Doubt::Substitution);
-                        self.nested(|walk| walk.script(&script));
-                    }
-                }
-                None => self.out.scan(raw),
+            let doubted = self.out.doubts.contains(&Doubt::Syntax);
+            let scripts = scripts(raw, &self.options, Quoting::Plain);
+            // Where a script in a word ends is a matter of its grammar, and the parser does not ask that.
+            let is_plain =
+                scripts.is_some() && !["case", "#", "<<", "esac"].iter().any(|part| raw.contains(part));
+            for script in scripts.into_iter().flatten() {
+                self.out.doubt(Doubt::Substitution);
+                self.nested(|walk| walk.script(&script));
+            }
+            if !is_plain && raw.contains(['$', '`']) || !doubted && self.out.doubts.contains(&Doubt::Syntax) {
+                self.out.scan(raw);
             }
         }
         word
@@ -391,10 +393,22 @@ impl Walk {
 
     /// Takes the words of whatever may be a script in a text that cannot be taken apart.
     fn scan_scripts(&mut self, text: &str) {
-        let from = [text.find("$("), text.find('`'), text.find("${")].into_iter().flatten().min();
-        if let Some(from) = from {
+        for script in raw::scripts(text) {
             self.out.doubt(Doubt::Substitution);
-            self.out.scan(text.get(from..).unwrap_or(text));
+            self.out.scan(script);
+        }
+    }
+
+    /// The parser mistakes what stands behind a here-document's tag: all of the line may be commands.
+    fn beside_here_documents(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some((_, behind)) = rest.split_once("<<") {
+            let line = behind.lines().next().unwrap_or_default();
+            if line.contains("$(") || line.contains('`') {
+                return self.out.scan(behind);
+            }
+            self.out.scan(line);
+            rest = behind.get(line.len()..).unwrap_or_default();
         }
     }
 
@@ -414,12 +428,23 @@ impl Walk {
             self.out.doubt(doubt);
         }
         let inside = wrap::inside(&command);
-        let outer = Command { argv: Vec::new(), redirects: Vec::new(), ..command.clone() };
+        if inside.is_empty() {
+            self.out.commands.push(command);
+            return;
+        }
+        let (cwd, background, piped) = (command.cwd.clone(), command.background, command.piped);
         let name = command.name().to_owned();
         self.out.commands.push(command);
-        if self.depth > DEEPEST && !inside.is_empty() {
+        if self.depth > DEEPEST {
             self.out.doubt(Doubt::TooDeep);
-            let words = self.out.commands.last().into_iter().flat_map(Command::args).map(str::to_owned).collect::<Vec<_>>();
+            let words = self
+                .out
+                .commands
+                .last()
+                .into_iter()
+                .flat_map(Command::args)
+                .map(str::to_owned)
+                .collect::<Vec<_>>();
             words.iter().for_each(|word| self.out.scan(word));
             return;
         }
@@ -431,7 +456,8 @@ impl Walk {
                     if !transparent {
                         self.out.doubt(Doubt::Runs(name.clone()));
                     }
-                    self.run(Command { argv, by: Some(by), ..outer.clone() });
+                    let cwd = cwd.clone();
+                    self.run(Command { argv, cwd, background, piped, by: Some(by), ..Command::default() });
                 }
                 Inside::Script(script) => self.nested(|walk| {
                     walk.out.doubt(Doubt::Runs(name.clone()));

@@ -221,7 +221,13 @@ pub(super) enum Quoting {
     Within,
 }
 
-fn gather(raw: &str, options: &ParserOptions, quoting: Quoting, depth: usize, found: &mut Vec<String>) -> bool {
+fn gather(
+    raw: &str,
+    options: &ParserOptions,
+    quoting: Quoting,
+    depth: usize,
+    found: &mut Vec<String>,
+) -> bool {
     if depth > MOST_OPENINGS {
         return false;
     }
@@ -261,9 +267,9 @@ fn gather_pieces(
             is_balanced(&sum.value) && gather(&sum.value, options, Quoting::Within, depth + 1, found)
         }
         WordPiece::ParameterExpansion(parameter) => match inner_words(parameter) {
-            Some(words) => words
-                .into_iter()
-                .all(|word| !word.contains(['$', '`', '[']) || gather(word, options, quoting, depth + 1, found)),
+            Some(words) => words.into_iter().all(|word| {
+                !word.contains(['$', '`', '[']) || gather(word, options, quoting, depth + 1, found)
+            }),
             None => false,
         },
     })
@@ -271,10 +277,12 @@ fn gather_pieces(
 
 /// The words within `${…}`; none for forms that evaluate what they find.
 fn inner_words(parameter: &ParameterExpr) -> Option<Vec<&str>> {
-    use brush_parser::word::Parameter::NamedWithIndex;
     use ParameterExpr as E;
+    use brush_parser::word::Parameter::NamedWithIndex;
     let (of, word) = match parameter {
-        E::Parameter { parameter, indirect: false } | E::ParameterLength { parameter, indirect: false } => (parameter, None),
+        E::Parameter { parameter, indirect: false } | E::ParameterLength { parameter, indirect: false } => {
+            (parameter, None)
+        }
         E::UseDefaultValues { parameter, default_value: word, .. }
         | E::AssignDefaultValues { parameter, default_value: word, .. }
         | E::IndicateErrorIfNullOrUnset { parameter, error_message: word, .. }

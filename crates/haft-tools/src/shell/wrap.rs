@@ -1,6 +1,9 @@
 //! Commands that run other commands, and what they run. The table says how each one's own options are told from the
 //! command behind them; where an option is not in it, every word is taken for a possible command.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::{Command, Doubt, RedirectKind, Word};
 
 /// What a command runs.
@@ -73,13 +76,33 @@ static WRAPPERS: &[Wrapper] = &[
     wrapper("time", "apqvV", "fo").long(&["--format", "--output"]),
     wrapper("env", "i0v", "uCS").long(&["--unset", "--chdir", "--split-string"]).how(How::Assigning),
     wrapper("sudo", "AbBEeHiKklnPSsVv", "CDghpRrTtUu")
-        .long(&["--user", "--group", "--host", "--prompt", "--chdir", "--chroot", "--role", "--type", "--close-from", "--other-user", "--command-timeout"])
+        .long(&[
+            "--user",
+            "--group",
+            "--host",
+            "--prompt",
+            "--chdir",
+            "--chroot",
+            "--role",
+            "--type",
+            "--close-from",
+            "--other-user",
+            "--command-timeout",
+        ])
         .how(How::Assigning),
     wrapper("doas", "Lns", "aCu"),
     wrapper("pkexec", "", "").long(&["--user"]),
     wrapper("run0", "", "ugD").long(&["--user", "--group", "--chdir"]),
-    wrapper("xargs", "0oprtxei", "adEILnPsJRS")
-        .long(&["--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--replace", "--max-lines", "--process-slot-var"]),
+    wrapper("xargs", "0oprtxei", "adEILnPsJRS").long(&[
+        "--arg-file",
+        "--delimiter",
+        "--max-args",
+        "--max-procs",
+        "--max-chars",
+        "--replace",
+        "--max-lines",
+        "--process-slot-var",
+    ]),
     wrapper("chroot", "", "").after(1),
     wrapper("busybox", "", ""),
     wrapper("toybox", "", ""),
@@ -90,7 +113,14 @@ static WRAPPERS: &[Wrapper] = &[
     wrapper("numactl", "", "").long(&["--cpunodebind", "--membind", "--interleave", "--physcpubind"]),
     wrapper("prlimit", "", ""),
     wrapper("setpriv", "", "").long(&["--reuid", "--regid", "--groups"]),
-    wrapper("unshare", "fimnprCuUcT", "RSwG").long(&["--root", "--wd", "--map-user", "--map-group", "--setuid", "--setgid"]),
+    wrapper("unshare", "fimnprCuUcT", "RSwG").long(&[
+        "--root",
+        "--wd",
+        "--map-user",
+        "--map-group",
+        "--setuid",
+        "--setgid",
+    ]),
     wrapper("nsenter", "FaCimnprTuUZ", "tSGW").long(&["--target", "--setuid", "--setgid", "--wd"]),
     wrapper("strace", "cCdfFhiqrtTvVxyYzZk", "abeEIoOpPsSuUX"),
     wrapper("ltrace", "bcCfhiLrStTV", "aADeFlnopsuxX"),
@@ -98,7 +128,15 @@ static WRAPPERS: &[Wrapper] = &[
     wrapper("fakeroot", "uhv", "lsibf"),
     wrapper("catchsegv", "", ""),
     wrapper("caffeinate", "dimsu", "tw"),
-    wrapper("systemd-run", "dGPqrSt", "EpuM").long(&["--unit", "--property", "--slice", "--uid", "--gid", "--on-active", "--setenv"]),
+    wrapper("systemd-run", "dGPqrSt", "EpuM").long(&[
+        "--unit",
+        "--property",
+        "--slice",
+        "--uid",
+        "--gid",
+        "--on-active",
+        "--setenv",
+    ]),
     wrapper("systemd-inhibit", "", ""),
     wrapper("dbus-run-session", "", ""),
     wrapper("flock", "FsxeunoV", "wEc").after(1),
@@ -112,13 +150,18 @@ static WRAPPERS: &[Wrapper] = &[
     wrapper("bwrap", "", ""),
     wrapper("hyperfine", "iN", "wmMrspPLSnu"),
     wrapper("watch", "bcdegptxwC", "nq").long(&["--interval", "--equexit"]).how(How::Joined),
-    wrapper("parallel", "kmXuq0r", "jISaNLnPsdE").long(&["--jobs", "--colsep", "--joblog", "--results", "--delay"]).how(How::Joined),
+    wrapper("parallel", "kmXuq0r", "jISaNLnPsdE")
+        .long(&["--jobs", "--colsep", "--joblog", "--results", "--delay"])
+        .how(How::Joined),
     wrapper("ssh", "46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpRSWw").after(1).how(How::Joined),
     wrapper("eval", "", "").how(How::Joined),
 ];
 
 /// Programs that take a script as their input or with `-c`.
-const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "yash", "elvish", "nu", "pwsh"];
+const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "yash",
+    "elvish", "nu", "pwsh",
+];
 
 /// Interpreters, and the options behind which code stands.
 const INTERPRETERS: &[(&str, &str)] = &[
@@ -135,7 +178,7 @@ const INTERPRETERS: &[(&str, &str)] = &[
     ("luajit", "e"),
     ("tclsh", ""),
     ("osascript", "e"),
-    ("rscript", "e"),
+    ("Rscript", "e"),
     ("julia", "eE"),
     ("ghc", "e"),
     ("groovy", "e"),
@@ -157,21 +200,125 @@ const INTERPRETERS: &[(&str, &str)] = &[
 
 /// Programs that fetch or choose what they run.
 const RUNNERS: &[&str] = &[
-    "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl", "kubectl", "nix", "nix-shell", "devbox", "direnv",
-    "mise", "asdf", "rtx", "conda", "mamba", "poetry", "pipenv", "hatch", "tox", "nox", "vagrant", "make", "gmake", "ninja",
-    "just", "rake", "ant", "gradle", "mvn", "bazel", "lxc", "distrobox", "toolbox", "flatpak", "snap", "at", "batch",
-    "crontab", "screen", "tmux", "expect", "script", "su", "runuser", "sg", "newgrp",
+    "npx",
+    "bunx",
+    "pnpx",
+    "uvx",
+    "pipx",
+    "docker",
+    "podman",
+    "nerdctl",
+    "kubectl",
+    "nix",
+    "nix-shell",
+    "devbox",
+    "direnv",
+    "mise",
+    "asdf",
+    "rtx",
+    "conda",
+    "mamba",
+    "poetry",
+    "pipenv",
+    "hatch",
+    "tox",
+    "nox",
+    "vagrant",
+    "make",
+    "gmake",
+    "ninja",
+    "just",
+    "rake",
+    "ant",
+    "gradle",
+    "mvn",
+    "bazel",
+    "lxc",
+    "distrobox",
+    "toolbox",
+    "flatpak",
+    "snap",
+    "at",
+    "batch",
+    "crontab",
+    "screen",
+    "tmux",
+    "expect",
+    "script",
+    "su",
+    "runuser",
+    "sg",
+    "newgrp",
 ];
 
 /// Builtins that evaluate text, or change what later commands are or how they are read.
 const EVALUATES: &[&str] = &[
-    "eval", "source", ".", "exec", "trap", "alias", "unalias", "hash", "enable", "mapfile", "readarray", "compgen",
-    "complete", "compopt", "read", "declare", "typeset", "local", "readonly", "export", "unset", "let", "history", "set",
-    "shopt", "builtin", "bind", "fc", "getopts", "disown", "bg", "fg", "umask", "ulimit", "exit", "return", "logout", "caller",
+    "eval",
+    "source",
+    ".",
+    "exec",
+    "trap",
+    "alias",
+    "unalias",
+    "hash",
+    "enable",
+    "mapfile",
+    "readarray",
+    "compgen",
+    "complete",
+    "compopt",
+    "read",
+    "declare",
+    "typeset",
+    "local",
+    "readonly",
+    "export",
+    "unset",
+    "let",
+    "history",
+    "set",
+    "shopt",
+    "builtin",
+    "bind",
+    "fc",
+    "getopts",
+    "disown",
+    "bg",
+    "fg",
+    "umask",
+    "ulimit",
+    "exit",
+    "return",
+    "logout",
+    "caller",
 ];
 
+/// What is in the tables about a name.
+#[derive(Default)]
+struct Known {
+    wrapper: Option<&'static Wrapper>,
+    shell: bool,
+    runner: bool,
+    evaluates: bool,
+    /// The options behind which code stands.
+    interpreter: Option<&'static str>,
+}
+
+fn known(name: &str) -> Option<&'static Known> {
+    static KNOWN: LazyLock<HashMap<&str, Known>> = LazyLock::new(|| {
+        let mut known: HashMap<&str, Known> = HashMap::new();
+        WRAPPERS.iter().for_each(|wrapper| known.entry(wrapper.name).or_default().wrapper = Some(wrapper));
+        SHELLS.iter().for_each(|name| known.entry(name).or_default().shell = true);
+        RUNNERS.iter().for_each(|name| known.entry(name).or_default().runner = true);
+        EVALUATES.iter().for_each(|name| known.entry(name).or_default().evaluates = true);
+        INTERPRETERS.iter().for_each(|(name, code)| known.entry(name).or_default().interpreter = Some(code));
+        known
+    });
+    KNOWN.get(name)
+}
+
 pub(super) fn is_shell(name: &str) -> bool {
-    SHELLS.contains(&name)
+    known(name).is_some_and(|known| known.shell)
 }
 
 pub(super) fn is_interpreter(name: &str) -> bool {
@@ -179,12 +326,12 @@ pub(super) fn is_interpreter(name: &str) -> bool {
 }
 
 pub(super) fn is_runner(name: &str) -> bool {
-    RUNNERS.contains(&name)
+    known(name).is_some_and(|known| known.runner)
 }
 
 /// Whether this is a program that runs what its arguments say.
 pub(super) fn is_wrapper(name: &str) -> bool {
-    WRAPPERS.iter().any(|wrapper| wrapper.name == name && wrapper.how != How::Transparent)
+    known(name).and_then(|known| known.wrapper).is_some_and(|wrapper| wrapper.how != How::Transparent)
 }
 
 pub(super) fn changes_folder(name: &str) -> bool {
@@ -197,24 +344,34 @@ pub(super) fn takes_script(command: &Command) -> bool {
     matches!(name, "at" | "batch" | "xargs" | "parallel" | "sudo") || is_shell(name) || is_interpreter(name)
 }
 
+/// Also with a version: `python3.11`.
 fn interpreter(name: &str) -> Option<&'static str> {
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-').to_lowercase();
-    INTERPRETERS.iter().find(|(known, _)| *known == plain).map(|(_, code)| *code)
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    known(plain)?.interpreter
 }
 
 /// What is doubtful about a command by itself, whatever it runs.
 pub(super) fn doubts(command: &Command) -> Vec<Doubt> {
     let name = command.name();
     let mut doubts = Vec::new();
-    if EVALUATES.contains(&name) {
+    if known(name).is_some_and(|known| known.evaluates) {
         doubts.push(Doubt::Evaluates(name.to_owned()));
     }
     if let Some(code) = interpreter(name) {
         let inline = command.args().any(|arg| {
-            let short = arg.starts_with('-') && !arg.starts_with("--") && arg.chars().any(|c| code.contains(c));
-            short || arg == "-" || arg.starts_with("--e") || arg.starts_with("--p") || arg.starts_with("--r") || arg == "eval"
+            let short =
+                arg.starts_with('-') && !arg.starts_with("--") && arg.chars().any(|c| code.contains(c));
+            short
+                || arg == "-"
+                || arg.starts_with("--e")
+                || arg.starts_with("--p")
+                || arg.starts_with("--r")
+                || arg == "eval"
         });
-        if inline || command.piped || command.redirects.iter().any(|redirect| redirect.kind == RedirectKind::Here) {
+        if inline
+            || command.piped
+            || command.redirects.iter().any(|redirect| redirect.kind == RedirectKind::Here)
+        {
             doubts.push(Doubt::InlineCode(name.to_owned()));
         }
     }
@@ -229,6 +386,13 @@ pub(super) fn inside(command: &Command) -> Vec<Inside> {
     let name = command.name();
     let args = command.argv.get(1..).unwrap_or_default();
     let mut inside = Vec::new();
+    // What becomes of nothing leaves the next word to be the command.
+    let vanishes = |word: &Word| {
+        matches!(word.doubt(), Some(Doubt::Expansion | Doubt::Substitution | Doubt::Glob | Doubt::Brace))
+    };
+    if command.argv.first().is_some_and(vanishes) && !args.is_empty() {
+        inside.push(plain(args.to_vec()));
+    }
     if is_shell(name) || matches!(name, "su" | "runuser" | "sg" | "script") {
         inside.extend(script_of_shell(args));
         let here = command.redirects.iter().filter(|redirect| redirect.kind == RedirectKind::Here);
@@ -244,12 +408,15 @@ pub(super) fn inside(command: &Command) -> Vec<Inside> {
     } else if name == "git" {
         run_by_git(args, &mut inside);
     } else if name == "tar" || name == "bsdtar" || name == "gtar" {
-        let programs = ["--checkpoint-action=exec=", "--to-command=", "--use-compress-program=", "--rsh-command="];
-        let scripts = args.iter().filter_map(|arg| programs.iter().find_map(|program| arg.text().strip_prefix(program)));
+        let programs =
+            ["--checkpoint-action=exec=", "--to-command=", "--use-compress-program=", "--rsh-command="];
+        let scripts = args
+            .iter()
+            .filter_map(|arg| programs.iter().find_map(|program| arg.text().strip_prefix(program)));
         inside.extend(scripts.map(|script| Inside::Script(script.to_owned())));
     } else if is_runner(name) {
         inside.push(Inside::Unsure(args.iter().map(|arg| arg.text().to_owned()).collect()));
-    } else if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+    } else if let Some(wrapper) = known(name).and_then(|known| known.wrapper) {
         behind_options(wrapper, args, &mut inside);
     }
     inside
@@ -277,13 +444,16 @@ fn behind_options(wrapper: &Wrapper, args: &[Word], inside: &mut Vec<Inside>) {
             at += usize::from(known && !text.contains('='));
             unsure |= !known && !text.contains('=') && wrapper.long.is_empty();
         } else if text.len() > 1 && text.starts_with('-') {
-            let Some((index, letter)) = text.char_indices().skip(1).find(|(_, c)| !wrapper.flags.contains(*c)) else {
+            let Some((index, letter)) =
+                text.char_indices().skip(1).find(|(_, c)| !wrapper.flags.contains(*c))
+            else {
                 // `command -v` and its like only look.
                 continue;
             };
             let value = text.get(index + letter.len_utf8()..).unwrap_or_default();
             if wrapper.name == "env" && letter == 'S' {
-                let value = if value.is_empty() { args.get(at).map(Word::text).unwrap_or_default() } else { value };
+                let value =
+                    if value.is_empty() { args.get(at).map(Word::text).unwrap_or_default() } else { value };
                 inside.push(Inside::Script(value.to_owned()));
             }
             if wrapper.valued.contains(letter) {
@@ -355,19 +525,31 @@ fn run_by_git(args: &[Word], inside: &mut Vec<Inside>) {
         let next = || args.get(n + 1).map(Word::text);
         let script = match text {
             "-c" | "--config" => next().and_then(|setting| setting.split_once('=')).map(|(_, value)| value),
-            "-x" | "--exec" | "--extcmd" | "--upload-pack" | "--receive-pack" | "--tree-filter" | "--index-filter"
-            | "--env-filter" | "--msg-filter" | "--commit-filter" => next(),
-            _ => ["--exec=", "--extcmd=", "--upload-pack=", "--receive-pack=", "--open-files-in-pager=", "-O", "-x", "-c", "ext::"]
-                .iter()
-                .find_map(|option| text.strip_prefix(option))
-                .filter(|script| !script.is_empty()),
+            "-x" | "--exec" | "--extcmd" | "--upload-pack" | "--receive-pack" | "--tree-filter"
+            | "--index-filter" | "--env-filter" | "--msg-filter" | "--commit-filter" => next(),
+            _ => [
+                "--exec=",
+                "--extcmd=",
+                "--upload-pack=",
+                "--receive-pack=",
+                "--open-files-in-pager=",
+                "-O",
+                "-x",
+                "-c",
+                "ext::",
+            ]
+            .iter()
+            .find_map(|option| text.strip_prefix(option))
+            .filter(|script| !script.is_empty()),
         };
         if let Some(script) = script {
             inside.push(Inside::Script(script.trim_start_matches('!').replace("% ", " ")));
         }
     }
     let words: Vec<&str> = args.iter().map(Word::text).collect();
-    if let Some(at) = words.windows(2).position(|pair| matches!(pair, ["bisect", "run"] | ["submodule", "foreach"])) {
+    if let Some(at) =
+        words.windows(2).position(|pair| matches!(pair, ["bisect", "run"] | ["submodule", "foreach"]))
+    {
         let rest = args.get(at + 2..).unwrap_or_default();
         inside.push(Inside::Script(rest.iter().map(Word::text).collect::<Vec<_>>().join(" ")));
     }

@@ -40,8 +40,10 @@ impl Pattern {
         let to_end = text.ends_with('$') && !text.ends_with("\\$");
         let text = if to_end { text.strip_suffix('$')? } else { text };
         let parts = parts(text, extended)?;
-        let items: Vec<&Item> =
-            parts.iter().filter_map(|part| if let Part::Item(item) = part { Some(item) } else { None }).collect();
+        let items: Vec<&Item> = parts
+            .iter()
+            .filter_map(|part| if let Part::Item(item) = part { Some(item) } else { None })
+            .collect();
         let can_be_empty = items.iter().all(|item| item.least == 0);
         // Where a match may be empty and begin anywhere, the two disagree on what is next.
         if can_be_empty && !(from_start || (to_end && items.is_empty())) {
@@ -50,11 +52,13 @@ impl Pattern {
         let groups = parts.iter().filter(|part| matches!(part, Part::Open)).count();
         let varying = items.iter().filter(|item| item.varies()).count();
         // Up to the end of the line there is no longer match, however it is come by.
-        let takes_all = groups == 0 && items.last().is_some_and(|item| item.set == ANY && item.most.is_none());
+        let takes_all =
+            groups == 0 && items.last().is_some_and(|item| item.set == ANY && item.most.is_none());
         if varying > 1 && !takes_all && (any_case || !is_without_choice(&items)) {
             return None;
         }
-        let needs_ascii = any_case || !text_of.is_ascii() || items.iter().any(|item| item.set.count_ones() > 1);
+        let needs_ascii =
+            any_case || !text_of.is_ascii() || items.iter().any(|item| item.set.count_ones() > 1);
         let mut source = String::from(if any_case { "(?i)" } else { "" });
         source.push_str(if from_start { "^" } else { "" });
         for part in &parts {
@@ -65,7 +69,8 @@ impl Pattern {
             }
         }
         source.push_str(if to_end { "$" } else { "" });
-        let literal = items.iter().all(|item| item.least == 1 && item.most == Some(1) && item.set.count_ones() <= 1);
+        let literal =
+            items.iter().all(|item| item.least == 1 && item.most == Some(1) && item.set.count_ones() <= 1);
         let regex = Regex::new(&source).ok()?;
         Some(Self { regex, groups, needs_ascii: needs_ascii && !(literal && !any_case) })
     }

@@ -177,9 +177,6 @@ fn risky(subcommand: &str, words: &[&str]) -> Option<String> {
     let short = match subcommand {
         "grep" => "O",
         "clone" => "uc",
-        "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" => "",
-        "rev-list" | "log" | "show" | "diff" => "",
-        "rebase" => "xi",
         _ => "",
     };
     // The letters behind these are their values.
@@ -187,8 +184,12 @@ fn risky(subcommand: &str, words: &[&str]) -> Option<String> {
     let short = Options { short, valued, long: &[] };
     let option = RISKY.find(words.iter().copied()).or_else(|| short.find(words.iter().copied()));
     // A transport that is a command, and formats that have signatures checked.
-    let option =
-        option.or_else(|| words.iter().copied().find(|word| word.contains("::") || word.contains("%G")));
+    let option = option.or_else(|| {
+        words
+            .iter()
+            .copied()
+            .find(|word| word.contains("::") || word.contains("%G") || word.contains("%(sign"))
+    });
     option.map(|option| format!("`git {subcommand} {option}` can run or write something else"))
 }
 
@@ -198,7 +199,9 @@ fn lists(subcommand: &str, words: &[&str]) -> bool {
     };
     let any = words.iter().any(|word| selects(word));
     words.iter().all(|word| {
-        let known = LISTS.contains(word)
+        // `git tag -v` has signatures checked, `-a` makes one.
+        let listed = if subcommand == "tag" { *word == "-n" || word.starts_with("--") } else { true };
+        let known = (listed && LISTS.contains(word))
             || selects(word)
             || word.starts_with("--sort=")
             || word.starts_with("--format=");

@@ -103,11 +103,13 @@ static READERS: &[(&[&str], Nature)] = &[
             "locale",
             "pgrep",
             "cd",
+            // What it runs is judged by itself.
+            "command",
         ],
         Reads,
     ),
     (&["sort"], except("oT", "kSt", &["--output", "--temporary-directory", "--compress-program"])),
-    (&["shuf"], except("o", "ein", &["--output"])),
+    (&["shuf"], except("o", "in", &["--output"])),
     (&["iconv"], except("o", "ft", &["--output"])),
     (&["tree"], except("oR", "", &["--output"])),
     (&["df"], except("", "", &["--sync"])),
@@ -129,7 +131,6 @@ static READERS: &[(&[&str], Nature)] = &[
     (&["unzip"], Judge(unzip)),
     (&["dd"], Judge(dd)),
     (&["tee", "env"], Judge(nothing)),
-    (&["command"], Judge(command)),
     (&["test", "["], Judge(test)),
     (&["printf"], Judge(printf)),
     (
@@ -238,7 +239,9 @@ pub(super) fn risk(command: &Command) -> Option<String> {
     match (name, nature(name)) {
         ("git", _) => git::risk(command),
         // What these are for is to write or run; a rule with a wildcard for them means that.
-        ("tar" | "env" | "unzip" | "command", _) | (_, None | Some(Reads)) => None,
+        ("tar" | "gtar" | "bsdtar", _) => risk_of_tar(command),
+        ("gcc" | "g++" | "cc" | "c++" | "clang" | "clang++", _) => risk_of_compiler(command),
+        ("env" | "unzip", _) | (_, None | Some(Reads)) => None,
         (
             "cargo" | "rustc" | "npm" | "node" | "python" | "python3" | "pip" | "pip3" | "go" | "ruby"
             | "perl" | "java" | "javac" | "gcc" | "g++" | "clang" | "cmake" | "deno" | "bun",
@@ -246,6 +249,20 @@ pub(super) fn risk(command: &Command) -> Option<String> {
         ) => None,
         (_, Some(nature)) => nature.objection(command),
     }
+}
+
+/// Letters need no dash as the first word, and an archive with a colon in its name is on another machine.
+fn risk_of_tar(command: &Command) -> Option<String> {
+    let letters =
+        command.args().next().is_some_and(|first| !first.starts_with('-') && first.contains(['I', 'F']));
+    let remote = command.args().any(|arg| arg.contains(':'));
+    (letters || remote).then(|| "`tar` may run another program as it is called".to_owned())
+}
+
+fn risk_of_compiler(command: &Command) -> Option<String> {
+    let runs = ["-fplugin", "-wrapper", "-specs", "@", "-load", "-Xclang"];
+    let option = command.args().find(|arg| runs.iter().any(|option| arg.starts_with(option)));
+    option.map(|option| format!("`{option}` may run another program"))
 }
 
 impl Nature {
@@ -358,14 +375,6 @@ fn dd(command: &Command) -> Result<(), String> {
     })
 }
 
-fn command(command: &Command) -> Result<(), String> {
-    match command.args().next() {
-        Some("-v" | "-V") => Ok(()),
-        // What it runs is judged by itself.
-        _ => Ok(()),
-    }
-}
-
 /// An index in an operand is evaluated.
 fn test(command: &Command) -> Result<(), String> {
     all(command, |arg| !arg.contains('[') && !matches!(arg, "-v" | "-R"))
@@ -384,11 +393,13 @@ fn printf(command: &Command) -> Result<(), String> {
 
 fn version(command: &Command) -> Result<(), String> {
     let words: Vec<&str> = command.args().collect();
-    let fits = match (command.name(), words.as_slice()) {
-        (_, ["--version"]) | ("go", ["version"]) | ("java" | "javac", ["-version"]) => true,
-        ("python" | "python3" | "cargo" | "rustc" | "pip" | "pip3", ["-V"]) => true,
-        ("node" | "npm" | "ruby" | "perl", ["-v"]) => true,
-        _ => false,
-    };
+    let fits = matches!(
+        (command.name(), words.as_slice()),
+        (_, ["--version"])
+            | ("go", ["version"])
+            | ("java" | "javac", ["-version"])
+            | ("python" | "python3" | "cargo" | "rustc" | "pip" | "pip3", ["-V"])
+            | ("node" | "npm" | "ruby" | "perl", ["-v"])
+    );
     if fits { Ok(()) } else { Err(format!("`{}` can do anything", command.name())) }
 }

@@ -190,11 +190,11 @@ fn of_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
             note("`dd` overwrites a device", true)
         }
         "tee" | "cp" | "mv" | "cat"
-            if operands().last().is_some_and(|word| device(word.text())) && command.name() != "cat" =>
+            if operands().next_back().is_some_and(|word| device(word.text())) && command.name() != "cat" =>
         {
             note("it writes to a device", true);
         }
-        "mv" if operands().last().is_some_and(|word| word.text() == "/dev/null") => {
+        "mv" if operands().next_back().is_some_and(|word| word.text() == "/dev/null") => {
             note("it deletes by moving to nowhere", false)
         }
         "chmod" => {

@@ -14,7 +14,13 @@ use super::{Assignment, By, Command, Cwd, Doubt, Redirect, RedirectKind, Underst
 const DEEPEST: usize = 12;
 
 pub(super) fn read(text: &str) -> Understood {
-    let options = ParserOptions { tilde_expansion_at_word_start: false, ..ParserOptions::default() };
+    let options = ParserOptions {
+        // Tildes are looked for in words; the parser stumbles over their numbers.
+        tilde_expansion_at_word_start: false,
+        // As bash is when it is given a command.
+        enable_extended_globbing: false,
+        ..ParserOptions::default()
+    };
     let mut walk = Walk { out: Understood::default(), options, cwd: Cwd::Start, background: false, depth: 0 };
     walk.script(text);
     walk.out.gather_words();
@@ -301,7 +307,12 @@ impl Walk {
         };
         self.out.doubt(Doubt::Assignment(name.clone()));
         let value = match &assignment.value {
-            ast::AssignmentValue::Scalar(word) => Some(self.word(&word.value)),
+            ast::AssignmentValue::Scalar(word) => {
+                if wrap::names_program(&name) {
+                    self.out.scan(&word.value);
+                }
+                Some(self.word(&word.value))
+            }
             ast::AssignmentValue::Array(items) => {
                 for word in items.iter().flat_map(|(key, value)| key.iter().chain([value])) {
                     self.word(&word.value);

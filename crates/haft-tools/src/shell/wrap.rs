@@ -334,6 +334,12 @@ pub(super) fn is_wrapper(name: &str) -> bool {
     known(name).and_then(|known| known.wrapper).is_some_and(|wrapper| wrapper.how != How::Transparent)
 }
 
+/// Whether a variable says which program is run by others.
+pub(super) fn names_program(variable: &str) -> bool {
+    let ends = ["PAGER", "EDITOR", "VISUAL", "COMMAND", "BROWSER", "SHELL", "OPEN", "ASKPASS", "DIFF"];
+    variable.starts_with("GIT_") || ends.iter().any(|end| variable.ends_with(end))
+}
+
 pub(super) fn changes_folder(name: &str) -> bool {
     matches!(name, "cd" | "pushd" | "popd" | "chdir")
 }
@@ -414,7 +420,9 @@ pub(super) fn inside(command: &Command) -> Vec<Inside> {
             .iter()
             .filter_map(|arg| programs.iter().find_map(|program| arg.text().strip_prefix(program)));
         inside.extend(scripts.map(|script| Inside::Script(script.to_owned())));
-    } else if is_runner(name) {
+    } else if is_runner(name)
+        || matches!(name, "alias" | "hash" | "mapfile" | "readarray" | "complete" | "compgen" | "bind")
+    {
         inside.push(Inside::Unsure(args.iter().map(|arg| arg.text().to_owned()).collect()));
     } else if let Some(wrapper) = known(name).and_then(|known| known.wrapper) {
         behind_options(wrapper, args, &mut inside);

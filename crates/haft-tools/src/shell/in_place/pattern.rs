@@ -72,7 +72,7 @@ impl Pattern {
         let literal =
             items.iter().all(|item| item.least == 1 && item.most == Some(1) && item.set.count_ones() <= 1);
         let regex = Regex::new(&source).ok()?;
-        Some(Self { regex, groups, needs_ascii: needs_ascii && !(literal && !any_case) })
+        Some(Self { regex, groups, needs_ascii: needs_ascii && (any_case || !literal) })
     }
 
     pub(super) fn regex(&self) -> &Regex {

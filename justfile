@@ -24,6 +24,7 @@ update:
 figures:
     cargo bench -p haft-tools --bench figures
     cargo bench -p haft-tools --bench edits
+    cargo bench -p haft-tools --bench shell
     cargo bench -p haft --bench journal
     bench/startup
     bench/search

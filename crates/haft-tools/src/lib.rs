@@ -4,6 +4,7 @@
 pub mod check;
 pub mod dialects;
 pub mod ops;
+pub mod shell;
 mod text;
 
 /// What the project's README shows is compiled and run.

@@ -11,6 +11,7 @@ use super::checks::FileCheck;
 use super::{note_in_object, noted, tool};
 use crate::ops::{Changed, Filter, Ignored};
 
+mod bash;
 mod edit;
 mod glob;
 mod grep;
@@ -20,6 +21,7 @@ mod read;
 mod undo;
 mod write;
 
+pub(super) use bash::Bash;
 pub(super) use edit::Edit;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
@@ -53,6 +55,7 @@ impl Dialect for Ally {
             tool::<Glob>(),
             tool::<Grep>(),
             tool::<Ls>(),
+            tool::<Bash>(),
             tool::<Undo>(),
         ]
     }

@@ -8,12 +8,14 @@ use super::{checks, tool};
 use crate::ops::{Changed, Fate, Filter, Ignored};
 use crate::text::count_of;
 
+mod bash;
 mod edit;
 mod glob;
 mod grep;
 mod read;
 mod write;
 
+pub(super) use bash::Bash;
 pub(super) use edit::Edit;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
@@ -33,7 +35,7 @@ impl Dialect for Cdd {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Glob>(), tool::<Grep>()]
+        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Glob>(), tool::<Grep>(), tool::<Bash>()]
     }
 
     fn outside(&self) -> Outside {

@@ -1,10 +1,11 @@
 //! What the shell tools of all dialects share.
 
-use haft::{Context, Fault};
+use haft::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
 use serde_json::{Value, json};
 
-use crate::ops::{Moved, Ran};
+use crate::ops::{Moved, Outcome, Ran};
+use crate::shell;
 
 /// A command that can be given to a shell.
 pub(super) fn checked(command: &str) -> Result<String, Fault> {
@@ -15,6 +16,34 @@ pub(super) fn checked(command: &str) -> Result<String, Fault> {
         return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
     }
     Ok(command.to_owned())
+}
+
+/// Refuses a command that the dialect bans, wherever in it that is.
+pub(super) fn require_allowed(command: &str) -> Result<(), Fault> {
+    let found = shell::banned(&shell::parse(command));
+    let Some(banned) = found.first() else { return Ok(()) };
+    Err(Fault::new(
+        FaultKind::Denied,
+        format!("`{}` is not allowed here ({})", banned.word, banned.category.name()),
+    )
+    .hint("do it another way, or ask the user to run it")
+    .with("command", command))
+}
+
+/// A command that was waited for.
+pub(super) fn ended(outcome: Outcome) -> Result<Ran, Fault> {
+    match outcome {
+        Outcome::Ran(ran) => Ok(*ran),
+        Outcome::Started(id) => Err(Fault::new(FaultKind::Internal, format!("`{id}` was not waited for"))),
+    }
+}
+
+/// One line for people that says what is run.
+pub(super) fn described(command: &str, description: Option<&str>) -> String {
+    match description {
+        Some(description) => format!("{command} ({description})"),
+        None => command.to_owned(),
+    }
 }
 
 /// What else there is to know of a command.

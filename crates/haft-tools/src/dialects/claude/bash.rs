@@ -80,10 +80,7 @@ impl Tool for Bash {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(match &input.description {
-            Some(description) => format!("{} ({description})", input.command),
-            None => input.command.clone(),
-        })
+        Some(commands::described(&input.command, input.description.as_deref()))
     }
 }
 

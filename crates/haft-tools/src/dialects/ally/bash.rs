@@ -1,0 +1,106 @@
+//! `bash`: a command, its output and its errors apart.
+
+use std::time::Duration;
+
+use haft::{Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_sandbox::Exit;
+use haft_sandbox::cage::Output;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::noted;
+use crate::dialects::commands;
+use crate::ops::{self, Command, Outcome, Shell, in_words};
+
+/// The longest reply.
+const MAX_RESULT_CHARS: usize = 60_000;
+/// In seconds, what a command gets when nothing is said, and the most that it gets.
+const DEFAULT_TIMEOUT: u64 = 5;
+const MAX_TIMEOUT: u64 = 60;
+
+/// Runs a command.
+pub(crate) struct Bash;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Shell command
+    #[schemars(example = &"ls -la")]
+    command: String,
+    /// What it does, in five to ten words
+    description: Option<String>,
+    /// Seconds that it may take
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1, max = 60))]
+    timeout: u64,
+    /// Directory to run it in; the current one if empty
+    #[serde(default)]
+    working_dir: String,
+}
+
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT
+}
+
+/// The reply of `bash`.
+#[derive(Serialize, JsonSchema)]
+struct Done {
+    /// Whether it ended with the return code 0
+    success: bool,
+    /// What it printed
+    output: String,
+    /// What it printed as errors, or how it ended
+    error: String,
+    /// Its return code; null where it was ended
+    return_code: Option<i32>,
+}
+
+impl Tool for Bash {
+    const NAME: &'static str = "bash";
+    const DESCRIPTION: &'static str = include_str!("bash.md");
+    type Input = Input;
+    type Op = Shell;
+
+    fn spec(spec: Spec) -> Spec {
+        let spec = spec.category("shell").sensitivity(Sensitivity::Sensitive);
+        spec.max_result(MAX_RESULT_CHARS, Cut::Both).output::<Done>()
+    }
+
+    fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
+        let folder = if input.working_dir.is_empty() { "." } else { &input.working_dir };
+        Ok(Shell {
+            command: Command {
+                text: commands::checked(&input.command)?,
+                dir: ops::existing_folder(folder, &cx.cwd(), cx)?.path,
+                free: false,
+            },
+            timeout: Some(Duration::from_secs(input.timeout.min(MAX_TIMEOUT))),
+            output: Output::Apart,
+            moves: false,
+        })
+    }
+
+    fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
+        let ran = commands::ended(output)?;
+        let mut error = ran.err.text();
+        if let Some(words) =
+            in_words(ran.exit).filter(|_| error.trim().is_empty() || ran.exit == Exit::TimedOut)
+        {
+            error = format!("{error}{words}");
+        }
+        let return_code = if let Exit::Code(code) = ran.exit { Some(code) } else { None };
+        let success = ran.exit == Exit::Code(0);
+        let reply = Reply::object(json!(Done { success, output: ran.out.text(), error, return_code }));
+        let mut notes = commands::notes(&ran, cx);
+        if ran.exit == Exit::TimedOut && input.timeout < MAX_TIMEOUT {
+            notes.push(format!("give it more time with `timeout`, at most {MAX_TIMEOUT} seconds"));
+        }
+        let reply = if success { reply } else { reply.failed() };
+        Ok(noted(reply, notes))
+    }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(commands::described(&input.command, input.description.as_deref()))
+    }
+}

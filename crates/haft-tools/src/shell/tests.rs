@@ -1,0 +1,1 @@
+//! Tests of single parts; what whole commands come to is in `tests/shell.rs`.

@@ -1,0 +1,248 @@
+//! What a command touches, as far as it shows: files that it names and hosts that it talks to. Paths are resolved by
+//! their text alone; where links lead is for whoever opens them.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::options::Options;
+use super::programs::{Nature, nature};
+use super::{Command, Cwd, Doubt, RedirectKind, Understood, Word, sed, wrap};
+
+/// Files and hosts that a command touches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Touches {
+    /// Files and folders that it reads, or may read: a pattern to search for counts as one, too.
+    pub reads: BTreeSet<PathBuf>,
+    /// Files and folders that it writes, makes or deletes.
+    pub writes: BTreeSet<PathBuf>,
+    /// Hosts that it talks to.
+    pub hosts: BTreeSet<String>,
+    /// Why this is not all, if it is not.
+    pub unknown: Option<String>,
+}
+
+/// Programs that change all files that they are given, and nothing else.
+const CHANGES: &[&str] = &[
+    "touch", "mkdir", "rm", "rmdir", "unlink", "truncate", "tee", "chmod", "chown", "chgrp", "shred",
+    "mkfifo",
+];
+/// Programs that read all files but the last one.
+const COPIES: &[&str] = &["cp", "mv", "ln", "install"];
+/// Programs that look into the folder they are in if no other is named.
+const LOOKS_AROUND: &[&str] =
+    &["ls", "dir", "vdir", "find", "rg", "fd", "fdfind", "tree", "du", "grep", "egrep", "fgrep"];
+/// Programs whose words are no files.
+const SPEAKS: &[&str] = &[
+    "echo", "printf", "true", "false", ":", "seq", "sleep", "date", "uname", "whoami", "id", "which", "type",
+    "printenv", "expr", "basename", "dirname", "tr", "pwd", "cd", "hostname", "nproc", "ps", "pgrep",
+    "command", "timeout", "nice", "stdbuf",
+];
+/// Options of programs that read, and the file that follows is written.
+const WRITES_TO: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
+
+/// What a command touches when it starts in a folder.
+pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
+    let mut found = Touches::default();
+    for command in understood.commands() {
+        let at = match &command.cwd {
+            Cwd::Start => Some(cwd.to_owned()),
+            Cwd::At(path) => Some(resolve(cwd, path)),
+            Cwd::Unknown => None,
+        };
+        Found { out: &mut found, at }.command(command);
+    }
+    if let Some(doubt) = understood.doubts().first() {
+        found.unknown = Some(doubt.to_string());
+    }
+    found
+}
+
+/// Joins and folds `.` and `..`, by text.
+fn resolve(base: &Path, path: &str) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for component in base.join(path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            component => resolved.push(component),
+        }
+    }
+    resolved
+}
+
+struct Found<'a> {
+    out: &'a mut Touches,
+    at: Option<PathBuf>,
+}
+
+impl Found<'_> {
+    fn unsure(&mut self, why: String) {
+        self.out.unknown.get_or_insert(why);
+    }
+
+    fn read(&mut self, word: &Word) {
+        if let Some(path) = self.path(word) {
+            self.out.reads.insert(path);
+        }
+    }
+
+    fn write(&mut self, word: &Word) {
+        if let Some(path) = self.path(word) {
+            self.out.writes.insert(path);
+        }
+    }
+
+    fn path(&mut self, word: &Word) -> Option<PathBuf> {
+        let text = word.text();
+        match &self.at {
+            _ if !word.is_literal() => {
+                self.unsure(format!("what `{}` becomes is not certain", word.raw()));
+                None
+            }
+            Some(at) => Some(resolve(at, text)),
+            None if text.starts_with('/') => Some(resolve(Path::new("/"), text)),
+            None => {
+                self.unsure(Doubt::Folder.to_string());
+                None
+            }
+        }
+    }
+
+    fn command(&mut self, command: &Command) {
+        for redirect in &command.redirects {
+            let target = redirect.target.text();
+            if let Some(rest) = target.strip_prefix("/dev/tcp/").or_else(|| target.strip_prefix("/dev/udp/"))
+            {
+                self.out.hosts.extend(rest.split('/').next().map(str::to_owned));
+                continue;
+            }
+            match redirect.kind {
+                RedirectKind::Read => self.read(&redirect.target),
+                RedirectKind::Write | RedirectKind::Append if target == "/dev/null" => {}
+                RedirectKind::Write | RedirectKind::Append => self.write(&redirect.target),
+                RedirectKind::ReadWrite => {
+                    self.read(&redirect.target);
+                    self.write(&redirect.target);
+                }
+                RedirectKind::Duplicate | RedirectKind::Here => {}
+            }
+        }
+        let Some(program) = command.argv.first() else { return };
+        let name = command.name();
+        let here = Word::literal(".");
+        let operands: Vec<&Word> =
+            command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
+        self.hosts(command, &operands);
+        if !program.is_literal() {
+            self.unsure("which program it runs is not certain".to_owned());
+        } else if CHANGES.contains(&name) {
+            operands.iter().for_each(|word| self.write(word));
+        } else if COPIES.contains(&name) {
+            operands.iter().for_each(|word| self.read(word));
+            operands
+                .iter()
+                .rev()
+                .take(if name == "mv" { operands.len() } else { 1 })
+                .for_each(|word| self.write(word));
+            if command.args().any(|arg| arg.starts_with("-t") || arg.starts_with("--t")) {
+                self.unsure(format!("`{name}` names its target by an option"));
+            }
+        } else if SPEAKS.contains(&name) {
+        } else if matches!(name, "sed" | "gsed") {
+            match sed::call(command) {
+                Some(call) => {
+                    let writes = call.in_place.is_some();
+                    for file in call.files.iter().map(|file| Word::literal(file)) {
+                        self.read(&file);
+                        if writes {
+                            self.write(&file);
+                        }
+                    }
+                    for suffix in call.in_place.iter().filter(|suffix| !suffix.is_empty()) {
+                        call.files
+                            .iter()
+                            .for_each(|file| self.write(&Word::literal(&format!("{file}{suffix}"))));
+                    }
+                }
+                None => self.unsure("the sed script is not known to only print".to_owned()),
+            }
+        } else if let Some(nature) = nature(name) {
+            self.reader(command, nature, &operands);
+            if LOOKS_AROUND.contains(&name) || name == "git" {
+                self.read(&here);
+            }
+        } else if !wrap::is_wrapper(name) || wrap::is_runner(name) {
+            self.unsure(format!("what `{name}` touches is not known"));
+        }
+    }
+
+    fn reader(&mut self, command: &Command, nature: &Nature, operands: &[&Word]) {
+        let name = command.name();
+        operands.iter().for_each(|word| self.read(word));
+        // `--file=x` names a file, too.
+        let values = command
+            .args()
+            .filter_map(|arg| arg.strip_prefix("--")?.split_once('='))
+            .map(|(_, value)| Word::literal(value));
+        values.for_each(|word| self.read(&word));
+        if let Some(why) = nature.objection(command) {
+            let mut args = command.argv.iter().skip(1);
+            while let Some(arg) = args.next() {
+                if WRITES_TO.find([arg.text()].into_iter()).is_some() {
+                    args.clone().next().into_iter().for_each(|target| self.write(target));
+                }
+            }
+            if name == "dd" {
+                let target = command.args().find_map(|arg| arg.strip_prefix("of="));
+                target.map(Word::literal).iter().for_each(|target| self.write(target));
+            } else {
+                self.unsure(why);
+            }
+        }
+    }
+
+    fn hosts(&mut self, command: &Command, operands: &[&Word]) {
+        for word in command.argv.iter().skip(1) {
+            let text = word.text();
+            if let Some((_, rest)) = text.split_once("://") {
+                let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+                self.host(authority.rsplit('@').next().unwrap_or_default());
+            }
+        }
+        match command.name() {
+            "ssh" | "scp" | "sftp" | "rsync" | "git" | "mosh" => {
+                for (n, word) in operands.iter().enumerate() {
+                    let text = word.text();
+                    let scp = text
+                        .split_once(':')
+                        .filter(|(host, path)| !host.contains('/') && !path.starts_with("//"));
+                    if let Some((host, _)) = scp {
+                        self.host(host.rsplit('@').next().unwrap_or_default());
+                    } else if n == 0 && matches!(command.name(), "ssh" | "sftp" | "mosh") {
+                        self.host(text.rsplit('@').next().unwrap_or_default());
+                    }
+                }
+            }
+            "curl" | "wget" | "nc" | "ncat" | "telnet" | "ping" | "dig" | "host" | "nslookup" => {
+                for word in operands.iter().filter(|word| !word.text().contains("://")) {
+                    self.host(word.text().split(['/', '?']).next().unwrap_or_default());
+                }
+                // Which of the words is one depends on options that are not known here.
+                self.unsure(format!("`{}` talks to other machines", command.name()));
+            }
+            _ => {}
+        }
+    }
+
+    fn host(&mut self, authority: &str) {
+        let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, _)) => host,
+            None => authority.split(':').next().unwrap_or(authority),
+        };
+        if !host.is_empty() && !host.contains(['=', '/', ' ']) {
+            self.out.hosts.insert(host.to_lowercase());
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! One word of a command: what it says if it is literal, and otherwise why it is not.
+
+use brush_parser::ParserOptions;
+use brush_parser::word::{ParameterExpr, WordPiece, WordPieceWithSource};
+
+use super::Doubt;
+
+/// More of these in one word are not taken apart: on text that is not balanced, the parser takes exponential time.
+const MOST_OPENINGS: usize = 8;
+
+/// A word as it is written, and what is known of it.
+#[derive(Debug, Clone, Default)]
+pub struct Word {
+    raw: String,
+    text: Option<String>,
+    doubt: Option<Doubt>,
+}
+
+impl Word {
+    /// Reads a word as the shell would.
+    pub(super) fn read(raw: &str) -> Self {
+        if raw.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_./:,+%@^=".contains(&c)) {
+            return Self { raw: raw.to_owned(), text: None, doubt: None };
+        }
+        let (text, doubt) = unquote(raw);
+        Self { raw: raw.to_owned(), text: Some(text), doubt }
+    }
+
+    /// A word that is literal as it is.
+    pub(super) fn literal(text: &str) -> Self {
+        Self { raw: text.to_owned(), text: Some(text.to_owned()), doubt: None }
+    }
+
+    pub(super) fn doubtful(raw: &str, doubt: Doubt) -> Self {
+        Self { raw: raw.to_owned(), text: None, doubt: Some(doubt) }
+    }
+
+    /// As it is written.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// Without its quotes. What is not literal stays as it is written.
+    pub fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or(&self.raw)
+    }
+
+    /// Whether the program gets exactly [`text`](Self::text).
+    pub fn is_literal(&self) -> bool {
+        self.doubt.is_none()
+    }
+
+    /// Why it is not literal.
+    pub fn doubt(&self) -> Option<&Doubt> {
+        self.doubt.as_ref()
+    }
+}
+
+/// Takes quotes away, and says what else the shell would do with the word.
+fn unquote(raw: &str) -> (String, Option<Doubt>) {
+    let mut text = String::with_capacity(raw.len());
+    let mut doubt = None;
+    let mut chars = raw.chars().peekable();
+    let mut before = None;
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => text.extend(chars.by_ref().take_while(|c| *c != '\'')),
+            '"' => {
+                if let Some(found) = double_quoted(&mut chars, &mut text) {
+                    note(&mut doubt, found);
+                }
+            }
+            '\\' => {
+                note(&mut doubt, Doubt::Backslash);
+                text.extend(chars.next());
+            }
+            '$' => match chars.peek() {
+                Some('\'') => {
+                    note(&mut doubt, Doubt::Quoting);
+                    chars.next();
+                    ansi_quoted(&mut chars, &mut text);
+                }
+                Some('"') => {
+                    note(&mut doubt, Doubt::Quoting);
+                }
+                next => {
+                    note(&mut doubt, dollar(next.copied()));
+                    text.push('$');
+                }
+            },
+            '`' => {
+                note(&mut doubt, Doubt::Substitution);
+                text.push('`');
+            }
+            '[' if !chars.clone().any(|c| c == ']') => text.push('['),
+            '*' | '?' | '[' | '(' => {
+                note(&mut doubt, Doubt::Glob);
+                text.push(c);
+            }
+            '{' if chars.peek() == Some(&'}') => {
+                chars.next();
+                text.push_str("{}");
+            }
+            '{' => {
+                note(&mut doubt, Doubt::Brace);
+                text.push('{');
+            }
+            '~' if matches!(before, None | Some('=' | ':')) => {
+                note(&mut doubt, Doubt::Tilde);
+                text.push('~');
+            }
+            _ => text.push(c),
+        }
+        before = Some(c);
+    }
+    (text, doubt)
+}
+
+/// A pattern counts only if it is all there is: some who ask let patterns pass.
+fn note(doubt: &mut Option<Doubt>, found: Doubt) {
+    if matches!(doubt, None | Some(Doubt::Glob)) {
+        *doubt = Some(found);
+    }
+}
+
+fn dollar(next: Option<char>) -> Doubt {
+    match next {
+        Some('(') => Doubt::Substitution,
+        Some('[') => Doubt::Arithmetic,
+        _ => Doubt::Expansion,
+    }
+}
+
+fn double_quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, text: &mut String) -> Option<Doubt> {
+    let mut doubt = None;
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' => match chars.next() {
+                Some('\n') => {}
+                Some(c @ ('$' | '`' | '"' | '\\')) => text.push(c),
+                Some(c) => text.extend(['\\', c]),
+                None => text.push('\\'),
+            },
+            // A lone dollar stays one; anything after it is left to the shell.
+            '$' if matches!(chars.peek(), Some('"' | ' ') | None) => text.push('$'),
+            '$' => {
+                doubt.get_or_insert(dollar(chars.peek().copied()));
+                text.push('$');
+            }
+            '`' => {
+                doubt.get_or_insert(Doubt::Substitution);
+                text.push('`');
+            }
+            _ => text.push(c),
+        }
+    }
+    doubt
+}
+
+/// `$'…'`: for those who deny; it is never literal.
+fn ansi_quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, text: &mut String) {
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => break,
+            '\\' => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some('x') => text.extend(number(chars, 16, 2)),
+                Some('u') => text.extend(number(chars, 16, 4)),
+                Some('U') => text.extend(number(chars, 16, 8)),
+                Some(digit @ '0'..='7') => {
+                    let first = digit.to_digit(8).unwrap_or(0);
+                    let rest = digits(chars, 8, 2);
+                    let value = rest.iter().fold(first, |value, digit| value * 8 + digit);
+                    text.extend(char::from_u32(value & 0xff));
+                }
+                Some(c) => text.push(c),
+                None => {}
+            },
+            _ => text.push(c),
+        }
+    }
+}
+
+fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, most: usize) -> Vec<u32> {
+    let mut found = Vec::new();
+    while found.len() < most
+        && let Some(digit) = chars.peek().and_then(|c| c.to_digit(base))
+    {
+        chars.next();
+        found.push(digit);
+    }
+    found
+}
+
+fn number(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, most: usize) -> Option<char> {
+    let digits = digits(chars, base, most);
+    char::from_u32(digits.iter().fold(0_u32, |value, digit| value.wrapping_mul(base).wrapping_add(*digit)))
+}
+
+/// The scripts that a word has the shell run before it is used, or none if they cannot be found for certain.
+pub(super) fn scripts(raw: &str, options: &ParserOptions, quoting: Quoting) -> Option<Vec<String>> {
+    let openings = raw.bytes().filter(|c| matches!(c, b'$' | b'`')).count();
+    if openings == 0 {
+        return Some(Vec::new());
+    }
+    if openings > MOST_OPENINGS {
+        return None;
+    }
+    let mut found = Vec::new();
+    gather(raw, options, quoting, 0, &mut found).then_some(found)
+}
+
+/// Whether single quotes quote.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// They do.
+    Plain,
+    /// They do not, as within double quotes and here-documents.
+    Within,
+}
+
+fn gather(
+    raw: &str,
+    options: &ParserOptions,
+    quoting: Quoting,
+    depth: usize,
+    found: &mut Vec<String>,
+) -> bool {
+    if depth > MOST_OPENINGS {
+        return false;
+    }
+    let pieces = match quoting {
+        Quoting::Plain => brush_parser::word::parse(raw, options),
+        Quoting::Within => brush_parser::word::parse_heredoc(raw, options),
+    };
+    pieces.is_ok_and(|pieces| gather_pieces(&pieces, options, quoting, depth, found))
+}
+
+fn gather_pieces(
+    pieces: &[WordPieceWithSource],
+    options: &ParserOptions,
+    quoting: Quoting,
+    depth: usize,
+    found: &mut Vec<String>,
+) -> bool {
+    pieces.iter().all(|piece| match &piece.piece {
+        WordPiece::Text(_)
+        | WordPiece::SingleQuotedText(_)
+        | WordPiece::AnsiCQuotedText(_)
+        | WordPiece::TildeExpansion(_)
+        | WordPiece::EscapeSequence(_) => true,
+        WordPiece::DoubleQuotedSequence(inner) | WordPiece::GettextDoubleQuotedSequence(inner) => {
+            gather_pieces(inner, options, Quoting::Within, depth, found)
+        }
+        WordPiece::CommandSubstitution(script) => {
+            found.push(script.clone());
+            true
+        }
+        WordPiece::BackquotedCommandSubstitution(script) => {
+            found.push(unescaped(script));
+            true
+        }
+        // What could also be a substitution with a subshell in it is not told apart here.
+        WordPiece::ArithmeticExpression(sum) => {
+            is_balanced(&sum.value) && gather(&sum.value, options, Quoting::Within, depth + 1, found)
+        }
+        WordPiece::ParameterExpansion(parameter) => match inner_words(parameter) {
+            Some(words) => words.into_iter().all(|word| {
+                !word.contains(['$', '`', '[']) || gather(word, options, quoting, depth + 1, found)
+            }),
+            None => false,
+        },
+    })
+}
+
+/// The words within `${…}`; none for forms that evaluate what they find.
+fn inner_words(parameter: &ParameterExpr) -> Option<Vec<&str>> {
+    use ParameterExpr as E;
+    use brush_parser::word::Parameter::NamedWithIndex;
+    let (of, word) = match parameter {
+        E::Parameter { parameter, indirect: false } | E::ParameterLength { parameter, indirect: false } => {
+            (parameter, None)
+        }
+        E::UseDefaultValues { parameter, default_value: word, .. }
+        | E::AssignDefaultValues { parameter, default_value: word, .. }
+        | E::IndicateErrorIfNullOrUnset { parameter, error_message: word, .. }
+        | E::UseAlternativeValue { parameter, alternative_value: word, .. }
+        | E::RemoveSmallestSuffixPattern { parameter, pattern: word, .. }
+        | E::RemoveLargestSuffixPattern { parameter, pattern: word, .. }
+        | E::RemoveSmallestPrefixPattern { parameter, pattern: word, .. }
+        | E::RemoveLargestPrefixPattern { parameter, pattern: word, .. } => (parameter, word.as_deref()),
+        _ => return None,
+    };
+    let index = if let NamedWithIndex { index, .. } = of { Some(index.as_str()) } else { None };
+    Some(word.into_iter().chain(index).collect())
+}
+
+fn is_balanced(text: &str) -> bool {
+    let mut depth = 0_i32;
+    text.bytes().all(|c| {
+        depth += i32::from(c == b'(') - i32::from(c == b')');
+        depth >= 0
+    }) && depth == 0
+}
+
+/// Within backquotes a backslash before another backquote belongs to the outer ones.
+fn unescaped(script: &str) -> String {
+    let mut text = String::with_capacity(script.len());
+    let mut chars = script.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some(next @ ('`' | '\\' | '$'))) => {
+                text.push(*next);
+                chars.next();
+            }
+            _ => text.push(c),
+        }
+    }
+    text
+}

@@ -1,0 +1,23 @@
+//! Whatever is asked about whatever text: nothing panics, and the rules that are offered for a command cover it.
+#![no_main]
+
+use std::path::Path;
+
+use haft_tools::shell::{self, Rule, Side};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let understood = shell::parse(text);
+    let _ = shell::read_only(&understood);
+    let _ = shell::banned(&understood);
+    let _ = shell::sensitive(&understood);
+    let _ = shell::interactive(&understood);
+    let _ = shell::touches(&understood, Path::new("/ws"));
+    let _ = shell::matches(text, &understood, Side::Allow);
+    let _ = shell::matches(text, &understood, Side::Deny);
+    let offered: Vec<Rule> = shell::patterns(&understood).iter().filter_map(|rule| Rule::parse(rule).ok()).collect();
+    assert!(offered.is_empty() || shell::allowed_by(&offered, &understood));
+    if let Some(edit) = shell::in_place(&understood) {
+        let _ = edit.apply(text);
+    }
+});

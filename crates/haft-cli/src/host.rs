@@ -10,13 +10,14 @@ use haft::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, Mode, NoApprover,
     Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
 };
+use haft_sandbox::cage::{self, Network, Wall, Walls};
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
-use haft_tools::ops::{Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Searching};
+use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Searching};
 
 use crate::args::Common;
-use crate::config::{self, Folders, HookSetting, Loaded, Settings};
+use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
 use crate::style;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -179,7 +180,8 @@ impl Host {
             .dialect(dialect)
             .journal(self.journal.clone(), durability)
             .extension(editing(settings))
-            .extension(searching(settings));
+            .extension(searching(settings))
+            .extension(self.caging());
         if let Some(name) = &self.session_name {
             builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
         }
@@ -243,6 +245,44 @@ fn editing(settings: &Settings) -> Editing {
             placeholders: if placeholders { Placeholders::Keep } else { Placeholders::Refuse },
         },
         checkers: if settings.files.check.unwrap_or(true) { Checkers::standard() } else { Checkers::none() },
+    }
+}
+
+impl Host {
+    /// What commands may do.
+    pub(crate) fn caging(&self) -> Caging {
+        const MEGABYTE: u64 = 1 << 20;
+        let set = &self.loaded.settings.sandbox;
+        let wall = |wall: &WallSetting| match wall {
+            WallSetting::Processes => Wall::Processes,
+            WallSetting::View => Wall::View,
+            WallSetting::Paths => Wall::Paths,
+            WallSetting::Network => Wall::Network,
+            WallSetting::Calls => Wall::Calls,
+        };
+        let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
+        Caging {
+            walls: match set.walls {
+                None | Some(WallsSetting::All) => Walls::All,
+                Some(WallsSetting::Few) => Walls::Few,
+                Some(WallsSetting::None) => Walls::None,
+            },
+            required: set.require.iter().map(wall).collect(),
+            network: if set.network == Some(true) { Network::On } else { Network::Off },
+            hidden: set
+                .hidden
+                .iter()
+                .map(|path| config::home(path))
+                .chain([self.state.dir().to_owned()])
+                .collect(),
+            passed: set.pass_env.clone(),
+            limits: cage::Limits {
+                memory: megabytes(set.memory_megabytes),
+                cpu: set.cpu_seconds,
+                file_size: megabytes(set.file_megabytes),
+                ..cage::Limits::default()
+            },
+        }
     }
 }
 

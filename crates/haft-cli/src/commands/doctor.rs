@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use haft::Workspace;
 use haft_sandbox::Access;
+use haft_sandbox::cage;
 use haft_tools::dialects;
 use serde_json::json;
 
@@ -102,6 +103,7 @@ fn look(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
         look_at_settings(common, root, &loaded, workspace, &mut found);
     }
     look_at_state(folders, root, &mut found);
+    look_at_sandbox(root, &mut found);
     found.add("user folder", State::Note, folders.config.display().to_string());
     found.0
 }
@@ -164,6 +166,54 @@ fn look_at_settings(
                 found.add("hook", State::Good, format!("{} {tools}: {}", event.name(), hook.command))
             }
         }
+    }
+}
+
+/// What a command in a cage could try; each prints what it got away with.
+const PROBES: &str = r#"
+{ echo x > "$HOME/.haft-probe"; } 2>/dev/null && echo "it can write to the home"
+{ echo x > /etc/.haft-probe; } 2>/dev/null && echo "it can write to /etc"
+{ exec 3<>/dev/tcp/1.1.1.1/53; } 2>/dev/null && echo "it can reach the network"
+{ echo x > /proc/sys/kernel/core_pattern; } 2>/dev/null && echo "it can change the kernel's settings"
+mount -t tmpfs none /mnt 2>/dev/null && echo "it can mount file systems"
+unshare -Ur true 2>/dev/null && echo "it can make namespaces"
+true
+"#;
+
+/// Makes a cage, tells which walls stand, and tries to get out of it.
+fn look_at_sandbox(root: &Path, found: &mut Findings) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let tried = runtime.block_on(async {
+        let policy = cage::Policy { write: vec![root.to_owned()], ..cage::Policy::default() };
+        let cage = cage::Cage::new(&policy, cage::Output::Joined).await?;
+        let report = cage.report().clone();
+        let env = ["HOME", "PATH"].iter().filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+        let task = cage::Task {
+            program: "/bin/bash".into(),
+            args: ["--noprofile", "--norc", "-c", PROBES].map(Into::into).into(),
+            dir: root.to_owned(),
+            env: env.collect(),
+            tells_dir: false,
+        };
+        let mut running = cage.run(task).await?;
+        let mut printed = Vec::new();
+        while let cage::Happened::Output(_, bytes) = running.next().await? {
+            printed.extend_from_slice(bytes);
+        }
+        anyhow::Ok((report, String::from_utf8_lossy(&printed).into_owned()))
+    });
+    let Some((report, printed)) = found.of("sandbox", tried) else { return };
+    for wall in &report.standing {
+        found.add("sandbox", State::Good, format!("{}: {}", wall.name(), wall.made_of()));
+    }
+    for (wall, why) in &report.missing {
+        found.add("sandbox", State::Bad, format!("{}: no {}: {why}", wall.name(), wall.made_of()));
+    }
+    for got_away in printed.lines() {
+        found.add("sandbox", State::Bad, format!("a command was tried in it, and {got_away}"));
+    }
+    if printed.trim().is_empty() {
+        found.add("sandbox", State::Good, "six ways out of it were tried, and none led out");
     }
 }
 

@@ -1,21 +1,20 @@
 //! What the shell tools of all dialects share.
 
-use haft::{Context, Fault, FaultKind};
+use haft::{Approval, Context, Fault, FaultKind};
 use haft_sandbox::Exit;
 use serde_json::{Value, json};
 
-use crate::ops::{Moved, Outcome, Ran};
+use crate::ops::{Command, Moved, Outcome, Ran};
 use crate::shell;
 
-/// A command that can be given to a shell.
-pub(super) fn checked(command: &str) -> Result<String, Fault> {
-    if command.trim().is_empty() {
-        return Err(Fault::invalid("the command is empty").hint("say what to run"));
+/// Whether somebody must be asked about a command.
+pub(super) fn approval(command: &Command) -> Approval {
+    match (command.harm(), command.free) {
+        (Some(harm), _) => Approval::Needed(harm.to_owned()),
+        (None, true) => Approval::Needed("the command would run without the sandbox".to_owned()),
+        (None, false) if command.is_read_only() => Approval::NotNeeded,
+        (None, false) => Approval::BySensitivity,
     }
-    if command.contains('\0') {
-        return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
-    }
-    Ok(command.to_owned())
 }
 
 /// Refuses a command that the dialect bans, wherever in it that is.

@@ -18,6 +18,8 @@ pub use printed::Printed;
 
 use caging::Cages;
 
+use crate::shell;
+
 /// How long a command that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -43,6 +45,65 @@ pub struct Command {
     pub dir: AbsPath,
     /// Whether it runs without walls. Somebody must have agreed to that.
     pub free: bool,
+    /// What is to be thought of it.
+    judged: Judged,
+}
+
+/// What is to be thought of a command, by its text alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Judged {
+    /// It changes nothing. It is run so that it could not.
+    ReadOnly,
+    /// It may change something.
+    Unknown,
+    /// It can do harm that cannot be undone, and why.
+    Harmful(String),
+}
+
+impl Command {
+    /// A command that can be run here: nobody is there to answer it.
+    pub fn new(text: &str, dir: AbsPath, free: bool) -> Result<Self, Fault> {
+        if text.trim().is_empty() {
+            return Err(Fault::invalid("the command is empty").hint("say what to run"));
+        }
+        if text.contains('\0') {
+            return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
+        }
+        let understood = shell::parse(text);
+        if let Some(found) = shell::interactive(&understood).first() {
+            return Err(Fault::new(
+                FaultKind::InvalidInput,
+                format!("`{}` waits for somebody to type, and nobody can", found.what),
+            )
+            .hint(found.instead)
+            .with("command", text));
+        }
+        let harms = shell::sensitive(&understood);
+        if let Some(found) = harms.iter().find(|found| found.catastrophic) {
+            return Err(Fault::new(FaultKind::Denied, format!("this is never run: {}", found.reason))
+                .hint("ask the user to do it, if it is really meant")
+                .with("command", text));
+        }
+        let judged = match harms.first() {
+            Some(found) => Judged::Harmful(found.reason.clone()),
+            None if shell::read_only(&understood).proven() => Judged::ReadOnly,
+            None => Judged::Unknown,
+        };
+        Ok(Self { text: text.to_owned(), dir, free, judged })
+    }
+
+    /// Whether it is known to change nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.judged == Judged::ReadOnly && !self.free
+    }
+
+    /// Why it can do harm that cannot be undone.
+    pub fn harm(&self) -> Option<&str> {
+        match &self.judged {
+            Judged::Harmful(reason) => Some(reason),
+            _ => None,
+        }
+    }
 }
 
 /// What came of it.
@@ -88,7 +149,10 @@ impl Operation for Shell {
     type Output = Outcome;
 
     fn claims(&self) -> Claims {
-        Claims::none().write(Resource::Everything)
+        match self.command.is_read_only() {
+            true => Claims::none().read(Resource::Everything),
+            false => Claims::none().write(Resource::Everything),
+        }
     }
 
     async fn run(self, cx: &Context) -> Result<Outcome, Fault> {
@@ -136,7 +200,7 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Runnin
     let cages = cx.session().extension::<Cages>();
     let caging = cx.session().extension::<Caging>();
     let unusable = |error: std::io::Error| Fault::failed(format!("the command cannot be started: {error}"));
-    let policy = caging.policy(command.free, cx);
+    let policy = caging.policy(command, cx);
     let cage = cages.ready.take(&policy, output).await.map_err(unusable)?;
     if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
         return Err(Fault::new(
@@ -158,7 +222,7 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Runnin
 /// Makes a cage ready for the next command of this kind.
 fn again(command: &Command, output: Output, cx: &Context) {
     let cages = cx.session().extension::<Cages>();
-    let policy = cx.session().extension::<Caging>().policy(command.free, cx);
+    let policy = cx.session().extension::<Caging>().policy(command, cx);
     let cages = Arc::downgrade(&cages);
     tokio::spawn(async move {
         if let Some(cages) = cages.upgrade() {

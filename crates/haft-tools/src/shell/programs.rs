@@ -244,7 +244,7 @@ pub(super) fn risk(command: &Command) -> Option<String> {
         ("env" | "unzip", _) | (_, None | Some(Reads)) => None,
         (
             "cargo" | "rustc" | "npm" | "node" | "python" | "python3" | "pip" | "pip3" | "go" | "ruby"
-            | "perl" | "java" | "javac" | "gcc" | "g++" | "clang" | "cmake" | "deno" | "bun",
+            | "perl" | "java" | "javac" | "cmake" | "deno" | "bun",
             _,
         ) => None,
         (_, Some(nature)) => nature.objection(command),

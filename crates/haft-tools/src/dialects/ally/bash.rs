@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft::{Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft::{Approval, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
 use haft_sandbox::Exit;
 use haft_sandbox::cage::Output;
 use schemars::JsonSchema;
@@ -70,15 +70,15 @@ impl Tool for Bash {
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
         let folder = if input.working_dir.is_empty() { "." } else { &input.working_dir };
         Ok(Shell {
-            command: Command {
-                text: commands::checked(&input.command)?,
-                dir: ops::existing_folder(folder, &cx.cwd(), cx)?.path,
-                free: false,
-            },
+            command: Command::new(&input.command, ops::existing_folder(folder, &cx.cwd(), cx)?.path, false)?,
             timeout: Some(Duration::from_secs(input.timeout.min(MAX_TIMEOUT))),
             output: Output::Apart,
             moves: false,
         })
+    }
+
+    fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
+        commands::approval(&op.command)
     }
 
     fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft::{Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft::{Approval, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
 use haft_sandbox::cage::Output;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,15 +50,18 @@ impl Tool for Bash {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
-        let text = commands::checked(&input.command)?;
-        commands::require_allowed(&text)?;
+        commands::require_allowed(&input.command)?;
         let dir = ops::existing_folder(input.working_dir.as_deref().unwrap_or("."), &cx.cwd(), cx)?.path;
         Ok(Shell {
-            command: Command { text, dir, free: false },
+            command: Command::new(&input.command, dir, false)?,
             timeout: Some(Duration::from_millis(input.timeout.min(MAX_TIMEOUT))),
             output: Output::Joined,
             moves: false,
         })
+    }
+
+    fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
+        commands::approval(&op.command)
     }
 
     fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {

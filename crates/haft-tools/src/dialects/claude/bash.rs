@@ -51,22 +51,15 @@ impl Tool for Bash {
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
         let timeout = input.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT);
         Ok(Shell {
-            command: Command {
-                text: commands::checked(&input.command)?,
-                dir: cx.cwd(),
-                free: input.dangerously_disable_sandbox,
-            },
+            command: Command::new(&input.command, cx.cwd(), input.dangerously_disable_sandbox)?,
             timeout: (!input.run_in_background).then(|| Duration::from_millis(timeout)),
             output: Output::Joined,
             moves: true,
         })
     }
 
-    fn approval(input: &Input, _op: &Shell, _cx: &Context) -> Approval {
-        match input.dangerously_disable_sandbox {
-            true => Approval::Needed("the command would run without the sandbox".to_owned()),
-            false => Approval::BySensitivity,
-        }
+    fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
+        commands::approval(&op.command)
     }
 
     fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::Command;
 use haft::Context;
 use haft_sandbox::Access;
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
@@ -100,8 +101,8 @@ pub(super) struct Cages {
 
 impl Caging {
     /// The policy for a command.
-    pub(super) fn policy(&self, free: bool, cx: &Context) -> Policy {
-        if free || self.walls == Walls::None {
+    pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
+        if command.free || self.walls == Walls::None {
             return Policy {
                 walls: Walls::None,
                 network: Network::On,
@@ -118,6 +119,10 @@ impl Caging {
         if let Some(focus) = workspace.focus() {
             read.append(&mut write);
             write.push(focus.as_path().to_owned());
+        }
+        if command.is_read_only() {
+            // Should it write after all, that fails.
+            read.append(&mut write);
         }
         let guarded = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name))).collect();
         let home = std::env::var_os("HOME").map(PathBuf::from);

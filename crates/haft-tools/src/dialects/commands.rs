@@ -62,7 +62,9 @@ pub(super) fn notes(ran: &Ran, cx: &Context) -> Vec<String> {
         notes.push(format!("still running when the command ended, and ended with it: {left}"));
     }
     if ran.exit == Exit::TimedOut {
-        notes.push(format!("it was ended after {:.1} s", ran.took.as_secs_f64()));
+        notes.push(
+            "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
+        );
     }
     for (wall, why) in &ran.report.missing {
         notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));

@@ -184,7 +184,8 @@ impl Shell {
         };
         let (exit, ended) = match ended {
             Ok(ended) => (ended.exit, ended),
-            Err(exit) => (exit, end(&mut running, &mut take).await?),
+            // What was left then, was left because everything was being ended.
+            Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
         };
         again(&self.command, self.output, cx);
         let moved = match (self.moves, &ended.dir) {

@@ -81,7 +81,7 @@ impl Tool for Bash {
         commands::approval(&op.command)
     }
 
-    fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
+    fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
         let ran = commands::ended(output)?;
         let mut error = ran.err.text();
         if let Some(words) =
@@ -92,10 +92,7 @@ impl Tool for Bash {
         let return_code = if let Exit::Code(code) = ran.exit { Some(code) } else { None };
         let success = ran.exit == Exit::Code(0);
         let reply = Reply::object(json!(Done { success, output: ran.out.text(), error, return_code }));
-        let mut notes = commands::notes(&ran, cx);
-        if ran.exit == Exit::TimedOut && input.timeout < MAX_TIMEOUT {
-            notes.push(format!("give it more time with `timeout`, at most {MAX_TIMEOUT} seconds"));
-        }
+        let notes = commands::notes(&ran, cx);
         let reply = if success { reply } else { reply.failed() };
         Ok(noted(reply, notes))
     }

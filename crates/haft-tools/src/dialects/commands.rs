@@ -66,6 +66,7 @@ pub(super) fn notes(ran: &Ran, cx: &Context) -> Vec<String> {
             "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
         );
     }
+    notes.extend(ran.notes.iter().cloned());
     for (wall, why) in &ran.report.missing {
         notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
     }

@@ -132,6 +132,8 @@ pub struct Ran {
     pub moved: Moved,
     /// The walls around it.
     pub report: Report,
+    /// What else there is to know.
+    pub notes: Vec<String>,
 }
 
 /// Where the next command starts.
@@ -166,6 +168,7 @@ impl Operation for Shell {
 impl Shell {
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
+        let settings = cx.session().workspace().folders_with_settings();
         let mut running = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
         let (mut out, mut err) = (Printed::default(), Printed::default());
@@ -187,12 +190,13 @@ impl Shell {
             // What was left then, was left because everything was being ended.
             Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
         };
+        let notes = unplanted(&settings, cx);
         again(&self.command, self.output, cx);
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
         };
-        Ok(Ran { exit, out, err, took: start.elapsed(), left: ended.left, moved, report })
+        Ok(Ran { exit, out, err, took: start.elapsed(), left: ended.left, moved, report, notes })
     }
 }
 
@@ -230,6 +234,23 @@ fn again(command: &Command, output: Output, cx: &Context) {
             cages.ready.prepare(&policy, output).await;
         }
     });
+}
+
+/// Removes settings of haft that a command has made where there were none: they say what may be run.
+fn unplanted(before: &[AbsPath], cx: &Context) -> Vec<String> {
+    let workspace = cx.session().workspace();
+    let planted = workspace.folders_with_settings().into_iter().filter(|folder| !before.contains(folder));
+    planted
+        .map(|folder| {
+            let shown = workspace.display(&folder.child(".haft".as_ref()));
+            match workspace.remove_planted_settings(&folder) {
+                Ok(()) => {
+                    format!("`{shown}` was made by the command and removed: settings of haft are the user's")
+                }
+                Err(error) => format!("`{shown}` was made by the command and could not be removed: {error}"),
+            }
+        })
+        .collect()
 }
 
 /// Takes what a command prints until it ends.

@@ -15,6 +15,9 @@ type Test = fn(&Rig);
 
 fn main() {
     cage::arm();
+    if let Some(mark) = std::env::args().nth(1).and_then(|arg| arg.strip_prefix(HOLD).map(str::to_owned)) {
+        return hold(&mark);
+    }
     let arguments = Arguments::from_args();
     let tests: Vec<(&str, Test)> = vec![
         ("a_command_says_what_it_says", a_command_says_what_it_says),
@@ -28,6 +31,7 @@ fn main() {
         ("no_rights_are_gained", no_rights_are_gained),
         ("nothing_outlives_a_command", nothing_outlives_a_command),
         ("nothing_outlives_a_command_that_is_killed", nothing_outlives_a_command_that_is_killed),
+        ("nothing_outlives_haft", nothing_outlives_haft),
         ("what_is_left_is_told", what_is_left_is_told),
         ("limits_hold", limits_hold),
         ("a_missing_program_is_told", a_missing_program_is_told),
@@ -45,7 +49,50 @@ fn main() {
             }));
         }
     }
+    if std::env::var_os(NOBODY).is_none() {
+        trials.push(Trial::test("all_of_this_holds_without_rights", all_of_this_holds_without_rights));
+    }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Set where the tests run as a user without rights.
+const NOBODY: &str = "HAFT_TEST_AS_NOBODY";
+/// How this program is told to run a command and to be killed.
+const HOLD: &str = "--hold=";
+
+/// Runs a command that does not end.
+fn hold(mark: &str) {
+    let walls = if mark.starts_with('1') { Walls::All } else { Walls::Few };
+    let rig = Rig::new(walls).unwrap();
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let script = format!("{}; echo started; sleep 200", strays(mark));
+        let mut running = cage.run(rig.task(&script)).await.unwrap();
+        while let Happened::Output(_, bytes) = running.next().await.unwrap() {
+            std::io::Write::write_all(&mut std::io::stdout(), bytes).unwrap();
+        }
+    });
+}
+
+fn all_of_this_holds_without_rights() -> Result<(), Failed> {
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let folder = tempfile::tempdir()?;
+    let own = folder.path().join("cage");
+    std::fs::copy(std::env::current_exe()?, &own)?;
+    for path in [folder.path(), &own] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    }
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&own);
+    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env(NOBODY, "1").current_dir("/");
+    match command.output() {
+        _ if !is_root => println!("not root already"),
+        Err(error) => println!("without setpriv this cannot be tried: {error}"),
+        Ok(done) if done.status.success() => {}
+        Ok(done) => return Err(String::from_utf8_lossy(&done.stdout).into_owned().into()),
+    }
+    Ok(())
 }
 
 struct Rig {
@@ -296,7 +343,7 @@ fn strays(mark: &str) -> String {
 }
 
 fn gone_soon(mark: &str) -> bool {
-    (0..200).any(|_| {
+    (0..2000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         !is_running(mark)
     })
@@ -319,6 +366,19 @@ fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
         assert!(is_running(&format!("100.{mark}")));
         drop(running);
     });
+    assert!(gone_soon(&format!("100.{mark}")));
+}
+
+fn nothing_outlives_haft(rig: &Rig) {
+    let mark = format!("{}{}", if rig.has_view() { 1 } else { 2 }, std::process::id());
+    let mut haft = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut haft = haft.arg(format!("{HOLD}{mark}")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut told = [0; 8];
+    std::io::Read::read_exact(haft.stdout.as_mut().unwrap(), &mut told).unwrap();
+    assert_eq!(&told, b"started\n");
+    assert!(is_running(&format!("100.{mark}")));
+    haft.kill().unwrap();
+    haft.wait().unwrap();
     assert!(gone_soon(&format!("100.{mark}")));
 }
 

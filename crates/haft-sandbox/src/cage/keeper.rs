@@ -148,14 +148,21 @@ fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         let _ = wait_for_end(&listening, Some(group), scope);
     })?;
-    let status = reap_until(group)?;
+    let Ok(status) = reap_until(group) else {
+        // Whoever ends everything has met it first.
+        loop {
+            std::thread::park();
+        }
+    };
     let (kind, value) = match (status.code(), status.signal()) {
         (Some(code), _) => ("code", u64::try_from(code).unwrap_or(0)),
         (None, signal) => ("signal", u64::try_from(signal.unwrap_or(9)).unwrap_or(9)),
     };
     let left = if is_alone() { Vec::new() } else { names(&descendants()) };
     let dir = told.map(read_all).unwrap_or_default();
-    Build::default().bytes(kind).number(value).list(left.into_iter()).bytes(dir).frame().send(control)?;
+    // Nobody listens any more where haft is gone; then the others are being ended, which must not be cut short.
+    let _ =
+        Build::default().bytes(kind).number(value).list(left.into_iter()).bytes(dir).frame().send(control);
     // What is still there is ended with the keeper, when haft closes the control.
     loop {
         std::thread::park();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::options::{Options, operands};
+use super::options::{Options, goes_on_behind_operand};
 use super::{Command, git, sed};
 
 /// What a program does.
@@ -180,7 +180,9 @@ impl Nature {
             Except(options) => options
                 .find(command.args())
                 .map(|option| format!("`{name} {option}` can write or run something")),
-            OneOperand => (operands(command.args()) > 1).then(|| format!("`{name}` writes to a second file")),
+            OneOperand => {
+                goes_on_behind_operand(command.args()).then(|| format!("`{name}` writes to a second file"))
+            }
             Version => version(command).err(),
             Judge(judge) => judge(command).err(),
         }

@@ -1,6 +1,6 @@
 //! Tests of single parts; what whole commands come to is in `tests/shell.rs`.
 
-use super::options::{Options, operands};
+use super::options::{Options, goes_on_behind_operand};
 use super::{Cwd, Doubt, RedirectKind, Word, parse};
 
 #[test]
@@ -37,7 +37,11 @@ fn options_are_found_however_they_are_written() {
     for arg in ["o", "-k1o", "--", "-", "--other", "--outputs", "-n"] {
         assert!(options.find([arg].into_iter()).is_none(), "{arg}");
     }
-    assert_eq!(operands(["-a", "b", "-", "--", "-c"].into_iter()), 3);
+    for (args, goes_on) in
+        [("", false), ("-c f", false), ("f -c", true), ("f M", true), ("-- -f", false), ("-- -f M", true)]
+    {
+        assert_eq!(goes_on_behind_operand(args.split_whitespace()), goes_on, "{args}");
+    }
 }
 
 #[test]

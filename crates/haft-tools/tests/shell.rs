@@ -763,7 +763,7 @@ fn nested_line(dice: &mut Dice, depth: usize) -> String {
         42 => format!("a=(1 $({c})); {b}"),
         43 => format!("until {a}; do {b}; done"),
         44 => format!("> o {a}"),
-        45 => format!("echo \\\n x; zz\\\n1"),
+        45 => "echo \\\n x; zz\\\n1".to_owned(),
         46 => format!("builtin eval {c}"),
         _ => c,
     }

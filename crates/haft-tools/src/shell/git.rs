@@ -8,38 +8,12 @@ const HARMLESS: &[&str] =
     &["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"];
 
 /// Subcommands that only read, whatever comes behind them but for [`RISKY`].
+#[rustfmt::skip]
 const READERS: &[&str] = &[
-    "status",
-    "log",
-    "show",
-    "diff",
-    "rev-parse",
-    "ls-files",
-    "ls-tree",
-    "cat-file",
-    "blame",
-    "annotate",
-    "shortlog",
-    "describe",
-    "rev-list",
-    "merge-base",
-    "name-rev",
-    "grep",
-    "diff-tree",
-    "diff-index",
-    "diff-files",
-    "for-each-ref",
-    "show-ref",
-    "count-objects",
-    "check-ignore",
-    "check-attr",
-    "check-ref-format",
-    "whatchanged",
-    "cherry",
-    "show-branch",
-    "version",
-    "range-diff",
-    "verify-pack",
+    "status", "log", "show", "diff", "rev-parse", "ls-files", "ls-tree", "cat-file", "blame", "annotate",
+    "shortlog", "describe", "rev-list", "merge-base", "name-rev", "grep", "diff-tree", "diff-index",
+    "diff-files", "for-each-ref", "show-ref", "count-objects", "check-ignore", "check-attr",
+    "check-ref-format", "whatchanged", "cherry", "show-branch", "version", "range-diff", "verify-pack",
     "var",
 ];
 
@@ -66,56 +40,19 @@ const RISKY: Options = Options {
 };
 
 /// Subcommands that run what they are told, or change what git will run.
+#[rustfmt::skip]
 const RUNNERS: &[&str] = &[
-    "bisect",
-    "filter-branch",
-    "difftool",
-    "mergetool",
-    "config",
-    "submodule",
-    "hook",
-    "instaweb",
-    "send-email",
-    "daemon",
-    "credential",
-    "p4",
-    "svn",
-    "gui",
-    "citool",
-    "help",
-    "shell",
-    "upload-pack",
-    "receive-pack",
-    "archive",
-    "maintenance",
-    "fast-import",
-    "fsmonitor--daemon",
-    "for-each-repo",
-    "remote-ext",
-    "web--browse",
-    "rebase",
-    "am",
-    "init",
-    "scalar",
+    "bisect", "filter-branch", "difftool", "mergetool", "config", "submodule", "hook", "instaweb",
+    "send-email", "daemon", "credential", "p4", "svn", "gui", "citool", "help", "shell", "upload-pack",
+    "receive-pack", "archive", "maintenance", "fast-import", "fsmonitor--daemon", "for-each-repo",
+    "remote-ext", "web--browse", "rebase", "am", "init", "scalar",
 ];
 
 /// Flags of `git branch` and `git tag` that go with a list.
+#[rustfmt::skip]
 const LISTS: &[&str] = &[
-    "-a",
-    "-r",
-    "-v",
-    "-vv",
-    "-n",
-    "--all",
-    "--remotes",
-    "--verbose",
-    "--show-current",
-    "--no-color",
-    "--color",
-    "--column",
-    "--no-column",
-    "--ignore-case",
-    "-i",
+    "-a", "-r", "-v", "-vv", "-n", "--all", "--remotes", "--verbose", "--show-current", "--no-color",
+    "--color", "--column", "--no-column", "--ignore-case", "-i",
 ];
 /// Those that make what follows a pattern and not a name to create.
 const SELECTS: &[&str] = &["--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];

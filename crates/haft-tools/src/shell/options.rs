@@ -28,16 +28,12 @@ impl Options {
     }
 }
 
-/// Words that are not options.
-pub(super) fn operands<'a>(args: impl Iterator<Item = &'a str>) -> usize {
-    let mut ended = false;
-    let mut count = 0;
-    for arg in args {
-        if !ended && arg == "--" {
-            ended = true;
-        } else if ended || !arg.starts_with('-') || arg == "-" {
-            count += 1;
-        }
+/// Whether anything stands behind the first word that is not an option. Some programs take no options there any
+/// more, and what looks like one is the name of a file.
+pub(super) fn goes_on_behind_operand<'a>(args: impl Iterator<Item = &'a str>) -> bool {
+    let mut args = args.skip_while(|arg| *arg != "--" && *arg != "-" && arg.starts_with('-'));
+    if args.next() == Some("--") {
+        args.next();
     }
-    count
+    args.next().is_some()
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::options::{Options, operands};
+use super::options::{Options, goes_on_behind_operand};
 use super::{Command, git, sed};
 
 /// What a program does.
@@ -14,97 +14,31 @@ pub(super) enum Nature {
     Except(Options),
     /// It reads, but a second file name is written to.
     OneOperand,
+    /// It tells its version, and otherwise does whatever it is told.
+    Version,
     /// Its arguments have to be looked at.
     Judge(fn(&Command) -> Result<(), String>),
 }
 
-use Nature::{Except, Judge, OneOperand, Reads};
+use Nature::{Except, Judge, OneOperand, Reads, Version};
 
 const fn except(short: &'static str, valued: &'static str, long: &'static [&'static str]) -> Nature {
     Except(Options { short, valued, long })
 }
 
-/// Programs that are known to read only, with what they need for it.
+/// Programs that are known to read only, with what they need for it. What `command` runs is judged by itself.
+#[rustfmt::skip]
 static READERS: &[(&[&str], Nature)] = &[
     (
         &[
-            "ls",
-            "dir",
-            "vdir",
-            "cat",
-            "head",
-            "tail",
-            "grep",
-            "egrep",
-            "fgrep",
-            "wc",
-            "stat",
-            "cmp",
-            "sha1sum",
-            "sha224sum",
-            "sha256sum",
-            "sha384sum",
-            "sha512sum",
-            "md5sum",
-            "b2sum",
-            "cksum",
-            "sum",
-            "du",
-            "ps",
-            "id",
-            "whoami",
-            "groups",
-            "uname",
-            "printenv",
-            "which",
-            "type",
-            "pwd",
-            "echo",
-            "true",
-            "false",
-            ":",
-            "basename",
-            "dirname",
-            "realpath",
-            "readlink",
-            "tr",
-            "cut",
-            "comm",
-            "join",
-            "paste",
-            "fold",
-            "nl",
-            "od",
-            "hexdump",
-            "tac",
-            "rev",
-            "expand",
-            "unexpand",
-            "fmt",
-            "column",
-            "seq",
-            "sleep",
-            "nproc",
-            "arch",
-            "tty",
-            "logname",
-            "users",
-            "who",
-            "uptime",
-            "free",
-            "jq",
-            "expr",
-            "numfmt",
-            "factor",
-            "base64",
-            "base32",
-            "strings",
-            "getconf",
-            "locale",
-            "pgrep",
-            "cd",
-            // What it runs is judged by itself.
-            "command",
+            "ls", "dir", "vdir", "cat", "head", "tail", "grep", "egrep", "fgrep", "wc", "stat", "cmp",
+            "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "md5sum", "b2sum", "cksum",
+            "sum", "du", "ps", "id", "whoami", "groups", "uname", "printenv", "which", "type", "pwd",
+            "echo", "true", "false", ":", "basename", "dirname", "realpath", "readlink", "tr", "cut",
+            "comm", "join", "paste", "fold", "nl", "od", "hexdump", "tac", "rev", "expand", "unexpand",
+            "fmt", "column", "seq", "sleep", "nproc", "arch", "tty", "logname", "users", "who", "uptime",
+            "free", "jq", "expr", "numfmt", "factor", "base64", "base32", "strings", "getconf", "locale",
+            "pgrep", "cd", "command",
         ],
         Reads,
     ),
@@ -138,11 +72,12 @@ static READERS: &[(&[&str], Nature)] = &[
             "cargo", "rustc", "npm", "node", "python", "python3", "pip", "pip3", "go", "ruby", "perl",
             "java", "javac", "gcc", "g++", "clang", "cmake", "deno", "bun",
         ],
-        Judge(version),
+        Version,
     ),
 ];
 
 /// Options with which other programs run what an argument says, or write where nobody expects it.
+#[rustfmt::skip]
 static RISKY: &[(&[&str], Options)] = &[
     (
         &["tar", "gtar", "bsdtar"],
@@ -150,13 +85,8 @@ static RISKY: &[(&[&str], Options)] = &[
             short: "IF",
             valued: "fCTXbgKLNV",
             long: &[
-                "--checkpoint-action",
-                "--to-command",
-                "--use-compress-program",
-                "--rsh-command",
-                "--rmt-command",
-                "--info-script",
-                "--new-volume-script",
+                "--checkpoint-action", "--to-command", "--use-compress-program", "--rsh-command",
+                "--rmt-command", "--info-script", "--new-volume-script",
             ],
         },
     ),
@@ -174,20 +104,9 @@ static RISKY: &[(&[&str], Options)] = &[
             short: "oOKTcD",
             valued: "HXdAeub",
             long: &[
-                "--output",
-                "--output-dir",
-                "--remote-name",
-                "--remote-name-all",
-                "--config",
-                "--upload-file",
-                "--cookie-jar",
-                "--dump-header",
-                "--trace",
-                "--trace-ascii",
-                "--stderr",
-                "--proto-default",
-                "--engine",
-                "--libcurl",
+                "--output", "--output-dir", "--remote-name", "--remote-name-all", "--config",
+                "--upload-file", "--cookie-jar", "--dump-header", "--trace", "--trace-ascii", "--stderr",
+                "--proto-default", "--engine", "--libcurl",
             ],
         },
     ),
@@ -197,16 +116,8 @@ static RISKY: &[(&[&str], Options)] = &[
             short: "OPioae",
             valued: "U",
             long: &[
-                "--output-document",
-                "--directory-prefix",
-                "--use-askpass",
-                "--post-file",
-                "--body-file",
-                "--execute",
-                "--config",
-                "--output-file",
-                "--append-output",
-                "--input-file",
+                "--output-document", "--directory-prefix", "--use-askpass", "--post-file", "--body-file",
+                "--execute", "--config", "--output-file", "--append-output", "--input-file",
             ],
         },
     ),
@@ -241,12 +152,7 @@ pub(super) fn risk(command: &Command) -> Option<String> {
         // What these are for is to write or run; a rule with a wildcard for them means that.
         ("tar" | "gtar" | "bsdtar", _) => risk_of_tar(command),
         ("gcc" | "g++" | "cc" | "c++" | "clang" | "clang++", _) => risk_of_compiler(command),
-        ("env" | "unzip", _) | (_, None | Some(Reads)) => None,
-        (
-            "cargo" | "rustc" | "npm" | "node" | "python" | "python3" | "pip" | "pip3" | "go" | "ruby"
-            | "perl" | "java" | "javac" | "cmake" | "deno" | "bun",
-            _,
-        ) => None,
+        ("env" | "unzip", _) | (_, None | Some(Reads | Version)) => None,
         (_, Some(nature)) => nature.objection(command),
     }
 }
@@ -274,7 +180,10 @@ impl Nature {
             Except(options) => options
                 .find(command.args())
                 .map(|option| format!("`{name} {option}` can write or run something")),
-            OneOperand => (operands(command.args()) > 1).then(|| format!("`{name}` writes to a second file")),
+            OneOperand => {
+                goes_on_behind_operand(command.args()).then(|| format!("`{name}` writes to a second file"))
+            }
+            Version => version(command).err(),
             Judge(judge) => judge(command).err(),
         }
     }

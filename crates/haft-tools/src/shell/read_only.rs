@@ -78,7 +78,6 @@ fn is_tame(word: &Word, nature: &Nature) -> bool {
         && match nature {
             Nature::Reads => true,
             Nature::Except(_) => begins,
-            Nature::OneOperand => false,
-            Nature::Judge(_) => false,
+            Nature::OneOperand | Nature::Version | Nature::Judge(_) => false,
         }
 }

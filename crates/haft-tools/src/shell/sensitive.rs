@@ -13,23 +13,15 @@ pub struct Sensitive {
 }
 
 /// Programs that are sensitive whatever their arguments are.
+#[rustfmt::skip]
 static PROGRAMS: &[(&[&str], &str)] = &[
     (&["sudo", "su", "doas", "pkexec", "runuser", "visudo", "setcap"], "acts with other privileges"),
     (&["passwd", "chpasswd", "useradd", "usermod", "userdel", "groupadd", "gpasswd"], "changes accounts"),
     (&["shutdown", "reboot", "halt", "poweroff", "telinit", "init"], "stops or restarts the machine"),
     (
         &[
-            "fdisk",
-            "parted",
-            "wipefs",
-            "sgdisk",
-            "sfdisk",
-            "cryptsetup",
-            "lvremove",
-            "vgremove",
-            "zpool",
-            "mkswap",
-            "blkdiscard",
+            "fdisk", "parted", "wipefs", "sgdisk", "sfdisk", "cryptsetup", "lvremove", "vgremove",
+            "zpool", "mkswap", "blkdiscard",
         ],
         "changes disks",
     ),
@@ -41,21 +33,11 @@ static PROGRAMS: &[(&[&str], &str)] = &[
 ];
 
 /// Places where secrets are.
+#[rustfmt::skip]
 const SECRETS: &[&str] = &[
-    ".ssh/id_",
-    ".aws/credentials",
-    ".netrc",
-    ".git-credentials",
-    "/etc/shadow",
-    "/etc/sudoers",
-    ".gnupg/",
-    ".kube/config",
-    ".docker/config.json",
-    ".config/gh/hosts",
-    ".pypirc",
-    ".password-store",
-    "credentials.json",
-    ".vault-token",
+    ".ssh/id_", ".aws/credentials", ".netrc", ".git-credentials", "/etc/shadow", "/etc/sudoers",
+    ".gnupg/", ".kube/config", ".docker/config.json", ".config/gh/hosts", ".pypirc", ".password-store",
+    "credentials.json", ".vault-token",
 ];
 
 /// What is extremely sensitive about a command.

@@ -12,6 +12,8 @@ use super::{Assignment, By, Command, Cwd, Doubt, Redirect, RedirectKind, Underst
 
 /// Scripts within scripts, and wrappers around wrappers, are followed this far.
 const DEEPEST: usize = 12;
+/// A text has no more words than this; a wrapper in a wrapper takes its words once more.
+const MOST_WORDS: usize = 40_000;
 
 pub(super) fn read(text: &str) -> Understood {
     let options = ParserOptions {
@@ -21,7 +23,8 @@ pub(super) fn read(text: &str) -> Understood {
         enable_extended_globbing: false,
         ..ParserOptions::default()
     };
-    let mut walk = Walk { out: Understood::default(), options, cwd: Cwd::Start, background: false, depth: 0 };
+    let mut walk =
+        Walk { out: Understood::default(), options, cwd: Cwd::Start, background: false, depth: 0, words: 0 };
     walk.script(text);
     walk.out.gather_words();
     walk.out
@@ -34,6 +37,8 @@ struct Walk {
     background: bool,
     /// How many scripts and wrappers are around.
     depth: usize,
+    /// How many words were taken.
+    words: usize,
 }
 
 impl Walk {
@@ -60,7 +65,7 @@ impl Walk {
     }
 
     fn parsed(&mut self, text: &str) {
-        if self.depth > DEEPEST {
+        if self.depth > DEEPEST || self.words > MOST_WORDS {
             return self.unreadable(text, Doubt::TooDeep);
         }
         match parse(text, &self.options) {
@@ -118,12 +123,12 @@ impl Walk {
             self.command(command, n > 0);
             if n > 0 {
                 self.spoken_to_shell(first, at);
+            }
+            // Each part of a pipe has a folder of its own.
+            if pipeline.seq.len() > 1 {
                 self.cwd.clone_from(&before);
             }
             first = at;
-        }
-        if pipeline.seq.len() > 1 {
-            self.cwd = before;
         }
     }
 
@@ -438,6 +443,7 @@ impl Walk {
         for doubt in wrap::doubts(&command) {
             self.out.doubt(doubt);
         }
+        self.words += command.argv.len();
         let inside = wrap::inside(&command);
         if inside.is_empty() {
             self.out.commands.push(command);
@@ -446,7 +452,7 @@ impl Walk {
         let (cwd, background, piped) = (command.cwd.clone(), command.background, command.piped);
         let name = command.name().to_owned();
         self.out.commands.push(command);
-        if self.depth > DEEPEST {
+        if self.depth > DEEPEST || self.words > MOST_WORDS {
             self.out.doubt(Doubt::TooDeep);
             let words = self
                 .out

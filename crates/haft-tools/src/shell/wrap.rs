@@ -1,9 +1,12 @@
-//! Commands that run other commands, and what they run. The table says how each one's own options are told from the
+//! Commands that run other commands, and what they run. The table (`wrap/table.rs`) says how each one's own options are told from the
 //! command behind them; where an option is not in it, every word is taken for a possible command.
+
+mod table;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use self::table::{EVALUATES, FLAGS, How, INTERPRETERS, RUNNERS, SHELLS, WRAPPERS, Wrapper};
 use super::{Command, Doubt, RedirectKind, Word};
 
 /// What a command runs.
@@ -20,278 +23,6 @@ pub(super) enum Inside {
     /// Some of these words.
     Unsure(Vec<String>),
 }
-
-/// A program whose arguments are a command.
-struct Wrapper {
-    name: &'static str,
-    /// Short options without a value.
-    flags: &'static str,
-    /// Short options with one.
-    valued: &'static str,
-    /// Long options with a value in the next word.
-    long: &'static [&'static str],
-    /// Words before the command.
-    operands: usize,
-    how: How,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    /// The command does the same without it.
-    Transparent,
-    /// It does not: as another user, elsewhere, later, with other arguments.
-    Plain,
-    /// `NAME=value` may stand before the command.
-    Assigning,
-    /// The words are joined and given to a shell.
-    Joined,
-}
-
-const fn wrapper(name: &'static str, flags: &'static str, valued: &'static str) -> Wrapper {
-    Wrapper { name, flags, valued, long: &[], operands: 0, how: How::Plain }
-}
-
-impl Wrapper {
-    const fn long(self, long: &'static [&'static str]) -> Self {
-        Self { long, ..self }
-    }
-    const fn after(self, operands: usize) -> Self {
-        Self { operands, ..self }
-    }
-    const fn how(self, how: How) -> Self {
-        Self { how, ..self }
-    }
-}
-
-static WRAPPERS: &[Wrapper] = &[
-    wrapper("timeout", "fpv", "ks").long(&["--kill-after", "--signal"]).after(1).how(How::Transparent),
-    wrapper("nice", "0123456789", "n").long(&["--adjustment"]).how(How::Transparent),
-    wrapper("stdbuf", "", "ioe").long(&["--input", "--output", "--error"]).how(How::Transparent),
-    wrapper("ionice", "t", "cnpPu").long(&["--class", "--classdata"]).how(How::Transparent),
-    wrapper("command", "p", "").how(How::Transparent),
-    wrapper("builtin", "", ""),
-    wrapper("exec", "cl", "a"),
-    wrapper("nohup", "", ""),
-    wrapper("setsid", "cfw", ""),
-    wrapper("time", "apqvV", "fo").long(&["--format", "--output"]),
-    wrapper("env", "i0v", "uCS").long(&["--unset", "--chdir", "--split-string"]).how(How::Assigning),
-    wrapper("sudo", "AbBEeHiKklnPSsVv", "CDghpRrTtUu")
-        .long(&[
-            "--user",
-            "--group",
-            "--host",
-            "--prompt",
-            "--chdir",
-            "--chroot",
-            "--role",
-            "--type",
-            "--close-from",
-            "--other-user",
-            "--command-timeout",
-        ])
-        .how(How::Assigning),
-    wrapper("doas", "Lns", "aCu"),
-    wrapper("pkexec", "", "").long(&["--user"]),
-    wrapper("run0", "", "ugD").long(&["--user", "--group", "--chdir"]),
-    wrapper("xargs", "0oprtxei", "adEILnPsJRS").long(&[
-        "--arg-file",
-        "--delimiter",
-        "--max-args",
-        "--max-procs",
-        "--max-chars",
-        "--replace",
-        "--max-lines",
-        "--process-slot-var",
-    ]),
-    wrapper("chroot", "", "").after(1),
-    wrapper("busybox", "", ""),
-    wrapper("toybox", "", ""),
-    wrapper("setarch", "vRFZLXBIST3", "").after(1),
-    wrapper("linux64", "vRFZLXBIST3", ""),
-    wrapper("taskset", "a", "").after(1),
-    wrapper("chrt", "abdfiorRm", "TPD").after(1),
-    wrapper("numactl", "", "").long(&["--cpunodebind", "--membind", "--interleave", "--physcpubind"]),
-    wrapper("prlimit", "", ""),
-    wrapper("setpriv", "", "").long(&["--reuid", "--regid", "--groups"]),
-    wrapper("unshare", "fimnprCuUcT", "RSwG").long(&[
-        "--root",
-        "--wd",
-        "--map-user",
-        "--map-group",
-        "--setuid",
-        "--setgid",
-    ]),
-    wrapper("nsenter", "FaCimnprTuUZ", "tSGW").long(&["--target", "--setuid", "--setgid", "--wd"]),
-    wrapper("strace", "cCdfFhiqrtTvVxyYzZk", "abeEIoOpPsSuUX"),
-    wrapper("ltrace", "bcCfhiLrStTV", "aADeFlnopsuxX"),
-    wrapper("valgrind", "", ""),
-    wrapper("fakeroot", "uhv", "lsibf"),
-    wrapper("catchsegv", "", ""),
-    wrapper("caffeinate", "dimsu", "tw"),
-    wrapper("systemd-run", "dGPqrSt", "EpuM").long(&[
-        "--unit",
-        "--property",
-        "--slice",
-        "--uid",
-        "--gid",
-        "--on-active",
-        "--setenv",
-    ]),
-    wrapper("systemd-inhibit", "", ""),
-    wrapper("dbus-run-session", "", ""),
-    wrapper("flock", "FsxeunoV", "wEc").after(1),
-    wrapper("entr", "acdnprsxz", ""),
-    wrapper("lockrun", "", ""),
-    wrapper("unbuffer", "p", ""),
-    wrapper("torsocks", "", ""),
-    wrapper("proxychains", "q", "f"),
-    wrapper("proxychains4", "q", "f"),
-    wrapper("firejail", "", ""),
-    wrapper("bwrap", "", ""),
-    wrapper("hyperfine", "iN", "wmMrspPLSnu"),
-    wrapper("watch", "bcdegptxwC", "nq").long(&["--interval", "--equexit"]).how(How::Joined),
-    wrapper("parallel", "kmXuq0r", "jISaNLnPsdE")
-        .long(&["--jobs", "--colsep", "--joblog", "--results", "--delay"])
-        .how(How::Joined),
-    wrapper("ssh", "46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpRSWw").after(1).how(How::Joined),
-    wrapper("eval", "", "").how(How::Joined),
-];
-
-/// Programs that take a script as their input or with `-c`.
-const SHELLS: &[&str] = &[
-    "sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "yash",
-    "elvish", "nu", "pwsh",
-];
-
-/// Interpreters, and the options behind which code stands.
-const INTERPRETERS: &[(&str, &str)] = &[
-    ("python", "c"),
-    ("pypy", "c"),
-    ("perl", "eE"),
-    ("ruby", "e"),
-    ("node", "ep"),
-    ("nodejs", "ep"),
-    ("bun", "ep"),
-    ("deno", ""),
-    ("php", "rBRE"),
-    ("lua", "e"),
-    ("luajit", "e"),
-    ("tclsh", ""),
-    ("osascript", "e"),
-    ("Rscript", "e"),
-    ("julia", "eE"),
-    ("ghc", "e"),
-    ("groovy", "e"),
-    ("scala", "e"),
-    ("elixir", "e"),
-    ("erl", ""),
-    ("guile", "c"),
-    ("emacs", ""),
-    ("vim", "c"),
-    ("vi", "c"),
-    ("nvim", "c"),
-    ("ex", "c"),
-    ("ed", ""),
-    ("gdb", "e"),
-    ("sqlite", "c"),
-    ("psql", "c"),
-    ("mysql", "e"),
-];
-
-/// Programs that fetch or choose what they run.
-const RUNNERS: &[&str] = &[
-    "npx",
-    "bunx",
-    "pnpx",
-    "uvx",
-    "pipx",
-    "docker",
-    "podman",
-    "nerdctl",
-    "kubectl",
-    "nix",
-    "nix-shell",
-    "devbox",
-    "direnv",
-    "mise",
-    "asdf",
-    "rtx",
-    "conda",
-    "mamba",
-    "poetry",
-    "pipenv",
-    "hatch",
-    "tox",
-    "nox",
-    "vagrant",
-    "make",
-    "gmake",
-    "ninja",
-    "just",
-    "rake",
-    "ant",
-    "gradle",
-    "mvn",
-    "bazel",
-    "lxc",
-    "distrobox",
-    "toolbox",
-    "flatpak",
-    "snap",
-    "at",
-    "batch",
-    "crontab",
-    "screen",
-    "tmux",
-    "expect",
-    "script",
-    "su",
-    "runuser",
-    "sg",
-    "newgrp",
-];
-
-/// Builtins that evaluate text, or change what later commands are or how they are read.
-const EVALUATES: &[&str] = &[
-    "eval",
-    "source",
-    ".",
-    "exec",
-    "trap",
-    "alias",
-    "unalias",
-    "hash",
-    "enable",
-    "mapfile",
-    "readarray",
-    "compgen",
-    "complete",
-    "compopt",
-    "read",
-    "declare",
-    "typeset",
-    "local",
-    "readonly",
-    "export",
-    "unset",
-    "let",
-    "history",
-    "set",
-    "shopt",
-    "builtin",
-    "bind",
-    "fc",
-    "getopts",
-    "disown",
-    "bg",
-    "fg",
-    "umask",
-    "ulimit",
-    "exit",
-    "return",
-    "logout",
-    "caller",
-];
 
 /// What is in the tables about a name.
 #[derive(Default)]
@@ -450,7 +181,7 @@ fn behind_options(wrapper: &Wrapper, args: &[Word], inside: &mut Vec<Inside>) {
             }
             let known = wrapper.long.iter().any(|long| long.starts_with(text));
             at += usize::from(known && !text.contains('='));
-            unsure |= !known && !text.contains('=') && wrapper.long.is_empty();
+            unsure |= !known && !text.contains('=') && !FLAGS.contains(&text);
         } else if text.len() > 1 && text.starts_with('-') {
             let Some((index, letter)) =
                 text.char_indices().skip(1).find(|(_, c)| !wrapper.flags.contains(*c))
@@ -459,7 +190,7 @@ fn behind_options(wrapper: &Wrapper, args: &[Word], inside: &mut Vec<Inside>) {
                 continue;
             };
             let value = text.get(index + letter.len_utf8()..).unwrap_or_default();
-            if wrapper.name == "env" && letter == 'S' {
+            if matches!((wrapper.name, letter), ("env", 'S') | ("flock", 'c')) {
                 let value =
                     if value.is_empty() { args.get(at).map(Word::text).unwrap_or_default() } else { value };
                 inside.push(Inside::Script(value.to_owned()));
@@ -520,7 +251,11 @@ fn run_by_find(args: &[Word], inside: &mut Vec<Inside>) {
             continue;
         }
         let rest = args.get(at..).unwrap_or_default();
-        let length = rest.iter().position(|arg| arg.text() == ";").unwrap_or(rest.len());
+        let ends = |n: usize, arg: &Word| {
+            arg.text() == ";"
+                || (arg.text() == "+" && n > 0 && rest.get(n - 1).is_some_and(|arg| arg.text() == "{}"))
+        };
+        let length = rest.iter().enumerate().position(|(n, arg)| ends(n, arg)).unwrap_or(rest.len());
         inside.push(plain(rest.iter().take(length).cloned().collect()));
         at += length;
     }

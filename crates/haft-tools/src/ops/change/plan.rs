@@ -140,9 +140,13 @@ fn whole(
             .with("path", named));
         }
         (None, Some(_)) => text.as_bytes().to_vec(),
-        (None, None) => neighbours::style(&asked.path, cx)
-            .bytes(text)
-            .map_err(|error| unwritable("write it as an escape of the language the file is in", error))?,
+        (None, None) => {
+            let (bytes, note) = neighbours::style(&asked.path, cx)
+                .bytes(text)
+                .map_err(|error| unwritable("write it as an escape of the language the file is in", error))?;
+            notes.extend(note);
+            bytes
+        }
     };
     if let Some(source) = source.filter(|source| source.endings().mixed())
         && text.contains('\n')

@@ -13,6 +13,7 @@ mod undo;
 
 use haft::journal::JournalError;
 use haft::{AbsPath, Context, Fault, FaultKind};
+use haft_sandbox::{ChangeError, ChangeErrorKind};
 
 pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
@@ -62,6 +63,17 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?
+}
+
+/// A failure to look at what is to be moved or removed, told by the path that was asked for.
+fn unseen(mut error: ChangeError, named: &str) -> Fault {
+    let denied = matches!(error.kind, ChangeErrorKind::Denied(_));
+    error.path = named.to_owned();
+    let fault = Fault::from(error);
+    match denied {
+        true => fault.hint("the journal must read it to be able to bring it back; make it readable first"),
+        false => fault,
+    }
 }
 
 /// A failure of the journal, told by the path that was asked for.

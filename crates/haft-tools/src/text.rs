@@ -18,7 +18,7 @@ pub(crate) mod notebook;
 mod patch;
 mod reindent;
 mod rows;
-mod splice;
+pub(crate) mod splice;
 mod style;
 mod times;
 
@@ -28,7 +28,7 @@ pub use lines_edit::{LineContent, LineEdit};
 pub use manner::{Leniency, Manner, Placeholders};
 
 pub(crate) use charset::{Charset, Guess, guess};
-pub(crate) use diff::{DiffLimits, Side, short, unified};
+pub(crate) use diff::{DiffLimits, Side, short, shown, unified};
 pub(crate) use draft::{Draft, Follows, Planned};
 pub(crate) use edit::plan as plan_edits;
 pub(crate) use editorconfig::ConfigFile;

@@ -177,6 +177,11 @@ impl Context {
         }
     }
 
+    /// The name that led to a place, if it has another.
+    pub(crate) fn name_of(&self, place: &AbsPath) -> Option<AbsPath> {
+        self.names().iter().find(|(found, _)| found == place).map(|(_, name)| name.clone())
+    }
+
     fn names(&self) -> MutexGuard<'_, Vec<(AbsPath, AbsPath)>> {
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -274,20 +274,25 @@ pub(crate) fn weigh(
         Resource::Path(path) if cx.session().workspace().access(path).is_none() => Some(path),
         _ => None,
     });
+    let lies_outside = |path: &haft_sandbox::AbsPath| match cx.name_of(path) {
+        Some(name) => {
+            let name = cx.workspace().display(&name);
+            format!("`{name}` leads to `{path}`, which lies outside of the workspace")
+        }
+        None => format!("`{path}` lies outside of the workspace"),
+    };
     if mode == Mode::Bypass {
         return match outside {
             None => Ok(None),
-            Some(path) => {
-                Err(Fault::new(FaultKind::Outside, format!("`{path}` lies outside of the workspace"))
-                    .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
-                    .with("path", path.to_string()))
-            }
+            Some(path) => Err(Fault::new(FaultKind::Outside, lies_outside(path))
+                .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
+                .with("path", path.to_string())),
         };
     }
     let reason = match (verdict, approval, spec.sensitivity) {
         (Verdict::Allow, _, _) => return Ok(None),
         (Verdict::Ask(reason), _, _) => reason.clone(),
-        _ if let Some(path) = outside => format!("`{path}` lies outside of the workspace"),
+        _ if let Some(path) = outside => lies_outside(path),
         _ if let Some(path) = delicate(claims, cx.session().workspace()) => {
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }

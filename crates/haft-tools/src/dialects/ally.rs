@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::checks::FileCheck;
 use super::{note_in_object, noted, tool};
 use crate::ops::{Changed, Filter, Ignored};
+use crate::text::shown;
 
 mod bash;
 mod edit;
@@ -150,7 +151,7 @@ fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(C
         patch_number: number,
         file_check: checked.map(FileCheck::from),
         recently_modified: recently_modified(number.and(Some(&path)), cx),
-        diff: diff.text,
+        diff: shown(&diff.text).into_owned(),
     };
     noted(success(fields(file)), notes)
 }

@@ -26,10 +26,13 @@ pub(super) fn structured(changed: &Changed, cx: &Context) -> Value {
 pub(super) struct FileCheck {
     /// What was checked
     checker: &'static str,
-    /// Whether the change brought in no errors
+    /// Whether there are no errors, neither new ones nor old ones
     passed: bool,
-    /// The errors, ten at most
+    /// The errors that this change brought in, ten at most
     errors: Vec<CheckError>,
+    /// How many errors were there before, as far as the file was read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors_before: Option<usize>,
     /// How many more there are
     #[serde(skip_serializing_if = "Option::is_none")]
     additional_errors: Option<usize>,
@@ -53,13 +56,14 @@ struct CheckError {
 
 impl From<Checked> for FileCheck {
     fn from(checked: Checked) -> Self {
-        let Checked { checker, errors, more, .. } = checked;
+        let Checked { checker, errors, more, existing } = checked;
         let (shown, all) = (errors.len(), errors.len() + more);
         let told = |Found { line, message, source, marker }| CheckError { line, message, source, marker };
         Self {
             checker,
-            passed: errors.is_empty(),
+            passed: errors.is_empty() && existing == 0,
             errors: errors.into_iter().map(told).collect(),
+            errors_before: (existing > 0).then_some(existing),
             additional_errors: (more > 0).then_some(more),
             message: (more > 0).then(|| format!("{shown} of {all} errors are listed; see to these first")),
         }

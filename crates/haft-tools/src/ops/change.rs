@@ -3,6 +3,7 @@
 //! against exactly the content it was planned on; and its syntax is checked while the disk is waited for.
 
 mod current;
+mod differences;
 mod neighbours;
 mod plan;
 

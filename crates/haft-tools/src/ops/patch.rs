@@ -117,10 +117,11 @@ impl Patch {
             let (path, before) = (place(&name), found.remove(&name));
             let (fate, after, notes) = match outcome {
                 Outcome::Create { text } => {
-                    let bytes = style(&path, cx).bytes(&text).map_err(|error| {
+                    let (bytes, note) = style(&path, cx).bytes(&text).map_err(|error| {
                         Fault::new(FaultKind::Encoding, format!("`{name}`: {error}")).hint(error.hint())
                     })?;
-                    (PatchFate::Added, Some(Content::from(bytes)), Vec::new())
+                    let notes = note.iter().map(|note| format!("`{name}`: {note}")).collect();
+                    (PatchFate::Added, Some(Content::from(bytes)), notes)
                 }
                 Outcome::Update { source, planned, to } => {
                     let content = planned.splices.content(&Bytes::from(source.into_bytes()));

@@ -47,10 +47,7 @@ impl Remove {
 
     fn look(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let Entry { path, named, .. } = &self.entry;
-        let fail = |mut error: haft_sandbox::ChangeError| {
-            error.path = named.clone();
-            Fault::from(error)
-        };
+        let fail = |error| super::unseen(error, named);
         cx.workspace().require_removable(path).map_err(|error| match error.kind {
             ChangeErrorKind::Path(PathErrorKind::NotFound) => self.entry.missing(cx),
             _ => fail(error),

@@ -57,10 +57,7 @@ impl Rename {
     fn look(&self, cx: &Context) -> Result<State, Fault> {
         let Rename { from, to, replace, .. } = self;
         let state = |entry: &Entry| {
-            cx.workspace().state(&entry.path).map_err(|mut error| {
-                error.path = entry.named.clone();
-                Fault::from(error)
-            })
+            cx.workspace().state(&entry.path).map_err(|error| super::unseen(error, &entry.named))
         };
         cx.workspace().require_removable(&from.path).map_err(|mut error| {
             if matches!(error.kind, ChangeErrorKind::Path(PathErrorKind::NotFound)) {

@@ -168,11 +168,13 @@ impl Undo {
             let number = entry.number;
             diff.push_str(&match (self.direction, self.clash) {
                 (Direction::Redo, _) => {
-                    rehearsal.redo(number).map_err(|error| told(error, workspace))?;
+                    rehearsal.redo(number).map_err(|error| told(error, journal, workspace))?;
                     self.difference(journal, workspace, entry)?
                 }
                 (Direction::Undo, Clash::Refuse) => {
-                    rehearsal.undo(number, &Merged::new()).map_err(|error| told(error, workspace))?;
+                    rehearsal
+                        .undo(number, &Merged::new())
+                        .map_err(|error| told(error, journal, workspace))?;
                     self.difference(journal, workspace, entry)?
                 }
                 (Direction::Undo, Clash::Merge) => {
@@ -213,7 +215,7 @@ impl Undo {
                     Direction::Undo => journal.undo(workspace, &numbers, label),
                     Direction::Redo => journal.redo(workspace, &numbers, label),
                 };
-                (recorded.map_err(|error| told(error, workspace))?, diff)
+                (recorded.map_err(|error| told(error, journal, workspace))?, diff)
             }
         };
         let notes = recorded.iter().flat_map(|recorded| recorded.notes.clone()).collect();
@@ -328,18 +330,15 @@ fn merging<T>(
     entry: &Entry,
     mut attempt: impl FnMut(&Merged) -> Result<T, JournalError>,
 ) -> Result<(T, String), Fault> {
-    let number = entry.number;
     let mut merged = Merged::new();
     let mut diffs = HashMap::new();
     loop {
         let conflict = match attempt(&merged) {
             Ok(done) => return Ok((done, differences(journal, workspace, entry, BACK, &diffs)?)),
             Err(JournalError::Conflict(conflict)) if !merged.contains_key(&conflict.path) => conflict,
-            Err(error) => return Err(told(error, workspace)),
+            Err(error) => return Err(told(error, journal, workspace)),
         };
-        let before = journal.content(workspace, number, Side::Before)?;
-        let before =
-            before.into_iter().find(|(path, _)| *path == conflict.path).and_then(|(_, content)| content);
+        let before = kept_before(journal, workspace, &conflict)?;
         let (Some(base), Some(now), Some(before)) =
             (&conflict.recorded_content, &conflict.found_content, before)
         else {
@@ -403,14 +402,29 @@ fn spliced(now: &[u8], made: &[u8]) -> Content {
 }
 
 /// A failure, with a diff where a file has changed since.
-fn told(error: JournalError, workspace: &Workspace) -> Fault {
+fn told(error: JournalError, journal: &Journal, workspace: &Workspace) -> Fault {
     match error {
-        JournalError::Conflict(conflict) => clash(&conflict, workspace).hint(match conflict.found_content {
-            Some(_) => "nothing was undone; undo the later changes too, or keep them with `merge`",
-            None => "nothing was undone; undo what was done to it since, or make the change by hand",
-        }),
+        JournalError::Conflict(conflict) => {
+            let mergeable = conflict.recorded_content.is_some()
+                && conflict.found_content.is_some()
+                && kept_before(journal, workspace, &conflict).is_ok_and(|before| before.is_some());
+            clash(&conflict, workspace).hint(match mergeable {
+                true => "nothing was undone; undo the later changes too, or keep them with `merge`",
+                false => "nothing was undone; undo what was done to it since, or make the change by hand",
+            })
+        }
         error => error.into(),
     }
+}
+
+/// What a file was before the change that is to be undone, if it was kept.
+fn kept_before(
+    journal: &Journal,
+    workspace: &Workspace,
+    conflict: &Conflict,
+) -> Result<Option<Vec<u8>>, JournalError> {
+    let before = journal.content(workspace, conflict.number, Side::Before)?;
+    Ok(before.into_iter().find(|(path, _)| *path == conflict.path).and_then(|(_, content)| content))
 }
 
 fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {

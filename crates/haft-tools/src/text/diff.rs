@@ -2,6 +2,7 @@
 //! files cost what changed in them; what would take too long or too much room is cut, and says so.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -12,6 +13,10 @@ use super::encoding::Source;
 
 /// How much is compared at a time.
 const CHUNK: usize = 4096;
+/// A line with more characters is shown in part.
+const SHOWN_LINE: usize = 500;
+/// So many characters before a change are shown of such a line.
+const LEAD: usize = 100;
 
 /// How much a diff may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +27,13 @@ pub(crate) struct DiffLimits {
     pub(crate) bytes: usize,
     /// After this the diff is coarser than it could be.
     pub(crate) time: Duration,
-    /// How many lines of the file come before what is compared.
-    pub(crate) lines_before: usize,
+    /// How many lines come before what is compared, in the file as it was and as it is.
+    pub(crate) lines_before: [usize; 2],
 }
 
 impl Default for DiffLimits {
     fn default() -> Self {
-        Self { context: 3, bytes: 64 * 1024, time: Duration::from_millis(500), lines_before: 0 }
+        Self { context: 3, bytes: 64 * 1024, time: Duration::from_millis(500), lines_before: [0, 0] }
     }
 }
 
@@ -66,20 +71,26 @@ pub(crate) fn unified(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> 
     out.line(&format!("--- {}\n+++ {}\n", before.name, after.name));
     for group in &hunks.groups {
         let (old, new) = span(group);
-        let head = |range: Range<usize>| match range.len() {
+        let head = |range: Range<usize>, skipped: usize| match range.len() {
             // An empty range is told by the line before it.
-            0 => format!("{},0", hunks.skipped + range.start),
-            1 => format!("{}", hunks.skipped + range.start + 1),
-            len => format!("{},{len}", hunks.skipped + range.start + 1),
+            0 => format!("{},0", skipped + range.start),
+            1 => format!("{}", skipped + range.start + 1),
+            len => format!("{},{len}", skipped + range.start + 1),
         };
-        out.line(&format!("@@ -{} +{} @@\n", head(old), head(new)));
+        let [was, is] = hunks.skipped;
+        out.line(&format!("@@ -{} +{} @@\n", head(old, was), head(new, is)));
         for op in group {
             let (sign_old, sign_new) = signs(op);
-            if let Some(sign) = sign_old {
-                hunks.old[op.old_range()].iter().for_each(|line| out.line(&marked(sign, line)));
-            }
-            if let Some(sign) = sign_new {
-                hunks.new[op.new_range()].iter().for_each(|line| out.line(&marked(sign, line)));
+            let (old, new) = (&hunks.old[op.old_range()], &hunks.new[op.new_range()]);
+            for (sign, lines, others) in [(sign_old, old, new), (sign_new, new, old)] {
+                let Some(sign) = sign else { continue };
+                for (at, line) in lines.iter().enumerate() {
+                    // A part of what can never fit says more than nothing.
+                    match line.len() > limits.bytes {
+                        true => out.part(&marked(sign, &part(line, others.get(at)))),
+                        false => out.line(&marked(sign, line)),
+                    }
+                }
             }
         }
     }
@@ -96,37 +107,104 @@ pub(crate) fn short(before: &[u8], after: &[u8], limits: DiffLimits) -> Diff {
         return binary(Side { name, bytes: before }, Side { name, bytes: after });
     };
     let hunks = Hunks::new(&differing, limits);
-    let width = (hunks.skipped + hunks.new.len()).max(1).ilog10() as usize + 1;
+    let skipped = hunks.skipped[1];
+    let width = (skipped + hunks.new.len()).max(1).ilog10() as usize + 1;
     let mut out = Limited::new(limits.bytes);
     for (at, group) in hunks.groups.iter().enumerate() {
         if at > 0 {
             out.line(&format!("{:width$} …\n", ""));
         }
+        let ends = Ends::new(&hunks, group);
         for op in group {
             let (sign_old, sign_new) = signs(op);
             let (old, new) = (&hunks.old[op.old_range()], &hunks.new[op.new_range()]);
-            // Where only line ends differ, they are shown.
-            let ends =
-                sign_new.is_some() && old.iter().map(|line| bare(line)).eq(new.iter().map(|line| bare(line)));
-            let bare = |line: &str| match ends {
-                true if !line.ends_with(['\n', '\r']) => format!("{line} (no newline at the end)"),
-                true => line.trim_end_matches('\n').replace('\r', "␍"),
-                false => bare(line).to_owned(),
-            };
             if sign_old == Some('-') {
-                for line in old {
-                    out.line(&format!("{:width$} -{}\n", "", bare(line)));
+                for (at, line) in old.iter().enumerate() {
+                    out.line(&format!("{:width$} -{}\n", "", part(&ends.shown(line), new.get(at))));
                 }
             }
             let sign = sign_new.or(sign_old.filter(|sign| *sign == ' '));
-            for at in op.new_range().filter(|_| sign.is_some()) {
+            for (at, line) in new.iter().enumerate().filter(|_| sign.is_some()) {
                 let sign = sign.unwrap_or(' ');
-                let number = hunks.skipped + at + 1;
-                out.line(&format!("{number:width$} {sign}{}\n", bare(hunks.new[at])));
+                let number = skipped + op.new_range().start + at + 1;
+                let other = old.get(at).filter(|_| sign == '+');
+                out.line(&format!("{number:width$} {sign}{}\n", part(&ends.shown(line), other)));
             }
         }
     }
     out.done(&hunks)
+}
+
+/// A unified diff as replies show it: of long lines, what lies around the change.
+pub(crate) fn shown(diff: &str) -> Cow<'_, str> {
+    let lines: Vec<&str> = diff.split_inclusive('\n').collect();
+    if lines.iter().all(|line| line.len() <= SHOWN_LINE) {
+        return Cow::Borrowed(diff);
+    }
+    let mut out = String::new();
+    for run in lines.chunk_by(|before, after| is_changed(before) && is_changed(after)) {
+        let signed = |sign| run.iter().filter(move |line| line.starts_with(sign));
+        let (mut gone, mut come) = (signed('-'), signed('+'));
+        for line in run {
+            let other = match line.as_bytes().first() {
+                Some(b'-') => come.next(),
+                Some(b'+') => gone.next(),
+                _ => None,
+            };
+            let (sign, line) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
+            out.push_str(sign);
+            out.push_str(&part(line, other.map(|other| &other[1..]).as_ref()));
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a line of a diff is none of those around a change.
+fn is_changed(line: &str) -> bool {
+    line.starts_with(['-', '+', '\\'])
+}
+
+/// A line, or of a long one the part around where it begins to differ from the one it takes the place of.
+fn part<'a>(line: &'a str, other: Option<&&str>) -> Cow<'a, str> {
+    let body = bare(line);
+    let Some((within, _)) = body.char_indices().nth(SHOWN_LINE - LEAD) else { return Cow::Borrowed(line) };
+    if body.char_indices().nth(SHOWN_LINE).is_none() {
+        return Cow::Borrowed(line);
+    }
+    let mut place = other.map_or(0, |other| common_start(body.as_bytes(), other.as_bytes()));
+    while !body.is_char_boundary(place) {
+        place -= 1;
+    }
+    let start = match place < within {
+        true => 0,
+        false => body[..place].char_indices().nth_back(LEAD - 1).map_or(0, |(at, _)| at),
+    };
+    let end = body[start..].char_indices().nth(SHOWN_LINE).map_or(body.len(), |(at, _)| start + at);
+    let dots = |cut: bool| if cut { "…" } else { "" };
+    let (front, back) = (dots(start > 0), dots(end < body.len()));
+    Cow::Owned(format!("{front}{}{back}{}", &body[start..end], &line[body.len()..]))
+}
+
+/// Lines of a change that are there on the other side too, but for their ends.
+struct Ends<'a>(HashSet<&'a str>);
+
+impl<'a> Ends<'a> {
+    fn new(hunks: &Hunks<'a>, group: &[DiffOp]) -> Self {
+        let changed = || group.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
+        let old = changed().flat_map(|op| &hunks.old[op.old_range()]);
+        let new = changed().flat_map(|op| &hunks.new[op.new_range()]);
+        let old: HashSet<&str> = old.map(|line| bare(line)).collect();
+        Self(new.map(|line| bare(line)).filter(|line| old.contains(line)).collect())
+    }
+
+    /// A line without its end, unless nothing but that makes the difference.
+    fn shown(&self, line: &str) -> String {
+        match self.0.contains(bare(line)) {
+            true if !line.ends_with(['\n', '\r']) => format!("{line} (no newline at the end)"),
+            true => line.trim_end_matches('\n').replace('\r', "␍"),
+            false => bare(line).to_owned(),
+        }
+    }
 }
 
 fn binary(before: Side<'_>, after: Side<'_>) -> Diff {
@@ -203,9 +281,7 @@ impl<'a> Differing<'a> {
 /// Where the lines begin that differ, and where they end in each, with so many lines around them.
 fn trim(old: &[u8], new: &[u8], context: usize) -> (usize, usize, usize) {
     let shorter = old.len().min(new.len());
-    let same = common(old.chunks(CHUNK).zip(new.chunks(CHUNK)), shorter, |a, b| {
-        a.iter().zip(b).take_while(|(a, b)| a == b).count()
-    });
+    let same = common_start(old, new);
     let mut ends = memchr::memrchr_iter(b'\n', &old[..same]);
     let from = ends.nth(context).map_or(0, |end| end + 1);
     let rest = shorter - same;
@@ -216,6 +292,13 @@ fn trim(old: &[u8], new: &[u8], context: usize) -> (usize, usize, usize) {
     let after = &old[old.len() - tail..];
     let kept = memchr::memchr_iter(b'\n', after).nth(context).map_or(0, |end| after.len() - end - 1);
     (from, old.len() - kept, new.len() - kept)
+}
+
+/// How much two begin with alike.
+fn common_start(a: &[u8], b: &[u8]) -> usize {
+    common(a.chunks(CHUNK).zip(b.chunks(CHUNK)), a.len().min(b.len()), |a, b| {
+        a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    })
 }
 
 /// How much pairs of chunks have in common before they differ, at most so much.
@@ -241,7 +324,7 @@ struct Hunks<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,
     groups: Vec<Vec<DiffOp>>,
-    skipped: usize,
+    skipped: [usize; 2],
 }
 
 impl<'a> Hunks<'a> {
@@ -254,7 +337,7 @@ impl<'a> Hunks<'a> {
             old,
             new,
             groups: group_diff_ops(ops, limits.context),
-            skipped: limits.lines_before + differing.skipped,
+            skipped: limits.lines_before.map(|lines| lines + differing.skipped),
         }
     }
 }
@@ -264,11 +347,19 @@ struct Limited {
     text: String,
     most: usize,
     cut: usize,
+    /// How many lines are there in part.
+    parts: usize,
 }
 
 impl Limited {
     fn new(most: usize) -> Self {
-        Self { text: String::new(), most, cut: 0 }
+        Self { text: String::new(), most, cut: 0, parts: 0 }
+    }
+
+    /// What is left of a line.
+    fn part(&mut self, line: &str) {
+        self.parts += 1;
+        self.line(line);
     }
 
     fn line(&mut self, line: &str) {
@@ -292,7 +383,7 @@ impl Limited {
             added += op.new_range().len();
             removed += op.old_range().len();
         }
-        Diff { text: self.text, added, removed, cut: self.cut }
+        Diff { text: self.text, added, removed, cut: self.cut + self.parts }
     }
 }
 
@@ -332,6 +423,21 @@ mod tests {
     #[test]
     fn line_ends_alone_can_be_seen() {
         assert_eq!(short(b"a\r\n", b"a\n", DiffLimits::default()).text, "  -a␍\n1 +a\n");
+        let among_others = short(b"a\r\nb\r\n", b"a\nc\r\n", DiffLimits::default()).text;
+        assert_eq!(among_others, "  -a␍\n  -b\n1 +a\n2 +c\n");
+    }
+
+    #[test]
+    fn of_long_lines_the_place_is_shown() {
+        let front = "é".repeat(100_000);
+        let [old, new] = ["one", "two"].map(|word| format!("{front}{word}{front}"));
+        let side = |text: &'static str| Side { name: "f", bytes: text.as_bytes() };
+        let whole = DiffLimits { bytes: 1 << 20, ..DiffLimits::default() };
+        let whole = unified(side(old.clone().leak()), side(new.clone().leak()), whole).text;
+        let short = short(old.as_bytes(), new.as_bytes(), DiffLimits::default()).text;
+        for shown in [&short, &*shown(&whole), &diff(&old, &new).text] {
+            assert!(shown.contains("éone") && shown.contains("étwo") && shown.len() < 3000, "{shown}");
+        }
     }
 
     #[test]

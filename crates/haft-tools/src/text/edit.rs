@@ -56,9 +56,7 @@ pub(crate) fn plan(
         let fail = |problem| Mismatch { edit: at + 1, of: edits.len(), problem };
         let change = one(draft.current(), edit, manner).map_err(fail)?;
         if !change.overlooked.is_empty() {
-            let line = change.splices.first().map_or(0, |splice| {
-                line_number(draft.current().text(), splice.range.start, draft.current().ending())
-            });
+            let line = line_number(draft.current().text(), change.at, draft.current().ending());
             let note = |overlooked| Note { edit: at + 1, line, overlooked };
             draft.planned.notes.extend(change.overlooked.into_iter().map(note));
         }
@@ -70,6 +68,8 @@ pub(crate) fn plan(
 
 /// What one edit does.
 struct Change {
+    /// Where the first place begins; what is spliced may begin later.
+    at: usize,
     splices: Vec<TextSplice>,
     count: usize,
     overlooked: BTreeSet<Overlooked>,
@@ -125,8 +125,9 @@ fn exact(source: &Source, old: &str, new: &str, occurrences: Occurrences) -> Res
         (total, Occurrences::All) if total > MAX_PLACES => Err(Problem::TooMany { total, most: MAX_PLACES }),
         (1, _) | (_, Occurrences::All) => {
             let splice = |place| replace(source, place, old, new, Sameness::Exact);
+            let at = found.places.first().map_or(0, |place| place.start);
             let splices = found.places.into_iter().map(splice).collect();
-            Ok(Some(Change { splices, count: found.total, overlooked: BTreeSet::new() }))
+            Ok(Some(Change { at, splices, count: found.total, overlooked: BTreeSet::new() }))
         }
         (total, Occurrences::Only) => {
             let starts = found.places.iter().map(|place| place.start);
@@ -167,7 +168,8 @@ fn lenient(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Prob
     }
     if let [place] = &alike.places[..] {
         let splices = vec![replace(source, place.clone(), old, new, Sameness::LookAlike)];
-        return Ok(Some(Change { splices, count: 1, overlooked: [Overlooked::Punctuation].into() }));
+        let overlooked = [Overlooked::Punctuation].into();
+        return Ok(Some(Change { at: place.start, splices, count: 1, overlooked }));
     }
     let [row] = loose[..] else { return Ok(None) };
     // Lines can be exchanged for lines, but not joined with what follows them.
@@ -184,7 +186,8 @@ fn lenient(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Prob
     if splices.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Change { splices, count: 1, overlooked: overlooked(&rows, row, &old_lines) }))
+    let (at, overlooked) = (rows.content(row).start, overlooked(&rows, row, &old_lines));
+    Ok(Some(Change { at, splices, count: 1, overlooked }))
 }
 
 /// The lines of a text; what follows the last line end is none.

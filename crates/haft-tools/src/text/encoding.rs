@@ -3,6 +3,7 @@
 //! in UTF-8 is held once. Knows no paths and no edits.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 use super::charset::{Charset, Guess, UNDECODABLE, Unit, guess};
@@ -31,6 +32,11 @@ impl Ending {
         }
     }
 
+    /// Text with this ending and no other.
+    pub(crate) fn only(self, text: &str) -> String {
+        self.apply(&text.replace("\r\n", "\n"))
+    }
+
     /// Text with this ending, whether it was written with `\n` or with `\r\n`.
     pub(crate) fn apply(self, text: &str) -> String {
         if self == Self::Lf {
@@ -38,6 +44,16 @@ impl Ending {
         } else {
             text.replace("\r\n", "\n").replace('\n', self.as_str())
         }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lf => "LF",
+            Self::CrLf => "CRLF",
+            Self::Cr => "CR",
+        })
     }
 }
 
@@ -108,6 +124,8 @@ enum Body {
         checkpoints: Vec<(usize, usize)>,
         /// How many units could not be decoded.
         undecodable: usize,
+        /// Whether some characters are beyond ASCII.
+        wide: bool,
     },
 }
 
@@ -193,7 +211,7 @@ impl Source {
         let mut text = String::with_capacity(bytes.len());
         let mut checkpoints = vec![(0, mark)];
         let mut next = CHECKPOINT;
-        let mut undecodable = 0;
+        let (mut undecodable, mut wide) = (0, false);
         let mut at = mark;
         while at < bytes.len() {
             if text.len() >= next {
@@ -203,7 +221,10 @@ impl Source {
             let (unit, len) = charset.step(&bytes[at..]);
             match unit {
                 Unit::Char('\0') => return Err(Binary(bytes)),
-                Unit::Char(char) => text.push(char),
+                Unit::Char(char) => {
+                    wide |= !char.is_ascii();
+                    text.push(char);
+                }
                 Unit::Chars(chars) => text.push_str(&chars),
                 Unit::Undecodable => {
                     undecodable += 1;
@@ -213,7 +234,7 @@ impl Source {
             at += len;
         }
         let endings = Endings::of(&text);
-        let body = Body::Other { bytes, text, checkpoints, undecodable };
+        let body = Body::Other { bytes, text, checkpoints, undecodable, wide };
         Ok(Self { body, charset, mark, endings, style: endings.majority(), damaged: undecodable > 0 })
     }
 
@@ -279,6 +300,13 @@ impl Source {
         }
     }
 
+    /// Whether its encoding is more than a guess: characters of several bytes prove that a file is UTF-8,
+    /// whatever else is in it, and so does a mark.
+    fn proven(&self) -> bool {
+        let wide = matches!(self.body, Body::Other { wide: true, .. });
+        self.charset == Charset::Utf8 && (wide || self.marked())
+    }
+
     /// Where a place in the text is in the file; nothing if it is inside of a unit or beyond the end.
     pub(crate) fn byte_at(&self, at: usize) -> Option<usize> {
         match &self.body {
@@ -314,16 +342,17 @@ impl Source {
         }
     }
 
-    /// The file with other text: its encoding, its mark and, where they are all alike, its line ends stay.
+    /// The file with other text: its encoding, its mark and its line ends stay, or those of most lines.
     pub(crate) fn rewritten(&self, text: &str) -> Result<Vec<u8>, Unwritable> {
         if text.contains('\0') {
             return Err(Unwritable::Nul);
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let alike = self.endings != Endings::default() && !self.endings.mixed();
-        let text = match alike && self.style != Ending::Lf {
-            true => Cow::Owned(self.style.apply(text)),
-            false => Cow::Borrowed(text),
+        let text = match self.style {
+            _ if self.endings == Endings::default() => Cow::Borrowed(text),
+            style if self.endings.mixed() => Cow::Owned(style.only(text)),
+            Ending::Lf => Cow::Borrowed(text),
+            style => Cow::Owned(style.apply(text)),
         };
         let charset = self.charset.to_string();
         let body = self.charset.encode(&text).map_err(|char| Unwritable::Character { char, charset })?;
@@ -336,9 +365,9 @@ impl Source {
             return Err(Unwritable::Nul);
         }
         let charset = self.charset.to_string();
-        let doubtful = |char: &char| match self.undecodable() {
-            0 => self.damaged && *char == UNDECODABLE,
-            _ => !char.is_ascii(),
+        let doubtful = |char: &char| match self.undecodable() > 0 && !self.proven() {
+            true => !char.is_ascii(),
+            false => self.damaged && *char == UNDECODABLE,
         };
         if let Some(char) = text.chars().find(doubtful) {
             return Err(Unwritable::Guessed { char, charset });

@@ -40,10 +40,39 @@ pub(crate) fn placeholder(old: &str, new: &str, manner: Manner) -> Option<(usize
     if manner.placeholders == Placeholders::Keep {
         return None;
     }
-    let lines = new.split('\n').enumerate();
-    let mut stand_ins = lines.filter(|(_, line)| is_placeholder(line));
-    let (at, line) = stand_ins.find(|(_, line)| !old.split('\n').any(|old| old.trim() == line.trim()))?;
-    Some((at + 1, line.trim().to_owned()))
+    let lines: Vec<&str> = new.split('\n').map(str::trim).collect();
+    let stands_in = |at: &usize| is_placeholder(lines[*at]) || is_gap(old, &lines, *at);
+    let is_new = |at: &usize| !old.split('\n').any(|old| old.trim() == lines[*at]);
+    let at = (0..lines.len()).filter(stands_in).find(is_new)?;
+    Some((at + 1, lines[at].to_owned()))
+}
+
+/// Whether a comment of nothing but dots stands where `old` has lines between those around it.
+fn is_gap(old: &str, lines: &[&str], at: usize) -> bool {
+    let (Some(_), body) = comment(lines[at]) else { return false };
+    if !(body.contains("...") || body.contains('…')) || !body.trim_matches(['.', '…', ' ']).is_empty() {
+        return false;
+    }
+    let said = |line: &&&str| !line.is_empty();
+    let before = lines[..at].iter().rfind(said);
+    let after = lines[at + 1..].iter().find(said);
+    let had: Vec<&str> = old.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = before.and_then(|before| had.iter().position(|line| line == before));
+    // The line before may be new, too; then there must at least be fewer lines.
+    let began = before.is_none() || from.is_some() || lines.iter().filter(said).count() < had.len();
+    let mut rest = had[from.map_or(0, |at| at + 1)..].iter();
+    let between = match after {
+        Some(after) => rest.position(|line| line == after),
+        None => Some(rest.count()),
+    };
+    began && (before.is_some() || after.is_some()) && between.is_some_and(|lines| lines > 0)
+}
+
+/// How a line that is a comment begins, and what it says.
+fn comment(line: &str) -> (Option<&str>, &str) {
+    let leader = LEADERS.iter().find(|leader| line.starts_with(**leader)).copied();
+    let body = &line[leader.map_or(0, str::len)..];
+    (leader, TRAILERS.iter().find_map(|trailer| body.strip_suffix(trailer)).unwrap_or(body).trim())
 }
 
 const LEADERS: [&str; 14] =
@@ -52,10 +81,20 @@ const TRAILERS: [&str; 5] = ["-->", "*/}", "*/", "*)", "\"\"\""];
 /// What says that something is left out.
 const KEYS: [&str; 7] = ["rest", "existing", "remaining", "unchanged", "omitted", "previous", "same"];
 /// What is left out.
-const NOUNS: [&str; 9] =
-    ["code", "implementation", "file", "function", "class", "method", "methods", "functions", "module"];
+const NOUNS: [&str; 10] = [
+    "code",
+    "document",
+    "implementation",
+    "file",
+    "function",
+    "class",
+    "method",
+    "methods",
+    "functions",
+    "module",
+];
 /// What else such a line says.
-const FILL: [&str; 38] = [
+const FILL: [&str; 39] = [
     "of",
     "the",
     "this",
@@ -87,6 +126,7 @@ const FILL: [&str; 38] = [
     "in",
     "content",
     "contents",
+    "line",
     "lines",
     "logic",
     "imports",
@@ -97,13 +137,11 @@ const FILL: [&str; 38] = [
 ];
 
 fn is_placeholder(line: &str) -> bool {
-    let line = line.trim();
-    let leader = LEADERS.iter().find_map(|leader| line.strip_prefix(leader));
-    let body = leader.unwrap_or(line);
-    let body = TRAILERS.iter().find_map(|trailer| body.strip_suffix(trailer)).unwrap_or(body).trim();
+    let (leader, body) = comment(line.trim());
     let inner = body.trim_matches(['.', '…', ' ', '(', ')', '[', ']']);
     let dotted = body.contains("...") || body.contains('…');
-    if (leader.is_none() && !dotted) || inner.len() > 80 {
+    let wrapped = body.starts_with(['(', '[']) && body.ends_with([')', ']']);
+    if (leader.is_none() && !dotted && !wrapped) || inner.len() > 80 {
         return false;
     }
     let inner = inner.to_lowercase();
@@ -111,7 +149,15 @@ fn is_placeholder(line: &str) -> bool {
         inner.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let any = |list: &[&str]| words.iter().any(|word| list.contains(word));
     let all = words.iter().all(|word| KEYS.contains(word) || NOUNS.contains(word) || FILL.contains(word));
-    words.len() > 1 && all && any(&KEYS) && (dotted || any(&NOUNS))
+    let keys = words.iter().filter(|word| KEYS.contains(word)).count();
+    // Text in brackets is often just that, so it has to say it twice.
+    let keys_wanted = if leader.is_none() && !dotted { 2 } else { 1 };
+    match words[..] {
+        ["unchanged"] => leader.is_some(),
+        [_] => false,
+        ["no", "changes", .., _] if any(&["above", "below"]) => leader.is_some() && all,
+        _ => all && keys >= keys_wanted && (dotted || any(&NOUNS)),
+    }
 }
 
 #[cfg(test)]
@@ -128,6 +174,17 @@ mod tests {
     }
 
     #[test]
+    fn dots_in_the_place_of_lines_are_known() {
+        let find = |old, new| placeholder(old, new, Manner::default()).map(|(line, _)| line);
+        assert_eq!(find("a {\n  b;\n  c;\n}\n", "a {\n  // ...\n}\n"), Some(2));
+        assert_eq!(find("a\nb\nc\n", "a\n# ...\n"), Some(2));
+        assert_eq!(find("a {\n  b;\n  c;\n}\n", "x {\n  // ...\n}\n"), Some(2));
+        assert_eq!(find("a\nb\n", "a\n# ...\nb\n"), None);
+        assert_eq!(find("a\nb\nc\n", "a\n...\nc\n"), None);
+        assert_eq!(find("", "a\n// ...\nc\n"), None);
+    }
+
+    #[test]
     fn stand_ins_for_code_are_known() {
         for line in [
             "// ... existing code ...",
@@ -140,6 +197,10 @@ mod tests {
             "-- rest of file unchanged",
             "{/* ...existing code... */}",
             "// … rest of implementation …",
+            "(rest of file omitted for brevity)",
+            "/* unchanged */",
+            "<!-- rest of the document -->",
+            "# no changes below this line",
         ] {
             assert!(placeholder("", line, Manner::default()).is_some(), "{line}");
             assert_eq!(placeholder(line, line, Manner::default()), None);
@@ -154,6 +215,9 @@ mod tests {
             "Loading...",
             "- keep the file",
             "// same as before",
+            "(the rest of the file)",
+            "unchanged",
+            "# no changes here",
             "",
         ] {
             assert_eq!(placeholder("", line, Manner::default()), None, "{line}");

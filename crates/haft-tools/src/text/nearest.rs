@@ -119,6 +119,8 @@ fn near(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
         words(&range, &there, block, visible)
     } else if differences.contains(&Difference::LookAlikes) {
         words(&range, &there, block, spelt)
+    } else if differences.contains(&Difference::NormalForm) {
+        words(&range, &there, block, decomposed)
     } else {
         Vec::new()
     };
@@ -269,7 +271,7 @@ fn composed(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for char in line.chars() {
         match char {
-            '\u{300}'..='\u{36f}' => {
+            accent if is_accent(accent) => {
                 // Takes the place of the letter, or of the sign it already is.
                 out.pop();
                 out.push(ACCENTED);
@@ -297,11 +299,25 @@ fn skeleton(char: char) -> Option<char> {
 
 /// A line in which what looks like something else, or cannot be seen, is written by its number.
 fn spelt(line: &str) -> String {
-    let written = |char: char| match skeleton(char) == Some(char) {
+    let written = |char: char| match skeleton(char) == Some(char) && !is_accent(char) {
         true => char.to_string(),
         false => char.escape_unicode().to_string(),
     };
     visible(&line.chars().map(written).collect::<String>())
+}
+
+/// A line in which accents that are characters of their own are written by their numbers.
+fn decomposed(line: &str) -> String {
+    let written = |char: char| match is_accent(char) {
+        true => char.escape_unicode().to_string(),
+        false => char.to_string(),
+    };
+    visible(&line.chars().map(written).collect::<String>())
+}
+
+/// Whether a character is drawn over the one before it.
+fn is_accent(char: char) -> bool {
+    matches!(char, '\u{300}'..='\u{36f}')
 }
 
 /// The lines whose words differ, at most three.

@@ -4,12 +4,15 @@
 use super::charset::Charset;
 use super::editorconfig::{ConfigFile, Indent, NewCharset, properties};
 use super::encoding::{Ending, Endings, Source, Unwritable};
+use super::mismatch::listed;
 use super::reindent::indent_of;
 
 /// How a new file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewStyle {
     pub(crate) ending: Ending,
+    /// Whether that is a rule, and not only a habit.
+    pub(crate) ending_ruled: bool,
     /// What a file ends with; nothing where the text is left to decide.
     pub(crate) final_newline: Option<bool>,
     pub(crate) charset: NewCharset,
@@ -35,6 +38,7 @@ pub(crate) fn style_for_new(configs: &[ConfigFile<'_>], siblings: &[Source]) -> 
     }
     NewStyle {
         ending: said.end_of_line.unwrap_or_else(|| lines.majority()),
+        ending_ruled: said.end_of_line.is_some(),
         final_newline: said.insert_final_newline,
         charset: said.charset.unwrap_or_else(|| charset_of(siblings)),
         indent: said.indent.or_else(|| indent_in(siblings)),
@@ -43,20 +47,36 @@ pub(crate) fn style_for_new(configs: &[ConfigFile<'_>], siblings: &[Source]) -> 
 }
 
 impl NewStyle {
-    /// The bytes of a new file. A text that has `\r\n` itself keeps it.
-    pub(crate) fn bytes(self, text: &str) -> Result<Vec<u8>, Unwritable> {
-        if text.contains('\0') {
+    /// The bytes of a new file, and what they have that the text had not. A text whose lines all end in
+    /// `\r\n` keeps that.
+    pub(crate) fn bytes(self, asked: &str) -> Result<(Vec<u8>, Option<String>), Unwritable> {
+        if asked.contains('\0') {
             return Err(Unwritable::Nul);
         }
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut text = if text.contains("\r\n") { text.to_owned() } else { self.ending.apply(text) };
-        let end = if text.contains("\r\n") { "\r\n" } else { self.ending.as_str() };
+        let text = asked.strip_prefix('\u{feff}').unwrap_or(asked);
+        if text.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let ending = match Endings::of(text) {
+            endings if endings.crlf == 0 => Some(self.ending),
+            endings if endings.mixed() && self.ending_ruled => Some(self.ending),
+            _ => None,
+        };
+        let written = ending.map_or_else(|| text.to_owned(), |ending| ending.only(text));
+        let mut added = Vec::new();
+        if written != text {
+            added.push(format!("{} line ends", self.ending));
+        }
+        let mut text = written;
+        let end = ending.unwrap_or(Ending::CrLf).as_str();
         match self.final_newline {
-            Some(true) if !text.is_empty() && !text.ends_with(end) => text.push_str(end),
-            Some(false) => {
-                while text.ends_with(end) {
-                    text.truncate(text.len() - end.len());
-                }
+            Some(true) if !text.ends_with(end) => {
+                text.push_str(end);
+                added.push("a final newline".to_owned());
+            }
+            Some(false) if text.ends_with(end) => {
+                text.truncate(text.trim_end_matches(end).len());
+                added.push("no final newline".to_owned());
             }
             _ => {}
         }
@@ -67,10 +87,19 @@ impl NewStyle {
             NewCharset::Utf16Be => (Charset::Utf16Be, true),
             NewCharset::Latin1 => (Charset::Legacy(encoding_rs::WINDOWS_1252), false),
         };
+        if charset != Charset::Utf8 {
+            added.push(format!("the encoding {charset}"));
+        } else if marked && !asked.starts_with('\u{feff}') {
+            added.push("a byte order mark".to_owned());
+        }
         let body = charset
             .encode(&text)
             .map_err(|char| Unwritable::Character { char, charset: charset.to_string() })?;
-        Ok(if marked { [charset.mark(), &body].concat() } else { body })
+        let added: Vec<&str> = added.iter().map(String::as_str).collect();
+        let note =
+            format!("written with {}, as `.editorconfig` or the files beside it have it", listed(&added));
+        let bytes = if marked { [charset.mark(), &body].concat() } else { body };
+        Ok((bytes, (!added.is_empty()).then_some(note)))
     }
 }
 
@@ -132,20 +161,31 @@ mod tests {
         let style = style_for_new(&[], &siblings);
         assert_eq!((style.ending, style.charset), (Ending::CrLf, NewCharset::Utf8Marked));
         assert_eq!(style.indent, Some(Indent::Spaces(Some(2))));
-        assert_eq!(style.bytes("a\nb").unwrap(), b"\xEF\xBB\xBFa\r\nb");
+        assert_eq!(style.bytes("a\nb").unwrap().0, b"\xEF\xBB\xBFa\r\nb");
         let config =
             ConfigFile { text: "[*]\nend_of_line=lf\ncharset=utf-8\ninsert_final_newline=true", path: "x" };
         let style = style_for_new(&[config], &siblings);
-        assert_eq!(style.bytes("a\nb").unwrap(), b"a\nb\n");
-        assert_eq!(style_for_new(&[], &[]).bytes("a\nb").unwrap(), b"a\nb");
+        assert_eq!(style.bytes("a\nb").unwrap().0, b"a\nb\n");
+        assert_eq!(style_for_new(&[], &[]).bytes("a\nb").unwrap().0, b"a\nb");
+    }
+
+    #[test]
+    fn what_is_ruled_holds_for_mixed_line_ends_and_empty_files_stay_empty() {
+        let text = "[*]\nend_of_line=crlf\ncharset=utf-8-bom\n";
+        let style = style_for_new(&[ConfigFile { text, path: "x" }], &[]);
+        let (bytes, note) = style.bytes("a\r\nb\n").unwrap();
+        assert_eq!(bytes, b"\xEF\xBB\xBFa\r\nb\r\n");
+        assert!(note.unwrap().contains("with CRLF line ends and a byte order mark"));
+        assert_eq!(style.bytes("").unwrap(), (Vec::new(), None));
+        assert_eq!(style_for_new(&[], &[]).bytes("a\r\nb\n").unwrap().0, b"a\r\nb\n");
     }
 
     #[test]
     fn charsets_are_written_and_missing_characters_refused() {
         let config = |text: &'static str| style_for_new(&[ConfigFile { text, path: "x" }], &[]);
-        assert_eq!(config("[*]\ncharset=utf-16le").bytes("a").unwrap(), b"\xFF\xFEa\0");
+        assert_eq!(config("[*]\ncharset=utf-16le").bytes("a").unwrap().0, b"\xFF\xFEa\0");
         let latin = config("[*]\ncharset=latin1");
-        assert_eq!(latin.bytes("é").unwrap(), b"\xE9");
+        assert_eq!(latin.bytes("é").unwrap().0, b"\xE9");
         assert!(matches!(latin.bytes("日"), Err(Unwritable::Character { char: '日', .. })));
     }
 }

@@ -11,6 +11,7 @@ use crate::ops::{
     self, Bounds, Case, Filter, Found, Page, Pattern, Replaced, Sorting, Span, Stopped, Substitution, Sweep,
     Swept, Syntax, What,
 };
+use crate::text::shown;
 
 /// Matches that are told when no number is given, and the most that are.
 const DEFAULT_MATCHES: u64 = 50;
@@ -260,7 +261,7 @@ fn replaced_reply(replaced: Replaced) -> Reply {
     let replacement = |(file, count): (ops::PatchedFile, u64)| Replacement {
         file: file.path.to_string(),
         count,
-        diff: file.diff.text,
+        diff: shown(&file.diff.text).into_owned(),
     };
     let told = Output {
         matches: Vec::new(),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Success, recently_modified, success};
 use crate::ops::{self, Chosen, Clash, Direction, Undone};
+use crate::text::shown;
 
 /// Undoes patches.
 pub(crate) struct Undo;
@@ -61,6 +62,7 @@ impl Tool for Undo {
 
     fn render(_input: &Input, output: Undone, cx: &Context) -> Result<Reply, Fault> {
         let Undone { changes, diff, notes } = output;
+        let diff = shown(&diff).into_owned();
         let recently_modified = recently_modified(None, cx);
         let (undone, patch_numbers) = changes.into_iter().map(|(entry, by)| (entry.number, by)).unzip();
         Ok(super::noted(success(Output { undone, patch_numbers, diff, recently_modified }), notes))

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::ops::{self, Chosen, Clash, Direction, Undone};
+use crate::text::shown;
 
 /// Undoes changes.
 pub(crate) struct Undo;
@@ -59,7 +60,7 @@ impl Tool for Undo {
             .changes
             .iter()
             .map(|(entry, by)| format!("{word} change {} ({}) as change {by}", entry.number, entry.tool));
-        let told = format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), output.diff.trim_end());
+        let told = format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), shown(output.diff.trim_end()));
         let changes: Vec<_> =
             output.changes.iter().map(|(entry, by)| json!({"change": entry.number, "patch": by})).collect();
         let mut reply =

@@ -1,21 +1,16 @@
 //! What a file will be, worked out in memory.
 
-use std::ops::Range;
-
 use haft::journal::Content;
 use haft::{Context, Fault, FaultKind};
 
 use super::current::Current;
-use super::{Asked, Existing, Knowledge, Parents, Same, To, neighbours};
+use super::{Asked, Existing, Knowledge, Parents, Same, To, differences, neighbours};
 use crate::ops::Editing;
 use crate::text::notebook::{CellEdit, CellMode, CellPlanned, plan_cell};
 use crate::text::{
     Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, placeholder, plan_edits, plan_lines,
     short, unified,
 };
-
-/// Larger files are only looked at around the change to say what changes.
-const WHOLLY_COMPARED: u64 = 8 << 20;
 
 /// What a file will be.
 pub(super) struct Plan {
@@ -68,7 +63,7 @@ pub(super) fn plan(asked: &Asked, cx: &Context) -> Result<Plan, Fault> {
         .hint("there is nothing to do")
         .with("path", named));
     }
-    let (diff, short) = differences(named, before.as_ref(), &made);
+    let (diff, short) = differing(named, before.as_ref(), &made);
     Ok(Plan { before, content: made.content, replaced: made.replaced, notes: made.notes, diff, short })
 }
 
@@ -131,6 +126,7 @@ fn whole(
     let unwritable = |hint: &str, error: crate::text::Unwritable| {
         Fault::new(FaultKind::Encoding, format!("`{named}`: {error}")).hint(hint).with("path", named)
     };
+    let mut notes = Vec::new();
     let bytes = match (&source, before) {
         (Some(source), _) => source.rewritten(text).map_err(|error| {
             unwritable("delete the file first if it is to be written anew as UTF-8", error)
@@ -144,11 +140,20 @@ fn whole(
             .with("path", named));
         }
         (None, Some(_)) => text.as_bytes().to_vec(),
-        (None, None) => neighbours::style(&asked.path, cx)
-            .bytes(text)
-            .map_err(|error| unwritable("write it as an escape of the language the file is in", error))?,
+        (None, None) => {
+            let (bytes, note) = neighbours::style(&asked.path, cx)
+                .bytes(text)
+                .map_err(|error| unwritable("write it as an escape of the language the file is in", error))?;
+            notes.extend(note);
+            bytes
+        }
     };
-    Ok(Made::all(bytes.into()))
+    if let Some(source) = source.filter(|source| source.endings().mixed())
+        && text.contains('\n')
+    {
+        notes.push(format!("line ends were mixed; all are {} now, like most were", source.ending()));
+    }
+    Ok(Made { notes, ..Made::all(bytes.into()) })
 }
 
 /// Parts of the text are new.
@@ -208,64 +213,16 @@ fn fault(named: &str, message: String, hint: Option<String>) -> Fault {
 }
 
 /// What changes, in both forms.
-fn differences(named: &str, before: Option<&Current>, made: &Made) -> (Diff, Diff) {
-    let limits = DiffLimits::default();
+fn differing(named: &str, before: Option<&Current>, made: &Made) -> (Diff, Diff) {
     let old: &[u8] = before.map_or(&[], |before| &before.bytes);
-    let missing = if before.is_some() { named } else { "/dev/null" };
-    let large = (old.len() as u64).max(made.content.len()) > WHOLLY_COMPARED;
-    match &made.splices {
-        Some(splices) if large => {
-            let Some(around) = Around::new(old, splices, limits.context) else {
-                let text = format!("`{named}` changes at places too far apart to be shown\n");
-                return (Diff { text, ..Diff::default() }, Diff::default());
-            };
-            let side = |bytes| Side { name: named, bytes };
-            let unified =
-                unified(side(&old[around.range.clone()]), side(&around.after), around.limits(limits));
-            (unified, short(&old[around.range.clone()], &around.after, around.limits(limits)))
-        }
-        _ => {
-            let after = made.content.whole();
+    let splices = made.splices.as_ref();
+    splices
+        .and_then(|splices| differences::of_splices(named, old, splices, made.content.len()))
+        .unwrap_or_else(|| {
+            let missing = if before.is_some() { named } else { "/dev/null" };
+            let (limits, after) = (DiffLimits::default(), made.content.whole());
             let diff =
                 unified(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits);
             (diff, short(old, &after, limits))
-        }
-    }
-}
-
-/// The part of a large file that a change touches, with some lines around it.
-struct Around {
-    range: Range<usize>,
-    after: Vec<u8>,
-    lines_before: usize,
-}
-
-impl Around {
-    fn new(old: &[u8], splices: &Splices, context: usize) -> Option<Self> {
-        let (first, last) = (splices.iter().next()?.range.start, splices.iter().last()?.range.end);
-        if (last - first) as u64 > WHOLLY_COMPARED {
-            return None;
-        }
-        let reach = usize::try_from(WHOLLY_COMPARED).ok()?;
-        let back = &old[first.saturating_sub(reach)..first];
-        let start = memchr::memrchr_iter(b'\n', back).nth(context).map(|at| first - back.len() + at + 1);
-        let start = start.or((back.len() == first).then_some(0))?;
-        let ahead = &old[last..old.len().min(last + reach)];
-        let end = memchr::memchr_iter(b'\n', ahead).nth(context).map(|at| last + at + 1);
-        let end = end.or((last + ahead.len() == old.len()).then_some(old.len()))?;
-        let mut after = Vec::new();
-        let mut at = start;
-        for splice in splices.iter() {
-            after.extend_from_slice(&old[at..splice.range.start]);
-            after.extend_from_slice(&splice.bytes);
-            at = splice.range.end;
-        }
-        after.extend_from_slice(&old[at..end]);
-        let lines_before = memchr::memchr_iter(b'\n', &old[..start]).count();
-        Some(Self { range: start..end, after, lines_before })
-    }
-
-    fn limits(&self, limits: DiffLimits) -> DiffLimits {
-        DiffLimits { lines_before: self.lines_before, ..limits }
-    }
+        })
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::write::Hand;
 use super::{CellKind, Notebook, id_of, joined, numbered};
 use crate::text::Source;
+use crate::text::mismatch::listed;
 
 /// How many ids are named when one is not there.
 const MAX_NAMED: usize = 3;
@@ -62,6 +63,8 @@ pub(crate) enum CellProblem {
     NoCell,
     #[error("it has no cell `{cell}`")]
     UnknownCell { cell: String, near: Vec<String>, cells: usize },
+    #[error("cells {} have the id `{cell}`", listed(&numbers.iter().map(String::as_str).collect::<Vec<_>>()))]
+    SeveralCells { cell: String, numbers: Vec<String> },
     #[error("the kind of the new cell is not given")]
     NoKind,
     #[error("{0}")]
@@ -88,6 +91,7 @@ impl CellProblem {
                 let count = if *cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
                 format!("it has {count}; did you mean {}?", haft::suggest::or_list(&near))
             }
+            Self::SeveralCells { .. } => "name the one that is meant by its number".to_owned(),
             Self::NoKind => "say whether it is code or markdown".to_owned(),
             Self::Unwritable(_) => "write it with other characters".to_owned(),
         }
@@ -134,8 +138,14 @@ pub(crate) fn plan_cell(source: &Source, edit: &CellEdit) -> Result<CellPlanned,
 
 /// Which cell is meant: ids first, because a notebook may have a cell whose id is a number.
 fn find(cell: &str, cells: &[Value]) -> Result<usize, CellProblem> {
-    if let Some(at) = cells.iter().position(|known| id_of(known) == Some(cell)) {
-        return Ok(at);
+    let known = cells.iter().enumerate().filter(|(_, known)| id_of(known) == Some(cell));
+    match known.map(|(at, _)| at).collect::<Vec<_>>()[..] {
+        [] => {}
+        [at] => return Ok(at),
+        ref several => {
+            let numbers = several.iter().map(usize::to_string).collect();
+            return Err(CellProblem::SeveralCells { cell: cell.to_owned(), numbers });
+        }
     }
     let number = cell.strip_prefix("cell-").unwrap_or(cell).parse::<usize>().ok();
     if let Some(number) = number.filter(|number| *number < cells.len()) {

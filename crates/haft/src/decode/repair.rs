@@ -47,21 +47,16 @@ enum Step {
 
 impl<'a> Repair<'a> {
     fn mend(&mut self, value: &mut Value, schema: &'a Value) {
-        let is_mendable =
-            matches!(value, Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_));
+        let is_mendable = matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_));
         if !is_mendable || self.notes.len() >= MAX_REPAIRS || self.depth >= MAX_DEPTH {
             return;
         }
         self.depth += 1;
         let schema = resolve(schema, self.root);
-        let (came, meant) = match value {
-            Value::String(text) => ("string", self.meant(text, schema)),
-            Value::Number(number) => ("number", self.spelt(number, schema)),
-            _ => ("", None),
-        };
-        if let Some(meant) = meant {
-            let place = self.place();
-            self.notes.push(format!("`{place}` came as a {came} and was read as {}", brief(&meant)));
+        if let Value::String(text) = value
+            && let Some(meant) = self.meant(text, schema)
+        {
+            self.notes.push(format!("`{}` came as a string and was read as {}", self.place(), brief(&meant)));
             *value = meant;
         }
         for part in list(schema, "allOf") {
@@ -149,15 +144,6 @@ impl<'a> Repair<'a> {
         let of_strings = items.is_some_and(|kinds| kinds.contains(&"string"));
         // What begins like an array may be a name, or an array that was cut short.
         (wants("array") && of_strings && !trimmed.starts_with('[')).then(|| Value::Array(vec![text.into()]))
-    }
-
-    /// The digits of a whole number where nothing but text is wanted: a name may be a number.
-    fn spelt(&self, number: &serde_json::Number, schema: &'a Value) -> Option<Value> {
-        let kinds = kinds(schema, self.root, 0)?;
-        let text = number.to_string();
-        let wanted = kinds.iter().all(|kind| matches!(*kind, "string" | "null"))
-            && takes_text(schema, &text, self.root, 0);
-        (wanted && !number.is_f64()).then_some(Value::String(text))
     }
 
     /// The one form, of those that the schema offers, that the value has or almost has.

@@ -50,6 +50,11 @@ pub fn arm() {
     ARMED.store(true, Ordering::Release);
 }
 
+/// Whether cages can be had: [`arm`] was called.
+pub fn is_armed() -> bool {
+    ARMED.load(Ordering::Acquire)
+}
+
 /// A command to run in a cage.
 #[derive(Clone, Debug)]
 pub struct Task {
@@ -110,7 +115,7 @@ impl Cage {
     }
 
     async fn attempt(policy: &Policy, output: Output) -> io::Result<Self> {
-        if !ARMED.load(Ordering::Acquire) {
+        if !is_armed() {
             return Err(io::Error::other("no cage can be had: `haft_sandbox::cage::arm` was not called"));
         }
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;

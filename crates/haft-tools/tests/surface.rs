@@ -211,7 +211,9 @@ fn every_example_fits_and_can_be_prepared() {
 async fn every_reply_fits_the_output_schema() {
     for dialect in dialects::all() {
         let (_folder, session) = session(dialect.clone());
-        for tool in session.tools().all() {
+        // Commands need a program that can become their keeper, which a test like this is not.
+        let usable = session.tools().all().into_iter().filter(|tool| tool.enabled(&session.context()));
+        for tool in usable {
             let spec = tool.spec();
             let Some(schema) = spec.output_schema() else { continue };
             assert_eq!(schema["type"], "object", "{}", spec.name);
@@ -243,7 +245,7 @@ fn definitions_have_the_fields_that_each_api_wants() {
     };
     for dialect in dialects::all() {
         let (_folder, session) = session(dialect.clone());
-        let count = dialect.tools().len();
+        let count = dialect.tools().iter().filter(|tool| tool.enabled(&session.context())).count();
         let definitions = |format| {
             let all = session.tools().definitions(format, &session.context());
             assert_eq!(all.len(), count, "{}", dialect.name());

@@ -164,6 +164,10 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
 impl Operation for Look {
     type Output = Looked;
 
+    fn possible(_cx: &Context) -> bool {
+        haft_sandbox::cage::is_armed()
+    }
+
     fn claims(&self) -> Claims {
         Claims::none().read(Resource::State(TASKS.into()))
     }
@@ -189,6 +193,10 @@ impl Operation for Look {
 
 impl Operation for Kill {
     type Output = TaskState;
+
+    fn possible(_cx: &Context) -> bool {
+        haft_sandbox::cage::is_armed()
+    }
 
     fn claims(&self) -> Claims {
         Claims::none().write(Resource::State(TASKS.into()))

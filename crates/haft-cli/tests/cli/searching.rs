@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, mkdirat, mknodat, ope
 use super::*;
 
 /// The most memory that a search may take, in kB.
-const MOST: u64 = 100 << 10;
+const MOST: u64 = if cfg!(debug_assertions) { 150 * 1024 } else { 100 * 1024 };
 
 /// A search with each tool of each dialect that searches in files, for a pattern without capital letters.
 fn in_files(pattern: &str) -> [Value; 5] {
@@ -280,6 +280,9 @@ fn no_pattern_of_names_takes_for_ever() {
     let alternatives = "{a,b}".repeat(30);
     let patterns = ["**/**/**/**/**/*", &alternatives, "**/*a*a*a*a*a*a*b", "**/[!-~]*", "many/*9999a*"];
     let mut talk = lab.talk(&[]);
+    // What the program itself takes depends on how it was built.
+    talk.ask(&by_name("none")[0]);
+    let before = talk.peak();
     for pattern in patterns {
         for call in by_name(pattern) {
             let reply = talk.ask(&call);
@@ -293,7 +296,7 @@ fn no_pattern_of_names_takes_for_ever() {
             assert!(reply["is_error"] == true && reply.to_string().len() < 20_000, "{call}: {reply}");
         }
     }
-    assert!(talk.peak() < MOST, "{} kB", talk.peak());
+    assert!(talk.peak() < before + MOST, "{} kB after {before} kB", talk.peak());
     talk.end();
 }
 

@@ -5,6 +5,7 @@
 mod batches;
 mod calls;
 mod changes;
+mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod looks;

@@ -1,0 +1,191 @@
+//! Rules that allow and deny, those that are offered, and what a command touches.
+
+use std::path::PathBuf;
+
+use super::*;
+
+#[test]
+fn a_deny_is_found_behind_any_number_of_commands() {
+    for separator in ["; ", " && ", " | ", "\n"] {
+        let text = format!("{}curl http://127.0.0.1:1/", format!("true{separator}").repeat(60));
+        assert!(shell::matches("curl *", &shell::parse(&text), Side::Deny), "{separator:?}");
+        let long = format!("{}curl x", format!("true{separator}").repeat(5000));
+        assert!(shell::matches("curl *", &shell::parse(&long), Side::Deny), "{separator:?}");
+    }
+    let padded = format!("ls{}; touch M", " ".repeat(10_000));
+    assert!(shell::parse(&padded).words().contains("touch"));
+    assert!(!shell::read_only(&shell::parse(&padded)).proven());
+}
+
+/// Whether rules allow a command.
+fn allowed(rules: &[&str], command: &str) -> bool {
+    let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+    shell::allowed_by(&rules, &shell::parse(command))
+}
+
+#[test]
+fn rules_end_at_words() {
+    for rule in ["ls *", "ls:*"] {
+        assert!(allowed(&[rule], "ls"));
+        assert!(allowed(&[rule], "ls -la"));
+        assert!(allowed(&[rule], "timeout 5 ls -la"));
+        assert!(!allowed(&[rule], "lsof"));
+        assert!(!allowed(&[rule], "ls-evil"));
+        assert!(!allowed(&[rule], "./ls"));
+        assert!(!allowed(&[rule], "ls *.rs"));
+        assert!(!allowed(&[rule], "ls > f"));
+        assert!(!allowed(&[rule], "ls &"));
+        assert!(!allowed(&[rule], "FOO=bar ls"));
+    }
+    assert!(allowed(&["ls*"], "lsof -i"));
+    assert!(allowed(&["npm test"], "npm test"));
+    assert!(!allowed(&["npm test"], "npm testevil"));
+    assert!(!allowed(&["npm test"], "npm test x"));
+    assert!(!allowed(&["git status"], "git status -s"));
+    assert!(allowed(&["npm run *:watch"], "npm run css:watch"));
+    assert!(!allowed(&["npm run *:watch"], "npm run css:watch x"));
+    assert!(allowed(&["git status *", "ls *"], "git status && ls | ls"));
+    assert!(!allowed(&["git status *", "ls *"], "git status && ls; touch M"));
+    assert!(allowed(&["npm test:*"], "cd web && npm test"));
+    assert!(!allowed(&["npm test:*"], "cd ../web && npm test"));
+    assert!(!allowed(&["git status:*"], "cd web && git status"));
+    assert!(!allowed(&[], ""));
+    assert!(Rule::parse("  ").is_err());
+    assert!(Rule::parse("a\\").is_err());
+}
+
+#[test]
+fn a_wildcard_covers_nothing_that_runs_or_writes_something_else() {
+    for command in [
+        "find . -delete",
+        "find . -exec touch M +",
+        "rg --pre x y",
+        "sed -i s/a/b/ f",
+        "sed '1w M' f",
+        "sort -o M f",
+        "uniq f M",
+        "tar cf x f --checkpoint-action=exec=x",
+        "tar -I x -cf y z",
+        "tar cIf x y z",
+        "tar xf host:a",
+        "gcc -fplugin=x y",
+        "git -c a.b=c status",
+        "git -C x status",
+        "git -p log",
+        "git grep -Ox y",
+        "git rebase -x y",
+        "git bisect run x",
+        "git ls-remote ext::sh",
+        "git log --output=M",
+        "git config a.b c",
+        "sh x",
+        "bash -c ls",
+        "npx x",
+        "uvx x",
+        "docker exec x y",
+        "make",
+        "sudo ls",
+        "env ls",
+        "xargs ls",
+        "python3 -c x",
+        "ssh host ls",
+        "eval ls",
+        "awk 'BEGIN{system(1)}'",
+        "printf -v x y",
+        "test -v 'a[1]'",
+        "curl -o f x",
+        "dd of=M",
+    ] {
+        let program = command.split(' ').next().unwrap();
+        assert!(!allowed(&[&format!("{program} *")], command), "{command}");
+        assert!(!allowed(&["*"], command), "{command}");
+    }
+    assert!(allowed(&["git *"], "git commit -m x"));
+    assert!(allowed(&["python3 *"], "python3 x.py"));
+    // Somebody wrote down exactly that.
+    assert!(allowed(&["sudo ls"], "sudo ls"));
+    assert!(allowed(&["make test"], "make test"));
+    assert!(!allowed(&["bash -c ls"], "bash -c 'ls; touch M'"));
+}
+
+#[test]
+fn a_deny_sees_through_disguises() {
+    let denied = |rule: &str, command: &str| shell::matches(rule, &shell::parse(command), Side::Deny);
+    for (tags, command) in nasty() {
+        if tags.contains("runs:touch") {
+            assert!(denied("touch *", &command), "{command:?}");
+        }
+    }
+    assert!(denied("git push *", "git -C x push origin"));
+    assert!(denied("git push *", "git -c a=b --no-pager push"));
+    assert!(denied("python *", "python3.11 x"));
+    assert!(denied("/bin/rm *", "/bin/rm x"));
+    assert!(!denied("git push *", "git log push"));
+    assert!(!denied("curl *", "grep curl f"));
+    assert!(!denied("curl *", "git commit -m 'use curl; wget'"));
+    assert!(denied("\\", "ls"));
+}
+
+#[test]
+fn the_rules_that_are_offered_are_literal_and_no_wider() {
+    let offered = |command: &str| shell::patterns(&shell::parse(command));
+    assert_eq!(offered("git status"), ["git status:*"]);
+    assert_eq!(offered("npm run test -- --watch"), ["npm run test:*"]);
+    assert_eq!(offered("cargo test -p x && ls -la"), ["cargo test:*", "ls:*"]);
+    assert_eq!(offered("cd web && timeout 60 npm test"), ["npm test:*"]);
+    assert_eq!(offered("'a b' x"), ["a\\ b:*"]);
+    for command in [
+        "npm test *.js && ls",
+        "ls $(x)",
+        "sudo ls",
+        "env ls",
+        "bash x.sh",
+        "python3 x.py",
+        "npx x",
+        "docker ps",
+        "ls > f",
+        "find . -delete",
+        "rm -rf x",
+        "git -C x status",
+        "./x.sh",
+        "xargs ls",
+        "git push --force",
+        "ls; rm a b",
+        "FOO=1 ls",
+        "make",
+    ] {
+        assert_eq!(offered(command), Vec::<String>::new(), "{command}");
+    }
+    let rules: Vec<Rule> =
+        offered("npm test x && ls").iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+    assert!(shell::allowed_by(&rules, &shell::parse("npm test y")));
+    for command in ["npm test x; rm y", "npm testx", "npm run x", "lsof"] {
+        assert!(!shell::allowed_by(&rules, &shell::parse(command)), "{command}");
+    }
+}
+
+#[test]
+fn what_a_command_touches_is_what_it_names() {
+    let touches = |command: &str| shell::touches(&shell::parse(command), Path::new("/ws"));
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
+    let found = touches("cat a ../b > c/../d");
+    assert_eq!(
+        (found.reads, found.writes, found.unknown),
+        (paths(&["/ws/a", "/b"]), paths(&["/ws/d"]), None)
+    );
+    let found = touches("cd .git/hooks && echo x > pre-commit");
+    assert_eq!((found.writes, found.unknown), (paths(&["/ws/.git/hooks/pre-commit"]), None));
+    let found = touches("cd /out; cat x");
+    assert!(found.unknown.is_some());
+    let found = touches("cp a b && rm c && mv d e && sed -i.bak s/x/y/ f");
+    assert_eq!(found.writes, paths(&["/ws/b", "/ws/c", "/ws/d", "/ws/e", "/ws/f", "/ws/f.bak"]));
+    assert_eq!(found.unknown, None);
+    let found = touches("curl -s https://user@Example.com:8080/x?y");
+    assert_eq!(found.hosts.into_iter().collect::<Vec<_>>(), ["example.com"]);
+    let found = touches("git clone git@example.org:a/b.git");
+    assert!(found.hosts.contains("example.org") && found.unknown.is_some());
+    assert!(touches("cat < /dev/tcp/10.0.0.1/80").hosts.contains("10.0.0.1"));
+    assert!(touches("./build.sh").unknown.is_some());
+    assert!(touches("cat $x").unknown.is_some());
+    assert!(touches("sort -o out in").writes.contains(Path::new("/ws/out")));
+}

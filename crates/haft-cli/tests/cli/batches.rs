@@ -185,9 +185,16 @@ fn an_interrupt_stops_what_was_started() {
             let ran = Ran::of(child.wait_with_output().unwrap());
             assert_eq!((ran.code, ran.stderr.as_str()), (130, ""), "{args:?}");
             assert!(ran.stdout.contains("cancelled"), "{args:?}: {}", ran.stdout);
-            // Gone, or a body that nobody has buried yet.
-            let left = std::fs::read_to_string(format!("/proc/{}/stat", hook.trim())).unwrap_or_default();
-            assert!(left.is_empty() || left.contains(") Z "), "{left}");
+            // Gone, or a body that nobody has buried yet. It was killed, but dying may take it a moment.
+            let left = || std::fs::read_to_string(format!("/proc/{}/stat", hook.trim())).unwrap_or_default();
+            let is_gone = |left: &str| left.is_empty() || left.contains(") Z ");
+            let gone = (0..1000).any(|_| {
+                is_gone(&left()) || {
+                    std::thread::sleep(Duration::from_millis(10));
+                    false
+                }
+            });
+            assert!(gone, "{}", left());
         }
     }
 }

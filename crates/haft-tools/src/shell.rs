@@ -9,6 +9,7 @@ mod gate;
 mod git;
 mod in_place;
 mod interactive;
+mod meaning;
 mod options;
 mod programs;
 mod raw;
@@ -29,6 +30,7 @@ pub use banned::{Banned, Category, banned};
 pub use doubt::Doubt;
 pub use in_place::{InPlace, in_place};
 pub use interactive::{Interactive, interactive};
+pub use meaning::meaning;
 pub use read_only::{Proof, read_only};
 pub use rules::{BadRule, Rule, Side, allowed_by, matches, patterns};
 pub use sensitive::{Sensitive, sensitive};
@@ -61,6 +63,26 @@ pub struct Understood {
     /// Words that could be commands, from text that could not be read as one.
     scanned: Vec<String>,
     words: BTreeSet<String>,
+    /// Whose exit code the whole has, if that is certain.
+    decides: Option<Decides>,
+}
+
+/// The command whose exit code the whole has.
+#[derive(Debug, Clone)]
+struct Decides {
+    /// Its words as they are written.
+    argv: Vec<String>,
+    /// What could have failed in its place.
+    before: Before,
+}
+
+/// What runs before a command that is not run unless it succeeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// Only `cd`, which says so when it fails.
+    Cd,
+    Something,
 }
 
 impl Understood {

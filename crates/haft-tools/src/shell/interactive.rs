@@ -104,7 +104,6 @@ fn way_around(command: &Command) -> Option<&'static str> {
         "git" => of_git(&args, &has, &short),
         "npm" | "yarn" | "pnpm" if has("init") && !(short('y') || has("--yes")) => Some("use `init -y`"),
         "npm" | "yarn" | "pnpm" if has("login") || has("adduser") => Some("set a token in the environment"),
-        "npx" if !(short('y') || has("--yes")) => Some("add `--yes`, or it may ask whether to install"),
         "apt" | "apt-get" | "yum" | "dnf"
             if (has("install") || has("upgrade") || has("remove") || has("dist-upgrade"))
                 && !(short('y') || has("--yes")) =>

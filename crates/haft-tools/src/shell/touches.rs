@@ -11,7 +11,7 @@ use super::{Command, Cwd, Doubt, RedirectKind, Understood, Word, sed, wrap};
 /// Files and hosts that a command touches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Touches {
-    /// Files and folders that it reads, or may read: a pattern to search for counts as one, too.
+    /// Files and folders that it reads, or may read.
     pub reads: BTreeSet<PathBuf>,
     /// Files and folders that it writes, makes or deletes.
     pub writes: BTreeSet<PathBuf>,
@@ -39,6 +39,39 @@ const SPEAKS: &[&str] = &[
 ];
 /// Options of programs that read, and the file that follows is written.
 const WRITES_TO: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
+
+/// Programs whose first operand is a pattern, and no file.
+const SEARCHES: &[&str] = &["grep", "egrep", "fgrep", "rg"];
+/// Their options that are followed by a value.
+const WITH_VALUE: &[&str] =
+    &["-A", "-B", "-C", "-m", "-g", "-t", "-T", "-d", "-D", "-j", "-M", "--max-count", "--glob", "--type"];
+
+/// The pattern that a program searches for, where it is certain which word that is.
+fn pattern(command: &Command) -> Option<&Word> {
+    if !SEARCHES.contains(&command.name()) {
+        return None;
+    }
+    let mut is_value = false;
+    for word in command.argv.iter().skip(1) {
+        let text = word.text();
+        match text.strip_prefix('-') {
+            _ if std::mem::take(&mut is_value) => {}
+            None => return Some(word),
+            // The pattern is named by an option, perhaps.
+            Some(letters) if letters.starts_with('-') => {
+                if ["--regexp", "--file", "--files", "--type-list"].iter().any(|long| text.starts_with(long))
+                    || text == "--"
+                {
+                    return None;
+                }
+                is_value = WITH_VALUE.contains(&text);
+            }
+            Some(letters) if letters.contains(['e', 'f']) => return None,
+            Some(_) => is_value = WITH_VALUE.contains(&text),
+        }
+    }
+    None
+}
 
 /// What a command touches when it starts in a folder.
 pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
@@ -132,8 +165,11 @@ impl Found<'_> {
         let Some(program) = command.argv.first() else { return };
         let name = command.name();
         let here = Word::literal(".");
-        let operands: Vec<&Word> =
+        let mut operands: Vec<&Word> =
             command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
+        if let Some(pattern) = pattern(command) {
+            operands.retain(|word| !std::ptr::eq(*word, pattern));
+        }
         self.hosts(command, &operands);
         if !program.is_literal() {
             self.unsure("which program it runs is not certain".to_owned());

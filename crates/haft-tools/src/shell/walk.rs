@@ -8,7 +8,9 @@ use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 
 use super::word::{Quoting, scripts};
 use super::wrap::{self, Inside};
-use super::{Assignment, By, Command, Cwd, Doubt, Redirect, RedirectKind, Understood, Word, gate, raw};
+use super::{
+    Assignment, Before, By, Command, Cwd, Decides, Doubt, Redirect, RedirectKind, Understood, Word, gate, raw,
+};
 
 /// Scripts within scripts, and wrappers around wrappers, are followed this far.
 const DEEPEST: usize = 12;
@@ -23,8 +25,15 @@ pub(super) fn read(text: &str) -> Understood {
         enable_extended_globbing: false,
         ..ParserOptions::default()
     };
-    let mut walk =
-        Walk { out: Understood::default(), options, cwd: Cwd::Start, background: false, depth: 0, words: 0 };
+    let mut walk = Walk {
+        out: Understood::default(),
+        options,
+        cwd: Cwd::Start,
+        background: false,
+        fed: false,
+        depth: 0,
+        words: 0,
+    };
     walk.script(text);
     walk.out.gather_words();
     walk.out
@@ -35,6 +44,8 @@ struct Walk {
     options: ParserOptions,
     cwd: Cwd,
     background: bool,
+    /// Whether the input of what is around comes from a file or a command.
+    fed: bool,
     /// How many scripts and wrappers are around.
     depth: usize,
     /// How many words were taken.
@@ -75,6 +86,9 @@ impl Walk {
                     self.list(list);
                 }
                 self.depth -= 1;
+                if self.depth == 0 {
+                    self.out.decides = decides(&program);
+                }
                 self.beside_here_documents(text);
             }
             Err(doubt) => self.unreadable(text, doubt),
@@ -148,7 +162,10 @@ impl Walk {
             ast::Command::Simple(simple) => self.simple(simple, piped),
             ast::Command::Compound(compound, redirects) => {
                 self.redirects(redirects.as_ref());
+                let outside = self.fed;
+                self.fed |= piped || redirects.as_ref().is_some_and(|list| list.0.iter().any(feeds));
                 self.compound(compound);
+                self.fed = outside;
             }
             ast::Command::Function(function) => {
                 self.out.doubt(Doubt::Function);
@@ -263,8 +280,12 @@ impl Walk {
     }
 
     fn simple(&mut self, simple: &ast::SimpleCommand, piped: bool) {
-        let mut command =
-            Command { cwd: self.cwd.clone(), background: self.background, piped, ..Command::default() };
+        let mut command = Command {
+            cwd: self.cwd.clone(),
+            background: self.background,
+            piped: piped || self.fed,
+            ..Command::default()
+        };
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
         for item in prefix {
             match item {
@@ -515,6 +536,45 @@ impl Walk {
 }
 
 /// The parser counts on what the gate has let through. Should it panic all the same, the command is unknown.
+/// Whether a redirection gives input.
+fn feeds(redirect: &ast::IoRedirect) -> bool {
+    match redirect {
+        ast::IoRedirect::File(_, kind, _) => {
+            matches!(kind, ast::IoFileRedirectKind::Read | ast::IoFileRedirectKind::ReadAndWrite)
+        }
+        ast::IoRedirect::HereDocument(..) | ast::IoRedirect::HereString(..) => true,
+        ast::IoRedirect::OutputAndError(..) => false,
+    }
+}
+
+/// The command whose exit code a script has: the last one of its last pipe, where that is a simple one.
+fn decides(program: &ast::Program) -> Option<Decides> {
+    let ast::CompoundListItem(and_or, separator) = program.complete_commands.last()?.0.last()?;
+    if matches!(separator, ast::SeparatorOperator::Async) {
+        return None;
+    }
+    let mut pipeline = &and_or.first;
+    let mut before = Before::Nothing;
+    for next in &and_or.additional {
+        let ast::AndOr::And(next) = next else { return None };
+        let is_cd = match pipeline.seq.as_slice() {
+            [ast::Command::Simple(simple)] => {
+                simple.word_or_name.as_ref().is_some_and(|word| word.value == "cd")
+            }
+            _ => false,
+        };
+        before = if is_cd && before != Before::Something { Before::Cd } else { Before::Something };
+        pipeline = next;
+    }
+    let (ast::Command::Simple(simple), false) = (pipeline.seq.last()?, pipeline.bang) else { return None };
+    let words = simple.suffix.iter().flat_map(|suffix| &suffix.0).filter_map(|item| match item {
+        Item::Word(word) => Some(word.value.clone()),
+        _ => None,
+    });
+    let argv = [simple.word_or_name.as_ref()?.value.clone()].into_iter().chain(words).collect();
+    Some(Decides { argv, before })
+}
+
 fn parse(text: &str, options: &ParserOptions) -> Result<ast::Program, Doubt> {
     let parsed = catch_unwind(AssertUnwindSafe(|| {
         let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| Doubt::Syntax)?;

@@ -121,6 +121,8 @@ pub(crate) struct Sandbox {
     pub(crate) hidden: Vec<PathBuf>,
     /// Variables of the environment that commands get although they look like secrets.
     pub(crate) pass_env: Vec<String>,
+    /// Whether commands get what your login shell sets up, such as its search path (true when nothing is said).
+    pub(crate) profile: Option<bool>,
     /// How many megabytes of memory each process may have.
     pub(crate) memory_megabytes: Option<u64>,
     /// How many seconds of processor time each process may have.
@@ -428,6 +430,7 @@ impl Settings {
         self.sandbox.network = later.sandbox.network.or(self.sandbox.network);
         self.sandbox.hidden.extend(later.sandbox.hidden);
         self.sandbox.pass_env.extend(later.sandbox.pass_env);
+        self.sandbox.profile = later.sandbox.profile.or(self.sandbox.profile);
         self.sandbox.memory_megabytes = later.sandbox.memory_megabytes.or(self.sandbox.memory_megabytes);
         self.sandbox.cpu_seconds = later.sandbox.cpu_seconds.or(self.sandbox.cpu_seconds);
         self.sandbox.file_megabytes = later.sandbox.file_megabytes.or(self.sandbox.file_megabytes);

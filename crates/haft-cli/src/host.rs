@@ -14,7 +14,7 @@ use haft_sandbox::cage::{self, Network, Wall, Walls};
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
-use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Searching};
+use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
 
 use crate::args::Common;
 use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
@@ -276,6 +276,10 @@ impl Host {
                 .chain([self.state.dir().to_owned()])
                 .collect(),
             passed: set.pass_env.clone(),
+            profile: match set.profile {
+                Some(false) => Profile::Ignored,
+                _ => Profile::Kept(self.state.clone()),
+            },
             limits: cage::Limits {
                 memory: megabytes(set.memory_megabytes),
                 cpu: set.cpu_seconds,

@@ -51,6 +51,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// What tells one state of a file from another without reading it; nothing if there is none.
+pub fn stamp(path: &Path) -> Option<(u64, u64, std::time::SystemTime)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = path.metadata().ok()?;
+    Some((found.ino(), found.len(), found.modified().ok()?))
+}
+
 /// Whether anything is there.
 pub fn exists(path: &Path) -> bool {
     path.exists()

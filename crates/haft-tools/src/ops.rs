@@ -32,7 +32,8 @@ pub use search::{
     Syntax, Unreadable, What,
 };
 pub use shell::{
-    Caging, Command, Kill, Look, Looked, Moved, Outcome, Printed, Ran, Shell, TaskState, in_words,
+    Blocked, Caging, Command, Foreseen, Kill, Look, Looked, Moved, Outcome, Printed, Profile, Ran, Shell,
+    TaskListed, TaskState, Tasks, in_words,
 };
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 

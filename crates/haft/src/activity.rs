@@ -75,6 +75,13 @@ pub enum What {
         /// How long it took, waiting included.
         took: Duration,
     },
+    /// Something that a call had started, and that went on after the call, has ended.
+    Finished {
+        /// By what it is asked for.
+        what: String,
+        /// How, in words.
+        how: String,
+    },
     /// Output and progress that this subscriber was too slow for, beginning with this call's.
     Gap {
         /// How many events.
@@ -116,6 +123,8 @@ pub enum EventKind {
     Ended = 1 << 7,
     /// Events were lost.
     Gap = 1 << 8,
+    /// Something in the background has ended.
+    Finished = 1 << 9,
 }
 
 impl What {
@@ -130,6 +139,7 @@ impl What {
             What::Answered { .. } => EventKind::Answered,
             What::Fault(_) => EventKind::Fault,
             What::Ended { .. } => EventKind::Ended,
+            What::Finished { .. } => EventKind::Finished,
             What::Gap { .. } => EventKind::Gap,
         }
     }

@@ -1,8 +1,11 @@
 //! What a call reads and writes, said before it runs. Permissions, the sandbox and the schedule all read
 //! the same claims. Knows nothing of tools or of how a claim was found.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use haft_sandbox::AbsPath;
 
@@ -12,8 +15,8 @@ use haft_sandbox::AbsPath;
 pub enum Resource {
     /// A file or folder, and everything below it.
     Path(AbsPath),
-    /// A command, as its words.
-    Command(Vec<String>),
+    /// A command for a shell.
+    Command(CommandLine),
     /// A network host.
     Host(String),
     /// A named part of the session's own state, such as `todos`.
@@ -37,11 +40,61 @@ impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Resource::Path(path) => path.fmt(f),
-            Resource::Command(words) => f.write_str(&words.join(" ")),
+            Resource::Command(line) => f.write_str(line.text()),
             Resource::Host(host) => f.write_str(host),
             Resource::State(name) => f.write_str(name),
             Resource::Everything => f.write_str("everything"),
         }
+    }
+}
+
+/// A command for a shell, and what was understood of it. Two are the same if their texts are.
+#[derive(Clone)]
+pub struct CommandLine {
+    text: Arc<str>,
+    understood: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl CommandLine {
+    /// A command of which nothing was understood yet.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self { text: text.into(), understood: None }
+    }
+
+    /// With what was understood of it, for judges that can read it, so that they need not understand it again.
+    pub fn understood<T: Any + Send + Sync>(mut self, understood: Arc<T>) -> Self {
+        self.understood = Some(understood);
+        self
+    }
+
+    /// What the shell is told.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What was understood of it, if it was by somebody who left a `T`.
+    pub fn meaning<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.understood.clone()?.downcast().ok()
+    }
+}
+
+impl PartialEq for CommandLine {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for CommandLine {}
+
+impl Hash for CommandLine {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Debug for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::claim::Access as ClaimAccess;
 use crate::journal::{Journal, Label};
 use crate::seen::Seen;
 use crate::session::Journaled;
-use crate::{Claims, Fault, FaultKind, Outside, Resource, Session};
+use crate::{Claims, Fault, FaultKind, Keeping, Outside, Resource, Session};
 
 /// Where a call happens. Cheap to clone.
 #[derive(Clone)]
@@ -247,6 +247,16 @@ impl Context {
     /// Passes on a piece of output while the call runs.
     pub fn output(&self, chunk: &str) {
         self.emit(EventKind::Output, || What::Output { chunk: chunk.to_owned() });
+    }
+
+    /// Begins to keep a long output in a file; nothing if results are not kept, or it cannot be.
+    pub fn keep_output(&self) -> Option<Keeping> {
+        self.session().engine().kept()?.begin(self.call()).ok()
+    }
+
+    /// Tells everybody that something which a call had started has ended by itself.
+    pub fn finished(&self, what: &str, how: &str) {
+        self.emit(EventKind::Finished, || What::Finished { what: what.to_owned(), how: how.to_owned() });
     }
 
     /// Tells how far the call has come.

@@ -105,6 +105,10 @@ impl Engine {
         SessionBuilder::new(self.clone(), workspace)
     }
 
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.0.kept.as_ref()
+    }
+
     /// The stream of events.
     pub fn activity(&self) -> &Activity {
         &self.0.activity

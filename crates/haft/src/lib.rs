@@ -34,7 +34,7 @@ mod turn;
 
 pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
 pub use call::{Call, Input, Uncallable};
-pub use claim::{Access, Claims, Resource};
+pub use claim::{Access, Claims, CommandLine, Resource};
 pub use context::{Context, Effect, Now, Weight};
 pub use decode::takes_string;
 pub use dialect::{Dialect, Failed, Outside, Plain, fault_parts, text_fault, text_notes};
@@ -45,7 +45,7 @@ pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};
 pub use hooks::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
 };
-pub use limits::{Cut, CutField, Kept, Lost, Swept, cut_json, cut_text};
+pub use limits::{Cut, CutField, Keeping, Kept, Lost, Swept, cut_json, cut_text};
 pub use operation::{Operation, Preview};
 pub use permissions::{
     Approval, ApprovalRequest, Approver, Choice, Decision, Judge, Mode, NoApprover, Question, Rule,

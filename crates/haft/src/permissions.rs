@@ -35,6 +35,8 @@ pub enum Approval {
     NotNeeded,
     /// Somebody must be asked about this one, and why.
     Needed(String),
+    /// Somebody must be asked about this one every time, since it can do harm that cannot be undone, and why.
+    NeededAlways(String),
 }
 
 /// How permissive a session is.
@@ -107,7 +109,6 @@ impl Rule {
         let mut about = claims.iter().filter(|(access, resource)| !is_file_read(*access, resource));
         let subject = match (about.next(), about.next()) {
             (None, _) | (Some((_, Resource::Everything)), None) => None,
-            (Some((_, Resource::Command(words))), None) => Some(serde_json::to_string(words).ok()?),
             (Some((_, resource)), None) => Some(resource.to_string()),
             (Some(_), Some(_)) => return None,
         };
@@ -270,6 +271,7 @@ pub(crate) fn weigh(
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
     }
+    let is_command = claims.iter().any(|(_, resource)| matches!(resource, Resource::Command(_)));
     let outside = claims.iter().find_map(|(_, resource)| match resource {
         Resource::Path(path) if cx.session().workspace().access(path).is_none() => Some(path),
         _ => None,
@@ -284,6 +286,8 @@ pub(crate) fn weigh(
     if mode == Mode::Bypass {
         return match outside {
             None => Ok(None),
+            // What a command reaches is for its cage to say.
+            Some(_) if is_command => Ok(None),
             Some(path) => Err(Fault::new(FaultKind::Outside, lies_outside(path))
                 .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
                 .with("path", path.to_string())),
@@ -297,12 +301,12 @@ pub(crate) fn weigh(
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
-        (_, Approval::Needed(reason), _) => reason.clone(),
+        (_, Approval::Needed(reason) | Approval::NeededAlways(reason), _) => reason.clone(),
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
         _ => format!("`{}` can change things", spec.name),
     };
     let advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
-    if spec.sensitivity == Sensitivity::Extreme {
+    if spec.sensitivity == Sensitivity::Extreme || matches!(approval, Approval::NeededAlways(_)) {
         return Ok(Some(Asking { reason, advice, mode: Mode::Bypass }));
     }
     let narrowest = Rule::covering(&spec.name, claims, cx.session().workspace());
@@ -317,6 +321,7 @@ pub(crate) fn weigh(
         && delicate(claims, cx.session().workspace()).is_none()
         && claims.iter().all(|(access, resource)| match resource {
             Resource::Path(path) => access == Access::Read || may_write(path),
+            Resource::Command(_) => true,
             _ => false,
         });
     let enough = if !asked_by_rule && is_edit { Mode::AcceptEdits } else { Mode::Bypass };

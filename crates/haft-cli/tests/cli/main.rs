@@ -5,6 +5,8 @@
 mod batches;
 mod calls;
 mod changes;
+#[cfg(target_os = "linux")]
+mod commands;
 mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
@@ -19,6 +21,7 @@ mod workspace;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 

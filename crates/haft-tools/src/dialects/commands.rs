@@ -4,17 +4,25 @@ use haft::{Approval, Context, Fault, FaultKind};
 use haft_sandbox::Exit;
 use serde_json::{Value, json};
 
-use crate::ops::{Command, Moved, Outcome, Ran};
+use crate::ops::{Blocked, Command, Moved, Outcome, Ran};
 use crate::shell;
 
 /// Whether somebody must be asked about a command.
 pub(super) fn approval(command: &Command) -> Approval {
-    match (command.harm(), command.free) {
-        (Some(harm), _) => Approval::Needed(harm.to_owned()),
-        (None, true) => Approval::Needed("the command would run without the sandbox".to_owned()),
+    match (command.harm(), command.is_free()) {
+        (Some(harm), _) => Approval::NeededAlways(harm.to_owned()),
+        (None, true) => Approval::NeededAlways("the command would run without the sandbox".to_owned()),
         (None, false) if command.is_read_only() => Approval::NotNeeded,
         (None, false) => Approval::BySensitivity,
     }
+}
+
+/// How a command gets more than the sandbox allows, where no parameter says so.
+pub(super) const ASK: &str = "if it is needed, ask the user to run it";
+
+/// What in a command waits for somebody to type.
+pub(super) fn waits(command: &str) -> Option<shell::Interactive> {
+    shell::interactive(&shell::parse(command)).into_iter().next()
 }
 
 /// Refuses a command that the dialect bans, wherever in it that is.
@@ -45,8 +53,8 @@ pub(super) fn described(command: &str, description: Option<&str>) -> String {
     }
 }
 
-/// What else there is to know of a command.
-pub(super) fn notes(ran: &Ran, cx: &Context) -> Vec<String> {
+/// What else there is to know of a command. `more` says how to ask for more than the sandbox allows.
+pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
     let mut notes = Vec::new();
     match &ran.moved {
         Moved::To(folder) => {
@@ -61,7 +69,35 @@ pub(super) fn notes(ran: &Ran, cx: &Context) -> Vec<String> {
         let left = ran.left.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         notes.push(format!("still running when the command ended, and ended with it: {left}"));
     }
-    if ran.exit == Exit::TimedOut {
+    for (stream, printed) in [("printed", &ran.out), ("printed as errors", &ran.err)] {
+        if let Some((path, bytes)) = printed.whole() {
+            let path = path.display();
+            notes.push(match bytes == printed.total {
+                true => format!("all {bytes} bytes that it {stream} are in `{path}`"),
+                false => {
+                    format!("the first {bytes} of {} bytes that it {stream} are in `{path}`", printed.total)
+                }
+            });
+        }
+    }
+    for blocked in &ran.blocked {
+        notes.push(match blocked {
+            Blocked::Files => format!(
+                "the sandbox lets commands change only the workspace and temporary files, not `.git/hooks` and its \
+                 like, which may be why this failed; {more}"
+            ),
+            Blocked::Network => format!(
+                "the sandbox gives commands no network, which may be why this failed; the user can allow it with \
+                 the setting `sandbox.network`; {more}"
+            ),
+        });
+    }
+    if let (Some(asked), false) = (&ran.asked, ran.exit == Exit::TimedOut) {
+        notes.push(format!(
+            "it asked `{asked}` and got no answer: nobody can type; look for an option such as `-y`"
+        ));
+    }
+    if ran.exit == Exit::TimedOut && ran.asked.is_none() {
         notes.push(
             "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
         );
@@ -82,6 +118,7 @@ pub(super) fn structured(ran: &Ran) -> Value {
     };
     let walls: Vec<&str> = ran.report.standing.iter().map(|wall| wall.name()).collect();
     let missing: Vec<&str> = ran.report.missing.iter().map(|(wall, _)| wall.name()).collect();
+    let blocked: Vec<&str> = ran.blocked.iter().map(|blocked| blocked.name()).collect();
     json!({
         "exit_code": code,
         "signal": signal,
@@ -90,6 +127,7 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "bytes_printed": ran.out.total + ran.err.total,
         "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
         "still_running": ran.left,
-        "sandbox": {"walls": walls, "missing": missing},
+        "is_error": !ran.succeeded(),
+        "sandbox": {"walls": walls, "missing": missing, "blocked": blocked},
     })
 }

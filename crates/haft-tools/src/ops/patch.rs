@@ -201,6 +201,11 @@ impl Planned {
         Self { file, before: Some(before), after: Some(after), notes: Vec::new() }
     }
 
+    /// What would change.
+    pub(super) fn diff(&self) -> &str {
+        &self.file.diff.text
+    }
+
     fn change(&self) -> journal::Change {
         let path = self.file.path.clone();
         let expect = self.before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));

@@ -1,30 +1,40 @@
 //! Running shell commands, in a cage. A command always comes back: when it ends, when its time is up, or when
 //! nobody waits for it any more; nothing that it started is left behind, and what it printed until then is told.
 
+mod asked;
 mod background;
+mod blocked;
 mod caging;
+mod in_place;
 mod printed;
+mod profile;
+mod reach;
+mod words;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Resource};
+use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Ended, Happened, Output, Report, Running, Stream, Task};
+use haft_sandbox::cage::{Ended, Happened, Output, Policy, Report, Running, Stream, Task};
 
-pub use background::{Kill, Look, Looked, TaskState};
-pub use caging::Caging;
+pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
+pub use blocked::Blocked;
+pub use caging::{Caging, Profile};
+pub use in_place::Foreseen;
 pub use printed::Printed;
+pub use words::in_words;
 
 use caging::Cages;
+use in_place::Edit;
 
-use crate::shell;
+use super::patch::Planned;
+use crate::shell::{self, Interactive, Understood};
 
 /// How long a command that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a command.
-#[derive(Clone, Debug)]
 pub struct Shell {
     /// What is to be run, and where.
     pub command: Command,
@@ -34,19 +44,20 @@ pub struct Shell {
     pub output: Output,
     /// Whether later commands start from the folder in which this one ends.
     pub moves: bool,
+    /// What it makes of a file, where it is known and to be shown.
+    plan: Option<Vec<Planned>>,
 }
 
 /// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Command {
-    /// What bash is told.
-    pub text: String,
-    /// The folder it starts in.
-    pub dir: AbsPath,
-    /// Whether it runs without walls. Somebody must have agreed to that.
-    pub free: bool,
-    /// What is to be thought of it.
+    text: String,
+    dir: AbsPath,
+    free: bool,
     judged: Judged,
+    understood: Arc<Understood>,
+    claims: Claims,
+    edit: Option<Edit>,
 }
 
 /// What is to be thought of a command, by its text alone.
@@ -61,23 +72,16 @@ enum Judged {
 }
 
 impl Command {
-    /// A command that can be run here: nobody is there to answer it.
-    pub fn new(text: &str, dir: AbsPath, free: bool) -> Result<Self, Fault> {
+    /// A command that starts in a folder; a free one runs without walls, and somebody must agree to that. What would
+    /// do harm beyond all measure is refused.
+    pub fn new(text: &str, dir: AbsPath, free: bool, cx: &Context) -> Result<Self, Fault> {
         if text.trim().is_empty() {
             return Err(Fault::invalid("the command is empty").hint("say what to run"));
         }
         if text.contains('\0') {
             return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
         }
-        let understood = shell::parse(text);
-        if let Some(found) = shell::interactive(&understood).first() {
-            return Err(Fault::new(
-                FaultKind::InvalidInput,
-                format!("`{}` waits for somebody to type, and nobody can", found.what),
-            )
-            .hint(found.instead)
-            .with("command", text));
-        }
+        let understood = Arc::new(shell::parse(text));
         let harms = shell::sensitive(&understood);
         if let Some(found) = harms.iter().find(|found| found.catastrophic) {
             return Err(Fault::new(FaultKind::Denied, format!("this is never run: {}", found.reason))
@@ -89,7 +93,21 @@ impl Command {
             None if shell::read_only(&understood).proven() => Judged::ReadOnly,
             None => Judged::Unknown,
         };
-        Ok(Self { text: text.to_owned(), dir, free, judged })
+        let is_read_only = judged == Judged::ReadOnly && !free;
+        let touches = shell::touches(&understood, dir.as_path());
+        let claims = reach::claims(text, &understood, &touches, is_read_only, free, cx);
+        let edit = shell::in_place(&understood).and_then(|sed| Edit::of(sed, &dir, cx));
+        Ok(Self { text: text.to_owned(), dir, free, judged, understood, claims, edit })
+    }
+
+    /// What bash is told.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it runs without walls.
+    pub fn is_free(&self) -> bool {
+        self.free
     }
 
     /// Whether it is known to change nothing.
@@ -101,6 +119,40 @@ impl Command {
     pub fn harm(&self) -> Option<&str> {
         match &self.judged {
             Judged::Harmful(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// What in it waits for somebody to type, and what to run instead.
+    pub fn waits(&self) -> Option<Interactive> {
+        shell::interactive(&self.understood).into_iter().next()
+    }
+
+    /// Refuses it if it waits for somebody to type: nobody does.
+    pub fn require_unattended(self) -> Result<Self, Fault> {
+        match self.waits() {
+            None => Ok(self),
+            Some(found) => Err(Fault::new(
+                FaultKind::InvalidInput,
+                format!("`{}` waits for somebody to type, and nobody can", found.what),
+            )
+            .hint(found.instead)
+            .with("command", &self.text)),
+        }
+    }
+
+    /// Checks that it makes of a file what somebody was shown.
+    pub fn require_foreseen(&self, foreseen: &Foreseen, cx: &Context) -> Result<(), Fault> {
+        match &self.edit {
+            Some(edit) => edit.require_foreseen(foreseen, &self.dir, cx),
+            None => Err(in_place::not_foreseen(&foreseen.file)),
+        }
+    }
+
+    /// What an exit code of it means, where that is an answer and not an error.
+    pub fn meaning(&self, exit: Exit, printed: bool) -> Option<&'static str> {
+        match exit {
+            Exit::Code(code) => shell::meaning(&self.understood, code, printed),
             _ => None,
         }
     }
@@ -132,8 +184,33 @@ pub struct Ran {
     pub moved: Moved,
     /// The walls around it.
     pub report: Report,
+    /// What its exit code means, where that is an answer and not an error.
+    pub meaning: Option<&'static str>,
+    /// What its cage refused it.
+    pub blocked: Vec<Blocked>,
+    /// What it asked for last, if nobody could answer that.
+    pub asked: Option<String>,
     /// What else there is to know.
     pub notes: Vec<String>,
+}
+
+impl Ran {
+    /// Whether it did what it was to do.
+    pub fn succeeded(&self) -> bool {
+        self.exit == Exit::Code(0) || self.meaning.is_some()
+    }
+
+    /// How it ended, in words; nothing if it simply succeeded.
+    pub fn in_words(&self) -> Option<String> {
+        let words = in_words(self.exit)?;
+        Some(match (&self.meaning, &self.asked) {
+            (Some(meaning), _) => format!("{words}: {meaning}, which is no error"),
+            (None, Some(asked)) if self.exit == Exit::TimedOut => {
+                format!("it was ended: it waited for an answer to `{asked}`, and nobody can give one")
+            }
+            _ => words,
+        })
+    }
 }
 
 /// Where the next command starts.
@@ -155,38 +232,79 @@ impl Operation for Shell {
     }
 
     fn claims(&self) -> Claims {
-        match self.command.is_read_only() {
-            true => Claims::none().read(Resource::Everything),
-            false => Claims::none().write(Resource::Everything),
-        }
+        self.command.claims.clone()
+    }
+
+    async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
+        let Some(edit) = &self.command.edit else { return Ok(None) };
+        self.plan = edit.plan(cx)?;
+        let diff = self.plan.iter().flatten().map(Planned::diff).collect();
+        Ok(self.plan.is_some().then_some(Preview { diff }))
     }
 
     async fn run(self, cx: &Context) -> Result<Outcome, Fault> {
-        match self.timeout {
-            Some(timeout) => Ok(Outcome::Ran(Box::new(self.wait(timeout, cx).await?))),
-            None => background::start(&self.command, cx).await.map(Outcome::Started),
+        match self {
+            Self { plan: Some(plan), .. } => {
+                let start = Instant::now();
+                let notes = in_place::make(plan, cx).await?;
+                Ok(Outcome::Ran(Box::new(Ran::quietly(start.elapsed(), notes))))
+            }
+            Self { timeout: Some(timeout), .. } => Ok(Outcome::Ran(Box::new(self.wait(timeout, cx).await?))),
+            Self { timeout: None, .. } => background::start(&self.command, cx).await.map(Outcome::Started),
+        }
+    }
+}
+
+impl Ran {
+    /// Without a word, and without a process.
+    fn quietly(took: Duration, notes: Vec<String>) -> Self {
+        Self {
+            exit: Exit::Code(0),
+            out: Printed::default(),
+            err: Printed::default(),
+            took,
+            left: Vec::new(),
+            moved: Moved::No,
+            report: Report::default(),
+            meaning: None,
+            blocked: Vec::new(),
+            asked: None,
+            notes,
         }
     }
 }
 
 impl Shell {
+    /// To run a command.
+    pub fn new(command: Command, timeout: Option<Duration>, output: Output, moves: bool) -> Self {
+        Self { command, timeout, output, moves, plan: None }
+    }
+
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
         let settings = cx.session().workspace().folders_with_settings();
-        let mut running = begin(&self.command, self.output, cx).await?;
+        let (mut running, policy) = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
         let (mut out, mut err) = (Printed::default(), Printed::default());
         let mut take = |stream: Stream, bytes: &[u8]| {
             cx.output(&String::from_utf8_lossy(bytes));
-            if stream == Stream::Out { out.add(bytes) } else { err.add(bytes) }
+            let printed = if stream == Stream::Out { &mut out } else { &mut err };
+            printed.add(bytes, || cx.keep_output());
+            // A question has no line end.
+            if bytes.ends_with(b"\n") { None } else { asked::question(printed.end()) }
         };
         let time_over = tokio::time::sleep(timeout);
-        let ended = {
-            let following = follow(&mut running, &mut take);
+        tokio::pin!(time_over);
+        let mut asked = None;
+        let ended = loop {
             tokio::select! {
-                ended = following => Ok(ended?),
-                () = time_over => Err(Exit::TimedOut),
-                () = cx.cancelled() => Err(Exit::Cancelled),
+                happened = running.next() => match happened.map_err(broken)? {
+                    Happened::Output(stream, bytes) => asked = take(stream, bytes),
+                    Happened::Ended(ended) => break Ok(ended),
+                },
+                () = &mut time_over => break Err(Exit::TimedOut),
+                () = tokio::time::sleep(asked::QUIET), if asked.is_some() => break Err(Exit::TimedOut),
+                () = cx.cancelled() => break Err(Exit::Cancelled),
             }
         };
         let (exit, ended) = match ended {
@@ -194,18 +312,30 @@ impl Shell {
             // What was left then, was left because everything was being ended.
             Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
         };
-        let notes = unplanted(&settings, cx);
+        let mut notes = unplanted(&settings, cx);
+        notes.extend(cx.session().extension::<Tasks>().news());
         again(&self.command, self.output, cx);
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
         };
-        Ok(Ran { exit, out, err, took: start.elapsed(), left: ended.left, moved, report, notes })
+        let meaning = self.command.meaning(exit, !(out.is_empty() && err.is_empty()));
+        let blocked = match meaning {
+            None => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
+            Some(_) => Vec::new(),
+        };
+        let asked = asked.filter(|_| exit != Exit::Code(0));
+        let took = start.elapsed();
+        Ok(Ran { exit, out, err, took, left: ended.left, moved, report, meaning, blocked, asked, notes })
     }
 }
 
+fn broken(error: std::io::Error) -> Fault {
+    Fault::failed(error.to_string())
+}
+
 /// Starts a command in its cage.
-async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Running, Fault> {
+async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Running, Policy), Fault> {
     let cages = cx.session().extension::<Cages>();
     let caging = cx.session().extension::<Caging>();
     let unusable = |error: std::io::Error| Fault::failed(format!("the command cannot be started: {error}"));
@@ -222,10 +352,10 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Runnin
         program: "/bin/bash".into(),
         args: ["--noprofile", "--norc", "-c", &command.text].map(Into::into).into(),
         dir: command.dir.as_path().to_owned(),
-        env: caging.env(cx),
+        env: caging.env(cx).await,
         tells_dir: true,
     };
-    cage.run(task).await.map_err(unusable)
+    Ok((cage.run(task).await.map_err(unusable)?, policy))
 }
 
 /// Makes a cage ready for the next command of this kind.
@@ -258,17 +388,17 @@ fn unplanted(before: &[AbsPath], cx: &Context) -> Vec<String> {
 }
 
 /// Takes what a command prints until it ends.
-async fn follow(running: &mut Running, take: &mut impl FnMut(Stream, &[u8])) -> Result<Ended, Fault> {
+async fn follow<T>(running: &mut Running, take: &mut impl FnMut(Stream, &[u8]) -> T) -> Result<Ended, Fault> {
     loop {
-        match running.next().await.map_err(|error| Fault::failed(error.to_string()))? {
-            Happened::Output(stream, bytes) => take(stream, bytes),
+        match running.next().await.map_err(broken)? {
+            Happened::Output(stream, bytes) => drop(take(stream, bytes)),
             Happened::Ended(ended) => return Ok(ended),
         }
     }
 }
 
 /// Ends a command: first politely, then not.
-async fn end(running: &mut Running, take: &mut impl FnMut(Stream, &[u8])) -> Result<Ended, Fault> {
+async fn end<T>(running: &mut Running, take: &mut impl FnMut(Stream, &[u8]) -> T) -> Result<Ended, Fault> {
     running.ask_to_end().await;
     match tokio::time::timeout(GRACE, follow(running, take)).await {
         Ok(ended) => ended,
@@ -294,41 +424,4 @@ fn moved(from: &AbsPath, dir: &std::path::Path, cx: &Context) -> Moved {
         }
         None => Moved::Back(dir.display().to_string()),
     }
-}
-
-/// How a command ended, in words; nothing if it succeeded.
-pub fn in_words(exit: Exit) -> Option<String> {
-    Some(match exit {
-        Exit::Code(0) => return None,
-        Exit::Code(code @ 126) => format!("exit code {code}: it was found but cannot be executed"),
-        Exit::Code(code @ 127) => format!("exit code {code}: a program was not found"),
-        Exit::Code(code @ 129..=192) => {
-            format!("exit code {code}: a program was ended by {}", signal_name(code - 128))
-        }
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("ended by {}", signal_name(signal)),
-        Exit::TimedOut => "its time was up".to_owned(),
-        Exit::Cancelled => "it was cancelled".to_owned(),
-    })
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL (an illegal instruction)",
-        6 => "SIGABRT (it aborted)",
-        7 => "SIGBUS (a memory error)",
-        8 => "SIGFPE (an arithmetic error)",
-        9 => "SIGKILL (killed, perhaps for want of memory)",
-        11 => "SIGSEGV (a memory error)",
-        13 => "SIGPIPE (nobody reads its output)",
-        15 => "SIGTERM",
-        24 => "SIGXCPU (it used up its processor time)",
-        25 => "SIGXFSZ (a file became too large)",
-        31 => "SIGSYS (a forbidden system call)",
-        _ => return format!("signal {signal}"),
-    };
-    name.to_owned()
 }

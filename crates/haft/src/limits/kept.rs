@@ -1,7 +1,8 @@
 //! What was cut out of replies, kept whole in files for a while. Knows nothing of why a text was cut.
 
-use std::io;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -53,6 +54,17 @@ impl Kept {
         Ok(path)
     }
 
+    /// Begins to keep a text that is still being made, at most a quarter of all that may be kept.
+    pub fn begin(&self, id_hint: &str) -> io::Result<Keeping> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let name = file_name(id_hint, count);
+        let file = self.store.open_log(&name)?;
+        let path = self.store.path(&name);
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        let _ = self.sweep();
+        Ok(Keeping { file, path, bytes: 0, room: self.max_bytes / 4 })
+    }
+
     /// Removes what is too old, then the oldest until the rest is small enough; never the text kept last.
     pub fn sweep(&self) -> io::Result<Swept> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -76,6 +88,39 @@ impl Kept {
             swept.bytes += size;
         }
         Ok(swept)
+    }
+}
+
+/// A text that is kept while it is made.
+#[derive(Debug)]
+pub struct Keeping {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    room: u64,
+}
+
+impl Keeping {
+    /// Adds to the text, as far as there is room. What cannot be written is not kept, and nothing after it.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+        match self.file.write_all(&bytes[..fits]) {
+            Ok(()) => {
+                self.bytes += fits as u64;
+                self.room -= fits as u64;
+            }
+            Err(_) => self.room = 0,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many bytes are kept.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

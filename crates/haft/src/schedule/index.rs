@@ -102,7 +102,7 @@ impl Index {
                 }
                 node
             }
-            Resource::Command(words) => self.child(COMMANDS, OsStr::new(&command_name(words))),
+            Resource::Command(line) => self.child(COMMANDS, OsStr::new(line.text())),
             Resource::Host(host) => self.child(HOSTS, OsStr::new(host)),
             Resource::State(name) => self.child(STATES, OsStr::new(name.as_ref())),
         }
@@ -324,16 +324,4 @@ fn modes(access: Access) -> (Mode, Mode) {
 
 fn fixed_nodes() -> Vec<Node> {
     (0..FIXED).map(|id| Node { parent: (id != TOP).then_some(TOP), ..Node::default() }).collect()
-}
-
-/// Two commands are the same resource only when all their words are equal, so a command is one node; the
-/// lengths keep the borders between the words.
-fn command_name(words: &[String]) -> String {
-    let mut name = String::new();
-    for word in words {
-        name.push_str(&word.len().to_string());
-        name.push(':');
-        name.push_str(word);
-    }
-    name
 }

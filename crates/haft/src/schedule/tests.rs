@@ -11,6 +11,7 @@ use haft_sandbox::AbsPath;
 use proptest::prelude::*;
 
 use super::*;
+use crate::CommandLine;
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -263,8 +264,8 @@ fn any_resource() -> impl Strategy<Value = Resource> {
         12 => proptest::sample::select(PATHS).prop_map(path),
         2 => proptest::sample::select(&["todos", "cwd"][..]).prop_map(|name| Resource::State(name.into())),
         1 => Just(Resource::Host("example.org".into())),
-        1 => Just(Resource::Command(vec!["git".into()])),
-        1 => Just(Resource::Command(vec!["git".into(), "status".into()])),
+        1 => Just(Resource::Command(CommandLine::new("git"))),
+        1 => Just(Resource::Command(CommandLine::new("git status"))),
         1 => Just(Resource::Everything),
     ]
 }

@@ -11,13 +11,15 @@ use serde_json::json;
 
 use super::noted;
 use crate::dialects::commands;
-use crate::ops::{self, Command, Outcome, Shell, in_words};
+use crate::ops::{self, Command, Outcome, Shell};
 
 /// The longest reply.
 const MAX_RESULT_CHARS: usize = 60_000;
 /// In seconds, what a command gets when nothing is said, and the most that it gets.
 const DEFAULT_TIMEOUT: u64 = 5;
 const MAX_TIMEOUT: u64 = 60;
+/// What a command gets that may wait for somebody to type.
+const INTERACTIVE_TIMEOUT: u64 = 15;
 
 /// Runs a command.
 pub(crate) struct Bash;
@@ -30,17 +32,12 @@ pub(crate) struct Input {
     command: String,
     /// What it does, in five to ten words
     description: Option<String>,
-    /// Seconds that it may take
-    #[serde(default = "default_timeout")]
+    /// Seconds that it may take; 5 if nothing is said
     #[schemars(range(min = 1, max = 60))]
-    timeout: u64,
+    timeout: Option<u64>,
     /// Directory to run it in; the current one if empty
     #[serde(default)]
     working_dir: String,
-}
-
-fn default_timeout() -> u64 {
-    DEFAULT_TIMEOUT
 }
 
 /// The reply of `bash`.
@@ -69,30 +66,34 @@ impl Tool for Bash {
 
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
         let folder = if input.working_dir.is_empty() { "." } else { &input.working_dir };
-        Ok(Shell {
-            command: Command::new(&input.command, ops::existing_folder(folder, &cx.cwd(), cx)?.path, false)?,
-            timeout: Some(Duration::from_secs(input.timeout.min(MAX_TIMEOUT))),
-            output: Output::Apart,
-            moves: false,
-        })
+        let dir = ops::existing_folder(folder, &cx.cwd(), cx)?.path;
+        let command = Command::new(&input.command, dir, false, cx)?;
+        let usual = if command.waits().is_some() { INTERACTIVE_TIMEOUT } else { DEFAULT_TIMEOUT };
+        let timeout = Duration::from_secs(input.timeout.unwrap_or(usual).min(MAX_TIMEOUT));
+        Ok(Shell::new(command, Some(timeout), Output::Apart, false))
     }
 
     fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
         commands::approval(&op.command)
     }
 
-    fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
+    fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
         let ran = commands::ended(output)?;
         let mut error = ran.err.text();
-        if let Some(words) =
-            in_words(ran.exit).filter(|_| error.trim().is_empty() || ran.exit == Exit::TimedOut)
+        if let Some(words) = ran.in_words().filter(|_| error.trim().is_empty() || ran.exit == Exit::TimedOut)
         {
             error = format!("{error}{words}");
         }
         let return_code = if let Exit::Code(code) = ran.exit { Some(code) } else { None };
-        let success = ran.exit == Exit::Code(0);
+        let success = ran.succeeded();
         let reply = Reply::object(json!(Done { success, output: ran.out.text(), error, return_code }));
-        let notes = commands::notes(&ran, cx);
+        let mut notes = commands::notes(&ran, commands::ASK, cx);
+        if let Some(waits) = commands::waits(&input.command).filter(|_| !success) {
+            notes.push(format!(
+                "`{}` waits for somebody to type, and nobody can: {}",
+                waits.what, waits.instead
+            ));
+        }
         let reply = if success { reply } else { reply.failed() };
         Ok(noted(reply, notes))
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::dialects::commands;
-use crate::ops::{self, Command, Outcome, Shell, in_words};
+use crate::ops::{self, Command, Outcome, Shell};
 
 /// The longest reply.
 const MAX_RESULT_CHARS: usize = 30_000;
@@ -52,12 +52,9 @@ impl Tool for Bash {
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
         commands::require_allowed(&input.command)?;
         let dir = ops::existing_folder(input.working_dir.as_deref().unwrap_or("."), &cx.cwd(), cx)?.path;
-        Ok(Shell {
-            command: Command::new(&input.command, dir, false)?,
-            timeout: Some(Duration::from_millis(input.timeout.min(MAX_TIMEOUT))),
-            output: Output::Joined,
-            moves: false,
-        })
+        let command = Command::new(&input.command, dir, false, cx)?.require_unattended()?;
+        let timeout = Duration::from_millis(input.timeout.min(MAX_TIMEOUT));
+        Ok(Shell::new(command, Some(timeout), Output::Joined, false))
     }
 
     fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
@@ -68,7 +65,7 @@ impl Tool for Bash {
         let ran = commands::ended(output)?;
         let text = ran.out.text();
         let text = text.trim_end();
-        let words = in_words(ran.exit).map(|words| words.replacen("exit code", "Exit code", 1));
+        let words = ran.in_words().map(|words| words.replacen("exit code", "Exit code", 1));
         let told = match (text.is_empty(), &words) {
             (true, None) => "(no output)".to_owned(),
             (true, Some(words)) => words.clone(),
@@ -76,8 +73,8 @@ impl Tool for Bash {
             (false, Some(words)) => format!("{text}\n{words}"),
         };
         let reply = Reply::text(told).structured(commands::structured(&ran));
-        let reply = if words.is_some() { reply.failed() } else { reply };
-        let notes = commands::notes(&ran, cx);
+        let reply = if ran.succeeded() { reply } else { reply.failed() };
+        let notes = commands::notes(&ran, commands::ASK, cx);
         Ok(notes.into_iter().fold(reply, |reply, note| reply.internal(format!("({note})"))))
     }
 

@@ -8,13 +8,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::dialects::commands;
-use crate::ops::{Command, Outcome, Ran, Shell, in_words};
+use crate::ops::{Command, Foreseen, Outcome, Ran, Shell};
 
 /// The longest reply.
 const MAX_RESULT_CHARS: usize = 30_000;
 /// In milliseconds, what a command gets when nothing is said, and the most that it gets.
 const DEFAULT_TIMEOUT: u64 = 120_000;
 const MAX_TIMEOUT: u64 = 600_000;
+
+/// How a command gets more than the sandbox allows.
+const MORE: &str = "`dangerously_disable_sandbox` asks the user to run it without the sandbox";
 
 /// Runs a command.
 pub(crate) struct Bash;
@@ -36,6 +39,19 @@ pub(crate) struct Input {
     /// Whether it runs without the sandbox; the user is asked every time
     #[serde(default)]
     dangerously_disable_sandbox: bool,
+    /// What `sed -i` is going to make of a file, where the user was shown that already. For hosts; leave it away
+    #[serde(rename = "_simulated_sed_edit")]
+    simulated_sed_edit: Option<SimulatedSedEdit>,
+}
+
+/// What an edit was foreseen to make of a file.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SimulatedSedEdit {
+    /// The file
+    file_path: String,
+    /// All of its content afterwards
+    new_content: String,
 }
 
 impl Tool for Bash {
@@ -50,12 +66,14 @@ impl Tool for Bash {
 
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
         let timeout = input.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT);
-        Ok(Shell {
-            command: Command::new(&input.command, cx.cwd(), input.dangerously_disable_sandbox)?,
-            timeout: (!input.run_in_background).then(|| Duration::from_millis(timeout)),
-            output: Output::Joined,
-            moves: true,
-        })
+        let free = input.dangerously_disable_sandbox;
+        let command = Command::new(&input.command, cx.cwd(), free, cx)?.require_unattended()?;
+        if let Some(SimulatedSedEdit { file_path, new_content }) = &input.simulated_sed_edit {
+            let foreseen = Foreseen { file: file_path.clone(), content: new_content.clone() };
+            command.require_foreseen(&foreseen, cx)?;
+        }
+        let timeout = (!input.run_in_background).then(|| Duration::from_millis(timeout));
+        Ok(Shell::new(command, timeout, Output::Joined, true))
     }
 
     fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
@@ -79,7 +97,7 @@ impl Tool for Bash {
 
 fn shown(ran: Ran, cx: &Context) -> Reply {
     let mut text = ran.out.text().trim_end().to_owned();
-    let words = in_words(ran.exit);
+    let words = ran.in_words();
     if let Some(words) = &words {
         if !text.is_empty() {
             text.push('\n');
@@ -89,7 +107,7 @@ fn shown(ran: Ran, cx: &Context) -> Reply {
         text.push_str("(it printed nothing)");
     }
     let reply = Reply::text(text).structured(commands::structured(&ran));
-    let reply = if words.is_some() { reply.failed() } else { reply };
-    let notes = commands::notes(&ran, cx);
+    let reply = if ran.succeeded() { reply } else { reply.failed() };
+    let notes = commands::notes(&ran, MORE, cx);
     notes.into_iter().fold(reply, |reply, note| reply.internal(format!("note: {note}")))
 }

@@ -1,6 +1,7 @@
 //! Commands that run while others go on. They end with the session.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use haft_sandbox::Exit;
 use haft_sandbox::cage::{Happened, Output};
 use tokio::sync::watch;
 
-use super::{Command, Printed, begin};
+use super::{Command, Printed, begin, in_words};
 
 /// What the commands in the background are to others.
 const TASKS: &str = "background commands";
@@ -18,22 +19,27 @@ const MAX_RUNNING: usize = 32;
 /// Of so many that have ended the output is kept.
 const MAX_ENDED: usize = 64;
 
-/// Looks at a command in the background.
+/// Looks at a command in the background, or at all of them.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// Which.
-    pub id: String,
+    /// Which; all if none is named.
+    pub id: Option<String>,
     /// How long it is waited for at most, if at all.
     pub wait: Option<Duration>,
 }
 
-/// What became of a command so far.
+/// What became of a command so far, or which there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
-    /// What it printed since it was last looked at.
-    pub text: String,
-    /// Whether it still runs.
-    pub state: TaskState,
+pub enum Looked {
+    /// One of them.
+    At {
+        /// What it printed since it was last looked at.
+        text: String,
+        /// Whether it still runs.
+        state: TaskState,
+    },
+    /// All of them, the latest last.
+    All(Vec<TaskListed>),
 }
 
 /// Whether a command still runs.
@@ -54,9 +60,22 @@ pub struct Kill {
     pub id: String,
 }
 
+/// A command in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskListed {
+    /// By what it is asked for.
+    pub id: String,
+    /// What was run.
+    pub command: String,
+    /// Whether it still runs.
+    pub state: TaskState,
+    /// How many bytes it printed that nobody has looked at.
+    pub unread: u64,
+}
+
 /// The commands that a session has in the background.
 #[derive(Default)]
-pub(super) struct Tasks(Mutex<Known>);
+pub struct Tasks(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -65,6 +84,9 @@ struct Known {
 }
 
 struct OneTask {
+    command: String,
+    /// Whether the model knows that it has ended.
+    told: AtomicBool,
     printed: Mutex<(Printed, u64)>,
     state: watch::Receiver<TaskState>,
     kill: watch::Sender<bool>,
@@ -81,6 +103,32 @@ impl Drop for OneTask {
 impl Tasks {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them, the latest last.
+    pub fn list(&self) -> Vec<TaskListed> {
+        let known = self.known();
+        let list = known.tasks.iter().map(|(number, task)| {
+            let printed = task.printed.lock().unwrap_or_else(PoisonError::into_inner);
+            TaskListed {
+                id: format!("bash_{number}"),
+                command: task.command.clone(),
+                state: *task.state.borrow(),
+                unread: printed.0.total - printed.1,
+            }
+        });
+        list.collect()
+    }
+
+    /// What the model does not know yet: which of them have ended by themselves.
+    pub(super) fn news(&self) -> Vec<String> {
+        let known = self.known();
+        let news = known.tasks.iter().filter_map(|(number, task)| {
+            let TaskState::Ended(exit) = *task.state.borrow() else { return None };
+            let is_new = !task.told.swap(true, Ordering::Relaxed);
+            is_new.then(|| format!("`bash_{number}` in the background has ended: {}", ended_in_words(exit)))
+        });
+        news.collect()
     }
 
     fn find(&self, id: &str) -> Result<Arc<OneTask>, Fault> {
@@ -110,11 +158,17 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
             .hint("end one of them first"));
     }
     let settings = cx.session().workspace().folders_with_settings();
-    let mut running = begin(command, Output::Joined, cx).await?;
+    let (mut running, _) = begin(command, Output::Joined, cx).await?;
     let (tell_state, state) = watch::channel(TaskState::Running);
     let (kill, mut killed) = watch::channel(false);
     let (hand_over, handed) = tokio::sync::oneshot::channel::<std::sync::Weak<OneTask>>();
-    let inside = cx.clone();
+    let number = {
+        let mut known = tasks.known();
+        known.count += 1;
+        known.count
+    };
+    let id = format!("bash_{number}");
+    let (inside, name) = (cx.clone(), id.clone());
     let work = tokio::spawn(async move {
         let Ok(task) = handed.await else { return };
         let mut is_killed = false;
@@ -134,7 +188,11 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                 Ok(Some(bytes)) => {
                     inside.output(&String::from_utf8_lossy(&bytes));
                     let Some(task) = task.upgrade() else { return };
-                    task.printed.lock().unwrap_or_else(PoisonError::into_inner).0.add(&bytes);
+                    task.printed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                        .add(&bytes, || inside.keep_output());
                 }
                 Ok(None) if is_killed => break TaskState::Killed,
                 Ok(None) => break TaskState::Ended(running.exit().unwrap_or(Exit::Code(-1))),
@@ -144,21 +202,33 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         let notes = super::unplanted(&settings, &inside);
         if let (Some(task), false) = (task.upgrade(), notes.is_empty()) {
             let told = format!("\nnote: {}\n", notes.join("\nnote: "));
-            task.printed.lock().unwrap_or_else(PoisonError::into_inner).0.add(told.as_bytes());
+            task.printed.lock().unwrap_or_else(PoisonError::into_inner).0.add(told.as_bytes(), || None);
         }
         tell_state.send_replace(state);
+        inside.finished(
+            &name,
+            &match state {
+                TaskState::Ended(exit) => ended_in_words(exit),
+                _ => "it was ended".to_owned(),
+            },
+        );
     });
-    let task = Arc::new(OneTask { printed: Mutex::default(), state, kill, work: work.abort_handle() });
+    let task = Arc::new(OneTask {
+        command: command.text.clone(),
+        told: AtomicBool::new(false),
+        printed: Mutex::new((Printed::behind(), 0)),
+        state,
+        kill,
+        work: work.abort_handle(),
+    });
     let _ = hand_over.send(Arc::downgrade(&task));
     let mut known = tasks.known();
-    known.count += 1;
-    let number = known.count;
     known.tasks.insert(number, task);
     let ended: Vec<u64> = known.tasks.iter().filter(|(_, task)| !is_running(task)).map(|(n, _)| *n).collect();
     for old in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
         known.tasks.remove(old);
     }
-    Ok(format!("bash_{number}"))
+    Ok(id)
 }
 
 impl Operation for Look {
@@ -173,7 +243,9 @@ impl Operation for Look {
     }
 
     async fn run(self, cx: &Context) -> Result<Looked, Fault> {
-        let task = cx.session().extension::<Tasks>().find(&self.id)?;
+        let tasks = cx.session().extension::<Tasks>();
+        let Some(id) = &self.id else { return Ok(Looked::All(tasks.list())) };
+        let task = tasks.find(id)?;
         let mut state = task.state.clone();
         if let Some(wait) = self.wait {
             let ended = state.wait_for(|state| *state != TaskState::Running);
@@ -184,10 +256,13 @@ impl Operation for Look {
             }
         }
         let state = *task.state.borrow();
+        if state != TaskState::Running {
+            task.told.store(true, Ordering::Relaxed);
+        }
         let mut printed = task.printed.lock().unwrap_or_else(PoisonError::into_inner);
         let (text, end) = printed.0.since(printed.1);
         printed.1 = end;
-        Ok(Looked { text, state })
+        Ok(Looked::At { text, state })
     }
 }
 
@@ -213,4 +288,8 @@ impl Operation for Kill {
         let _ = state.wait_for(|state| *state != TaskState::Running).await;
         Ok(TaskState::Running)
     }
+}
+
+fn ended_in_words(exit: Exit) -> String {
+    in_words(exit).unwrap_or_else(|| "exit code 0".to_owned())
 }

@@ -1,11 +1,14 @@
 //! What commands of a session may do: the cage that is made of its workspace and settings.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::Command;
 use haft::Context;
-use haft_sandbox::Access;
+use haft_sandbox::{Access, Store};
+use tokio::sync::OnceCell;
+
+use super::Command;
+use super::profile::{self, Env};
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
@@ -77,7 +80,7 @@ const DISARMED: [(&str, &str); 11] = [
 ];
 
 /// What commands of a session may do: what can be set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Caging {
     /// Whether there are walls.
     pub walls: Walls,
@@ -89,14 +92,29 @@ pub struct Caging {
     pub hidden: Vec<PathBuf>,
     /// Variables that they get although they look like secrets.
     pub passed: Vec<String>,
+    /// Whether they get what the user's own shell sets up.
+    pub profile: Profile,
     /// How much they may use.
     pub limits: Limits,
+}
+
+/// Whether commands get the environment that the user's own shell sets up.
+#[derive(Clone, Debug, Default)]
+pub enum Profile {
+    /// They do; the shell is asked once in a session.
+    #[default]
+    Asked,
+    /// They do, and what the shell said is kept here for other sessions.
+    Kept(Store),
+    /// They get what haft itself got.
+    Ignored,
 }
 
 /// The cages of a session.
 #[derive(Debug, Default)]
 pub(super) struct Cages {
     pub(super) ready: Ready,
+    env: OnceCell<Env>,
 }
 
 impl Caging {
@@ -125,26 +143,55 @@ impl Caging {
             read.append(&mut write);
         }
         let guarded = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name))).collect();
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
-        let hidden = credentials.chain(self.hidden.iter().cloned()).collect();
+        let hidden = self.hidden();
         Policy { walls: self.walls, write, guarded, read, hidden, network: self.network, limits: self.limits }
     }
 
-    /// The environment of a command.
-    pub(super) fn env(&self, _cx: &Context) -> Vec<(OsString, OsString)> {
-        let is_passed = |name: &str| self.passed.iter().any(|passed| passed == name);
-        let is_secret = |name: &str| SECRET.iter().any(|word| name.to_uppercase().contains(word));
-        let is_dangerous = |name: &str| {
-            DANGEROUS.contains(&name)
-                || ["LD_", "BASH_FUNC_", "GIT_", "DYLD_"].iter().any(|start| name.starts_with(start))
-        };
-        let kept = std::env::vars_os().filter(|(name, _)| {
-            let name = name.to_string_lossy();
-            is_passed(&name) || !(is_secret(&name) || is_dangerous(&name))
+    /// The environment of commands, made when it is first asked for.
+    pub(super) async fn env(&self, cx: &Context) -> Env {
+        let cages = cx.session().extension::<Cages>();
+        let made = cages.env.get_or_init(|| async {
+            let is_kept = |name: &OsString| {
+                is_passed_on(name) || self.passed.iter().any(|passed| name == passed.as_str())
+            };
+            let own: Env = std::env::vars_os().filter(|(name, _)| is_kept(name)).collect();
+            let kept = match &self.profile {
+                Profile::Ignored => None,
+                Profile::Asked => Some(None),
+                Profile::Kept(store) => Some(Some(store)),
+            };
+            let Some(kept) = kept else { return disarmed(own) };
+            // Profiles say more than a workspace is about, but change nothing.
+            let hidden = self.hidden();
+            let read = std::env::var_os("HOME").map(PathBuf::from).into_iter().collect();
+            let policy = Policy { walls: self.walls, read, hidden, limits: self.limits, ..Policy::default() };
+            let of_user = profile::of_user(&own, policy, kept).await;
+            disarmed(profile::merged(own, of_user))
         });
-        let disarmed = DISARMED.map(|(name, value)| (name.into(), value.into()));
-        let is_disarmed = |name: &OsString| DISARMED.iter().any(|(other, _)| name == other);
-        kept.filter(|(name, _)| !is_disarmed(name)).chain(disarmed).collect()
+        made.await.clone()
     }
+
+    /// What no command sees.
+    fn hidden(&self) -> Vec<PathBuf> {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        credentials.chain(self.hidden.iter().cloned()).collect()
+    }
+}
+
+/// Whether a variable is passed on although nobody said so: it neither looks like a secret, nor makes a shell or a
+/// linker do something.
+pub(super) fn is_passed_on(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let upper = name.to_uppercase();
+    let is_dangerous = DANGEROUS.contains(&&*name)
+        || ["LD_", "BASH_FUNC_", "GIT_", "DYLD_"].iter().any(|start| name.starts_with(start));
+    !is_dangerous && !SECRET.iter().any(|word| upper.contains(word))
+}
+
+/// An environment in which nothing turns pages or asks for a text.
+fn disarmed(env: Env) -> Env {
+    let is_disarmed = |name: &OsString| DISARMED.iter().any(|(other, _)| name == other);
+    let disarmed = DISARMED.map(|(name, value)| (name.into(), value.into()));
+    env.into_iter().filter(|(name, _)| !is_disarmed(name)).chain(disarmed).collect()
 }

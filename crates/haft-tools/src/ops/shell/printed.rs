@@ -1,29 +1,69 @@
 //! What a command prints: its beginning and its end, however much there is in between.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
-/// As much is kept of the beginning, and as much of the end.
-const KEPT: usize = 2 << 20;
+use haft::Keeping;
 
-/// The beginning and the end of what was printed.
-#[derive(Clone, Debug, Default)]
+/// As much is held of the beginning, and as much of the end.
+const HELD: usize = 2 << 20;
+/// The same for a command in the background, of which there may be many.
+const HELD_BEHIND: usize = 256 << 10;
+
+/// The beginning and the end of what was printed. All of it is in a file, if it was more than that.
+#[derive(Debug)]
 pub struct Printed {
     head: Vec<u8>,
     tail: VecDeque<u8>,
+    held: usize,
+    whole: Option<Keeping>,
     /// How many bytes in all.
     pub total: u64,
 }
 
+impl Default for Printed {
+    fn default() -> Self {
+        Self { head: Vec::new(), tail: VecDeque::new(), held: HELD, whole: None, total: 0 }
+    }
+}
+
 impl Printed {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn behind() -> Self {
+        Self { held: HELD_BEHIND, ..Self::default() }
+    }
+
+    /// Adds to it. `keep` begins a file for all of it, when it becomes too much to be held.
+    pub(super) fn add(&mut self, bytes: &[u8], keep: impl FnOnce() -> Option<Keeping>) {
+        let held = (self.head.len() + self.tail.len()) as u64;
+        if self.whole.is_none() && held == self.total && held + bytes.len() as u64 > 2 * self.held as u64 {
+            // From here on something is lost that is not kept elsewhere.
+            self.whole = keep();
+            if let Some(whole) = &mut self.whole {
+                whole.add(&self.head);
+                whole.add(self.tail.make_contiguous());
+            }
+        }
+        if let Some(whole) = &mut self.whole {
+            whole.add(bytes);
+        }
         self.total += bytes.len() as u64;
-        let room = KEPT - self.head.len();
+        let room = self.held - self.head.len();
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(first);
-        let rest = &rest[rest.len().saturating_sub(KEPT)..];
-        let over = (self.tail.len() + rest.len()).saturating_sub(KEPT);
+        let rest = &rest[rest.len().saturating_sub(self.held)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.held);
         self.tail.drain(..over);
         self.tail.extend(rest);
+    }
+
+    /// The file in which all of it is, or as many bytes from its beginning, if it was too much to be held.
+    pub fn whole(&self) -> Option<(&Path, u64)> {
+        self.whole.as_ref().map(|whole| (whole.path(), whole.bytes()))
+    }
+
+    /// The end of it.
+    pub(super) fn end(&mut self) -> &[u8] {
+        if self.tail.is_empty() { &self.head } else { self.tail.make_contiguous() }
     }
 
     /// Whether nothing was printed.
@@ -70,7 +110,7 @@ impl Printed {
 }
 
 /// Text without what would move a cursor, change colours or ring.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut line = 0;
     let mut chars = text.chars().peekable();
@@ -136,11 +176,12 @@ mod tests {
     fn beginning_and_end_are_kept() {
         let mut printed = Printed::default();
         for round in 0..100_000 {
-            printed.add(format!("line {round} of what is printed, and some more of it\n").as_bytes());
+            printed
+                .add(format!("line {round} of what is printed, and some more of it\n").as_bytes(), || None);
         }
         let text = printed.text();
         assert!(text.starts_with("line 0 ") && text.ends_with("some more of it\n"));
-        assert!(text.contains("bytes left out") && text.len() <= 2 * KEPT + 100);
+        assert!(text.contains("bytes left out") && text.len() <= 2 * HELD + 100);
         assert!(text.contains("line 99999 "));
         let (rest, end) = printed.since(printed.total - 10);
         assert_eq!((rest.as_str(), end), ("more of it\n"[1..].into(), printed.total));

@@ -1,0 +1,62 @@
+//! What a command claims: the command itself, for rules about commands, and what it touches, as far as that shows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haft::{AbsPath, Claims, CommandLine, Context, Resource};
+use haft_sandbox::names;
+
+use crate::shell::{Touches, Understood};
+
+/// Folders in which the system has its programs and settings. Whoever reads there learns nothing about the user;
+/// and a cage has temporary folders of its own.
+const SYSTEM: [&str; 14] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/nix",
+    "/tmp", "/var/tmp",
+];
+
+/// Everything that a command may touch.
+pub(super) fn claims(
+    text: &str,
+    understood: &Arc<Understood>,
+    touches: &Touches,
+    is_read_only: bool,
+    is_free: bool,
+    cx: &Context,
+) -> Claims {
+    let line = Resource::Command(CommandLine::new(text).understood(understood.clone()));
+    let mut claims = match is_read_only {
+        true => Claims::none().read(line),
+        false => Claims::none().write(line),
+    };
+    for path in &touches.reads {
+        if let Some(place) = place(path, cx) {
+            claims = claims.read(Resource::Path(place));
+        }
+    }
+    for path in &touches.writes {
+        // What is written to devices and the private temporary folder touches nobody else.
+        if let Some(place) = place(path, cx) {
+            claims = claims.write(Resource::Path(place));
+        }
+    }
+    for host in &touches.hosts {
+        claims = claims.write(Resource::Host(host.clone()));
+    }
+    match (touches.unknown.is_some() || is_free, is_read_only) {
+        (true, true) => claims.read(Resource::Everything),
+        (true, false) => claims.write(Resource::Everything),
+        (false, _) => claims,
+    }
+}
+
+/// The place that a path of a command means: where links lead within the workspace, or as it is written outside of
+/// it. None for the places that every command may use.
+fn place(path: &Path, cx: &Context) -> Option<AbsPath> {
+    let workspace = cx.workspace();
+    match workspace.resolve(workspace.root(), &names::show(path)) {
+        Ok(found) => Some(found.path),
+        Err(_) if SYSTEM.iter().any(|system| path.starts_with(system)) => None,
+        Err(_) => Some(AbsPath::lexical(path)),
+    }
+}

@@ -1,0 +1,40 @@
+//! How a command ended, in words.
+
+use haft_sandbox::Exit;
+
+/// How a command ended, in words; nothing if it succeeded.
+pub fn in_words(exit: Exit) -> Option<String> {
+    Some(match exit {
+        Exit::Code(0) => return None,
+        Exit::Code(code @ 126) => format!("exit code {code}: it was found but cannot be executed"),
+        Exit::Code(code @ 127) => format!("exit code {code}: a program was not found"),
+        Exit::Code(code @ 129..=192) => {
+            format!("exit code {code}: a program was ended by {}", signal_name(code - 128))
+        }
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("ended by {}", signal_name(signal)),
+        Exit::TimedOut => "its time was up".to_owned(),
+        Exit::Cancelled => "it was cancelled".to_owned(),
+    })
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL (an illegal instruction)",
+        6 => "SIGABRT (it aborted)",
+        7 => "SIGBUS (a memory error)",
+        8 => "SIGFPE (an arithmetic error)",
+        9 => "SIGKILL (killed, perhaps for want of memory)",
+        11 => "SIGSEGV (a memory error)",
+        13 => "SIGPIPE (nobody reads its output)",
+        15 => "SIGTERM",
+        24 => "SIGXCPU (it used up its processor time)",
+        25 => "SIGXFSZ (a file became too large)",
+        31 => "SIGSYS (a forbidden system call)",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}

@@ -32,7 +32,8 @@ pub use search::{
     Syntax, Unreadable, What,
 };
 pub use shell::{
-    Caging, Command, Kill, Look, Looked, Moved, Outcome, Printed, Ran, Shell, TaskState, in_words,
+    Caging, Command, Held, Kill, Look, Looked, May, Moved, Outcome, Printed, Program, Ran, Shell,
+    Surroundings, TaskState, find_program, in_words,
 };
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 

@@ -4,17 +4,19 @@
 mod background;
 mod caging;
 mod printed;
+mod program;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Ended, Happened, Output, Report, Running, Stream, Task};
+use haft_sandbox::cage::{Cage, Ended, Happened, Output, Policy, Report, Running, Stream, Task};
 
 pub use background::{Kill, Look, Looked, TaskState};
 pub use caging::Caging;
 pub use printed::Printed;
+pub use program::{Held, May, Program, Surroundings, find as find_program};
 
 use caging::Cages;
 
@@ -173,51 +175,51 @@ impl Shell {
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
         let settings = cx.session().workspace().folders_with_settings();
-        let mut running = begin(&self.command, self.output, cx).await?;
+        let running = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
-        let (mut out, mut err) = (Printed::default(), Printed::default());
-        let mut take = |stream: Stream, bytes: &[u8]| {
-            cx.output(&String::from_utf8_lossy(bytes));
-            if stream == Stream::Out { out.add(bytes) } else { err.add(bytes) }
-        };
-        let time_over = tokio::time::sleep(timeout);
-        let ended = {
-            let following = follow(&mut running, &mut take);
-            tokio::select! {
-                ended = following => Ok(ended?),
-                () = time_over => Err(Exit::TimedOut),
-                () = cx.cancelled() => Err(Exit::Cancelled),
-            }
-        };
-        let (exit, ended) = match ended {
-            Ok(ended) => (ended.exit, ended),
-            // What was left then, was left because everything was being ended.
-            Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
-        };
+        let (ended, out, err) = attend(running, timeout, cx).await?;
         let notes = unplanted(&settings, cx);
         again(&self.command, self.output, cx);
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
         };
-        Ok(Ran { exit, out, err, took: start.elapsed(), left: ended.left, moved, report, notes })
+        Ok(Ran { exit: ended.exit, out, err, took: start.elapsed(), left: ended.left, moved, report, notes })
     }
+}
+
+/// Waits for a command until it ends, its time is up or nobody wants it any more, and takes what it prints.
+async fn attend(
+    mut running: Running,
+    timeout: Duration,
+    cx: &Context,
+) -> Result<(Ended, Printed, Printed), Fault> {
+    let (mut out, mut err) = (Printed::default(), Printed::default());
+    let mut take = |stream: Stream, bytes: &[u8]| {
+        cx.output(&String::from_utf8_lossy(bytes));
+        if stream == Stream::Out { out.add(bytes) } else { err.add(bytes) }
+    };
+    let time_over = tokio::time::sleep(timeout);
+    let ended = {
+        let following = follow(&mut running, &mut take);
+        tokio::select! {
+            ended = following => Ok(ended?),
+            () = time_over => Err(Exit::TimedOut),
+            () = cx.cancelled() => Err(Exit::Cancelled),
+        }
+    };
+    let ended = match ended {
+        Ok(ended) => ended,
+        // What was left then, was left because everything was being ended.
+        Err(exit) => Ended { exit, left: Vec::new(), ..end(&mut running, &mut take).await? },
+    };
+    Ok((ended, out, err))
 }
 
 /// Starts a command in its cage.
 async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Running, Fault> {
-    let cages = cx.session().extension::<Cages>();
     let caging = cx.session().extension::<Caging>();
-    let unusable = |error: std::io::Error| Fault::failed(format!("the command cannot be started: {error}"));
-    let policy = caging.policy(command, cx);
-    let cage = cages.ready.take(&policy, output).await.map_err(unusable)?;
-    if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
-        return Err(Fault::new(
-            FaultKind::Disabled,
-            format!("commands are to run behind {}, which cannot be had here: {why}", wall.made_of()),
-        )
-        .hint("`haft doctor` tells which walls stand here; the setting `sandbox.require` says which must"));
-    }
+    let cage = enter(&caging.policy(command, cx), output, cx).await?;
     let task = Task {
         program: "/bin/bash".into(),
         args: ["--noprofile", "--norc", "-c", &command.text].map(Into::into).into(),
@@ -226,6 +228,25 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Runnin
         tells_dir: true,
     };
     cage.run(task).await.map_err(unusable)
+}
+
+/// A cage of this kind, with all the walls that must stand.
+async fn enter(policy: &Policy, output: Output, cx: &Context) -> Result<Cage, Fault> {
+    let cages = cx.session().extension::<Cages>();
+    let caging = cx.session().extension::<Caging>();
+    let cage = cages.ready.take(policy, output).await.map_err(unusable)?;
+    if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
+        return Err(Fault::new(
+            FaultKind::Disabled,
+            format!("commands are to run behind {}, which cannot be had here: {why}", wall.made_of()),
+        )
+        .hint("`haft doctor` tells which walls stand here; the setting `sandbox.require` says which must"));
+    }
+    Ok(cage)
+}
+
+fn unusable(error: std::io::Error) -> Fault {
+    Fault::failed(format!("the command cannot be started: {error}"))
 }
 
 /// Makes a cage ready for the next command of this kind.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::Command;
+use super::{Command, May};
 use haft::Context;
 use haft_sandbox::Access;
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
@@ -110,6 +110,11 @@ impl Caging {
                 ..Policy::default()
             };
         }
+        self.policy_to(if command.is_read_only() { May::Read } else { May::Write }, cx)
+    }
+
+    /// The policy for whatever runs behind walls.
+    pub(super) fn policy_to(&self, may: May, cx: &Context) -> Policy {
         let workspace = cx.session().workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
@@ -120,7 +125,7 @@ impl Caging {
             read.append(&mut write);
             write.push(focus.as_path().to_owned());
         }
-        if command.is_read_only() {
+        if may == May::Read {
             // Should it write after all, that fails.
             read.append(&mut write);
         }

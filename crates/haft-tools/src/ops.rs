@@ -32,8 +32,8 @@ pub use search::{
     Syntax, Unreadable, What,
 };
 pub use shell::{
-    Blocked, Caging, Command, Foreseen, Kill, Look, Looked, Moved, Outcome, Printed, Profile, Ran, Shell,
-    TaskListed, TaskState, Tasks, in_words,
+    Blocked, Caging, Command, Foreseen, Held, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile,
+    Program, Ran, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
 };
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 

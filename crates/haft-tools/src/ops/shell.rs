@@ -8,6 +8,7 @@ mod caging;
 mod in_place;
 mod printed;
 mod profile;
+mod program;
 mod reach;
 mod words;
 
@@ -16,13 +17,14 @@ use std::time::{Duration, Instant};
 
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Ended, Happened, Output, Policy, Report, Running, Stream, Task};
+use haft_sandbox::cage::{Cage, Ended, Happened, Output, Policy, Report, Running, Stream, Task};
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
 pub use blocked::Blocked;
 pub use caging::{Caging, Profile};
 pub use in_place::Foreseen;
 pub use printed::Printed;
+pub use program::{Held, May, Program, Surroundings, find as find_program};
 pub use words::in_words;
 
 use caging::Cages;
@@ -283,35 +285,9 @@ impl Shell {
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
         let settings = cx.session().workspace().folders_with_settings();
-        let (mut running, policy) = begin(&self.command, self.output, cx).await?;
+        let (running, policy) = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
-        let (mut out, mut err) = (Printed::default(), Printed::default());
-        let mut take = |stream: Stream, bytes: &[u8]| {
-            cx.output(&String::from_utf8_lossy(bytes));
-            let printed = if stream == Stream::Out { &mut out } else { &mut err };
-            printed.add(bytes, || cx.keep_output());
-            // A question has no line end.
-            if bytes.ends_with(b"\n") { None } else { asked::question(printed.end()) }
-        };
-        let time_over = tokio::time::sleep(timeout);
-        tokio::pin!(time_over);
-        let mut asked = None;
-        let ended = loop {
-            tokio::select! {
-                happened = running.next() => match happened.map_err(broken)? {
-                    Happened::Output(stream, bytes) => asked = take(stream, bytes),
-                    Happened::Ended(ended) => break Ok(ended),
-                },
-                () = &mut time_over => break Err(Exit::TimedOut),
-                () = tokio::time::sleep(asked::QUIET), if asked.is_some() => break Err(Exit::TimedOut),
-                () = cx.cancelled() => break Err(Exit::Cancelled),
-            }
-        };
-        let (exit, ended) = match ended {
-            Ok(ended) => (ended.exit, ended),
-            // What was left then, was left because everything was being ended.
-            Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
-        };
+        let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
         let mut notes = unplanted(&settings, cx);
         notes.extend(cx.session().extension::<Tasks>().news());
         again(&self.command, self.output, cx);
@@ -319,12 +295,12 @@ impl Shell {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
         };
+        let exit = ended.exit;
         let meaning = self.command.meaning(exit, !(out.is_empty() && err.is_empty()));
         let blocked = match meaning {
             None => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
             Some(_) => Vec::new(),
         };
-        let asked = asked.filter(|_| exit != Exit::Code(0));
         let took = start.elapsed();
         Ok(Ran { exit, out, err, took, left: ended.left, moved, report, meaning, blocked, asked, notes })
     }
@@ -334,20 +310,53 @@ fn broken(error: std::io::Error) -> Fault {
     Fault::failed(error.to_string())
 }
 
+/// A command that was waited for.
+struct Attended {
+    ended: Ended,
+    out: Printed,
+    err: Printed,
+    /// What it asked last, unless it succeeded.
+    asked: Option<String>,
+}
+
+/// Waits for a command until it ends, its time is up or nobody wants it any more, and takes what it prints.
+async fn attend(mut running: Running, timeout: Duration, cx: &Context) -> Result<Attended, Fault> {
+    let (mut out, mut err) = (Printed::default(), Printed::default());
+    let mut take = |stream: Stream, bytes: &[u8]| {
+        cx.output(&String::from_utf8_lossy(bytes));
+        let printed = if stream == Stream::Out { &mut out } else { &mut err };
+        printed.add(bytes, || cx.keep_output());
+        // A question has no line end.
+        if bytes.ends_with(b"\n") { None } else { asked::question(printed.end()) }
+    };
+    let time_over = tokio::time::sleep(timeout);
+    tokio::pin!(time_over);
+    let mut asked = None;
+    let ended = loop {
+        tokio::select! {
+            happened = running.next() => match happened.map_err(broken)? {
+                Happened::Output(stream, bytes) => asked = take(stream, bytes),
+                Happened::Ended(ended) => break Ok(ended),
+            },
+            () = &mut time_over => break Err(Exit::TimedOut),
+            () = tokio::time::sleep(asked::QUIET), if asked.is_some() => break Err(Exit::TimedOut),
+            () = cx.cancelled() => break Err(Exit::Cancelled),
+        }
+    };
+    let ended = match ended {
+        Ok(ended) => ended,
+        // What was left then, was left because everything was being ended.
+        Err(exit) => Ended { exit, left: Vec::new(), ..end(&mut running, &mut take).await? },
+    };
+    let asked = asked.filter(|_| ended.exit != Exit::Code(0));
+    Ok(Attended { ended, out, err, asked })
+}
+
 /// Starts a command in its cage.
 async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Running, Policy), Fault> {
-    let cages = cx.session().extension::<Cages>();
     let caging = cx.session().extension::<Caging>();
-    let unusable = |error: std::io::Error| Fault::failed(format!("the command cannot be started: {error}"));
     let policy = caging.policy(command, cx);
-    let cage = cages.ready.take(&policy, output).await.map_err(unusable)?;
-    if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
-        return Err(Fault::new(
-            FaultKind::Disabled,
-            format!("commands are to run behind {}, which cannot be had here: {why}", wall.made_of()),
-        )
-        .hint("`haft doctor` tells which walls stand here; the setting `sandbox.require` says which must"));
-    }
+    let cage = enter(&policy, output, cx).await?;
     let task = Task {
         program: "/bin/bash".into(),
         args: ["--noprofile", "--norc", "-c", &command.text].map(Into::into).into(),
@@ -356,6 +365,25 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Runni
         tells_dir: true,
     };
     Ok((cage.run(task).await.map_err(unusable)?, policy))
+}
+
+/// A cage of this kind, with all the walls that must stand.
+async fn enter(policy: &Policy, output: Output, cx: &Context) -> Result<Cage, Fault> {
+    let cages = cx.session().extension::<Cages>();
+    let caging = cx.session().extension::<Caging>();
+    let cage = cages.ready.take(policy, output).await.map_err(unusable)?;
+    if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
+        return Err(Fault::new(
+            FaultKind::Disabled,
+            format!("commands are to run behind {}, which cannot be had here: {why}", wall.made_of()),
+        )
+        .hint("`haft doctor` tells which walls stand here; the setting `sandbox.require` says which must"));
+    }
+    Ok(cage)
+}
+
+fn unusable(error: std::io::Error) -> Fault {
+    Fault::failed(format!("the command cannot be started: {error}"))
 }
 
 /// Makes a cage ready for the next command of this kind.

@@ -7,8 +7,8 @@ use haft::Context;
 use haft_sandbox::{Access, Store};
 use tokio::sync::OnceCell;
 
-use super::Command;
 use super::profile::{self, Env};
+use super::{Command, May};
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
@@ -128,6 +128,11 @@ impl Caging {
                 ..Policy::default()
             };
         }
+        self.policy_to(if command.is_read_only() { May::Read } else { May::Write }, cx)
+    }
+
+    /// The policy for whatever runs behind walls.
+    pub(super) fn policy_to(&self, may: May, cx: &Context) -> Policy {
         let workspace = cx.session().workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
@@ -138,7 +143,7 @@ impl Caging {
             read.append(&mut write);
             write.push(focus.as_path().to_owned());
         }
-        if command.is_read_only() {
+        if may == May::Read {
             // Should it write after all, that fails.
             read.append(&mut write);
         }

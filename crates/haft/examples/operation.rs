@@ -34,7 +34,7 @@ impl Operation for Add {
         if is_there {
             return Err(Fault::failed(format!("`{}` is on the list already", self.item)));
         }
-        Ok(Some(Preview { diff: format!("+{}", self.item) }))
+        Ok(Some(Preview::new(format!("+{}", self.item))))
     }
 
     async fn run(self, cx: &Context) -> Result<usize, Fault> {

@@ -186,7 +186,7 @@ impl Context {
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims with the other names of what would be changed: a rule about a name holds whichever way it leads.
+    /// Claims with the other names of what would be read or changed: a rule about a name holds whichever way it leads.
     pub(crate) fn with_names(&self, claims: Claims) -> Result<Claims, Fault> {
         let changed = |place: &AbsPath| {
             claims.iter().any(|claim| claim == (ClaimAccess::Write, &Resource::Path(place.clone())))
@@ -196,7 +196,10 @@ impl Context {
         if let Some(name) = names.iter().find(|name| self.workspace().is_guarded(name)) {
             return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
         }
-        Ok(names.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name))))
+        let only_read: Vec<AbsPath> =
+            self.names().iter().filter(|(place, _)| !changed(place)).map(|(_, name)| name.clone()).collect();
+        let claims = names.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name)));
+        Ok(only_read.into_iter().fold(claims, |claims, name| claims.read(Resource::Path(name))))
     }
 
     /// The folder that relative paths start from.

@@ -17,7 +17,7 @@ use crate::activity::{Activity, EventKind, What};
 use crate::crash::{caught, uncrashed};
 use crate::dialect::{text_fault, text_notes};
 use crate::hooks::{self, Before, Hook};
-use crate::permissions::{self, Judge, NoApprover, Question, Settled};
+use crate::permissions::{self, Answer, Judge, NoApprover, Question, Settled};
 use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
@@ -37,6 +37,7 @@ struct Inner {
     judges: Vec<Arc<dyn Judge>>,
     approver: Arc<dyn Approver>,
     kept: Option<Kept>,
+    patience: Option<Duration>,
     max_results: HashMap<String, usize>,
 }
 
@@ -59,6 +60,12 @@ impl EngineBuilder {
     /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.0.approver = Arc::new(approver);
+        self
+    }
+
+    /// Sets how long an answer is waited for. What is not answered by then is denied.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.0.patience = Some(patience);
         self
     }
 
@@ -96,6 +103,7 @@ impl Engine {
             judges: Vec::new(),
             approver: Arc::new(NoApprover::default()),
             kept: None,
+            patience: None,
             max_results: HashMap::new(),
         })
     }
@@ -303,21 +311,48 @@ impl Job {
         let Some(entry) = self.entry.clone() else { return Ok(None) };
         let question =
             Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
-        let verdict = settled.verdict(&claimed.verdict);
         let approval = claimed.prepared.approval(&self.cx);
-        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
-        if settled.answered {
+        let first = settled.verdict(&claimed.verdict);
+        if permissions::weigh(&question, &first, &approval)?.is_none() || settled.answered {
             return Ok(None);
         }
+        // Much may have been answered since the call was judged.
+        let engine = &self.engine.0;
+        let mut loosened = self.cx.session().loosened();
+        let verdict = settled.verdict(&permissions::judge(&engine.judges, &question)?);
+        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
         settled.answered = true;
-        let request = permissions::request(&question, &verdict, preview, asking);
-        let rewritten = Box::pin(permissions::ask(&*self.engine.0.approver, request, &self.cx)).await?;
-        if rewritten.is_some() {
-            // What the hooks have seen is not what will run.
-            settled.hooked = false;
-            self.notes.push("the user changed the arguments before allowing the call".to_owned());
+        let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
+        let ask = permissions::ask(&*engine.approver, &engine.judges, engine.patience, request, &self.cx);
+        let mut ask = Box::pin(ask);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut ask => break answer?,
+                // Another answer may have settled this one, too; the question is then withdrawn.
+                Ok(()) = loosened.changed() => {
+                    let judged = permissions::judge(&engine.judges, &question)?;
+                    if permissions::weigh(&question, &settled.verdict(&judged), &approval)?.is_none() {
+                        break Answer::Go;
+                    }
+                }
+            }
+        };
+        drop(ask);
+        match answer {
+            Answer::Go | Answer::Remembered => Ok(None),
+            Answer::Parts(parts) => {
+                let refused = claimed.prepared.keep_parts(&parts, &self.cx)?;
+                self.notes
+                    .push(format!("the user agreed to a part of the change only; left out was:\n{refused}"));
+                Ok(None)
+            }
+            Answer::Edited(input) => {
+                // What the hooks have seen is not what will run.
+                settled.hooked = false;
+                self.notes.push("the user changed the arguments before allowing the call".to_owned());
+                Ok(Some(input))
+            }
         }
-        Ok(rewritten)
     }
 
     /// 7 run: no longer than the tool may.

@@ -23,6 +23,12 @@ pub trait Operation: Send + Sized + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// Leaves out all parts of the planned change but these, counted from 0 in the preview. Gives what was left out, in
+    /// words.
+    fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
+        Err(Fault::failed("this change is made as a whole or not at all"))
+    }
+
     /// A number that is the same as long as everything the operation reads is the same. `None` when that
     /// cannot be told cheaply.
     fn fingerprint(&self, _cx: &Context) -> Option<u64> {
@@ -35,7 +41,24 @@ pub trait Operation: Send + Sized + 'static {
 
 /// What a change would do, for the person who is asked about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Preview {
     /// A unified diff, or another text that shows the effect.
     pub diff: String,
+    /// Its parts, where one can be agreed to without the others.
+    pub parts: Vec<String>,
+}
+
+impl Preview {
+    /// A change that is made as a whole.
+    pub fn new(diff: impl Into<String>) -> Self {
+        Self { diff: diff.into(), parts: Vec::new() }
+    }
+
+    /// A change whose parts can be agreed to one by one.
+    #[must_use]
+    pub fn parts(mut self, parts: Vec<String>) -> Self {
+        self.parts = parts;
+        self
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_sandbox::{AbsPath, Durability, Stamp, Store, Workspace, names};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::journal::Journal;
@@ -38,6 +39,8 @@ struct Inner {
     state: Mutex<State>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     journal: Option<Journaled>,
+    /// Told when something is allowed that was not before.
+    loosened: watch::Sender<()>,
 }
 
 /// Where changes are recorded, and how surely.
@@ -50,6 +53,7 @@ struct State {
     cwd: AbsPath,
     mode: Mode,
     grants: Vec<Rule>,
+    plan_file: Option<AbsPath>,
     seen: SeenFiles,
     modified: VecDeque<AbsPath>,
 }
@@ -64,6 +68,7 @@ pub struct SavedSession {
     /// The current folder.
     pub cwd: Option<String>,
     /// What was allowed for good.
+    #[serde(deserialize_with = "only_rules")]
     pub grants: Vec<Rule>,
     /// The files that the model has seen, each with the state it saw.
     pub seen: Vec<SavedSeen>,
@@ -228,6 +233,7 @@ impl SessionBuilder {
             state: Mutex::new(state),
             extensions: Mutex::new(self.extensions),
             journal: self.journal,
+            loosened: watch::Sender::new(()),
         }))
     }
 }
@@ -245,6 +251,7 @@ impl State {
             cwd,
             mode,
             grants: saved.grants,
+            plan_file: None,
             seen: SeenFiles::resume(&saved.seen, contents, workspace),
             modified: saved.modified.iter().filter_map(place).collect(),
         }
@@ -333,6 +340,22 @@ impl Session {
     /// Changes how permissive it is.
     pub fn set_mode(&self, mode: Mode) {
         self.state().mode = mode;
+        self.0.loosened.send_replace(());
+    }
+
+    /// The file that may be changed while the session only plans.
+    pub fn plan_file(&self) -> Option<AbsPath> {
+        self.state().plan_file.clone()
+    }
+
+    /// Sets the file that may be changed while the session only plans.
+    pub fn set_plan_file(&self, file: Option<AbsPath>) {
+        self.state().plan_file = file;
+    }
+
+    /// Tells from now on when something may be allowed that was not before.
+    pub(crate) fn loosened(&self) -> watch::Receiver<()> {
+        self.0.loosened.subscribe()
     }
 
     /// What was allowed for good.
@@ -346,6 +369,16 @@ impl Session {
         if !state.grants.contains(&rule) {
             state.grants.push(rule);
         }
+        drop(state);
+        self.0.loosened.send_replace(());
+    }
+
+    /// Allows something no longer.
+    pub fn revoke(&self, rule: &Rule) -> bool {
+        let mut state = self.state();
+        let before = state.grants.len();
+        state.grants.retain(|grant| grant != rule);
+        state.grants.len() < before
     }
 
     /// The state in which the model last saw a file.
@@ -427,4 +460,10 @@ impl Session {
     pub fn add_tool(&self, tool: Arc<dyn DynTool>) -> Result<(), Fault> {
         self.0.registry.register(tool)
     }
+}
+
+/// The rules of a list. What an older haft has kept in another form is asked again.
+fn only_rules<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Rule>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(from)?;
+    Ok(all.into_iter().filter_map(|rule| serde_json::from_value(rule).ok()).collect())
 }

@@ -106,6 +106,11 @@ pub trait Prepared: Send {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// See [`Operation::keep_parts`].
+    fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
+        Err(Fault::failed("this change is made as a whole or not at all"))
+    }
+
     /// Does it, and renders what came out.
     fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>>;
 }
@@ -169,6 +174,10 @@ impl<T: Tool> Prepared for TypedCall<T> {
 
     fn check<'a>(&'a mut self, cx: &'a Context) -> BoxFuture<'a, Result<Option<Preview>, Fault>> {
         Box::pin(self.op.check(cx))
+    }
+
+    fn keep_parts(&mut self, parts: &[usize], cx: &Context) -> Result<String, Fault> {
+        self.op.keep_parts(parts, cx)
     }
 
     fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {

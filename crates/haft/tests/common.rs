@@ -9,8 +9,8 @@ use std::time::Duration;
 use haft::{
     AbsPath, ApprovalRequest, Approver, BoxFuture, Call, Choice, Claims, Context, Decision, Engine,
     EngineBuilder, Event, Fault, Function, Hook, HookAnswer, HookEvent, HookInput, Judge, Operation, Preview,
-    Question, Reply, Resource, Session, SessionBuilder, Spec, Subscription, Tool, Typed, Verdict, What,
-    Workspace, function,
+    Question, Reply, Resource, Rule, Scope, Session, SessionBuilder, Spec, Subscription, Tool, Typed,
+    Verdict, What, Workspace, function,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ impl Rig {
         session: impl FnOnce(SessionBuilder) -> SessionBuilder,
     ) -> Self {
         let dir = TempDir::new().unwrap();
-        let engine = engine(Engine::builder()).build();
+        let engine = engine(Engine::builder().judge(Grants)).build();
         let workspace = Workspace::open(dir.path()).unwrap();
         let session = session(engine.session(workspace).tool(Typed::<Note>::new())).start();
         Self { dir, engine, session }
@@ -117,7 +117,7 @@ impl Operation for WriteNote {
         if self.text.is_empty() {
             return Err(Fault::invalid("there is nothing to write"));
         }
-        Ok(Some(Preview { diff: format!("+{}", self.text) }))
+        Ok(Some(Preview::new(format!("+{}", self.text))))
     }
 
     fn fingerprint(&self, _cx: &Context) -> Option<u64> {
@@ -202,7 +202,7 @@ impl Approver for Script {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
         Box::pin(async move {
             let offered = request.choices.iter().find_map(|choice| match choice {
-                Choice::AllowAlways(rule) => Some(rule.clone()),
+                Choice::AllowAlways(rules) => Some(rules.clone()),
                 _ => None,
             });
             let answer = {
@@ -212,7 +212,10 @@ impl Approver for Script {
             };
             match answer {
                 Some(Answer::Say(decision)) => Ok(decision),
-                Some(Answer::Always) => Ok(Decision::AllowAlways(offered.expect("it is not offered"))),
+                Some(Answer::Always) => Ok(Decision::AllowAlways {
+                    rules: offered.expect("it is not offered"),
+                    scope: Scope::Session,
+                }),
                 Some(Answer::Fail(error)) => Err(error.to_owned()),
                 Some(Answer::Panic) => panic!("the approver broke"),
                 None => Err("the script is over".to_owned()),
@@ -234,6 +237,35 @@ where
 
     fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
         (self.0)(question)
+    }
+}
+
+/// A judge that offers `tool(what it writes)` and allows what was granted.
+pub(crate) struct Grants;
+
+impl Judge for Grants {
+    fn name(&self) -> &str {
+        "the grants"
+    }
+
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
+        let granted = question.cx.session().grants();
+        let covering = self.offer(question);
+        let is_granted = !covering.is_empty() && covering.iter().all(|rule| granted.contains(rule));
+        Ok(match is_granted {
+            true => Verdict::Allow { by: covering[0].to_string(), exactly: false },
+            false => Verdict::Abstain,
+        })
+    }
+
+    fn offer(&self, question: &Question<'_>) -> Vec<Rule> {
+        let tool = &question.spec.name;
+        question.claims.iter().map(|(_, resource)| Rule(format!("{tool}({resource})"))).collect()
+    }
+
+    fn remember(&self, rules: &[Rule], _scope: Scope, cx: &Context) -> Result<(), String> {
+        rules.iter().for_each(|rule| cx.session().grant(rule.clone()));
+        Ok(())
     }
 }
 

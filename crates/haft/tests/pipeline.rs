@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::{
     Approval, Call, Choice, Claims, Context, Decision, Dialect, DynTool, Fault, FaultKind, HookAnswer,
-    HookDecision, Input, Mode, NoApprover, Operation, Question, Reply, Resource, Rule, Sensitivity, Spec,
-    Tool, Typed, Verdict, function,
+    HookDecision, Input, Mode, NoApprover, Operation, Question, Reply, Resource, Rule, Scope, Sensitivity,
+    Spec, Tool, Typed, Verdict, function,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +14,10 @@ use crate::common::*;
 
 fn denied(feedback: &str) -> Decision {
     Decision::Deny { feedback: Some(feedback.to_owned()) }
+}
+
+fn always(rule: Rule) -> Decision {
+    Decision::AllowAlways { rules: vec![rule], scope: Scope::Session }
 }
 
 fn edited(path: &str, text: &str) -> Decision {
@@ -116,8 +120,11 @@ async fn whoever_is_asked_sees_the_whole_call() {
     assert_eq!(request.reason, "`note` can change things");
     let path = rig.session.cwd().child("a".as_ref());
     assert_eq!(request.claims, Claims::none().write(Resource::Path(path.clone())));
-    let rule = Rule { tool: "note".into(), subject: Some(path.to_string()) };
-    assert_eq!(request.choices, [Choice::AllowOnce, Choice::AllowAlways(rule), Choice::Edit, Choice::Deny]);
+    let rule = Rule(format!("note({path})"));
+    assert_eq!(
+        request.choices,
+        [Choice::AllowOnce, Choice::AllowAlways(vec![rule]), Choice::Edit, Choice::Deny]
+    );
 }
 
 #[tokio::test]
@@ -139,7 +146,7 @@ async fn allowed_always_is_not_asked_again_but_for_something_else() {
     assert_ok(&rig.note("a", "x").await);
     assert_ok(&rig.note("a", "y").await);
     assert_eq!(approver.times(), 1);
-    let rule = Rule { tool: "note".into(), subject: Some(path.to_string()) };
+    let rule = Rule(format!("note({path})"));
     assert_eq!(rig.session.grants(), [rule]);
     // The script is over, so being asked denies.
     assert_eq!(kind(&rig.note("b", "x").await), "denied");
@@ -239,8 +246,8 @@ fn extreme(approval: Approval) -> impl DynTool {
 
 #[tokio::test]
 async fn extreme_harm_is_asked_every_time() {
-    let rule = Rule { tool: "wipe".into(), subject: None };
-    let approver = Script::say([Decision::AllowAlways(rule.clone()), denied("no")]);
+    let rule = Rule("wipe".into());
+    let approver = Script::say([always(rule.clone()), denied("no")]);
     let rig = Rig::new(
         |engine| engine.approver(approver.clone()),
         |session| session.tool(extreme(Approval::BySensitivity)).mode(Mode::AcceptEdits),
@@ -277,7 +284,9 @@ async fn a_judge_denies_at_once() {
     let rig = Rig::new(
         |engine| {
             let engine = engine.approver(approver.clone()).hook(hook.clone());
-            engine.judge(verdict(Verdict::Allow)).judge(verdict(Verdict::Deny("not on a sunday".into())))
+            engine
+                .judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true }))
+                .judge(verdict(Verdict::Deny("not on a sunday".into())))
         },
         |session| session.tool(echo()),
     );
@@ -296,7 +305,9 @@ async fn a_judge_that_fails_or_breaks_denies() {
             Err("the rules are torn".to_owned())
         });
         let rig = Rig::new(
-            |engine| engine.judge(verdict(Verdict::Allow)).judge(judge),
+            |engine| {
+                engine.judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true })).judge(judge)
+            },
             |session| session.mode(Mode::Bypass),
         );
         let reply = rig.note("a", "x").await;
@@ -311,7 +322,10 @@ async fn a_judge_that_fails_or_breaks_denies() {
 async fn a_judge_that_asks_beats_one_that_allows_and_every_grant() {
     for order in [[0, 1], [1, 0]] {
         let approver = Script::say([Decision::AllowOnce, denied("no")]);
-        let verdicts = [Verdict::Allow, Verdict::Ask("the rule says ask".into())];
+        let verdicts = [
+            Verdict::Allow { by: "a rule".into(), exactly: false },
+            Verdict::Ask("the rule says ask".into()),
+        ];
         let rig = Rig::new(
             |engine| {
                 let engine = engine.approver(approver.clone());
@@ -319,7 +333,7 @@ async fn a_judge_that_asks_beats_one_that_allows_and_every_grant() {
             },
             |session| session.mode(Mode::AcceptEdits).tool(echo()),
         );
-        rig.session.grant(Rule { tool: "note".into(), subject: None });
+        rig.session.grant(Rule("note".into()));
         assert_ok(&rig.note("a", "x").await);
         assert_eq!(approver.asked()[0].reason, "the rule says ask");
         assert_eq!(kind(&rig.call("echo", json!({})).await), "denied");
@@ -329,8 +343,8 @@ async fn a_judge_that_asks_beats_one_that_allows_and_every_grant() {
 /// "Always" would be a promise that the next call breaks.
 #[tokio::test]
 async fn always_is_not_offered_where_a_rule_asks() {
-    let rule = Rule { tool: "note".into(), subject: None };
-    let approver = Script::say([Decision::AllowAlways(rule)]);
+    let rule = Rule("note".into());
+    let approver = Script::say([always(rule)]);
     let rig = Rig::new(
         |engine| engine.approver(approver.clone()).judge(verdict(Verdict::Ask("ask".into()))),
         |session| session,
@@ -349,7 +363,7 @@ async fn always_covers_what_a_call_that_changes_nothing_looks_at() {
     let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session.tool(fetch));
     assert_ok(&rig.call("fetch", json!({"word": "example.org"})).await);
     assert_ok(&rig.call("fetch", json!({"word": "example.org"})).await);
-    assert_eq!(rig.session.grants()[0].to_string(), "fetch(example.org)");
+    assert_eq!(rig.session.grants(), [Rule("fetch(example.org)".into())]);
     assert_eq!(kind(&rig.call("fetch", json!({"word": "evil.test"})).await), "denied");
     assert_eq!(approver.times(), 2);
 }
@@ -358,7 +372,11 @@ async fn always_covers_what_a_call_that_changes_nothing_looks_at() {
 async fn a_judge_that_allows_asks_nobody() {
     let approver = Script::default();
     let rig = Rig::new(
-        |engine| engine.approver(approver.clone()).judge(verdict(Verdict::Allow)),
+        |engine| {
+            engine
+                .approver(approver.clone())
+                .judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true }))
+        },
         |session| session.tool(extreme(Approval::Needed("why".into()))),
     );
     assert_ok(&rig.note("a", "x").await);
@@ -403,25 +421,95 @@ async fn a_hook_that_asks_is_answered_once_even_when_the_input_is_edited() {
     assert_eq!(rig.file("b").unwrap(), "y");
 }
 
+/// Whoever is asked may write another rule than the one that was offered.
 #[tokio::test]
-async fn always_is_granted_no_wider_than_it_was_offered() {
-    let wide = Rule { tool: "note".into(), subject: None };
-    let approver = Script::say([Decision::AllowAlways(wide), denied("no")]);
-    let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session);
+async fn always_is_granted_as_it_was_answered() {
+    let approver = Script::say([always(Rule("note(elsewhere)".into())), denied("no")]);
+    let rig = rig(&approver);
     assert_ok(&rig.note("a", "x").await);
-    assert_eq!(rig.session.grants(), []);
-    assert_eq!(kind(&rig.note("b", "x").await), "denied");
+    assert_eq!(rig.session.grants(), [Rule("note(elsewhere)".into())]);
+    assert_eq!(kind(&rig.note("a", "x").await), "denied");
+}
+
+/// Somebody who is asked and never answers; counts the questions that were withdrawn.
+#[derive(Clone, Default)]
+struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
+
+impl haft::Approver for Silent {
+    fn ask(&self, _request: haft::ApprovalRequest) -> haft::BoxFuture<'_, Result<Decision, String>> {
+        struct Withdrawn(Arc<AtomicUsize>);
+        impl Drop for Withdrawn {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let withdrawn = Withdrawn(self.1.clone());
+        Box::pin(async move {
+            let _held = withdrawn;
+            std::future::pending().await
+        })
+    }
+}
+
+async fn until(count: &AtomicUsize, wanted: usize) {
+    while count.load(Ordering::SeqCst) < wanted {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
-async fn always_is_not_offered_for_a_call_that_touches_several_things() {
-    let two = function("two", "Touches two things", async |_: Nothing, _cx| "done").claims(|_, _| {
-        Ok(Claims::none().write(Resource::State("a".into())).read(Resource::Host("b".into())))
-    });
-    let approver = Script::say([Decision::AllowOnce]);
-    let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session.tool(two));
-    assert_ok(&rig.call("two", json!({})).await);
-    assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+async fn one_answer_settles_every_question_it_covers() {
+    let silent = Silent::default();
+    let rig = Rig::new(|engine| engine.approver(silent.clone()), |session| session.tool(echo()));
+    let mut turn = rig.session.turn();
+    turn.submit(Call::new("1", "note", json!({"path": "a", "text": "x"})));
+    turn.submit(Call::new("2", "note", json!({"path": "b", "text": "x"})));
+    turn.submit(Call::new("3", "echo", json!({"word": "meanwhile"})));
+    within(until(&silent.0, 2)).await;
+    let path = rig.session.cwd().child("a".as_ref());
+    rig.session.grant(Rule(format!("note({path})")));
+    within(until(&silent.1, 1)).await;
+    assert_eq!(silent.1.load(Ordering::SeqCst), 1, "the other question still stands");
+    rig.session.set_mode(Mode::AcceptEdits);
+    let replies = within(turn.finish()).await;
+    replies.iter().for_each(assert_ok);
+    assert_eq!((rig.file("a").as_deref(), rig.file("b").as_deref()), (Some("x"), Some("x")));
+}
+
+#[tokio::test]
+async fn a_turn_that_is_withdrawn_withdraws_its_questions() {
+    let silent = Silent::default();
+    let rig = Rig::new(|engine| engine.approver(silent.clone()), |session| session);
+    let mut turn = rig.session.turn();
+    turn.submit(Call::new("1", "note", json!({"path": "a", "text": "x"})));
+    within(until(&silent.0, 1)).await;
+    turn.cancel();
+    assert_eq!(kind(&within(turn.finish()).await[0]), "cancelled");
+    assert_eq!(silent.1.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_answered_in_time_is_denied() {
+    let patience = std::time::Duration::from_secs(1);
+    let rig = Rig::new(|engine| engine.approver(Silent::default()).patience(patience), |session| session);
+    let reply = rig.session.call(Call::new("1", "note", json!({"path": "a", "text": "x"}))).await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["no answer within 1 s"]);
+}
+
+#[tokio::test]
+async fn a_wide_rule_allows_nothing_that_cannot_be_undone() {
+    let wide = || verdict(Verdict::Allow { by: "a rule".into(), exactly: false });
+    for approval in [Approval::BySensitivity, Approval::NeededAlways("it wipes".into())] {
+        let approver = Script::say([denied("no")]);
+        let rig = Rig::new(
+            |engine| engine.approver(approver.clone()).judge(wide()),
+            |session| session.tool(extreme(approval)).mode(Mode::AcceptEdits),
+        );
+        assert_eq!(kind(&rig.call("wipe", json!({})).await), "denied");
+        assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+    }
 }
 
 #[tokio::test]
@@ -442,7 +530,11 @@ async fn accept_edits_accepts_nothing_but_edits_of_files() {
 async fn plan_mode_changes_nothing_and_says_so() {
     let approver = Script::say([Decision::AllowOnce]);
     let rig = Rig::new(
-        |engine| engine.approver(approver.clone()).judge(verdict(Verdict::Allow)),
+        |engine| {
+            engine
+                .approver(approver.clone())
+                .judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true }))
+        },
         |session| session.tool(echo()).mode(Mode::Plan),
     );
     let reply = rig.note("a", "x").await;
@@ -611,8 +703,8 @@ async fn refusing_repeats_makes_no_reader_a_writer() {
     assert_ok(&rig.note("a", "x").await);
     let path = rig.session.cwd().child("a".as_ref());
     assert_eq!(approver.asked()[0].claims, Claims::none().write(Resource::Path(path.clone())));
-    let rule = Rule { tool: "note".into(), subject: Some(path.to_string()) };
-    assert!(approver.asked()[0].choices.contains(&Choice::AllowAlways(rule)));
+    let rule = Rule(format!("note({path})"));
+    assert!(approver.asked()[0].choices.contains(&Choice::AllowAlways(vec![rule])));
     rig.session.set_mode(Mode::AcceptEdits);
     assert_ok(&rig.note("a", "y").await);
 }

@@ -535,7 +535,11 @@ async fn an_edited_input_waits_for_what_it_now_touches() {
         |engine| {
             engine.approver(approver.clone()).judge(Says(|question: &haft::Question<'_>| {
                 let asks = question.cx.call().starts_with('?');
-                Ok(if asks { haft::Verdict::Ask("why?".into()) } else { haft::Verdict::Allow })
+                Ok(if asks {
+                    haft::Verdict::Ask("why?".into())
+                } else {
+                    haft::Verdict::Allow { by: "a rule".into(), exactly: true }
+                })
             }))
         },
         |session| session.tool(gates.work()),

@@ -217,7 +217,7 @@ impl Operation for Change {
         let plan = self.planned(cx).await?;
         let diff = plan.diff.text.clone();
         self.plan = Some(plan);
-        Ok(Some(Preview { diff }))
+        Ok(Some(Preview::new(diff)))
     }
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {

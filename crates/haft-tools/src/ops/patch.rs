@@ -255,7 +255,7 @@ impl Operation for Patch {
         let plan = self.planned(cx)?;
         let diff = plan.iter().map(|planned| planned.file.diff.text.as_str()).collect();
         self.plan = Some(plan);
-        Ok(Some(Preview { diff }))
+        Ok(Some(Preview::new(diff)))
     }
 
     async fn run(mut self, cx: &Context) -> Result<Patched, Fault> {

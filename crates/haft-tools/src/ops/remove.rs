@@ -108,7 +108,7 @@ impl Operation for Remove {
             diff.push_str(&format!("and {} more\n", tree.len() - MAX_SHOWN));
         }
         self.found = Some(tree);
-        Ok(Some(Preview { diff }))
+        Ok(Some(Preview::new(diff)))
     }
 
     async fn run(self, cx: &Context) -> Result<Removed, Fault> {

@@ -137,7 +137,7 @@ impl Operation for Rename {
             diff.push_str(&format!("replace {} ({size} bytes)\n", display(&self.to)));
         }
         self.found = Some(found);
-        Ok(Some(Preview { diff }))
+        Ok(Some(Preview::new(diff)))
     }
 
     async fn run(mut self, cx: &Context) -> Result<Renamed, Fault> {

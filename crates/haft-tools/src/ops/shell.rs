@@ -241,7 +241,7 @@ impl Operation for Shell {
         let Some(edit) = &self.command.edit else { return Ok(None) };
         self.plan = edit.plan(cx)?;
         let diff = self.plan.iter().flatten().map(Planned::diff).collect();
-        Ok(self.plan.is_some().then_some(Preview { diff }))
+        Ok(self.plan.is_some().then(|| Preview::new(diff)))
     }
 
     async fn run(self, cx: &Context) -> Result<Outcome, Fault> {

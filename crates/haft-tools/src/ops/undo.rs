@@ -482,7 +482,7 @@ impl Operation for Undo {
             }
         }
         let (journal, cx, this) = (journal.clone(), cx.clone(), self.clone());
-        super::apart(move || Ok(Some(Preview { diff: this.preview(&journal, cx.workspace())? }))).await
+        super::apart(move || Ok(Some(Preview::new(this.preview(&journal, cx.workspace())?)))).await
     }
 
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {

@@ -128,7 +128,7 @@ impl Operation for Sweep {
         let plan = self.planned(replacing, cx).await?;
         let diff = plan.files.iter().map(|planned| planned.file.diff.text.as_str()).collect();
         self.plan = Some(plan);
-        Ok(Some(Preview { diff }))
+        Ok(Some(Preview::new(diff)))
     }
 
     async fn run(mut self, cx: &Context) -> Result<Swept, Fault> {

@@ -107,6 +107,11 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Show the rules about calls, change them, or see what they do to a call
+    Rules {
+        #[command(subcommand)]
+        command: Option<RulesCommand>,
+    },
     /// Show how often each tool was called, and how long it took
     Stats,
     /// Show what is in force here: workspace, settings, trust, state
@@ -118,6 +123,57 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// What can be done with rules.
+#[derive(Subcommand)]
+pub(crate) enum RulesCommand {
+    /// Show every rule and where it comes from
+    List,
+    /// Let calls happen without being asked, such as `Bash(git status:*)` or `Edit(src/**)`
+    Allow {
+        /// The rule
+        rule: String,
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Have calls asked about, every time
+    Ask {
+        /// The rule
+        rule: String,
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Have calls denied
+    Deny {
+        /// The rule
+        rule: String,
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Take a rule back
+    Remove {
+        /// The rule, as it is listed
+        rule: String,
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Show what would become of a call, and why; the exit code is 0 only if it would happen without a question
+    Check {
+        /// The tool's name
+        tool: String,
+        /// The arguments: a JSON object, `-` to read one from stdin, or `name=value` pairs
+        #[arg(value_name = "JSON | - | NAME=VALUE")]
+        input: Vec<String>,
+    },
+}
+
+/// Where a rule is kept.
+#[derive(Clone, Copy, Flags)]
+pub(crate) struct Where {
+    /// In your own settings, for every project [default: for this project, in haft's state]
+    #[arg(long)]
+    pub(crate) user: bool,
 }
 
 /// The dialects, so that a shell can complete them.

@@ -5,6 +5,7 @@ mod call;
 mod completions;
 mod doctor;
 mod history;
+mod rules;
 mod settings;
 mod stats;
 mod tools;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Direction::Redo,
             &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
+        Command::Rules { command } => rules::run(common, command),
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),

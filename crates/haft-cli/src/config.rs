@@ -1,6 +1,8 @@
 //! The settings: one file of the user's, two of the project's. Later ones win, lists add up, and what is
 //! wrong stops haft rather than being passed over. A project that is not trusted can only make haft stricter.
 
+mod permissions;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +12,12 @@ use etcetera::BaseStrategy;
 use haft::{DEFAULT_MAX_RESULT, Durability, HookEvent, Mode, Policy, Workspace, suggest};
 use haft_sandbox::{PathError, PathErrorKind, Store, user};
 use haft_tools::dialects;
+use haft_tools::rules::Book;
+pub(crate) use permissions::{Permissions, home as home_dir};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use crate::grants::Grants;
 
 /// No settings file is larger.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -47,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) search: Search,
     /// What commands may do. A project that is not trusted can set nothing of it.
     pub(crate) sandbox: Sandbox,
+    /// What may happen without being asked, and what may not happen at all.
+    pub(crate) permissions: Permissions,
     /// How much of what was changed is kept, to be undone. Trusted projects only.
     pub(crate) journal: JournalLimits,
     /// Commands that see every call before or after it runs. Trusted projects only.
@@ -261,6 +269,8 @@ impl From<ScheduleSetting> for Policy {
 pub(crate) struct Loaded {
     /// What holds.
     pub(crate) settings: Settings,
+    /// The rules that hold, with where they were found.
+    pub(crate) book: Book,
     /// The files, whether they exist or not.
     pub(crate) files: Vec<(PathBuf, Presence)>,
     /// Whether the workspace's own settings are followed in full.
@@ -311,14 +321,16 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         let presence = if bytes.is_some() { Presence::Found } else { Presence::Missing };
         let mut found = bytes.map(|bytes| parse(&path, bytes)).transpose()?;
         if let Some(found) = &mut found {
-            found.check().with_context(|| format!("`{}`", path.display()))?;
+            found.check(workspace).with_context(|| format!("`{}`", path.display()))?;
             found.add_dirs = found.add_dirs.iter().map(|dir| workspace.join(home(dir))).collect();
         }
         files.push((path, presence));
         Ok(found)
     };
     let bytes = user::read_regular(&user_file, MAX_BYTES)?;
-    let mut settings = read(user_file, bytes)?.unwrap_or_default();
+    let mut settings = read(user_file.clone(), bytes)?.unwrap_or_default();
+    let mut book = Book::default();
+    settings.permissions.write_down(&mut book, &user_file.display().to_string())?;
     let trusted: Vec<PathBuf> = settings.trusted.iter().map(|folder| home(folder)).collect();
     if let Some(folder) = trusted.iter().find(|folder| !folder.is_absolute()) {
         bail!("`trusted` names `{}`: write a whole path, or one that begins with `~/`", folder.display());
@@ -340,9 +352,12 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         if trust == Trust::None {
             ignored.extend(found.restrict(&settings).into_iter().map(|key| format!(".haft/{name}: {key}")));
         }
+        found.permissions.write_down(&mut book, &format!(".haft/{name}"))?;
         settings.add(found);
     }
-    Ok(Loaded { settings, files, trust, ignored })
+    let state = crate::host::state_of(folders, workspace);
+    Grants { state, config: folders.config.clone() }.write_down(&mut book)?;
+    Ok(Loaded { settings, book, files, trust, ignored })
 }
 
 /// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of
@@ -390,7 +405,8 @@ impl Hooks {
 
 impl Settings {
     /// What the types cannot say: names must be those of tools, and numbers make sense.
-    fn check(&self) -> anyhow::Result<()> {
+    fn check(&self, workspace: &Path) -> anyhow::Result<()> {
+        self.permissions.check(workspace)?;
         let names = tool_names();
         for (tool, chars) in &self.limits.max_result {
             if !names.iter().any(|name| **name == **tool) {
@@ -434,6 +450,7 @@ impl Settings {
         self.sandbox.memory_megabytes = later.sandbox.memory_megabytes.or(self.sandbox.memory_megabytes);
         self.sandbox.cpu_seconds = later.sandbox.cpu_seconds.or(self.sandbox.cpu_seconds);
         self.sandbox.file_megabytes = later.sandbox.file_megabytes.or(self.sandbox.file_megabytes);
+        self.permissions.seconds = later.permissions.seconds.or(self.permissions.seconds);
         self.journal.keep_days = later.journal.keep_days.or(self.journal.keep_days);
         self.journal.keep_megabytes = later.journal.keep_megabytes.or(self.journal.keep_megabytes);
         self.journal.keep_changes = later.journal.keep_changes.or(self.journal.keep_changes);
@@ -485,6 +502,9 @@ impl Settings {
         }
         if std::mem::take(&mut self.sandbox) != Sandbox::default() {
             out.push("sandbox");
+        }
+        if self.permissions.restrict() {
+            out.push("permissions.allow");
         }
         let journal = std::mem::take(&mut self.journal);
         let JournalLimits { keep_days, keep_megabytes, keep_changes, max_file_megabytes } = journal;

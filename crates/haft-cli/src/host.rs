@@ -15,9 +15,11 @@ use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
 use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
+use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
 use crate::args::Common;
 use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
+use crate::grants::Grants;
 use crate::style;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,6 +37,7 @@ pub(crate) struct Host {
     pub(crate) mode: Mode,
     dialect: Arc<dyn Dialect>,
     session_name: Option<String>,
+    judge: Arc<RuleJudge>,
 }
 
 /// The workspace's folder, the settings in force for it, and where its state is kept.
@@ -64,6 +67,13 @@ impl Ground {
         let loaded = config::load(&folders, &root)?;
         let state = state_of(&folders, &root);
         Ok(Self { root, loaded, folders, state })
+    }
+}
+
+impl Ground {
+    /// Where rules are kept.
+    pub(crate) fn grants(&self) -> Grants {
+        Grants { state: self.state.clone(), config: self.folders.config.clone() }
     }
 }
 
@@ -138,7 +148,9 @@ impl Host {
         }
         let mode = common.mode.map(Mode::from).or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(common.dialect.as_deref(), settings)?;
-        let engine = engine(settings, &root, results)?;
+        let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
+        let judge = Arc::new(RuleJudge::new(loaded.book.clone(), config::home_dir()).memory(grants));
+        let engine = engine(settings, &root, results, judge.clone())?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         if journal.is_unfinished() {
             if let Err(error) = journal.recover(&workspace) {
@@ -154,6 +166,7 @@ impl Host {
             mode,
             dialect,
             session_name: common.session.clone(),
+            judge,
             loaded,
         })
     }
@@ -181,7 +194,8 @@ impl Host {
             .journal(self.journal.clone(), durability)
             .extension(editing(settings))
             .extension(searching(settings))
-            .extension(self.caging());
+            .extension(self.caging())
+            .extension(Ruled(Some(self.judge.clone())));
         if let Some(name) = &self.session_name {
             builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
         }
@@ -249,6 +263,11 @@ fn editing(settings: &Settings) -> Editing {
 }
 
 impl Host {
+    /// The rules that hold in a session.
+    pub(crate) fn rules(&self, session: &Session) -> Arc<Rules> {
+        self.judge.rules(&session.context())
+    }
+
     /// What commands may do.
     pub(crate) fn caging(&self) -> Caging {
         const MEGABYTE: u64 = 1 << 20;
@@ -338,7 +357,7 @@ pub(crate) fn dialect(typed: Option<&str>, settings: &Settings) -> anyhow::Resul
     }
 }
 
-fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<Engine> {
+fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge>) -> anyhow::Result<Engine> {
     let days = settings.limits.keep_days.unwrap_or(7);
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
@@ -348,6 +367,10 @@ fn engine(settings: &Settings, root: &Path, results: Store) -> anyhow::Result<En
         age,
         megabytes.saturating_mul(1024 * 1024),
     ));
+    engine = engine.judge(judge);
+    if let Some(seconds) = settings.permissions.seconds {
+        engine = engine.patience(Duration::from_secs(seconds.max(1)));
+    }
     for (tool, chars) in &settings.limits.max_result {
         engine = engine.max_result(tool, *chars);
     }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft_tools::shell::{self, Rule, Side};
+use haft_tools::shell::{self, Rule, RuleSet, Side};
 
 /// The most that a command of a thousand characters may take, understood and judged.
 const LIMIT: Duration = Duration::from_micros(200);
@@ -26,8 +26,8 @@ fn main() {
         ("1,000 characters with substitutions", fill("echo \"$(git log)\" ${x:-y} && ls *.rs; ", 1000)),
         ("16 KiB", fill(&format!("{list}; "), 16 * 1024 - 200)),
     ];
-    let rules: Vec<Rule> =
-        ["git status:*", "ls:*", "rg:*", "grep *"].iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+    let rules = ["git status:*", "ls:*", "rg:*", "grep *"].map(|rule| Rule::parse(rule).unwrap());
+    let rules = RuleSet::new(rules.into());
     for (name, text) in &commands {
         let judged = median(|| {
             let understood = shell::parse(black_box(text));
@@ -40,7 +40,7 @@ fn main() {
         let understood = shell::parse(text);
         let asked = median(|| {
             black_box(shell::patterns(&understood));
-            black_box(shell::allowed_by(&rules, &understood));
+            black_box(rules.allows(&understood));
             black_box(shell::matches("curl *", &understood, Side::Deny));
         });
         let limit = if text.len() <= 1100 { format!("limit {LIMIT:?}") } else { String::new() };

@@ -4,6 +4,7 @@
 pub mod check;
 pub mod dialects;
 pub mod ops;
+pub mod rules;
 pub mod shell;
 mod text;
 

@@ -32,7 +32,7 @@ pub use in_place::{InPlace, in_place};
 pub use interactive::{Interactive, interactive};
 pub use meaning::meaning;
 pub use read_only::{Proof, read_only};
-pub use rules::{BadRule, Rule, Side, allowed_by, matches, patterns};
+pub use rules::{BadRule, Covered, Rule, RuleSet, Side, matches, patterns};
 pub use sensitive::{Sensitive, sensitive};
 pub use touches::{Touches, touches};
 pub use word::Word;

@@ -22,8 +22,9 @@ use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Call, Claims, Context, Effect, Failed, Fault, FaultKind, Input, Kept, Outcome,
-    Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
+    Access, Approver, Call, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input, Kept,
+    Outcome, Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, WouldBe,
+    limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -125,6 +126,50 @@ impl Engine {
     /// The figures of every tool.
     pub fn stats(&self) -> &Stats {
         &self.0.stats
+    }
+
+    /// What a call would touch, and what the judges say of that.
+    fn claim(
+        &self,
+        entry: &Entry,
+        input: &Value,
+        cx: &Context,
+    ) -> Result<(Box<dyn Prepared>, Claims, Verdict), Fault> {
+        let prepared = entry.tool.prepare(input, cx)?;
+        let claims = cx.with_names(prepared.claims())?;
+        let question = Question { spec: entry.tool.spec(), input, claims: &claims, cx };
+        let verdict = permissions::judge(&self.0.judges, &question)?;
+        Ok((prepared, claims, verdict))
+    }
+
+    /// What would become of a call, without making it: nobody is asked, and no hook is called.
+    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<Considered, Fault> {
+        let cx = Context::new(session.clone(), 0, call.id, call.name, session.cancel_token().child_token());
+        let entry = session.tools().find(cx.tool(), &cx)?;
+        let mut input = call.input.into_value();
+        entry.decoder.decode(&mut input, entry.tool.spec())?;
+        let (mut prepared, claims, verdict) = match self.claim(&entry, &input, &cx) {
+            Err(fault) if fault.kind() == FaultKind::Denied => {
+                let claims =
+                    entry.tool.prepare(&input, &cx).map_or_else(|_| Claims::none(), |call| call.claims());
+                return Ok(Considered { claims, outcome: WouldBe::Denied(fault.message().to_owned()) });
+            }
+            claimed => claimed?,
+        };
+        prepared.check(&cx).await?;
+        let question = Question { spec: entry.tool.spec(), input: &input, claims: &claims, cx: &cx };
+        let outcome = match permissions::weigh(&question, &verdict, &prepared.approval(&cx)) {
+            Ok(Some(asking)) => WouldBe::Asked(asking.reason().to_owned()),
+            Ok(None) => match verdict {
+                Verdict::Allow { by, .. } => WouldBe::Allowed(Some(by)),
+                _ => WouldBe::Allowed(None),
+            },
+            Err(fault) if matches!(fault.kind(), FaultKind::Denied | FaultKind::Outside) => {
+                WouldBe::Denied(fault.message().to_owned())
+            }
+            Err(fault) => return Err(fault),
+        };
+        Ok(Considered { claims, outcome })
     }
 
     /// Stages 1 to 3, without waiting for anything.
@@ -229,13 +274,8 @@ impl Job {
         self.input = input.into_value();
         let entry = self.cx.session().tools().find(self.cx.tool(), &self.cx)?;
         let entry = self.entry.insert(entry).clone();
-        let spec = entry.tool.spec();
-        self.notes.extend(entry.decoder.decode(&mut self.input, spec)?);
-
-        let prepared = entry.tool.prepare(&self.input, &self.cx)?;
-        let claims = self.cx.with_names(prepared.claims())?;
-        let question = Question { spec, input: &self.input, claims: &claims, cx: &self.cx };
-        let verdict = permissions::judge(&self.engine.0.judges, &question)?;
+        self.notes.extend(entry.decoder.decode(&mut self.input, entry.tool.spec())?);
+        let (prepared, claims, verdict) = self.engine.claim(&entry, &self.input, &self.cx)?;
         let access = if claims.is_read_only() { Access::Read } else { Access::Write };
         let mut order = Cow::Borrowed(&claims);
         if self.cx.session().dialect().refuses_repeats() {

@@ -170,6 +170,44 @@ pub trait Judge: Send + Sync {
     }
 }
 
+/// What would become of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Considered {
+    /// Everything it may touch.
+    pub claims: Claims,
+    /// What would become of it.
+    pub outcome: WouldBe,
+}
+
+/// What would become of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WouldBe {
+    /// It would happen, and nobody would be asked: by this rule, or because nobody needs to be.
+    Allowed(Option<String>),
+    /// Somebody would be asked, and why.
+    Asked(String),
+    /// It would not happen, and why.
+    Denied(String),
+}
+
+impl<J: Judge + ?Sized> Judge for Arc<J> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
+        (**self).judge(question)
+    }
+
+    fn offer(&self, question: &Question<'_>) -> Vec<Rule> {
+        (**self).offer(question)
+    }
+
+    fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), String> {
+        (**self).remember(rules, scope, cx)
+    }
+}
+
 /// What the judges say together: the strictest word wins, and a judge that fails denies.
 pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Result<Verdict, Fault> {
     let mut together = Verdict::Abstain;
@@ -285,6 +323,12 @@ pub(crate) struct Asking {
     mode: Mode,
     /// Whether it can do harm that cannot be undone: it is then asked every time.
     is_extreme: bool,
+}
+
+impl Asking {
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
 }
 
 /// Folders and files in which a change makes other programs run what it says.

@@ -15,8 +15,8 @@ use crate::journal::Journal;
 use crate::schedule::Schedule;
 use crate::seen::{SavedSeen, Seen, SeenFiles, Standing};
 use crate::{
-    Call, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Now, Plain, Policy, Registry, Reply, Rule,
-    Turn,
+    Call, Considered, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Now, Plain, Policy, Registry,
+    Reply, Rule, Turn,
 };
 
 /// How many files a session remembers as changed.
@@ -268,6 +268,12 @@ impl Session {
         let job = self.engine().take_on(self, &turn, call);
         turn.seal();
         job.carry_out().await
+    }
+
+    /// What would become of a call, without making it: it is judged as it would be, but nobody is asked, and no hook
+    /// is called.
+    pub async fn consider(&self, call: Call) -> Result<Considered, Fault> {
+        self.engine().consider(self, call).await
     }
 
     /// Begins a turn: the calls of one assistant message.

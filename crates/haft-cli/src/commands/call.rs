@@ -58,7 +58,7 @@ fn words(reply: &Reply) -> String {
 }
 
 /// A JSON object, `-` for one on stdin, or `name=value` pairs.
-fn read_input(words: &[String], tool: &str, session: &Session) -> anyhow::Result<Input> {
+pub(super) fn read_input(words: &[String], tool: &str, session: &Session) -> anyhow::Result<Input> {
     match words {
         [] => Ok(Input::Value(Value::Object(Map::new()))),
         [dash] if dash == "-" => {

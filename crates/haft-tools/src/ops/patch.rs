@@ -253,7 +253,7 @@ impl Operation for Patch {
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
         let plan = self.planned(cx)?;
-        let diff = plan.iter().map(|planned| planned.file.diff.text.as_str()).collect();
+        let diff: String = plan.iter().map(|planned| planned.file.diff.text.as_str()).collect();
         self.plan = Some(plan);
         Ok(Some(Preview::new(diff)))
     }

@@ -240,7 +240,7 @@ impl Operation for Shell {
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
         let Some(edit) = &self.command.edit else { return Ok(None) };
         self.plan = edit.plan(cx)?;
-        let diff = self.plan.iter().flatten().map(Planned::diff).collect();
+        let diff: String = self.plan.iter().flatten().map(Planned::diff).collect();
         Ok(self.plan.is_some().then(|| Preview::new(diff)))
     }
 
@@ -290,7 +290,7 @@ impl Shell {
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
         let mut notes = unplanted(&settings, cx);
         notes.extend(cx.session().extension::<Tasks>().news());
-        again(&self.command, self.output, cx);
+        again(policy.clone(), self.output, cx);
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
@@ -355,7 +355,7 @@ async fn attend(mut running: Running, timeout: Duration, cx: &Context) -> Result
 /// Starts a command in its cage.
 async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Running, Policy), Fault> {
     let caging = cx.session().extension::<Caging>();
-    let policy = caging.policy(command, cx);
+    let policy = caging.ruled(caging.policy(command, cx), cx).await?;
     let cage = enter(&policy, output, cx).await?;
     let task = Task {
         program: "/bin/bash".into(),
@@ -387,9 +387,8 @@ fn unusable(error: std::io::Error) -> Fault {
 }
 
 /// Makes a cage ready for the next command of this kind.
-fn again(command: &Command, output: Output, cx: &Context) {
+fn again(policy: Policy, output: Output, cx: &Context) {
     let cages = cx.session().extension::<Cages>();
-    let policy = cx.session().extension::<Caging>().policy(command, cx);
     let cages = Arc::downgrade(&cages);
     tokio::spawn(async move {
         if let Some(cages) = cages.upgrade() {

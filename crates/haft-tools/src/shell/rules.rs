@@ -1,7 +1,11 @@
 //! Rules for commands: what one means, which command it covers, and which one to offer for a command. A rule is
 //! compared word by word with what was understood, never with text.
 
-use super::{Command, Cwd, Doubt, Understood, Word, programs, raw, wrap};
+mod set;
+
+pub use set::{Covered, RuleSet};
+
+use super::{Command, Cwd, Understood, Word, programs, raw, wrap};
 
 /// A rule for commands.
 ///
@@ -116,11 +120,7 @@ impl Rule {
     fn denies(&self, command: &Command) -> bool {
         let Some((program, rest)) = self.words.split_first() else { return false };
         let Some(first) = command.argv.first() else { return false };
-        let mut names = std::collections::BTreeSet::new();
-        raw::names_of(first.text(), &mut names);
-        let named = glob(program, first.text())
-            || glob(program, raw::basename(first.text()))
-            || names.iter().any(|name| glob(program, name));
+        let named = names(first.text()).iter().any(|name| glob(program, name));
         // What it becomes may bring arguments of its own.
         if !named
             && !first.is_literal()
@@ -130,6 +130,22 @@ impl Rule {
         }
         let args: Vec<&str> = command.args().collect();
         named && self.follow(rest, &args)
+    }
+
+    /// Whether a word of text that could not be read, and what follows it, may be meant.
+    fn denies_scanned(&self, word: &str, following: &[&str]) -> bool {
+        let Some((program, rest)) = self.words.split_first() else { return false };
+        names(word).iter().any(|name| glob(program, name))
+            && (rest.is_empty() || self.follow(rest, following))
+    }
+
+    /// The program, where the rule names one.
+    fn program(&self) -> Option<String> {
+        let piece = |piece: &Piece| match piece {
+            Piece::Char(c) => Some(*c),
+            Piece::Any => None,
+        };
+        self.words.first()?.iter().map(piece).collect()
     }
 
     /// Whether words come in order, with nothing but options and their values between them.
@@ -157,52 +173,11 @@ impl Rule {
 /// Whether a rule covers a command. A rule that cannot be read covers nothing to allow, and everything to deny.
 pub fn matches(rule: &str, understood: &Understood, side: Side) -> bool {
     match (Rule::parse(rule), side) {
-        (Ok(rule), Side::Allow) => allowed_by(&[rule], understood),
-        (Ok(rule), Side::Deny) => {
-            let scanned: Vec<&str> = understood.scanned().iter().map(String::as_str).collect();
-            understood.commands().iter().any(|command| rule.denies(command))
-                || rule.words.split_first().is_some_and(|(program, rest)| {
-                    scanned.iter().enumerate().any(|(n, word)| {
-                        let mut names = std::collections::BTreeSet::new();
-                        raw::names_of(word, &mut names);
-                        // Of text that could not be read, the program's name is enough if nothing else is known.
-                        names.iter().any(|name| glob(program, name))
-                            && (rule.open && rest.is_empty()
-                                || rule.follow(rest, scanned.get(n + 1..).unwrap_or_default())
-                                || rest.is_empty())
-                    })
-                })
-        }
+        (Ok(rule), Side::Allow) => RuleSet::new(vec![rule]).allows(understood).is_some(),
+        (Ok(rule), Side::Deny) => RuleSet::new(vec![rule]).denies(understood).is_some(),
         (Err(_), Side::Allow) => false,
         (Err(_), Side::Deny) => true,
     }
-}
-
-/// Whether every part of a command is covered by one rule or another.
-pub fn allowed_by(rules: &[Rule], understood: &Understood) -> bool {
-    let mut parts = 0;
-    let certain = understood.doubts().iter().all(|doubt| match doubt {
-        // A rule without a wildcard may name these.
-        Doubt::Runs(_) | Doubt::InlineCode(_) => true,
-        Doubt::Evaluates(name) => name == "exit",
-        _ => false,
-    });
-    if !certain {
-        return false;
-    }
-    for command in parts_of(understood) {
-        if command.redirects.iter().any(|redirect| !redirect.is_harmless()) {
-            return false;
-        }
-        if command.argv.is_empty() || is_way_down(command) || command.name() == "exit" {
-            continue;
-        }
-        if !rules.iter().any(|rule| rule.allows(command)) {
-            return false;
-        }
-        parts += 1;
-    }
-    parts > 0
 }
 
 /// The rules to offer for a command, one for each of its parts: none if one of them should not be allowed once and for
@@ -234,6 +209,13 @@ pub fn patterns(understood: &Understood) -> Vec<String> {
         }
     }
     rules
+}
+
+/// What a program can be called in a rule that denies.
+fn names(word: &str) -> std::collections::BTreeSet<String> {
+    let mut names = std::collections::BTreeSet::from([word.to_owned(), raw::basename(word).to_owned()]);
+    raw::names_of(word, &mut names);
+    names
 }
 
 /// What rules are for: commands as they are written, and what transparent wrappers run in place of these.

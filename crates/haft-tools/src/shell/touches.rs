@@ -206,6 +206,11 @@ impl Found<'_> {
             }
         } else if let Some(nature) = nature(name) {
             self.reader(command, nature, &operands);
+            // `git show HEAD:path` reads a file, if an older one.
+            let named = operands.iter().filter_map(|word| word.text().split_once(':'));
+            for (_, path) in named.filter(|(_, path)| name == "git" && !path.is_empty()) {
+                self.read(&Word::literal(path));
+            }
             if LOOKS_AROUND.contains(&name) || name == "git" {
                 self.read(&here);
             }

@@ -17,7 +17,7 @@ use super::pages::{Pages, Place, Position, identity};
 use super::pattern::Compiled;
 use super::rules::Rules;
 use super::signal::{Signal, Why};
-use super::walk::{Missed, Walk};
+use super::walk::{Hidden, Missed, Walk};
 use super::{Filter, Line, Pattern, Searching, Unreadable, What, drive};
 
 /// So many files, by time, are one piece of work.
@@ -253,6 +253,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
     fn by_path(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
         let walk = Walk {
             from: self.from.map(|Position { place, .. }| (place.folder.clone(), place.name.clone())),
+            hidden: Hidden::below(&self.grep.root, self.cx),
             ..Walk::new(self.rules, &self.missed)
         };
         let first = walk.begin(&self.grep.root, self.cx)?;
@@ -304,7 +305,8 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
     /// Searches the files that were changed last first. For that all are looked at before the first is read,
     /// however long it takes: nobody could go on from a part of them.
     fn by_time(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
-        let walk = Walk { batch: usize::MAX, ..Walk::new(self.rules, &self.missed) };
+        let hidden = Hidden::below(&self.grep.root, self.cx);
+        let walk = Walk { batch: usize::MAX, hidden, ..Walk::new(self.rules, &self.missed) };
         let first = walk.begin(&self.grep.root, self.cx)?;
         let mut files: Vec<Candidate> = Vec::new();
         let worker = || {

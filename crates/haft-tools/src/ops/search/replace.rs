@@ -126,7 +126,7 @@ impl Operation for Sweep {
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
         let Some(replacing) = self.replacing.clone() else { return Ok(None) };
         let plan = self.planned(replacing, cx).await?;
-        let diff = plan.files.iter().map(|planned| planned.file.diff.text.as_str()).collect();
+        let diff: String = plan.files.iter().map(|planned| planned.file.diff.text.as_str()).collect();
         self.plan = Some(plan);
         Ok(Some(Preview::new(diff)))
     }

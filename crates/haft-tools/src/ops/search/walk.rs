@@ -61,6 +61,26 @@ pub(super) struct Walk<'a> {
     pub(super) all_kinds: bool,
     /// How many files are one piece of work.
     pub(super) batch: usize,
+    /// Files whose content nobody is to read, where their names are told.
+    pub(super) hidden: Option<Hidden>,
+}
+
+/// Files whose content is not to be read.
+pub(super) struct Hidden {
+    rules: Arc<crate::rules::Rules>,
+    root: AbsPath,
+}
+
+impl Hidden {
+    /// What rules hide below a folder, if they hide anything.
+    pub(super) fn below(root: &AbsPath, cx: &Context) -> Option<Self> {
+        let rules = crate::rules::Ruled::rules(cx).filter(|rules| rules.hide_something())?;
+        Some(Self { rules, root: root.clone() })
+    }
+
+    fn hides(&self, folder: &Path, name: &OsStr) -> bool {
+        self.rules.hides(&AbsPath::lexical(&self.root.as_path().join(folder).join(name)))
+    }
 }
 
 /// What could not be looked at.
@@ -133,7 +153,7 @@ struct Expanded {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(rules: &'a Rules, missed: &'a Missed) -> Self {
-        Self { rules, missed, from: None, all_kinds: false, batch: BATCH }
+        Self { rules, missed, from: None, all_kinds: false, batch: BATCH, hidden: None }
     }
 
     /// The first step: opens the folder and reads the ignore files above it, as far as the workspace goes.
@@ -290,7 +310,8 @@ impl<'a> Walk<'a> {
             let out =
                 self.rules.leaves_out(&path, &folder.below, &entry.name, is_folder, folder.level.as_deref());
             path.pop();
-            if out {
+            let is_hidden = |hidden: &Hidden| !is_folder && hidden.hides(&folder.below, &entry.name);
+            if out || self.hidden.as_ref().is_some_and(is_hidden) {
                 continue;
             }
             if is_folder && self.rules.reaches(depth + 1) && !self.is_before(&folder.key, &entry.name) {

@@ -3,12 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use haft::Context;
-use haft_sandbox::{Access, Store};
+use haft::{AbsPath, Context, Fault};
+use haft_sandbox::{Access, Kind, Store};
 use tokio::sync::OnceCell;
 
 use super::profile::{self, Env};
 use super::{Command, May};
+use crate::rules::{Ruled, Rules};
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
@@ -176,12 +177,48 @@ impl Caging {
         made.await.clone()
     }
 
+    /// The policy, with what the rules of the session forbid in it: what is not to be read is not there, and what is
+    /// not to be changed cannot be.
+    pub(super) async fn ruled(&self, mut policy: Policy, cx: &Context) -> Result<Policy, Fault> {
+        let Some(rules) = Ruled::rules(cx).filter(|rules| rules.hide_something() || rules.guard_something())
+        else {
+            return Ok(policy);
+        };
+        if policy.walls == Walls::None {
+            return Ok(policy);
+        }
+        let workspace = cx.session().workspace().clone();
+        let (hidden, guarded) = crate::ops::apart(move || Ok(ruled_out(&rules, &workspace))).await?;
+        policy.hidden.extend(hidden);
+        policy.guarded.extend(guarded);
+        Ok(policy)
+    }
+
     /// What no command sees.
     fn hidden(&self) -> Vec<PathBuf> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
         credentials.chain(self.hidden.iter().cloned()).collect()
     }
+}
+
+/// The files of a workspace that rules keep from being read, and those that they keep from being changed.
+fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut hidden, mut guarded) = (Vec::new(), Vec::new());
+    let mut folders: Vec<AbsPath> = workspace.folders().iter().map(|folder| folder.path.clone()).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in workspace.names(&folder).unwrap_or_default() {
+            let path = folder.child(&entry.name);
+            if rules.hides(&path) {
+                hidden.push(path.as_path().to_owned());
+            } else if rules.guards(&path) {
+                guarded.push(path.as_path().to_owned());
+            } else if entry.kind == Kind::Directory {
+                folders.push(path);
+            }
+        }
+    }
+    (hidden, guarded)
 }
 
 /// Whether a variable is passed on although nobody said so: it neither looks like a secret, nor makes a shell or a

@@ -114,7 +114,8 @@ impl Program {
 
     /// Makes its cage, so that it is known which walls will stand.
     pub async fn hold(&self, cx: &Context) -> Result<Held, Fault> {
-        enter(&self.policy(cx), Output::Apart, cx).await.map(Held)
+        let policy = cx.session().extension::<Caging>().ruled(self.policy(cx), cx).await?;
+        enter(&policy, Output::Apart, cx).await.map(Held)
     }
 
     /// Runs it. The error output comes apart.

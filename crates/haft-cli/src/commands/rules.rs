@@ -1,0 +1,156 @@
+//! `haft rules`: which rules there are, where they come from, and what they do to a call.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use haft::{Access, Call, Claims, Resource, Scope, WouldBe};
+use haft_tools::rules::{Effect, Written};
+use serde_json::json;
+
+use super::call::read_input;
+use crate::args::{Common, RulesCommand, Where};
+use crate::host::{Ground, Host};
+use crate::style::{BAD, BOLD, DIM, GOOD, NAME, one_line};
+
+pub(super) fn run(common: &Common, command: Option<RulesCommand>) -> anyhow::Result<ExitCode> {
+    match command.unwrap_or(RulesCommand::List) {
+        RulesCommand::List => list(common),
+        RulesCommand::Allow { rule, place } => add(common, Effect::Allow, &rule, place),
+        RulesCommand::Ask { rule, place } => add(common, Effect::Ask, &rule, place),
+        RulesCommand::Deny { rule, place } => add(common, Effect::Deny, &rule, place),
+        RulesCommand::Remove { rule, place } => remove(common, &rule, place),
+        RulesCommand::Check { tool, input } => check(common, &tool, &input),
+    }
+}
+
+fn scope(place: Where) -> Scope {
+    if place.user { Scope::User } else { Scope::Project }
+}
+
+fn list(common: &Common) -> anyhow::Result<ExitCode> {
+    let ground = Ground::find(common)?;
+    let mut out = anstream::stdout().lock();
+    let book = &ground.loaded.book;
+    if common.json {
+        let rows: Vec<_> = book
+            .iter()
+            .map(|(effect, rule, place)| json!({"effect": effect.name(), "rule": rule.text(), "from": place}))
+            .collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if book.is_empty() {
+        writeln!(out, "there are no rules: what changes something is asked, unless the mode says otherwise")?;
+    }
+    for effect in Effect::ALL {
+        for (_, rule, place) in book.iter().filter(|(other, ..)| *other == effect) {
+            let style = match effect {
+                Effect::Deny => BAD,
+                Effect::Ask => NAME,
+                Effect::Allow => GOOD,
+            };
+            let (word, rule, place) = (effect.name(), one_line(rule.text()), one_line(place));
+            writeln!(out, "{style}{word:<5}{style:#} {rule}  {DIM}{place}{DIM:#}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(common: &Common, effect: Effect, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
+    let ground = Ground::find(common)?;
+    let rule = Written::parse(rule)?;
+    let is_new = ground.grants().add(effect, &rule, scope(place))?;
+    let (word, place) = (effect.name(), if place.user { "everywhere" } else { "in this project" });
+    let already = if is_new { "" } else { " (it was so already)" };
+    writeln!(anstream::stdout(), "{word} {} {place}{already}", one_line(rule.text()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(common: &Common, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
+    let ground = Ground::find(common)?;
+    let (rule, from) = (rule.trim(), if place.user { "your settings" } else { "this project" });
+    if ground.grants().remove(rule, scope(place))? {
+        writeln!(anstream::stdout(), "removed {} from {from}", one_line(rule))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let elsewhere = ground.loaded.book.iter().find(|(_, known, _)| known.text() == rule);
+    let hint = elsewhere.map_or_else(String::new, |(_, _, place)| format!("; it comes from {place}"));
+    anyhow::bail!("there is no rule `{rule}` in {from}{hint}")
+}
+
+fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
+    let host = Host::open(common)?;
+    let session = host.session(None)?;
+    let input = read_input(words, tool, &session)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let considered = runtime.block_on(session.consider(Call::new("check", tool, input)));
+    let considered =
+        considered.map_err(|fault| crate::style::wrong(&fault)).context("the call cannot be made")?;
+    let (word, style, why) = match &considered.outcome {
+        WouldBe::Allowed(Some(by)) => ("allow", GOOD, format!("by the rule `{by}`")),
+        WouldBe::Allowed(None) => {
+            ("allow", GOOD, format!("nobody needs to be asked in the mode `{}`", host.mode.name()))
+        }
+        WouldBe::Asked(why) => ("ask", NAME, why.clone()),
+        WouldBe::Denied(why) => ("deny", BAD, why.clone()),
+    };
+    let touched: Vec<(&str, String)> = touched(&considered.claims, &session);
+    let layers = layers(&considered.claims, &host, &session);
+    let code = if word == "allow" { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let mut out = anstream::stdout().lock();
+    if common.json {
+        let touches: Vec<_> = touched.iter().map(|(how, what)| json!({"how": how, "what": what})).collect();
+        let told = json!({"decision": word, "why": why, "touches": touches, "held_by": layers});
+        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+        return Ok(code);
+    }
+    writeln!(out, "{style}{word}{style:#}: {}", one_line(&why))?;
+    for (how, what) in &touched {
+        writeln!(out, "  {how:<6} {}", one_line(what))?;
+    }
+    writeln!(out, "{BOLD}held by{BOLD:#}")?;
+    for layer in &layers {
+        writeln!(out, "  {layer}")?;
+    }
+    Ok(code)
+}
+
+fn touched(claims: &Claims, session: &haft::Session) -> Vec<(&'static str, String)> {
+    let shown = |(access, resource): (Access, &Resource)| {
+        let how = match (access, resource) {
+            (_, Resource::Command(_)) => "runs",
+            (_, Resource::Host(_)) => "calls",
+            (Access::Read, _) => "reads",
+            (Access::Write, _) => "writes",
+        };
+        let what = match resource {
+            Resource::Path(path) => session.workspace().display(path),
+            other => other.to_string(),
+        };
+        (how, what)
+    };
+    claims.iter().map(shown).collect()
+}
+
+/// What holds the decision, from the outside in.
+fn layers(claims: &Claims, host: &Host, session: &haft::Session) -> Vec<String> {
+    let mut layers = vec!["the engine, before the call: by what it touches".to_owned()];
+    let has = |wanted: fn(&Resource) -> bool| claims.iter().any(|(_, resource)| wanted(resource));
+    if has(|resource| matches!(resource, Resource::Path(_))) {
+        layers.push(format!("the workspace, when a file is opened: {}", session.workspace().confinement()));
+    }
+    let rules = host.rules(session);
+    if has(|resource| matches!(resource, Resource::Command(_) | Resource::Everything)) {
+        layers.push("the sandbox, while a command runs: `haft doctor` tells which walls stand".to_owned());
+        if rules.hide_something() {
+            layers.push("the sandbox hides from commands what is denied to be read".to_owned());
+        }
+        if rules.guard_something() {
+            layers.push("the sandbox makes read-only what is denied to be changed".to_owned());
+        }
+    } else if rules.hide_something() {
+        layers.push("searches and previews pass over what is denied to be read".to_owned());
+    }
+    layers
+}

@@ -1,0 +1,115 @@
+//! What may happen without being asked, and what may not happen at all.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use haft_tools::rules::{Book, Effect, Written};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Rules that most people agree with.
+const RECOMMENDED: &str = include_str!("recommended.toml");
+
+/// Rules about calls: what is denied stays denied, then it is asked, then it is allowed.
+///
+/// A rule is `Tool`, or `Tool(what it is about)`: a pattern of paths for tools of files (`Edit(src/**)`, `Read(.env)`,
+/// `Read(~/notes/**)`), a command for shells (`Bash(git status:*)`, `Bash(npm run *)`), `domain:example.org` for the
+/// web, a family of tools (`mcp__github__*`). A rule about files binds every way to them: `Read(.env)` under `deny`
+/// holds for searches and commands, too.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Permissions {
+    /// Calls that happen without anybody being asked. Trusted projects only.
+    pub(crate) allow: Vec<RuleSetting>,
+    /// Calls that somebody is asked about, every time.
+    pub(crate) ask: Vec<RuleSetting>,
+    /// Calls that do not happen.
+    pub(crate) deny: Vec<RuleSetting>,
+    /// Whether haft's own recommended rules are added: usual builds, tests and git commands are allowed, files with
+    /// secrets denied. Trusted projects only.
+    pub(crate) recommended: Option<bool>,
+    /// After how many seconds a question that nobody answers is denied (never when nothing is said).
+    #[schemars(range(min = 1))]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// A rule, alone or with examples.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RuleSetting {
+    /// The rule.
+    Text(String),
+    /// The rule, with what it must and must not cover: haft does not start where that is not so.
+    WithExamples(RuleWithExamples),
+}
+
+/// A rule with examples.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RuleWithExamples {
+    /// The rule.
+    rule: String,
+    /// Commands, paths, hosts or tools that it covers.
+    #[serde(default)]
+    matches: Vec<String>,
+    /// Others that it does not.
+    #[serde(default)]
+    not_matches: Vec<String>,
+}
+
+impl RuleSetting {
+    fn rule(&self) -> &str {
+        match self {
+            RuleSetting::Text(rule) | RuleSetting::WithExamples(RuleWithExamples { rule, .. }) => rule,
+        }
+    }
+}
+
+impl Permissions {
+    fn all(&self) -> impl Iterator<Item = (Effect, &RuleSetting)> {
+        let deny = self.deny.iter().map(|rule| (Effect::Deny, rule));
+        let ask = self.ask.iter().map(|rule| (Effect::Ask, rule));
+        deny.chain(ask).chain(self.allow.iter().map(|rule| (Effect::Allow, rule)))
+    }
+
+    /// Checks every rule and its examples.
+    pub(super) fn check(&self, root: &Path) -> anyhow::Result<()> {
+        for (effect, setting) in self.all() {
+            let place = || format!("`permissions.{}`", effect.name());
+            let rule = Written::parse(setting.rule()).with_context(place)?;
+            let RuleSetting::WithExamples(RuleWithExamples { matches, not_matches, .. }) = setting else {
+                continue;
+            };
+            rule.check_examples(effect, matches, not_matches, root, home().as_deref()).with_context(place)?;
+        }
+        Ok(())
+    }
+
+    /// Adds its rules to a book, as found in a place.
+    pub(super) fn write_down(&self, book: &mut Book, place: &str) -> anyhow::Result<()> {
+        for (effect, setting) in self.all() {
+            book.add(effect, setting.rule(), place)?;
+        }
+        if self.recommended == Some(true) {
+            recommended()?.write_down(book, "recommended")?;
+        }
+        Ok(())
+    }
+
+    /// Takes out what allows anything, and says whether there was something.
+    pub(super) fn restrict(&mut self) -> bool {
+        let recommends = self.recommended == Some(true);
+        self.recommended = None;
+        !std::mem::take(&mut self.allow).is_empty() || recommends
+    }
+}
+
+/// The recommended rules.
+pub(crate) fn recommended() -> anyhow::Result<Permissions> {
+    toml::from_str(RECOMMENDED).context("the recommended rules cannot be read")
+}
+
+/// What `~` stands for.
+pub(crate) fn home() -> Option<std::path::PathBuf> {
+    etcetera::home_dir().ok()
+}

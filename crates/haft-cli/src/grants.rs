@@ -1,0 +1,144 @@
+//! Rules that somebody has agreed to, beyond a session: for a project in haft's own state, where nothing in the
+//! project can reach them, or for everything in the user's settings, whose other lines stay as they are.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use haft::{Scope, Store};
+use haft_sandbox::user;
+use haft_tools::rules::{Book, Effect, Memory, Written};
+use serde::{Deserialize, Serialize};
+
+/// Where the rules of a project are.
+const FILE: &str = "rules.json";
+/// What they are called in lists.
+pub(crate) const PLACE: &str = "this project";
+/// No settings file is larger.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Where rules are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Grants {
+    /// The state of the project.
+    pub(crate) state: Store,
+    /// The folder of the user's settings.
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kept {
+    allow: Vec<String>,
+    ask: Vec<String>,
+    deny: Vec<String>,
+}
+
+impl Kept {
+    fn of(&mut self, effect: Effect) -> &mut Vec<String> {
+        match effect {
+            Effect::Allow => &mut self.allow,
+            Effect::Ask => &mut self.ask,
+            Effect::Deny => &mut self.deny,
+        }
+    }
+}
+
+impl Grants {
+    /// Adds the rules of the project to a book.
+    pub(crate) fn write_down(&self, book: &mut Book) -> anyhow::Result<()> {
+        let mut kept = self.kept()?;
+        for effect in Effect::ALL {
+            for rule in kept.of(effect) {
+                book.add(effect, rule, PLACE).with_context(|| {
+                    format!("`{}` holds a rule that is none", self.state.path(FILE).display())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self) -> anyhow::Result<Kept> {
+        let Some(bytes) = self.state.read(FILE)? else { return Ok(Kept::default()) };
+        serde_json::from_slice(&bytes)
+            .with_context(|| format!("`{}` is damaged", self.state.path(FILE).display()))
+    }
+
+    /// Keeps a rule. Says whether it was new.
+    pub(crate) fn add(&self, effect: Effect, rule: &Written, scope: Scope) -> anyhow::Result<bool> {
+        self.change(effect, scope, |rules| {
+            let is_new = !rules.iter().any(|known| known == rule.text());
+            if is_new {
+                rules.push(rule.text().to_owned());
+            }
+            is_new
+        })
+    }
+
+    /// Forgets a rule, whatever its effect. Says whether there was one.
+    pub(crate) fn remove(&self, rule: &str, scope: Scope) -> anyhow::Result<bool> {
+        let mut any = false;
+        for effect in Effect::ALL {
+            any |= self.change(effect, scope, |rules| {
+                let before = rules.len();
+                rules.retain(|known| known != rule);
+                rules.len() < before
+            })?;
+        }
+        Ok(any)
+    }
+
+    fn change(
+        &self,
+        effect: Effect,
+        scope: Scope,
+        change: impl FnOnce(&mut Vec<String>) -> bool,
+    ) -> anyhow::Result<bool> {
+        match scope {
+            Scope::User => self.change_settings(effect, change),
+            _ => {
+                let _lock = self.state.lock("rules.json.lock")?;
+                let mut kept = self.kept()?;
+                let changed = change(kept.of(effect));
+                if changed {
+                    self.state.write(FILE, &serde_json::to_vec_pretty(&kept)?)?;
+                }
+                Ok(changed)
+            }
+        }
+    }
+
+    /// Changes a list in the user's settings, and nothing else in them.
+    fn change_settings(
+        &self,
+        effect: Effect,
+        change: impl FnOnce(&mut Vec<String>) -> bool,
+    ) -> anyhow::Result<bool> {
+        let store = Store::at(&self.config);
+        let path = store.path("config.toml");
+        let wrong = || format!("`{}` cannot be changed", path.display());
+        let bytes = user::read_regular(&path, MAX_BYTES)?.unwrap_or_default();
+        let text = String::from_utf8(bytes).with_context(wrong)?;
+        let mut document: toml_edit::DocumentMut = text.parse().with_context(wrong)?;
+        let table = document.entry("permissions").or_insert_with(toml_edit::table);
+        let Some(table) = table.as_table_like_mut() else { bail!("{}: `permissions` is no table", wrong()) };
+        let list = table.entry(effect.name()).or_insert_with(|| toml_edit::value(toml_edit::Array::new()));
+        let Some(list) = list.as_array_mut() else { bail!("{}: its rules are no list", wrong()) };
+        let known: Vec<String> = list.iter().filter_map(|rule| rule.as_str().map(str::to_owned)).collect();
+        let mut wanted = known.clone();
+        if !change(&mut wanted) {
+            return Ok(false);
+        }
+        list.retain(|rule| rule.as_str().is_none_or(|rule| wanted.iter().any(|wanted| wanted == rule)));
+        for rule in wanted.iter().filter(|rule| !known.contains(rule)) {
+            list.push(rule.as_str());
+        }
+        store.write("config.toml", document.to_string().as_bytes())?;
+        Ok(true)
+    }
+}
+
+impl Memory for Grants {
+    fn keep(&self, rule: &Written, scope: Scope) -> Result<(), String> {
+        self.add(Effect::Allow, rule, scope).map(drop).map_err(|error| format!("{error:#}"))
+    }
+}

@@ -5,6 +5,7 @@
 mod current;
 mod differences;
 mod neighbours;
+mod parts;
 mod plan;
 
 use std::sync::Arc;
@@ -216,8 +217,25 @@ impl Operation for Change {
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
         let plan = self.planned(cx).await?;
         let diff = plan.diff.text.clone();
+        let parts = match &plan.before {
+            Some(before) => parts::of(&diff, &before.bytes, &plan.content.whole()),
+            None => Vec::new(),
+        };
         self.plan = Some(plan);
-        Ok(Some(Preview::new(diff)))
+        Ok(Some(Preview::new(diff).parts(parts)))
+    }
+
+    fn keep_parts(&mut self, chosen: &[usize], _cx: &Context) -> Result<String, Fault> {
+        let whole = || Fault::failed("this change is made as a whole or not at all");
+        let plan = self.plan.as_mut().ok_or_else(whole)?;
+        let before = plan.before.as_ref().ok_or_else(whole)?;
+        let all = parts::of(&plan.diff.text, &before.bytes, &plan.content.whole());
+        let kept = parts::with(&plan.diff.text, &before.bytes, chosen).ok_or_else(whole)?;
+        let left_out =
+            all.iter().enumerate().filter(|(part, _)| !chosen.contains(part)).map(|(_, hunk)| hunk.as_str());
+        let left_out = left_out.collect();
+        plan.replace(&self.asked.named, kept);
+        Ok(left_out)
     }
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {

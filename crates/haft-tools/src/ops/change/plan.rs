@@ -226,3 +226,12 @@ fn differing(named: &str, before: Option<&Current>, made: &Made) -> (Diff, Diff)
             (diff, short(old, &after, limits))
         })
 }
+
+impl Plan {
+    /// Makes it a plan for other content.
+    pub(super) fn replace(&mut self, named: &str, content: Vec<u8>) {
+        let made = Made::all(content.into());
+        (self.diff, self.short) = differing(named, self.before.as_ref(), &made);
+        self.content = made.content;
+    }
+}

@@ -37,10 +37,11 @@ fn place(workspace: &Workspace, name: &str) -> AbsPath {
     AbsPath::lexical(&workspace.root().as_path().join(name))
 }
 
-/// Content that shows whether it is whole.
+/// Content that shows whether it is whole. Of large content there is little to choose from, so that some of
+/// it comes where it is already.
 fn whole(dice: &mut Dice) -> Vec<u8> {
-    let size = if dice.roll(8) == 0 { 300_000 } else { dice.roll(3000) };
-    let byte = u8::try_from(b'a' as u64 + dice.roll(26)).unwrap();
+    let (size, choice) = if dice.roll(8) == 0 { (300_000, 2) } else { (dice.roll(3000), 26) };
+    let byte = u8::try_from(b'a' as u64 + dice.roll(choice)).unwrap();
     let body = vec![byte; usize::try_from(size).unwrap()];
     [Hash::of(&body).to_string().as_bytes(), &body].concat()
 }

@@ -1,12 +1,13 @@
 //! Journals that a crash, a disk or somebody has damaged, and disks that are full.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
-use haft::journal::{EntryState, JournalError};
-use haft_sandbox::{ChangeErrorKind, Store, Workspace};
+use haft::journal::{EntryState, JournalError, Merged, Overwrite};
+use haft_sandbox::{ChangeErrorKind, Expect, Store, Workspace};
 
-use crate::common::{FULL, Fixture, leftovers};
+use crate::common::{FAST, FULL, Fixture, leftovers};
 
 type Damage = fn(Vec<u8>) -> Vec<u8>;
 
@@ -129,6 +130,89 @@ fn half_a_group_is_taken_back_as_a_whole() {
     let c = std::path::Path::new("c");
     after.insert(c.to_owned(), before[c].clone());
     assert_eq!(after, before);
+}
+
+/// As if the process had died before large content was kept: right after the intent was written.
+fn without_large_content(fix: &Fixture) {
+    without_last_outcome(fix);
+    std::fs::remove_dir_all(fix.base.path().join("state/blobs")).unwrap();
+}
+
+#[test]
+fn a_change_that_changes_nothing_needs_no_old_content() {
+    let large = "x".repeat(300_000);
+    for label in [FAST, FULL] {
+        let fix = Fixture::new();
+        fix.put("f", &large);
+        let before = fix.snapshot();
+        let number = fix.journal.change(&fix.workspace, fix.write_change("f", &large), label).unwrap().number;
+        without_large_content(&fix);
+        let (journal, after) = (fix.reopen(), fix.snapshot());
+        // Whether it happened cannot be told, and makes no difference.
+        assert_eq!(journal.history(1).unwrap()[0].state, EntryState::Done);
+        journal.rehearse(&fix.workspace).undo(number, &Merged::new()).unwrap();
+        journal.undo(&fix.workspace, &[number], label).unwrap();
+        assert_eq!(fix.snapshot(), before);
+        journal.redo(&fix.workspace, &[number], label).unwrap();
+        assert_eq!(fix.snapshot(), after);
+        // What the undoing keeps is found in place as well.
+        journal.undo(&fix.workspace, &[number], label).unwrap();
+        assert_eq!(fix.snapshot(), before);
+        let later = journal.change(&fix.workspace, fix.write_change("f", "new"), label).unwrap().number;
+        journal.undo(&fix.workspace, &[later], label).unwrap();
+        assert_eq!(fix.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_group_that_changes_nothing_in_one_place_is_taken_back_without_old_content() {
+    let large = "x".repeat(300_000);
+    let fix = Fixture::new();
+    fix.put("f", &large);
+    let before = fix.snapshot();
+    let group = vec![fix.write_change("f", &large), fix.write_change("g", "new")];
+    fix.journal.change_all(&fix.workspace, group, FULL).unwrap();
+    without_large_content(&fix);
+    std::fs::remove_file(fix.on_disk("g")).unwrap();
+    assert_eq!(fix.reopen().history(1).unwrap()[0].state, EntryState::NotApplied);
+    assert_eq!(fix.snapshot(), before);
+}
+
+#[test]
+fn a_move_over_the_same_content_is_undone_and_redone() {
+    let large = "x".repeat(300_000);
+    let fix = Fixture::new();
+    fix.put("f", &large);
+    fix.put("g", &large);
+    std::fs::set_permissions(fix.on_disk("f"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let before = fix.snapshot();
+    let replace = Overwrite::Replace(Expect::Anything);
+    let number = fix.make(fix.move_change("f", "g", replace)).unwrap().number;
+    let after = fix.snapshot();
+    for _ in 0..2 {
+        fix.undo(number).unwrap();
+        assert_eq!(fix.snapshot(), before);
+        fix.redo(number).unwrap();
+        assert_eq!(fix.snapshot(), after);
+    }
+}
+
+#[test]
+fn a_move_over_the_same_content_is_taken_back_without_old_content() {
+    let large = "x".repeat(300_000);
+    let fix = Fixture::new();
+    fix.put("f", &large);
+    fix.put("g", &large);
+    let before = fix.snapshot();
+    let replace = Overwrite::Replace(Expect::Anything);
+    fix.make(fix.move_change("f", "g", replace)).unwrap();
+    without_large_content(&fix);
+    // As if it had been interrupted before its last step.
+    std::fs::copy(fix.on_disk("g"), fix.on_disk("f")).unwrap();
+    assert_eq!(fix.reopen().history(1).unwrap()[0].state, EntryState::NotApplied);
+    let (f, g, after) = (Path::new("f"), Path::new("g"), fix.snapshot());
+    assert!(after.contains_key(f));
+    assert_eq!(after[g], before[g]);
 }
 
 /// The temporary name that the last record names.

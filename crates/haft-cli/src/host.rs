@@ -1,5 +1,6 @@
 //! From what was typed and what is set to an engine and a session: the one place where they meet.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,14 @@ use haft::{
     Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
+use haft_sandbox::terminal::Terminal;
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
 use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
 use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
+use crate::approve::AtTerminal;
 use crate::args::Common;
 use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
 use crate::grants::Grants;
@@ -362,11 +365,11 @@ fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
     let nobody = NoApprover::telling("the user can allow it by starting with `--mode {mode}`");
-    let mut engine = Engine::builder().approver(nobody).keep_results(Kept::new(
-        results,
-        age,
-        megabytes.saturating_mul(1024 * 1024),
-    ));
+    let mut engine = match std::io::stderr().is_terminal() && Terminal::open().is_ok() {
+        true => Engine::builder().approver(AtTerminal::new(results.clone())),
+        false => Engine::builder().approver(nobody),
+    };
+    engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
     engine = engine.judge(judge);
     if let Some(seconds) = settings.permissions.seconds {
         engine = engine.patience(Duration::from_secs(seconds.max(1)));

@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary in folders it makes itself
 #![allow(clippy::print_stdout)] // says why a test is skipped
 
+#[cfg(target_os = "linux")]
+mod asking;
 mod batches;
 mod calls;
 mod changes;

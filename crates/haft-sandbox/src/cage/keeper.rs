@@ -39,6 +39,8 @@ fn control() -> io::Result<std::os::unix::net::UnixStream> {
 }
 
 fn outer() -> io::Result<()> {
+    // Should the machine run out of memory, let it be a command that is ended.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let control = control()?;
     let joined = Frame::receive(&control)? == Frame::of(["joined"]);
     let policy = Policy::parse(Frame::receive(&control)?)?;
@@ -71,7 +73,9 @@ fn inner() -> io::Result<()> {
     super::walls::make_view(&policy)?;
     report.note(Wall::View, Ok(()));
     if policy.network == super::Network::Off {
-        report.note(Wall::Network, super::walls::network_is_empty());
+        let is_without = policy.without.contains(&Wall::Network);
+        let empty = if is_without { Err(super::left_out()) } else { super::walls::network_is_empty() };
+        report.note(Wall::Network, empty);
     }
     finish_walls(&policy, &mut report)?;
     serve(&control, &report, Scope::Namespace)
@@ -82,7 +86,7 @@ fn keep(control: &std::os::unix::net::UnixStream, policy: &Policy) -> io::Result
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut report = Report::default();
     match policy.walls {
-        Walls::None => limit(&policy.limits)?,
+        Walls::None => limit(policy)?,
         Walls::All | Walls::Few => finish_walls(policy, &mut report)?,
     }
     serve(control, &report, Scope::Descendants)
@@ -90,17 +94,31 @@ fn keep(control: &std::os::unix::net::UnixStream, policy: &Policy) -> io::Result
 
 /// The walls that stand in any case, and what may be used.
 fn finish_walls(policy: &Policy, report: &mut Report) -> io::Result<()> {
-    limit(&policy.limits)?;
+    limit(policy)?;
     rustix::thread::set_no_new_privs(true)?;
     super::walls::drop_capabilities()?;
-    report.note(Wall::Paths, super::walls::restrict_paths(policy, report.has(Wall::View)));
-    report.note(Wall::Calls, super::walls::restrict_calls(policy, report.has(Wall::Network)));
+    let unless_left_out =
+        |wall: Wall, put_up: &dyn Fn() -> io::Result<()>| match policy.without.contains(&wall) {
+            true => Err(super::left_out()),
+            false => put_up(),
+        };
+    let (has_view, has_network) = (report.has(Wall::View), report.has(Wall::Network));
+    report
+        .note(Wall::Paths, unless_left_out(Wall::Paths, &|| super::walls::restrict_paths(policy, has_view)));
+    report.note(
+        Wall::Calls,
+        unless_left_out(Wall::Calls, &|| super::walls::restrict_calls(policy, has_network)),
+    );
     Ok(())
 }
 
-fn limit(limits: &Limits) -> io::Result<()> {
+fn limit(policy: &Policy) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Limits { memory, cpu, processes, files, file_size } = *limits;
+    let Limits { memory, cpu, processes, files, file_size, total_memory: _ } = policy.limits;
+    // The kernel counts all processes of a user: in a namespace of users only those in it, otherwise also those
+    // that have nothing to do with haft.
+    let others = if policy.walls == Walls::All { 0 } else { own_processes() };
+    let processes = processes.map(|most| most.saturating_add(others));
     let wanted = [
         (Resource::As, memory),
         (Resource::Cpu, cpu),
@@ -117,6 +135,21 @@ fn limit(limits: &Limits) -> io::Result<()> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(last) })?;
     }
     Ok(())
+}
+
+/// How many processes and threads this user has.
+fn own_processes() -> u64 {
+    let own = rustix::process::getuid().as_raw();
+    let is_own = |found: &std::fs::Metadata| std::os::unix::fs::MetadataExt::uid(found) == own;
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter(|entry| {
+        entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)
+            && entry.metadata().is_ok_and(|found| is_own(&found))
+    });
+    let threads = |process: std::fs::DirEntry| {
+        std::fs::read_dir(process.path().join("task")).map_or(1, |threads| threads.count() as u64)
+    };
+    processes.map(threads).sum()
 }
 
 /// What ends with the keeper.

@@ -20,7 +20,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use super::policy::{Network, Policy};
+use super::policy::{Network, Policy, Wall};
 
 /// Folders of programs for their temporary files: each cage has its own.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -53,7 +53,7 @@ pub(super) enum Users {
 pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
-    if policy.network == Network::Off {
+    if policy.network == Network::Off && !policy.without.contains(&Wall::Network) {
         flags |= UnshareFlags::NEWNET;
     }
     unshare(flags)?;

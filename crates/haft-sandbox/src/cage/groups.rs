@@ -46,7 +46,7 @@ enum Version {
     Two,
 }
 
-/// A group. When it is dropped, what is in it ends, and it is removed.
+/// A group. It is removed when it is dropped and what is in it has ended.
 #[derive(Debug)]
 pub(super) struct Group {
     folders: Vec<(PathBuf, &'static Tree)>,
@@ -158,33 +158,29 @@ impl Group {
 
     /// Which limit was met.
     pub(super) fn hit(&self) -> Option<Hit> {
-        let counted = |file: &str, name: &str| {
-            self.folders.iter().any(|(folder, _)| {
-                let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-                let mut fields = text.lines().filter_map(|line| line.split_once(' '));
-                fields.any(|(field, count)| field == name && count.trim() != "0")
-            })
+        let counted = |folder: &Path, file: &str, name: &str| {
+            let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+            let mut fields = text.lines().filter_map(|line| line.split_once(' '));
+            fields.any(|(field, count)| field == name && count.trim() != "0")
         };
-        if counted("memory.events", "oom_kill") || counted("memory.oom_control", "oom_kill") {
-            return Some(Hit::Memory);
+        let is_short = |(folder, tree): &(PathBuf, &Tree)| match tree.version {
+            _ if !tree.memory => false,
+            Version::One => counted(folder, "memory.oom_control", "oom_kill"),
+            Version::Two => counted(folder, "memory.events", "oom_kill"),
+        };
+        let is_full =
+            |(folder, tree): &(PathBuf, &Tree)| tree.processes && counted(folder, "pids.events", "max");
+        match self.folders.iter().any(is_short) {
+            true => Some(Hit::Memory),
+            false => self.folders.iter().any(is_full).then_some(Hit::Processes),
         }
-        counted("pids.events", "max").then_some(Hit::Processes)
-    }
-
-    /// Removes what of it has nothing in it any more.
-    fn remove(&mut self) {
-        self.folders.retain(|(folder, _)| !is_removed(folder));
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.remove();
-        if !self.folders.is_empty() {
-            self.end();
-            let folders = std::mem::take(&mut self.folders).into_iter().map(|(folder, _)| folder).collect();
-            remove_later(folders, self.above.take());
-        }
+        let folders = std::mem::take(&mut self.folders).into_iter().map(|(folder, _)| folder).collect();
+        remove_later(Leaving { folders, tries: 0, _above: self.above.take() });
     }
 }
 
@@ -206,10 +202,16 @@ fn is_removed(folder: &Path) -> bool {
     }
 }
 
-type Leaving = (Vec<PathBuf>, Option<Arc<Group>>);
+/// A group that is to be removed.
+struct Leaving {
+    folders: Vec<PathBuf>,
+    tries: usize,
+    /// Held so that it is removed after this one.
+    _above: Option<Arc<Group>>,
+}
 
-/// Removes groups once what is in them has ended.
-fn remove_later(folders: Vec<PathBuf>, above: Option<Arc<Group>>) {
+/// Removes groups on a thread, once what is in them has ended.
+fn remove_later(leaving: Leaving) {
     static SENDER: OnceLock<Option<Mutex<mpsc::Sender<Leaving>>>> = OnceLock::new();
     let sender = SENDER.get_or_init(|| {
         let (sender, receiver) = mpsc::channel();
@@ -217,22 +219,22 @@ fn remove_later(folders: Vec<PathBuf>, above: Option<Arc<Group>>) {
         thread.spawn(move || remove_all(&receiver)).ok().map(|_| Mutex::new(sender))
     });
     if let Some(sender) = sender {
-        let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send((folders, above));
+        let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(leaving);
     }
 }
 
-fn remove_all(leaving: &mpsc::Receiver<Leaving>) {
-    let mut waiting: Vec<(Leaving, usize)> = Vec::new();
+fn remove_all(arriving: &mpsc::Receiver<Leaving>) {
+    let mut waiting: Vec<Leaving> = Vec::new();
     loop {
         let next = match waiting.is_empty() {
-            true => leaving.recv().ok(),
-            false => leaving.recv_timeout(Duration::from_millis(5)).ok(),
+            true => arriving.recv().ok(),
+            false => arriving.recv_timeout(Duration::from_millis(5)).ok(),
         };
-        waiting.extend(next.into_iter().chain(leaving.try_iter()).map(|group| (group, 0)));
-        waiting.retain_mut(|((folders, _), tries)| {
-            *tries += 1;
-            folders.retain(|folder| !is_removed(folder));
-            !folders.is_empty() && *tries < TRIES
+        waiting.extend(next.into_iter().chain(arriving.try_iter()));
+        waiting.retain_mut(|leaving| {
+            leaving.tries += 1;
+            leaving.folders.retain(|folder| !is_removed(folder));
+            !leaving.folders.is_empty() && leaving.tries < TRIES
         });
     }
 }

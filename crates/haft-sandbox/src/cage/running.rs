@@ -30,6 +30,14 @@ pub struct Running {
     chunk: Vec<u8>,
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(group) = &self.group {
+            group.end();
+        }
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {

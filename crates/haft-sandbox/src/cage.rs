@@ -5,7 +5,9 @@
 #![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 
 mod groups;
+mod guards;
 mod keeper;
+mod leaving;
 mod policy;
 mod running;
 #[cfg(target_os = "linux")]
@@ -30,6 +32,7 @@ pub use policy::{Hit, Limits, Network, Policy, Report, Wall, Walls};
 pub use running::{Ended, Happened, Running};
 
 use groups::{Group, Session};
+use guards::Guards;
 use wire::{Build, Frame};
 
 /// The name under which the program is started as a keeper.
@@ -100,7 +103,9 @@ pub struct Cage {
     out: ChildStdout,
     err: Option<ChildStderr>,
     report: Report,
-    limits: Limits,
+    policy: Policy,
+    /// What was guarded when it was made.
+    guarded: Vec<PathBuf>,
     group: Option<Group>,
 }
 
@@ -111,6 +116,7 @@ impl Cage {
     }
 
     async fn within(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
+        let policy = &Policy { guarded: guards::resolved(&policy.guarded), ..policy.clone() };
         // Both are made of the same namespaces.
         let is_without = [Wall::Processes, Wall::View].iter().any(|wall| policy.without.contains(wall));
         let made = match policy.walls == Walls::All && is_without {
@@ -157,13 +163,14 @@ impl Cage {
         };
         // Where there is a group, it sees to the number of processes.
         let processes = limits.processes.filter(|_| grouped.is_err());
-        let policy = Policy { limits: Limits { processes, ..limits }, ..policy.clone() }.frame();
+        let frame = Policy { limits: Limits { processes, ..limits }, ..policy.clone() }.frame();
+        let guarded = policy.guarded.iter().filter(|path| guards::exists(path)).cloned().collect();
         let report = async {
-            control.write_all(&[joined.encoded(), policy.encoded()].concat()).await?;
+            control.write_all(&[joined.encoded(), frame.encoded()].concat()).await?;
             if receive(&mut control).await? == Frame::of([MAP]) {
                 map_all_users(pid)?;
             }
-            control.write_all(&policy.encoded()).await?;
+            control.write_all(&frame.encoded()).await?;
             Report::parse(receive(&mut control).await?)
         };
         match report.await {
@@ -173,7 +180,7 @@ impl Cage {
                     Err(error) => (None, Err(error)),
                 };
                 report.note(Wall::Amounts, counted);
-                Ok(Self { child, control, out, err, report, limits, group })
+                Ok(Self { child, control, out, err, report, policy: policy.clone(), guarded, group })
             }
             Err(error) => {
                 let mut why = Vec::new();
@@ -200,7 +207,13 @@ impl Cage {
         let bytes = |text: OsString| text.into_vec();
         let env =
             task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let guards = Guards::before(&self.policy, self.report.has(Wall::View));
+        // A cage that was ready may be older than what it is to guard.
+        let is_new = |path: &&PathBuf| guards::exists(path) && !self.guarded.contains(path);
+        let guarded = self.policy.guarded.iter().filter(is_new).chain(&guards.masked).cloned();
+        let guarded: Vec<Vec<u8>> = guarded.map(|path| bytes(path.into_os_string())).collect();
         let frame = Build::default()
+            .list(guarded.into_iter())
             .bytes(bytes(task.program))
             .list(task.args.into_iter().map(bytes))
             .bytes(bytes(task.dir.into_os_string()))
@@ -208,7 +221,7 @@ impl Cage {
             .number(task.tells_dir.into())
             .frame();
         self.control.write_all(&frame.encoded()).await?;
-        Ok(Running::new(self))
+        Ok(Running::new(self, guards))
     }
 }
 
@@ -218,9 +231,8 @@ fn left_out() -> io::Error {
 
 /// Puts a keeper into a group of its own, before it does anything. That can take some milliseconds.
 async fn grouped(session: Arc<Session>, limits: Limits, keeper: u32) -> io::Result<Group> {
-    let amounts = Amounts { memory: limits.total_memory, processes: limits.processes };
     let make = move || {
-        let group = session.leaf(amounts)?;
+        let group = session.leaf(limits.amounts())?;
         group.enter(keeper).map(|()| group)
     };
     tokio::task::spawn_blocking(make).await.map_err(io::Error::other)?

@@ -7,9 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::leaving::Leaving;
 use super::policy::Hit;
 
 /// How the folders of groups begin; the number of the process that made them follows.
@@ -18,8 +19,8 @@ const NAME: &str = "haft-";
 const KEEPER_PROCESSES: u64 = 4;
 /// So many keepers may be ready while a command runs.
 const KEEPERS: u64 = 8;
-/// How often it is tried to remove a group, every few milliseconds: until then what was in it has long ended.
-const TRIES: usize = 400;
+/// For so many milliseconds the end of a session waits for its groups to become empty.
+const PATIENCE: usize = 100;
 
 /// What processes may use together; nothing is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -145,14 +146,10 @@ impl Group {
         self.folders.iter().try_for_each(|(folder, _)| write(folder, "cgroup.procs", &pid.to_string()))
     }
 
-    /// Ends what is in it where the kernel does that, and lets nothing more be started elsewhere.
-    pub(super) fn end(&self) {
-        for (folder, tree) in &self.folders {
-            let _ = match (tree.version, tree.processes) {
-                (Version::Two, _) => write(folder, "cgroup.kill", "1"),
-                (Version::One, true) => write(folder, "pids.max", "0"),
-                (Version::One, false) => Ok(()),
-            };
+    /// Lets nothing more be started in it: its keeper ends what is there.
+    pub(super) fn close(&self) {
+        for (folder, _) in self.folders.iter().filter(|(_, tree)| tree.processes) {
+            let _ = write(folder, "pids.max", "0");
         }
     }
 
@@ -180,7 +177,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let folders = std::mem::take(&mut self.folders).into_iter().map(|(folder, _)| folder).collect();
-        remove_later(Leaving { folders, tries: 0, _above: self.above.take() });
+        Leaving { folders, above: self.above.take(), ..Leaving::default() }.later();
     }
 }
 
@@ -195,47 +192,21 @@ fn write(folder: &Path, file: &str, text: &str) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-fn is_removed(folder: &Path) -> bool {
+pub(super) fn is_removed(folder: &Path) -> bool {
     match fs::remove_dir(folder) {
         Ok(()) => true,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
-/// A group that is to be removed.
-struct Leaving {
-    folders: Vec<PathBuf>,
-    tries: usize,
-    /// Held so that it is removed after this one.
-    _above: Option<Arc<Group>>,
-}
-
-/// Removes groups on a thread, once what is in them has ended.
-fn remove_later(leaving: Leaving) {
-    static SENDER: OnceLock<Option<Mutex<mpsc::Sender<Leaving>>>> = OnceLock::new();
-    let sender = SENDER.get_or_init(|| {
-        let (sender, receiver) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("groups".to_owned());
-        thread.spawn(move || remove_all(&receiver)).ok().map(|_| Mutex::new(sender))
-    });
-    if let Some(sender) = sender {
-        let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(leaving);
+/// Ends what is in a group by force.
+pub(super) fn kill_all(group: &Path) {
+    if write(group, "cgroup.kill", "1").is_ok() {
+        return;
     }
-}
-
-fn remove_all(arriving: &mpsc::Receiver<Leaving>) {
-    let mut waiting: Vec<Leaving> = Vec::new();
-    loop {
-        let next = match waiting.is_empty() {
-            true => arriving.recv().ok(),
-            false => arriving.recv_timeout(Duration::from_millis(5)).ok(),
-        };
-        waiting.extend(next.into_iter().chain(arriving.try_iter()));
-        waiting.retain_mut(|leaving| {
-            leaving.tries += 1;
-            leaving.folders.retain(|folder| !is_removed(folder));
-            !leaving.folders.is_empty() && leaving.tries < TRIES
-        });
+    let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    for pid in processes.lines().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }
 
@@ -334,7 +305,7 @@ impl Drop for Session {
         let group = self.group.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(group) = group else { return };
         // Whoever ends a session may be about to end itself, so this is not left to others if it takes but a moment.
-        for _ in 0..TRIES / 4 {
+        for _ in 0..PATIENCE {
             group.folders.iter().for_each(|(folder, _)| remove_tree(folder));
             if !group.folders.iter().any(|(folder, _)| folder.exists()) {
                 break;

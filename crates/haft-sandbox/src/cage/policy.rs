@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use super::groups::Amounts;
 use super::wire::{Build, Frame, Parts};
 use crate::process::Exit;
 
@@ -67,6 +68,23 @@ pub struct Limits {
     pub total_memory: Option<u64>,
 }
 
+impl Limits {
+    /// What is sensible where nothing is said: enough for a build on a large machine, and nothing that takes
+    /// the machine down.
+    pub fn usual() -> Self {
+        let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kilobytes =
+            info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
+        let bytes = kilobytes.and_then(|count| count.parse::<u64>().ok()).map(|count| count * 1024);
+        Self { processes: Some(2048), total_memory: bytes.map(|bytes| bytes / 5 * 4), ..Self::default() }
+    }
+
+    /// What of it is for everything together.
+    pub fn amounts(&self) -> Amounts {
+        Amounts { memory: self.total_memory, processes: self.processes }
+    }
+}
+
 /// A limit that a command met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hit {
@@ -81,6 +99,16 @@ pub enum Hit {
 }
 
 impl Hit {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "processes",
+            Self::Cpu => "cpu",
+            Self::FileSize => "file_size",
+        }
+    }
+
     /// Told by how a command ended: by a signal, or as a shell tells of the signal that ended a program.
     pub(super) fn told_by(exit: Exit, limits: &Limits) -> Option<Self> {
         let signal = match exit {

@@ -10,6 +10,8 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::groups::Group;
+use super::guards::Guards;
+use super::leaving::Leaving;
 use super::policy::{Hit, Limits, Report};
 use super::wire::{Frame, Parts};
 use super::{CHUNK, Cage, DRAIN, Stream};
@@ -26,6 +28,7 @@ pub struct Running {
     report: Report,
     limits: Limits,
     group: Option<Group>,
+    guards: Option<Guards>,
     ended: Option<Ended>,
     chunk: Vec<u8>,
 }
@@ -33,7 +36,10 @@ pub struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(group) = &self.group {
-            group.end();
+            group.close();
+        }
+        if let Some(guards) = self.guards.take() {
+            Leaving { keeper: self.child.id(), guards: Some(guards), ..Leaving::default() }.later();
         }
     }
 }
@@ -49,6 +55,15 @@ pub struct Ended {
     pub dir: Option<PathBuf>,
     /// Which of its limits it met, as far as that can be told.
     pub hit: Option<Hit>,
+    /// What it, or somebody else meanwhile, had made under guarded names, by the names it was given instead.
+    pub set_aside: Vec<PathBuf>,
+}
+
+impl Ended {
+    /// In this way, and there is nothing more to say.
+    pub fn of(exit: Exit) -> Self {
+        Self { exit, left: Vec::new(), dir: None, hit: None, set_aside: Vec::new() }
+    }
 }
 
 /// What happens to a command.
@@ -61,8 +76,8 @@ pub enum Happened<'a> {
 }
 
 impl Running {
-    pub(super) fn new(cage: Cage) -> Self {
-        let Cage { child, control, out, err, report, limits, group } = cage;
+    pub(super) fn new(cage: Cage, guards: Guards) -> Self {
+        let Cage { child, control, out, err, report, policy, group, .. } = cage;
         Self {
             child,
             control: Some(control),
@@ -70,8 +85,9 @@ impl Running {
             out: Some(out),
             err,
             report,
-            limits,
+            limits: policy.limits,
             group,
+            guards: Some(guards),
             ended: None,
             chunk: vec![0; CHUNK],
         }
@@ -87,6 +103,11 @@ impl Running {
         self.ended.as_ref().map(|ended| ended.exit)
     }
 
+    /// All there is to know of how it ended, if it has.
+    pub fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
     /// Asks the command and what it started to end.
     pub async fn ask_to_end(&mut self) {
         if let Some(control) = &mut self.control {
@@ -98,7 +119,7 @@ impl Running {
     pub fn kill(&mut self) {
         self.control = None;
         if let Some(group) = &self.group {
-            group.end();
+            group.close();
         }
     }
 
@@ -115,10 +136,13 @@ impl Running {
             let open = out.is_some() || err.is_some();
             if control.is_none() && !open {
                 let _ = self.child.wait().await;
-                let lost = || Ended { exit: Exit::Signal(9), left: Vec::new(), dir: None, hit: None };
+                let lost = || Ended::of(Exit::Signal(9));
                 let ended = self.ended.get_or_insert_with(lost);
                 if let Some(group) = self.group.take() {
                     ended.hit = group.hit();
+                }
+                if let Some(guards) = self.guards.take() {
+                    ended.set_aside = guards.after();
                 }
                 ended.hit = ended.hit.or_else(|| Hit::told_by(ended.exit, &self.limits));
                 return Ok(Happened::Ended(ended.clone()));
@@ -175,7 +199,7 @@ async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::R
                 let dir = Some(parts.bytes()?)
                     .filter(|dir| !dir.is_empty())
                     .map(|dir| OsString::from_vec(dir).into());
-                return Ok(Ended { exit, left, dir, hit: None });
+                return Ok(Ended { left, dir, ..Ended::of(exit) });
             }
         }
         let mut more = [0; 512];

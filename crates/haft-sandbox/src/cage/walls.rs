@@ -12,8 +12,8 @@ use landlock::{
 };
 use rustix::fs::CWD;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
-    open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+    move_mount, open_tree, unmount,
 };
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use seccompiler::{
@@ -149,8 +149,9 @@ fn tmpfs(path: &Path, mode: &str, bytes: u64) -> io::Result<()> {
 }
 
 /// Makes what exists read-only, and keeps the folders above it, in what may be written, in their places.
-fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
-    if !path.exists() {
+pub(super) fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
+    // Nothing can be put on a link; haft sees to it that it leads where it did.
+    if !path.exists() || path.is_symlink() {
         return Ok(());
     }
     let Some(root) = write.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
@@ -161,6 +162,13 @@ fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
     }
     attach(&tree(path)?, path)?;
     read_only(path)
+}
+
+/// Takes a guard away, and the name that was only taken for it.
+pub(super) fn give_back(path: &Path) {
+    if unmount(path, UnmountFlags::DETACH).is_ok() {
+        super::guards::free(path);
+    }
 }
 
 fn hide(path: &Path) -> io::Result<()> {

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use haft_sandbox::cage::Policy;
-
 use crate::{Rig, Test, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
@@ -11,7 +9,6 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     attributes_outside_stay,
     temporary_files_are_private,
     what_is_hidden_is_not_seen,
-    what_is_guarded_stays,
 ];
 
 fn nothing_is_written_outside(rig: &Rig) {
@@ -68,28 +65,4 @@ fn what_is_hidden_is_not_seen(rig: &Rig) {
     let secret = rig.path("secret/key");
     let done = rig.bash(&format!("cat {}; cat {}", secret.display(), rig.path("outside/file").display()));
     assert_eq!(done.out, "outside", "{}", done.err);
-}
-
-fn what_is_guarded_stays(rig: &Rig) {
-    if !rig.has_view() {
-        return;
-    }
-    std::fs::create_dir_all(rig.path("ws/.git/hooks")).unwrap();
-    std::fs::write(rig.path("ws/.git/config"), "mine").unwrap();
-    let policy = Policy {
-        guarded: vec![rig.path("ws/.git/hooks"), rig.path("ws/.git/config"), rig.path("ws/missing")],
-        ..rig.policy.clone()
-    };
-    for script in [
-        "echo x > .git/hooks/pre-commit",
-        "echo x > .git/config",
-        "mv .git/hooks .git/old",
-        "mv .git .old",
-        "rm -rf .git",
-        "ln -sf /bin/sh .git/config",
-    ] {
-        assert!(!rig.with(&policy, script).succeeded(), "{script}");
-    }
-    assert_eq!(std::fs::read(rig.path("ws/.git/config")).unwrap(), b"mine");
-    assert!(rig.with(&policy, "echo x > .git/HEAD && mkdir .git/objects").succeeded());
 }

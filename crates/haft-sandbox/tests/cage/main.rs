@@ -14,6 +14,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod amounts;
 mod ends;
 mod files;
+mod guarded;
 mod plain;
 mod rights;
 
@@ -34,7 +35,8 @@ fn main() {
         return once();
     }
     let arguments = Arguments::from_args();
-    let tests = [plain::TESTS, files::TESTS, rights::TESTS, ends::TESTS, amounts::TESTS].concat();
+    let tests =
+        [plain::TESTS, files::TESTS, guarded::TESTS, rights::TESTS, ends::TESTS, amounts::TESTS].concat();
     let mut trials = Vec::new();
     for walls in [Walls::All, Walls::Few] {
         for (name, test) in &tests {
@@ -75,7 +77,11 @@ fn once() {
 /// Runs a command that does not end.
 fn hold(mark: &str) {
     let walls = if mark.starts_with('1') { Walls::All } else { Walls::Few };
-    let rig = Rig::new(walls).unwrap();
+    let mut rig = Rig::new(walls).unwrap();
+    if let Some(folder) = std::env::var_os("HAFT_TEST_FOLDER").map(PathBuf::from) {
+        rig.policy.guarded = [".vscode", ".envrc"].map(|name| folder.join(name)).to_vec();
+        rig.policy.write.push(folder);
+    }
     rig.runtime.block_on(async {
         let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
         let script = format!("{}; echo started; sleep 200", strays(mark));

@@ -19,10 +19,7 @@ fn a_command_says_what_it_says(rig: &Rig) {
         (done.out.as_str(), done.err.as_str()),
         (&*format!("out\n{}\n", rig.path("ws").display()), "err\n")
     );
-    assert_eq!(
-        done.ended,
-        Ended { exit: Exit::Code(3), left: Vec::new(), dir: Some(rig.path("ws")), hit: None }
-    );
+    assert_eq!(done.ended, Ended { dir: Some(rig.path("ws")), ..Ended::of(Exit::Code(3)) });
     let wanted: &[Wall] = match rig.has_view() {
         true => &[Wall::Processes, Wall::View, Wall::Network, Wall::Paths, Wall::Calls],
         false => &[Wall::Paths, Wall::Calls],

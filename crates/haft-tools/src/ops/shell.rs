@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Ended, Happened, Output, Report, Running, Stream, Task};
+use haft_sandbox::cage::{Ended, Happened, Hit, Output, Report, Running, Stream, Task};
 
 pub use background::{Kill, Look, Looked, TaskState};
 pub use caging::Caging;
@@ -130,6 +130,8 @@ pub struct Ran {
     pub left: Vec<String>,
     /// The folder that it ended in, where that is another one.
     pub moved: Moved,
+    /// Which limit it met, as far as that can be told.
+    pub hit: Option<Hit>,
     /// The walls around it.
     pub report: Report,
     /// What else there is to know.
@@ -172,7 +174,6 @@ impl Operation for Shell {
 impl Shell {
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let settings = cx.session().workspace().folders_with_settings();
         let mut running = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
         let (mut out, mut err) = (Printed::default(), Printed::default());
@@ -194,13 +195,14 @@ impl Shell {
             // What was left then, was left because everything was being ended.
             Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
         };
-        let notes = unplanted(&settings, cx);
+        let notes = set_aside(&ended, cx);
         again(&self.command, self.output, cx);
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
         };
-        Ok(Ran { exit, out, err, took: start.elapsed(), left: ended.left, moved, report, notes })
+        let Ended { left, hit, .. } = ended;
+        Ok(Ran { exit, out, err, took: start.elapsed(), left, moved, hit, report, notes })
     }
 }
 
@@ -210,7 +212,7 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Runnin
     let caging = cx.session().extension::<Caging>();
     let unusable = |error: std::io::Error| Fault::failed(format!("the command cannot be started: {error}"));
     let policy = caging.policy(command, cx);
-    let cage = cages.ready.take(&policy, output).await.map_err(unusable)?;
+    let cage = cages.ready(&caging).take(&policy, output).await.map_err(unusable)?;
     if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
         return Err(Fault::new(
             FaultKind::Disabled,
@@ -231,30 +233,29 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Runnin
 /// Makes a cage ready for the next command of this kind.
 fn again(command: &Command, output: Output, cx: &Context) {
     let cages = cx.session().extension::<Cages>();
-    let policy = cx.session().extension::<Caging>().policy(command, cx);
+    let caging = cx.session().extension::<Caging>();
+    let policy = caging.policy(command, cx);
     let cages = Arc::downgrade(&cages);
     tokio::spawn(async move {
         if let Some(cages) = cages.upgrade() {
-            cages.ready.prepare(&policy, output).await;
+            cages.ready(&caging).prepare(&policy, output).await;
         }
     });
 }
 
-/// Removes settings of haft that a command has made where there were none: they say what may be run.
-fn unplanted(before: &[AbsPath], cx: &Context) -> Vec<String> {
-    let workspace = cx.session().workspace();
-    let planted = workspace.folders_with_settings().into_iter().filter(|folder| !before.contains(folder));
-    planted
-        .map(|folder| {
-            let shown = workspace.display(&folder.child(".haft".as_ref()));
-            match workspace.remove_planted_settings(&folder) {
-                Ok(()) => {
-                    format!("`{shown}` was made by the command and removed: settings of haft are the user's")
-                }
-                Err(error) => format!("`{shown}` was made by the command and could not be removed: {error}"),
-            }
-        })
-        .collect()
+/// What was made under names that others would run something by, in words.
+fn set_aside(ended: &Ended, cx: &Context) -> Vec<String> {
+    let shown = |path: &std::path::Path| {
+        let root = cx.session().workspace().root().as_path();
+        path.strip_prefix(root).unwrap_or(path).display().to_string()
+    };
+    let told = |path: &std::path::PathBuf| {
+        format!(
+            "`{}` was made while the command ran, under a name by which other programs run something: it was renamed",
+            shown(path)
+        )
+    };
+    ended.set_aside.iter().map(told).collect()
 }
 
 /// Takes what a command prints until it ends.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use super::Command;
 use haft::Context;
@@ -77,7 +78,7 @@ const DISARMED: [(&str, &str); 11] = [
 ];
 
 /// What commands of a session may do: what can be set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caging {
     /// Whether there are walls.
     pub walls: Walls,
@@ -89,28 +90,49 @@ pub struct Caging {
     pub hidden: Vec<PathBuf>,
     /// Variables that they get although they look like secrets.
     pub passed: Vec<String>,
-    /// How much they may use.
+    /// How much each of them may use, and how much all together.
     pub limits: Limits,
+}
+
+impl Default for Caging {
+    fn default() -> Self {
+        Self {
+            walls: Walls::All,
+            required: Vec::new(),
+            network: Network::Off,
+            hidden: Vec::new(),
+            passed: Vec::new(),
+            limits: Limits::usual(),
+        }
+    }
 }
 
 /// The cages of a session.
 #[derive(Debug, Default)]
-pub(super) struct Cages {
-    pub(super) ready: Ready,
+pub(super) struct Cages(OnceLock<Ready>);
+
+impl Cages {
+    /// Those that are ready.
+    pub(super) fn ready(&self, caging: &Caging) -> &Ready {
+        self.0.get_or_init(|| Ready::new(caging.limits.amounts()))
+    }
 }
 
 impl Caging {
     /// The policy for a command.
     pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
+        let workspace = cx.session().workspace();
         if command.free || self.walls == Walls::None {
+            // Whoever lets a command do what it likes does not mean haft's own settings.
+            let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
             return Policy {
                 walls: Walls::None,
                 network: Network::On,
                 limits: self.limits,
+                guarded: own.collect(),
                 ..Policy::default()
             };
         }
-        let workspace = cx.session().workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
@@ -128,7 +150,16 @@ impl Caging {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
         let hidden = credentials.chain(self.hidden.iter().cloned()).collect();
-        Policy { walls: self.walls, write, guarded, read, hidden, network: self.network, limits: self.limits }
+        Policy {
+            walls: self.walls,
+            write,
+            guarded,
+            read,
+            hidden,
+            network: self.network,
+            limits: self.limits,
+            ..Policy::default()
+        }
     }
 
     /// The environment of a command.

@@ -28,7 +28,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 pub use groups::Amounts;
-pub use policy::{Hit, Limits, Network, Policy, Report, Wall, Walls};
+pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Wall, Walls};
 pub use running::{Ended, Happened, Running};
 
 use groups::{Group, Session};
@@ -54,6 +54,8 @@ pub fn arm() {
     if std::env::args_os().next().is_some_and(|name| name == KEEPER) {
         keeper::main();
     }
+    // Nobody without rights looks into the memory of haft, which may hold secrets, or has it written to disk.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     ARMED.store(true, Ordering::Release);
 }
 

@@ -146,13 +146,6 @@ impl Group {
         self.folders.iter().try_for_each(|(folder, _)| write(folder, "cgroup.procs", &pid.to_string()))
     }
 
-    /// Lets nothing more be started in it: its keeper ends what is there.
-    pub(super) fn close(&self) {
-        for (folder, _) in self.folders.iter().filter(|(_, tree)| tree.processes) {
-            let _ = write(folder, "pids.max", "0");
-        }
-    }
-
     /// Which limit was met.
     pub(super) fn hit(&self) -> Option<Hit> {
         let counted = |folder: &Path, file: &str, name: &str| {
@@ -204,6 +197,8 @@ pub(super) fn kill_all(group: &Path) {
     if write(group, "cgroup.kill", "1").is_ok() {
         return;
     }
+    // Nothing more is started meanwhile.
+    let _ = write(group, "pids.max", "0");
     let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     for pid in processes.lines().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

@@ -28,12 +28,22 @@ const NOT_STARTED: u64 = 127;
 /// Never returns.
 pub(super) fn main() -> ! {
     let is_inner = std::env::args_os().nth(1).is_some_and(|arg| arg == INNER);
+    close_others();
     let done = if is_inner { inner() } else { outer() };
     if let Err(error) = done {
         let _ = writeln!(io::stderr(), ": {error}");
         std::process::exit(125);
     }
     std::process::exit(0);
+}
+
+/// Sees to it that no command gets what was open when haft itself was started.
+fn close_others() {
+    #[allow(unsafe_code)]
+    // SAFETY: nothing is closed now, but when another program is started.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
 }
 
 fn control() -> io::Result<UnixStream> {
@@ -145,8 +155,10 @@ fn finish_walls(policy: &Policy, report: &mut Report) -> io::Result<()> {
             false => put_up(),
         };
     let (has_view, has_network) = (report.has(Wall::View), report.has(Wall::Network));
-    report
-        .note(Wall::Paths, unless_left_out(Wall::Paths, &|| super::walls::restrict_paths(policy, has_view)));
+    report.note(
+        Wall::Paths,
+        unless_left_out(Wall::Paths, &|| super::walls::restrict_paths(policy, has_view, has_network)),
+    );
     report.note(
         Wall::Calls,
         unless_left_out(Wall::Calls, &|| super::walls::restrict_calls(policy, has_network)),

@@ -17,8 +17,10 @@ pub struct Policy {
     pub write: Vec<PathBuf>,
     /// Files and folders in those that it may only read.
     pub guarded: Vec<PathBuf>,
-    /// Folders that it may read although others hide them.
+    /// Folders that it may read although others hide them, or although nothing else can be seen.
     pub read: Vec<PathBuf>,
+    /// How much of the file system it sees.
+    pub sees: Sees,
     /// Files and folders that it does not see.
     pub hidden: Vec<PathBuf>,
     /// Whether it reaches the network.
@@ -39,6 +41,16 @@ pub enum Walls {
     Few,
     /// None: it is only seen to that nothing is left behind.
     None,
+}
+
+/// How much of the file system a command sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sees {
+    /// All that is not hidden.
+    #[default]
+    Everything,
+    /// The programs of the system, with the few settings they need, and the folders that it may read or write.
+    Listed,
 }
 
 /// Whether a command reaches the network.
@@ -236,6 +248,7 @@ impl Policy {
             .list(paths(&self.read).into_iter())
             .list(paths(&self.hidden).into_iter())
             .bytes(if self.network == Network::On { "on" } else { "off" })
+            .bytes(if self.sees == Sees::Listed { "listed" } else { "everything" })
             .list(self.without.iter().map(|wall| wall.name().as_bytes().to_vec()));
         let limits = [memory, cpu, processes, files, file_size];
         limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX))).frame()
@@ -253,6 +266,7 @@ impl Policy {
         };
         let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
         let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
+        let sees = if parts.bytes()? == b"listed" { Sees::Listed } else { Sees::Everything };
         let without = parts.list()?.iter().filter_map(|name| Wall::named(name)).collect();
         let mut limit =
             || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
@@ -264,6 +278,6 @@ impl Policy {
             file_size: limit()?,
             total_memory: None,
         };
-        Ok(Self { walls, write, guarded, read, hidden, network, limits, without })
+        Ok(Self { walls, write, guarded, read, sees, hidden, network, limits, without })
     }
 }

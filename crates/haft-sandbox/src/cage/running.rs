@@ -35,9 +35,6 @@ pub struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(group) = &self.group {
-            group.close();
-        }
         if let Some(guards) = self.guards.take() {
             Leaving { keeper: self.child.id(), guards: Some(guards), ..Leaving::default() }.later();
         }
@@ -118,9 +115,6 @@ impl Running {
     /// Ends everything in the cage at once. What was printed until then can still be read.
     pub fn kill(&mut self) {
         self.control = None;
-        if let Some(group) = &self.group {
-            group.close();
-        }
     }
 
     /// What happens next. May be dropped and asked again without losing anything.

@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     limits_hold,
     groups_are_there_where_the_kernel_has_them,
     a_fork_bomb_is_contained,
+    busy_loops_are_ended,
     processes_are_counted_together,
     memory_is_counted_together,
     what_a_session_uses_is_counted_together,
@@ -47,6 +48,7 @@ fn limits_hold(rig: &Rig) {
     assert!(!done.succeeded());
     assert_eq!(done.ended.hit, Some(Hit::FileSize));
     assert!(std::fs::metadata(rig.path("ws/big")).unwrap().len() <= 1 << 20);
+    assert!(!rig.with(&policy, "fallocate -l 1T huge").succeeded());
     assert_eq!(rig.with(&policy, "ulimit -n").out, "64\n");
     let done = rig.with(&policy, "while :; do :; done");
     assert_eq!((done.ended.exit, done.ended.hit), (Exit::Signal(24), Some(Hit::Cpu)), "SIGXCPU");
@@ -157,4 +159,19 @@ fn what_a_session_uses_is_counted_together(rig: &Rig) {
     let session = groups_of(std::process::id());
     let session: Vec<_> = session.into_iter().filter(is_new).collect();
     assert!(soon(|| session.iter().all(|group| !group.exists())));
+}
+
+fn busy_loops_are_ended(rig: &Rig) {
+    let mark = format!("busy{}{}", std::process::id(), u8::from(rig.has_view()));
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let script = format!(
+            "for n in 1 2 3 4 5 6 7 8; do bash -c 'while :; do :; done' {mark} & done; echo started; wait"
+        );
+        let mut running = cage.run(rig.task(&script)).await.unwrap();
+        assert!(matches!(running.next().await.unwrap(), Happened::Output(..)));
+        running.kill();
+        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+    });
+    assert!(gone_soon(&mark));
 }

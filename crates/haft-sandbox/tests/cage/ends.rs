@@ -32,16 +32,23 @@ fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
 }
 
 fn nothing_outlives_haft(rig: &Rig) {
-    let mark = format!("{}{}", if rig.has_view() { 1 } else { 2 }, std::process::id());
+    for (number, signal) in ["KILL", "TERM", "INT", "HUP"].into_iter().enumerate() {
+        nothing_outlives_haft_after(rig, signal, number);
+    }
+}
+
+fn nothing_outlives_haft_after(rig: &Rig, signal: &str, number: usize) {
+    let mark = format!("{}{}{number}", if rig.has_view() { 1 } else { 2 }, std::process::id());
     let mut haft = std::process::Command::new(std::env::current_exe().unwrap());
     let mut haft = haft.arg(format!("{HOLD}{mark}")).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut told = [0; 8];
     std::io::Read::read_exact(haft.stdout.as_mut().unwrap(), &mut told).unwrap();
     assert_eq!(&told, b"started\n");
     assert!(is_running(&format!("100.{mark}")));
-    haft.kill().unwrap();
+    let sent = std::process::Command::new("kill").args(["-s", signal, &haft.id().to_string()]).status();
+    assert!(sent.unwrap().success());
     haft.wait().unwrap();
-    assert!(gone_soon(&format!("100.{mark}")));
+    assert!(gone_soon(&format!("100.{mark}")), "{signal}");
     // The groups of who was killed are removed by the next one, which leaves none itself.
     let next = || {
         let mut next =

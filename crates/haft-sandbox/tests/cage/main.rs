@@ -12,6 +12,7 @@ use haft_sandbox::cage::{
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod amounts;
+mod closed;
 mod ends;
 mod files;
 mod guarded;
@@ -35,8 +36,16 @@ fn main() {
         return once();
     }
     let arguments = Arguments::from_args();
-    let tests =
-        [plain::TESTS, files::TESTS, guarded::TESTS, rights::TESTS, ends::TESTS, amounts::TESTS].concat();
+    let tests = [
+        plain::TESTS,
+        files::TESTS,
+        guarded::TESTS,
+        closed::TESTS,
+        rights::TESTS,
+        ends::TESTS,
+        amounts::TESTS,
+    ]
+    .concat();
     let mut trials = Vec::new();
     for walls in [Walls::All, Walls::Few] {
         for (name, test) in &tests {
@@ -179,9 +188,13 @@ impl Rig {
     }
 
     fn with(&self, policy: &Policy, script: &str) -> Done {
+        self.run(policy, self.task(script))
+    }
+
+    fn run(&self, policy: &Policy, task: Task) -> Done {
         self.runtime.block_on(async {
             let cage = Cage::new(policy, Output::Apart).await.unwrap();
-            let mut running = cage.run(self.task(script)).await.unwrap();
+            let mut running = cage.run(task).await.unwrap();
             let report = running.report().clone();
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let ended = loop {

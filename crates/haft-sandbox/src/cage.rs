@@ -118,7 +118,7 @@ impl Cage {
     }
 
     async fn within(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
-        let policy = &Policy { guarded: guards::resolved(&policy.guarded), ..policy.clone() };
+        let policy = &Policy { guarded: guards::resolved(policy), ..policy.clone() };
         // Both are made of the same namespaces.
         let is_without = [Wall::Processes, Wall::View].iter().any(|wall| policy.without.contains(wall));
         let made = match policy.walls == Walls::All && is_without {

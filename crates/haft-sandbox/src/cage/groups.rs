@@ -332,3 +332,49 @@ fn remove_abandoned(base: &Path) {
         remove_tree(&entry.path());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A folder that looks like a tree of the second version, with what its groups pass on to those in them.
+    fn looks_like(groups: &[(&str, &str)]) -> (tempfile::TempDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        for (group, passed) in groups {
+            let group = folder.path().join(group);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cgroup.subtree_control"), passed).unwrap();
+            fs::write(group.join("cgroup.procs"), "").unwrap();
+        }
+        let mount = format!("30 23 0:26 / {} rw,relatime - cgroup2 cgroup2 rw", folder.path().display());
+        (folder, mount)
+    }
+
+    #[test]
+    fn groups_are_made_beside_the_own_one() {
+        let (folder, mount) = looks_like(&[("", ""), ("user", "cpu memory pids\n"), ("user/scope", "")]);
+        let tree = tree(&mount, "1:name=systemd:/\n0::/user/scope\n").unwrap();
+        assert_eq!(tree.base, folder.path().join("user"));
+        assert!(tree.version == Version::Two && tree.memory && tree.processes);
+        let group = Group { folders: vec![(tree.base.clone(), Box::leak(Box::new(tree)))], above: None };
+        group.limit(Amounts { memory: Some(1000), processes: Some(10) }).unwrap();
+        group.enter(42).unwrap();
+        let written = |file: &str| fs::read_to_string(folder.path().join("user").join(file)).unwrap();
+        let files = ["memory.max", "memory.swap.max", "pids.max", "cgroup.procs"].map(written);
+        assert_eq!(files, ["1000", "0", "10", "42"]);
+        assert_eq!(group.hit(), None);
+        fs::write(folder.path().join("user/pids.events"), "max 3\n").unwrap();
+        assert_eq!(group.hit(), Some(Hit::Processes));
+        fs::write(folder.path().join("user/memory.events"), "low 0\noom 1\noom_kill 1\n").unwrap();
+        assert_eq!(group.hit(), Some(Hit::Memory));
+    }
+
+    #[test]
+    fn a_tree_that_counts_nothing_is_not_taken() {
+        let (_folder, mount) = looks_like(&[("", "cpu io"), ("user", "")]);
+        assert!(tree(&mount, "0::/user\n").is_none());
+        assert!(tree(&mount, "4:memory:/user\n").is_none(), "this process is not in it");
+        assert!(tree("30 23 0:26 / /proc rw - proc proc rw", "0::/\n").is_none());
+    }
+}

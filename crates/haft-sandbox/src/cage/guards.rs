@@ -19,19 +19,23 @@ const ASIDE: &str = ".set-aside";
 /// Git's own folder.
 const GIT: &str = ".git";
 /// Names of files; the others are folders.
-const FILES: [&str; 5] = [".mcp.json", ".envrc", "config", "config.worktree", "attributes"];
+const FILES: [&str; 3] = [".mcp.json", ".envrc", "config"];
+/// Files that git takes for broken if they are there and cannot be read, so that their names cannot be taken.
+const WATCHED: [&str; 3] = ["commondir", "config.worktree", "attributes"];
 
-/// What is to be guarded, when `.git` is not the folder itself but leads to it.
-pub(super) fn resolved(guarded: &[PathBuf]) -> Vec<PathBuf> {
+/// What is to be guarded, when `.git` is not the folder itself but leads to it. What it leads to outside of what can be
+/// written is none of haft's business: somebody may have it lead anywhere.
+pub(super) fn resolved(policy: &Policy) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for path in guarded {
+    for path in &policy.guarded {
         let git = path.ancestors().find(|above| above.ends_with(GIT));
         let leads = git.filter(|git| git.is_symlink() || git.is_file());
         let Some((git, inside)) = leads.and_then(|git| Some((git, path.strip_prefix(git).ok()?))) else {
             found.push(path.clone());
             continue;
         };
-        found.extend(real_gits(git).into_iter().map(|real| real.join(inside)));
+        let real = real_gits(git).into_iter().map(|real| real.join(inside));
+        found.extend(real.filter(|real| is_in(real, &policy.write)));
         found.push(git.to_owned());
     }
     found.sort();
@@ -82,7 +86,8 @@ impl Guards {
             let free = |path: &Path| !exists(path) || taken.contains_key(path) || is_placeholder(path);
             let Some(topmost) = path.ancestors().take_while(|above| free(above)).last() else { continue };
             let is_made_anew = git.is_some_and(|git| git.starts_with(topmost));
-            match has_view && !is_made_anew && is_in(topmost, &policy.write) {
+            let is_watched = WATCHED.iter().any(|name| path.ends_with(name));
+            match has_view && !is_made_anew && !is_watched && is_in(topmost, &policy.write) {
                 true => guards.masked.push(topmost.to_owned()),
                 false => guards.watched.push(path.clone()),
             }
@@ -97,14 +102,13 @@ impl Guards {
     pub(super) fn after(mut self) -> Vec<PathBuf> {
         let mut aside = Vec::new();
         for path in std::mem::take(&mut self.watched) {
-            // Whatever a link leads to is not what was planted; the link is.
-            let link = path.ancestors().skip(1).filter(|above| above.is_symlink()).last();
-            match link.filter(|link| link.ends_with(GIT)) {
-                Some(link) if self.links.iter().all(|(path, _)| path != link) => {
-                    aside.extend(set_aside(link))
-                }
-                _ if !is_straight(&path) || !exists(&path) || is_placeholder(&path) => {}
-                _ => aside.extend(disarm(&path)),
+            // Whatever a link or a file leads to is not what was planted; that is.
+            let git = path.ancestors().find(|above| above.ends_with(GIT));
+            let leads = git.filter(|git| git.is_symlink() || git.is_file());
+            match leads {
+                Some(git) => aside.extend(set_aside(git)),
+                None if !is_straight(&path) || !exists(&path) || is_placeholder(&path) => {}
+                None => aside.extend(disarm(&path)),
             }
         }
         for (path, target) in std::mem::take(&mut self.links) {
@@ -271,4 +275,35 @@ fn set_aside(path: &Path) -> Option<PathBuf> {
         let renamed = rustix::fs::renameat_with(rustix::fs::CWD, path, rustix::fs::CWD, &other, flags);
         renamed.is_ok().then_some(other)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless_config;
+
+    #[test]
+    fn a_configuration_keeps_what_runs_nothing() {
+        let fresh = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
+            [remote \"origin\"]\n\turl = ../main\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+            [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\n\tname = n\n";
+        assert_eq!(harmless_config(fresh), fresh);
+        for planted in [
+            "[core]\n\tfsmonitor = evil\n",
+            "[core]\n\thooksPath = .evil\n",
+            "[core] pager = evil\n",
+            "[CORE]\n\tSSHCommand=evil\n",
+            "[alias]\n\tst = !evil\n",
+            "[include]\n\tpath = ../evil\n",
+            "[includeIf \"gitdir:/\"]\n\tpath = ../evil\n",
+            "[filter \"x\"]\n\tclean = evil\n",
+            "[remote \"origin\"]\n\tuploadpack = evil\n",
+            "[remote \"origin\"]\n\tvcs = ext\n",
+            "[user]\n\tname = a\\\n\tb\n[core]\n\tfsmonitor = evil\n",
+            "[credential]\n\thelper = !evil\n",
+            "[diff]\n\texternal = evil\n",
+        ] {
+            let kept = harmless_config(&format!("{fresh}{planted}"));
+            assert!(kept.starts_with(fresh) && !kept.contains("evil") && !kept.contains("ext"), "{kept}");
+        }
+    }
 }

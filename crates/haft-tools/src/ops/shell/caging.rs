@@ -10,11 +10,12 @@ use haft_sandbox::Access;
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
-const GUARDED: [&str; 9] = [
+const GUARDED: [&str; 10] = [
     ".haft",
     ".git/hooks",
     ".git/config",
     ".git/config.worktree",
+    ".git/commondir",
     ".git/info/attributes",
     ".mcp.json",
     ".vscode",

@@ -195,7 +195,14 @@ impl Shell {
             // What was left then, was left because everything was being ended.
             Err(exit) => (exit, Ended { left: Vec::new(), ..end(&mut running, &mut take).await? }),
         };
-        let notes = set_aside(&ended, cx);
+        let mut notes = set_aside(&ended, cx);
+        if exit != Exit::Code(0)
+            && let Some(name) = cx.session().extension::<Caging>().guarded_in(&self.command)
+        {
+            notes.push(format!(
+                "commands cannot make or change `{name}`: other programs run something by it, so it is the user's"
+            ));
+        }
         again(&self.command, self.output, cx);
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
@@ -251,7 +258,7 @@ fn set_aside(ended: &Ended, cx: &Context) -> Vec<String> {
     };
     let told = |path: &std::path::PathBuf| {
         format!(
-            "`{}` was made while the command ran, under a name by which other programs run something: it was renamed",
+            "what the command made was renamed to `{}`: by its name other programs would run something",
             shown(path)
         )
     };

@@ -163,6 +163,12 @@ impl Caging {
         }
     }
 
+    /// What a command that failed may have tried in vain: it is not told so by the programs it ran.
+    pub(super) fn guarded_in(&self, command: &Command) -> Option<&'static str> {
+        let is_caged = !command.free && self.walls != Walls::None;
+        GUARDED.into_iter().find(|name| is_caged && command.text.contains(name))
+    }
+
     /// The environment of a command.
     pub(super) fn env(&self, _cx: &Context) -> Vec<(OsString, OsString)> {
         let is_passed = |name: &str| self.passed.iter().any(|passed| passed == name);

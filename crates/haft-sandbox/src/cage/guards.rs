@@ -101,7 +101,12 @@ impl Guards {
     /// To be called when everything has ended: what had to be set aside, under its new name.
     pub(super) fn after(mut self) -> Vec<PathBuf> {
         let mut aside = Vec::new();
+        let taken = taken();
         for path in std::mem::take(&mut self.watched) {
+            // It is there for another command.
+            if path.ancestors().any(|above| taken.contains_key(above)) {
+                continue;
+            }
             // Whatever a link or a file leads to is not what was planted; that is.
             let git = path.ancestors().find(|above| above.ends_with(GIT));
             let leads = git.filter(|git| git.is_symlink() || git.is_file());
@@ -111,6 +116,7 @@ impl Guards {
                 None => aside.extend(disarm(&path)),
             }
         }
+        drop(taken);
         for (path, target) in std::mem::take(&mut self.links) {
             if fs::read_link(&path).ok().as_ref() != Some(&target) {
                 aside.extend(exists(&path).then(|| set_aside(&path)).flatten());

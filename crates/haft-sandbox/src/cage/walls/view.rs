@@ -170,6 +170,10 @@ fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     if !path.exists() {
         fs::create_dir_all(path)?;
     }
+    put(tree, path)
+}
+
+fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(tree.as_fd(), "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
@@ -191,11 +195,18 @@ pub(in super::super) fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> 
     let Some(root) = write.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
     let mut above: Vec<&Path> = path.ancestors().skip(1).take_while(|above| above != root).collect();
     above.reverse();
-    for folder in above {
-        attach(&tree(folder)?, folder)?;
+    let act = || {
+        for folder in above {
+            put(&tree(folder)?, folder)?;
+        }
+        put(&tree(path)?, path)?;
+        read_only(path, Depth::All)
+    };
+    match act() {
+        // It was only there for another command, which has just ended.
+        Err(_) if !path.exists() => Ok(()),
+        done => done,
     }
-    attach(&tree(path)?, path)?;
-    read_only(path, Depth::All)
 }
 
 /// Takes a guard away, and the name that was only taken for it.

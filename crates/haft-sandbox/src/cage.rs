@@ -106,8 +106,8 @@ pub struct Cage {
     err: Option<ChildStderr>,
     report: Report,
     policy: Policy,
-    /// What was guarded when it was made.
-    guarded: Vec<PathBuf>,
+    /// What was guarded when it was made, and which files those were.
+    guarded: Vec<Option<(u64, u64)>>,
     group: Option<Group>,
 }
 
@@ -166,7 +166,7 @@ impl Cage {
         // Where there is a group, it sees to the number of processes.
         let processes = limits.processes.filter(|_| grouped.is_err());
         let frame = Policy { limits: Limits { processes, ..limits }, ..policy.clone() }.frame();
-        let guarded = policy.guarded.iter().filter(|path| guards::exists(path)).cloned().collect();
+        let guarded = policy.guarded.iter().map(|path| guards::identity(path)).collect();
         let report = async {
             control.write_all(&[joined.encoded(), frame.encoded()].concat()).await?;
             if receive(&mut control).await? == Frame::of([MAP]) {
@@ -210,9 +210,13 @@ impl Cage {
         let env =
             task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let guards = Guards::before(&self.policy, self.report.has(Wall::View));
-        // A cage that was ready may be older than what it is to guard.
-        let is_new = |path: &&PathBuf| guards::exists(path) && !self.guarded.contains(path);
-        let guarded = self.policy.guarded.iter().filter(is_new).chain(&guards.masked).cloned();
+        // A cage that was ready may be older than what it is to guard: who saves a file often makes a new one.
+        let known = self.policy.guarded.iter().zip(&self.guarded);
+        let new = known.filter(|(path, known)| {
+            let now = guards::identity(path);
+            now.is_some() && now != **known
+        });
+        let guarded = new.map(|(path, _)| path).chain(&guards.masked).cloned();
         let guarded: Vec<Vec<u8>> = guarded.map(|path| bytes(path.into_os_string())).collect();
         let frame = Build::default()
             .list(guarded.into_iter())

@@ -145,12 +145,18 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| path.starts_with(folder) && path != folder)
 }
 
+/// Which file is at a place.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
 /// Whether no link is on the way to a place.
 fn is_straight(path: &Path) -> bool {
     path.parent().is_some_and(|above| above.canonicalize().is_ok_and(|real| real == above))
 }
 
-pub(super) fn exists(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 

@@ -167,13 +167,20 @@ fn what_came_after_the_cage_was_made_is_guarded(rig: &Rig) {
         return;
     }
     let policy = guarding(rig);
+    std::fs::write(rig.path("ws/.mcp.json"), "old").unwrap();
     rig.runtime.block_on(async {
         let cage = Cage::new(&policy, Output::Joined).await.unwrap();
         std::fs::write(rig.path("ws/.envrc"), "mine").unwrap();
-        let mut running = cage.run(rig.task("echo x >> .envrc; rm -f .envrc; mv .envrc y")).await.unwrap();
+        // As programs save files.
+        std::fs::write(rig.path("ws/new"), "mine").unwrap();
+        std::fs::rename(rig.path("ws/new"), rig.path("ws/.mcp.json")).unwrap();
+        let script = "for f in .envrc .mcp.json; do echo x >> $f; rm -f $f; mv $f y; done";
+        let mut running = cage.run(rig.task(script)).await.unwrap();
         while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
     });
-    assert_eq!(std::fs::read(rig.path("ws/.envrc")).unwrap(), b"mine");
+    for name in ["ws/.envrc", "ws/.mcp.json"] {
+        assert_eq!(std::fs::read(rig.path(name)).unwrap(), b"mine", "{name}");
+    }
 }
 
 fn a_new_repository_keeps_no_hooks(rig: &Rig) {

@@ -281,8 +281,10 @@ impl Host {
             WallSetting::Paths => Wall::Paths,
             WallSetting::Network => Wall::Network,
             WallSetting::Calls => Wall::Calls,
+            WallSetting::Amounts => Wall::Amounts,
         };
         let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
+        let usual = cage::Limits::usual();
         Caging {
             walls: match set.walls {
                 None | Some(WallsSetting::All) => Walls::All,
@@ -306,7 +308,9 @@ impl Host {
                 memory: megabytes(set.memory_megabytes),
                 cpu: set.cpu_seconds,
                 file_size: megabytes(set.file_megabytes),
-                ..cage::Limits::default()
+                processes: set.processes.or(usual.processes),
+                total_memory: megabytes(set.total_memory_megabytes).or(usual.total_memory),
+                ..usual
             },
         }
     }

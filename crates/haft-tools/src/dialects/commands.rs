@@ -2,6 +2,7 @@
 
 use haft::{Approval, Context, Fault, FaultKind};
 use haft_sandbox::Exit;
+use haft_sandbox::cage::{Hit, Wall};
 use serde_json::{Value, json};
 
 use crate::ops::{Blocked, Command, Moved, Outcome, Ran};
@@ -102,11 +103,22 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
             "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
         );
     }
+    notes.extend(ran.hit.map(|hit| in_words(hit).to_owned()));
     notes.extend(ran.notes.iter().cloned());
-    for (wall, why) in &ran.report.missing {
+    // Without limits for everything together it runs all the same, and most machines give none to ordinary users.
+    for (wall, why) in ran.report.missing.iter().filter(|(wall, _)| *wall != Wall::Amounts) {
         notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
     }
     notes
+}
+
+fn in_words(hit: Hit) -> &'static str {
+    match hit {
+        Hit::Memory => "it needed more memory than it may have, and something in it was ended",
+        Hit::Processes => "it tried to start more processes than it may have",
+        Hit::Cpu => "it used up the processor time that it may have",
+        Hit::FileSize => "it tried to write a larger file than it may",
+    }
 }
 
 /// What a program can read of a command.
@@ -128,6 +140,7 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
         "still_running": ran.left,
         "is_error": !ran.succeeded(),
+        "met_limit": ran.hit.map(Hit::name),
         "sandbox": {"walls": walls, "missing": missing, "blocked": blocked},
     })
 }

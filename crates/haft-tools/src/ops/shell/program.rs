@@ -9,7 +9,7 @@ use haft::{AbsPath, Context, Fault};
 use haft_sandbox::cage::{Cage, Limits, Network, Output, Policy, Task, Wall};
 
 use super::blocked::blocked;
-use super::{Attended, Caging, Moved, Ran, attend, enter, unplanted, unusable};
+use super::{Attended, Caging, Moved, Ran, attend, enter, set_aside, unusable};
 
 /// Where people and services keep what is theirs: not seen by what sees only the workspace.
 const PRIVATE: [&str; 7] = ["/home", "/root", "/srv", "/mnt", "/media", "/var", "/boot"];
@@ -121,7 +121,6 @@ impl Program {
     /// Runs it. The error output comes apart.
     pub async fn run(&self, held: Option<Held>, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let settings = cx.session().workspace().folders_with_settings();
         let Held(cage) = match held {
             Some(held) => held,
             None => self.hold(cx).await?,
@@ -140,10 +139,23 @@ impl Program {
         };
         let running = cage.run(task).await.map_err(unusable)?;
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
-        let notes = unplanted(&settings, cx);
-        let (exit, left, took) = (ended.exit, ended.left, start.elapsed());
+        let notes = set_aside(&ended, cx);
+        let (exit, left, hit, took) = (ended.exit, ended.left, ended.hit, start.elapsed());
         let blocked = blocked(exit, &[out.end(), err.end()], &policy, &report);
-        Ok(Ran { exit, out, err, took, left, moved: Moved::No, report, meaning: None, blocked, asked, notes })
+        Ok(Ran {
+            exit,
+            out,
+            err,
+            took,
+            left,
+            moved: Moved::No,
+            report,
+            hit,
+            meaning: None,
+            blocked,
+            asked,
+            notes,
+        })
     }
 
     fn policy(&self, cx: &Context) -> Policy {
@@ -154,6 +166,7 @@ impl Program {
         let (set, own) = (policy.limits, self.limits);
         policy.limits = Limits {
             memory: set.memory.or(own.memory),
+            total_memory: set.total_memory.or(own.total_memory),
             cpu: set.cpu.or(own.cpu),
             processes: set.processes.or(own.processes),
             files: set.files.or(own.files),

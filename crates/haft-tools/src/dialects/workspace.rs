@@ -14,12 +14,14 @@ mod delete_file;
 mod list_directory;
 mod move_file;
 mod read_file;
+mod run_code;
 mod write_file;
 
 pub(super) use delete_file::DeleteFile;
 pub(super) use list_directory::ListDirectory;
 pub(super) use move_file::MoveFile;
 pub(super) use read_file::ReadFile;
+pub(super) use run_code::RunCode;
 pub(super) use write_file::WriteFile;
 
 /// The dialect.
@@ -41,6 +43,7 @@ impl Dialect for Workspace {
             tool::<WriteFile>(),
             tool::<DeleteFile>(),
             tool::<MoveFile>(),
+            tool::<RunCode>(),
         ]
     }
 

@@ -6,6 +6,7 @@ mod git;
 mod list;
 mod patch;
 mod place;
+mod project;
 mod read;
 mod remove;
 mod rename;
@@ -28,6 +29,10 @@ pub use git::{
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
+pub use project::{
+    Counts, Format, Formatted, Formatting, Install, Installed, Kept, Manager, Problem, Project, ProjectKind,
+    Severity, Verified, Verify, Work,
+};
 pub use read::{
     Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
 };

@@ -11,6 +11,14 @@ use serde_json::{Map, Value, json};
 use super::{note_in_object, noted, tool};
 
 mod delete_file;
+mod git;
+mod git_add;
+mod git_branch;
+mod git_commit;
+mod git_diff;
+mod git_log;
+mod git_show;
+mod git_status;
 mod list_directory;
 mod move_file;
 mod read_file;
@@ -18,6 +26,13 @@ mod run_code;
 mod write_file;
 
 pub(super) use delete_file::DeleteFile;
+pub(super) use git_add::GitAdd;
+pub(super) use git_branch::GitBranch;
+pub(super) use git_commit::GitCommit;
+pub(super) use git_diff::GitDiff;
+pub(super) use git_log::GitLog;
+pub(super) use git_show::GitShow;
+pub(super) use git_status::GitStatus;
 pub(super) use list_directory::ListDirectory;
 pub(super) use move_file::MoveFile;
 pub(super) use read_file::ReadFile;
@@ -44,6 +59,13 @@ impl Dialect for Workspace {
             tool::<DeleteFile>(),
             tool::<MoveFile>(),
             tool::<RunCode>(),
+            tool::<GitStatus>(),
+            tool::<GitDiff>(),
+            tool::<GitLog>(),
+            tool::<GitShow>(),
+            tool::<GitAdd>(),
+            tool::<GitCommit>(),
+            tool::<GitBranch>(),
         ]
     }
 

@@ -18,6 +18,10 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// No line that git prints is looked at further when it fails.
 const MAX_TOLD: usize = 2000;
 
+/// How git says that there is no such commit.
+const UNKNOWN: [&str; 5] =
+    ["unknown revision", "bad revision", "not a valid object name", "invalid reference", "not found"];
+
 /// A folder in a repository.
 #[derive(Clone, Debug)]
 pub struct Repository {
@@ -303,7 +307,10 @@ impl Operation for GitCommit {
     }
 
     fn claims(&self) -> Claims {
-        writes(&self.repository)
+        match self.amend {
+            true => loses(&self.repository, &["commit", "--amend"]),
+            false => writes(&self.repository),
+        }
     }
 
     async fn run(self, cx: &Context) -> Result<(Commit, Vec<FileCount>), Fault> {
@@ -332,8 +339,9 @@ impl Operation for GitBranch {
     }
 
     fn claims(&self) -> Claims {
-        match self.action {
+        match &self.action {
             BranchAction::List => reads(&self.repository),
+            BranchAction::Delete(name, Force::Yes) => loses(&self.repository, &["branch", "-D", &name.0]),
             _ => writes(&self.repository),
         }
     }
@@ -366,6 +374,12 @@ fn reads(repository: &Repository) -> Claims {
 
 fn writes(repository: &Repository) -> Claims {
     Claims::none().write(Resource::Path(repository.dir.clone()))
+}
+
+/// What takes something away is no mere change of files: the command itself is claimed, too.
+fn loses(repository: &Repository, words: &[&str]) -> Claims {
+    let words = std::iter::once(&"git").chain(words).map(|word| (*word).to_owned());
+    writes(repository).write(Resource::Command(words.collect()))
 }
 
 impl Repository {
@@ -442,7 +456,9 @@ impl Repository {
 
     /// Why git failed, with what to do next.
     fn failed(&self, told: &str) -> Fault {
-        let told: String = told.trim().chars().take(MAX_TOLD).collect();
+        // Advice for people at a terminal is none for whoever calls a tool.
+        let told: Vec<&str> = told.lines().filter(|line| !line.starts_with("hint:")).collect();
+        let told: String = told.join("\n").trim().chars().take(MAX_TOLD).collect();
         let has = |words: &str| told.contains(words);
         let first = told.lines().next().unwrap_or("it does not say why");
         let first = first.trim_start_matches("fatal: ").trim_start_matches("error: ");
@@ -451,8 +467,7 @@ impl Repository {
                 .hint("name a folder of one with `repository`, or have one made with `git init`")
                 .with("path", &self.named);
         }
-        let (kind, hint) = if has("unknown revision") || has("bad revision") || has("not a valid object name")
-        {
+        let (kind, hint) = if UNKNOWN.iter().any(|words| has(words)) {
             (FaultKind::NotFound, "look for the name with git_log or git_branch")
         } else if has("did not match any file") {
             (FaultKind::NotFound, "git_status tells which files there are")

@@ -9,6 +9,8 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod looks;
+#[cfg(target_os = "linux")]
+mod projects;
 mod replay;
 #[cfg(target_os = "linux")]
 mod searching;

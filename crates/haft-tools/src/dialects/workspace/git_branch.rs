@@ -114,6 +114,6 @@ impl Tool for GitBranch {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        input.name.clone()
+        Some(input.name.clone().unwrap_or_else(|| "all".to_owned()))
     }
 }

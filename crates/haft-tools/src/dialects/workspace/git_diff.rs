@@ -83,4 +83,8 @@ impl Tool for GitDiff {
     fn render(_input: &Input, output: GitDiffed, _cx: &Context) -> Result<Reply, Fault> {
         Ok(ok(Output { files: output.files.into_iter().map(FileInfo::from).collect(), diff: output.text }))
     }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(input.repository.clone().unwrap_or_else(|| ".".to_owned()))
+    }
 }

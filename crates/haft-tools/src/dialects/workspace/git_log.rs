@@ -90,4 +90,8 @@ impl Tool for GitLog {
         output.truncate(input.limit);
         Ok(ok(Output { commits: output.into_iter().map(CommitInfo::from).collect(), more }))
     }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(input.repository.clone().unwrap_or_else(|| ".".to_owned()))
+    }
 }

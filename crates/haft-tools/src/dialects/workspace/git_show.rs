@@ -58,6 +58,6 @@ impl Tool for GitShow {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        input.revision.clone()
+        Some(input.revision.clone().unwrap_or_else(|| "HEAD".to_owned()))
     }
 }

@@ -35,4 +35,8 @@ impl Tool for GitStatus {
     fn render(_input: &Input, output: Standing, _cx: &Context) -> Result<Reply, Fault> {
         Ok(ok(StatusInfo::from(output)))
     }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(input.repository.clone().unwrap_or_else(|| ".".to_owned()))
+    }
 }

@@ -1,5 +1,6 @@
 //! What the project tools of all dialects share.
 
+use haft::Fault;
 use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -48,7 +49,11 @@ pub(super) fn tests_in_words(counts: Option<Counts>, problems: &[Problem], exit:
             let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
             format!("{passed} passed, {failed} failed{skipped}")
         }
-        None if broken > 0 => format!("no test was run: {}", many(broken, "error")),
+        None if broken > 0 => format!(
+            "no tests were counted, and there {} {}",
+            if broken == 1 { "is" } else { "are" },
+            many(broken, "error")
+        ),
         None => "it cannot be told how many tests there were".to_owned(),
     };
     if let (Some(words), true) = (in_words(exit), counts.is_none_or(|counts| counts.failed == 0)) {
@@ -70,6 +75,12 @@ pub(super) fn problems_in_words(problems: &[Problem], exit: Exit) -> String {
 
 pub(super) fn many(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A fault with what a program printed, and what there is to know besides.
+pub(super) fn told(fault: Fault, name: &str, log: String, notes: Vec<String>) -> Fault {
+    let fault = fault.with(name, log);
+    if notes.is_empty() { fault } else { fault.with("notes", notes) }
 }
 
 /// The exit code, and how many milliseconds something took.

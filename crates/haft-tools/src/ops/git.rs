@@ -131,7 +131,7 @@ pub struct GitShow {
 pub struct GitAdd {
     /// Where.
     pub repository: Repository,
-    /// What; everything if nothing is named.
+    /// What.
     pub paths: Vec<AbsPath>,
 }
 
@@ -289,11 +289,8 @@ impl Operation for GitAdd {
     }
 
     async fn run(self, cx: &Context) -> Result<Standing, Fault> {
-        let mut args: Vec<OsString> = vec!["add".into(), "--all".into()];
-        if !self.paths.is_empty() {
-            args.push("--".into());
-            args.extend(self.paths.iter().map(|path| path.as_path().into()));
-        }
+        let mut args: Vec<OsString> = ["add", "--all", "--"].map(Into::into).into();
+        args.extend(self.paths.iter().map(|path| path.as_path().into()));
         self.repository.git(May::Write, args, cx).await?;
         self.repository.status(cx).await
     }
@@ -432,10 +429,11 @@ impl Repository {
         })?;
         let settings = ["core.fsmonitor=false", "core.pager=cat", "color.ui=false", "core.quotePath=false"];
         let mut program = Program::new(git, self.dir.clone()).args(["--no-pager", "--literal-pathspecs"]);
-        if may == May::Read {
-            // Hooks of changes run, as they do for whoever commits by hand.
-            program = program.args(["--no-optional-locks", "-c", "core.hooksPath=/dev/null"]);
-        }
+        program = match may {
+            May::Read => program.args(["--no-optional-locks", "-c", "core.hooksPath=/dev/null"]),
+            // Hooks run, as they do for whoever commits by hand; what is left to be done later would be cut short.
+            May::Write => program.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]),
+        };
         for setting in settings {
             program = program.args(["-c", setting]);
         }

@@ -179,7 +179,7 @@ fn missing(name: &str) -> Fault {
         "bun" => "install it from https://bun.sh",
         "python3" => "install Python 3, such as with `apt install python3` or `brew install python`",
         "pytest" | "ruff" | "black" | "mypy" => {
-            "run `pip install` for it in the project's virtual environment"
+            "run `pip install` with its name in the project's virtual environment"
         }
         "uv" => "install it from https://docs.astral.sh/uv",
         "poetry" => "run `pipx install poetry`",

@@ -67,10 +67,13 @@ impl Tool for Format {
         let (return_code, duration) = projects::end(exit, took);
         let none = files.as_ref().is_none_or(Vec::is_empty);
         if exit != Exit::Code(0) && (none || !input.check) {
-            return Err(Fault::failed(format!("`{command}` could not format: return code {return_code}"))
-                .hint("mend what it names in `output` first")
-                .with("output", log)
-                .with("notes", notes));
+            return Err(projects::told(
+                Fault::failed(format!("`{command}` could not format: return code {return_code}"))
+                    .hint("mend what it names in `output` first"),
+                "output",
+                log,
+                notes,
+            ));
         }
         let formatted = none || !input.check;
         let fields = Output { formatted, files, command, return_code, duration, output: log };
@@ -78,6 +81,6 @@ impl Tool for Format {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(input.paths.join(", ")).filter(|paths| !paths.is_empty())
+        Some(if input.paths.is_empty() { ".".to_owned() } else { input.paths.join(", ") })
     }
 }

@@ -76,9 +76,12 @@ impl Tool for Lint {
     }
 
     fn render(_input: &Input, output: Verified, _cx: &Context) -> Result<Reply, Fault> {
-        let Verified { command, problems, exit, took, log, notes, .. } = output;
+        let Verified { command, problems, elsewhere, exit, took, log, notes, .. } = output;
         let (return_code, duration) = projects::end(exit, took);
-        let summary = projects::problems_in_words(&problems, exit);
+        let summary = match problems.is_empty() && elsewhere > 0 {
+            true => "no problems in these".to_owned(),
+            false => projects::problems_in_words(&problems, exit),
+        };
         if exit == Exit::TimedOut {
             return Err(Fault::new(
                 FaultKind::Timeout,
@@ -87,13 +90,14 @@ impl Tool for Lint {
             .hint("name fewer paths")
             .with("output", log));
         }
-        if problems.is_empty() && exit != Exit::Code(0) {
-            return Err(Fault::failed(format!(
-                "`{command}` could not check anything: return code {return_code}"
-            ))
-            .hint("what it printed is in `output`")
-            .with("output", log)
-            .with("notes", notes));
+        if problems.is_empty() && elsewhere == 0 && exit != Exit::Code(0) {
+            return Err(projects::told(
+                Fault::failed(format!("`{command}` could not check anything: return code {return_code}"))
+                    .hint("what it printed is in `output`"),
+                "output",
+                log,
+                notes,
+            ));
         }
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
         let fields = Output {
@@ -111,6 +115,6 @@ impl Tool for Lint {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(input.paths.join(", ")).filter(|paths| !paths.is_empty())
+        Some(if input.paths.is_empty() { ".".to_owned() } else { input.paths.join(", ") })
     }
 }

@@ -88,6 +88,6 @@ impl Tool for FormatCode {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(input.paths.join(", ")).filter(|paths| !paths.is_empty())
+        Some(if input.paths.is_empty() { ".".to_owned() } else { input.paths.join(", ") })
     }
 }

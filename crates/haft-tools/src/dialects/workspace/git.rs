@@ -124,6 +124,10 @@ pub(super) fn repository(folder: Option<&str>, cx: &Context) -> Result<Repositor
 
 /// Paths of the workspace that git is asked about. They may be gone from it.
 pub(super) fn paths(paths: &[String], cx: &Context) -> Result<Vec<AbsPath>, Fault> {
-    let find = |path: &String| ops::Entry::find(path, cx.workspace().root(), cx).map(|entry| entry.path);
+    let root = cx.workspace().root();
+    let find = |path: &String| match path.as_str() {
+        "." | "./" => Ok(root.clone()),
+        path => ops::Entry::find(path, root, cx).map(|entry| entry.path),
+    };
     paths.iter().map(find).collect()
 }

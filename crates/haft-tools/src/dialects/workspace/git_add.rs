@@ -16,13 +16,9 @@ pub(crate) struct GitAdd;
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
     repository: Option<String>,
-    /// Files and folders to stage, relative to the workspace root
-    #[serde(default)]
+    /// Files and folders to stage, relative to the workspace root; `.` is everything
     #[schemars(example = &["src/index.ts"])]
     paths: Vec<String>,
-    /// Stage everything that has changed
-    #[serde(default)]
-    all: bool,
 }
 
 impl Tool for GitAdd {
@@ -37,9 +33,9 @@ impl Tool for GitAdd {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<Op, Fault> {
-        if input.paths.is_empty() != input.all {
-            return Err(Fault::invalid("either `paths` or `all` says what to stage")
-                .hint("name files with `paths`, or stage everything with `all`: true"));
+        if input.paths.is_empty() {
+            return Err(Fault::invalid("`paths` is empty, so there is nothing to stage")
+                .hint("name files or folders; `.` is everything"));
         }
         let repository = git::repository(input.repository.as_deref(), cx)?;
         Ok(Op { repository, paths: git::paths(&input.paths, cx)? })
@@ -50,6 +46,6 @@ impl Tool for GitAdd {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(if input.all { "everything".to_owned() } else { input.paths.join(", ") })
+        Some(input.paths.join(", "))
     }
 }

@@ -103,12 +103,11 @@ impl Tool for InstallPackage {
         let (exit_code, duration) = projects::end(exit, took);
         if exit != Exit::Code(0) {
             let words = in_words(exit).unwrap_or_default();
-            return Err(Fault::new(FaultKind::Failed, format!("`{command}` failed: {words}"))
+            let fault = Fault::new(FaultKind::Failed, format!("`{command}` failed: {words}"))
                 .hint("what it printed is in `log`")
                 .with("exitCode", exit_code)
-                .with("duration", duration)
-                .with("log", log)
-                .with("notes", notes));
+                .with("duration", duration);
+            return Err(projects::told(fault, "log", log, notes));
         }
         let value = Output { installed: input.names.clone(), manager, command, exit_code, duration, log };
         Ok(noted(ok(value), notes))

@@ -88,7 +88,7 @@ impl Tool for RunTests {
     }
 
     fn render(_input: &Input, output: Verified, _cx: &Context) -> Result<Reply, Fault> {
-        let Verified { project, command, problems, counts, exit, took, log, notes } = output;
+        let Verified { project, command, problems, counts, exit, took, log, notes, .. } = output;
         let (exit_code, duration) = projects::end(exit, took);
         let summary = projects::tests_in_words(counts, &problems, exit);
         let value = Output {
@@ -108,8 +108,7 @@ impl Tool for RunTests {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        let words: Vec<&str> =
-            [&input.path, &input.filter].into_iter().flatten().map(String::as_str).collect();
-        Some(words.join(" ")).filter(|words| !words.is_empty())
+        let path = input.path.as_deref().unwrap_or(".");
+        Some(input.filter.as_ref().map_or(path.to_owned(), |filter| format!("{path} ({filter})")))
     }
 }

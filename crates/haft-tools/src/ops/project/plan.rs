@@ -140,13 +140,15 @@ pub(super) fn tests(
         }
         ProjectKind::Python => {
             let by_name = filter.map_or(Vec::new(), |filter| vec!["-k", filter]);
-            let unittest = python(project, &["-m", "unittest", "-v"], cx)?.args(by_name.clone());
+            let unittest = python(project, &["-m", "unittest"], cx)?;
             let is_file = paths.iter().all(|path| path.as_path().extension().is_some());
+            // `discover` is one only in the first place.
             let unittest = match paths {
-                [] => unittest.args(["discover"]),
-                paths if is_file => unittest.args(below(project, paths)),
-                paths => unittest.args(["discover", "-s"]).args(below(project, &paths[..1])),
+                [] => unittest.args(["discover", "-v"]),
+                paths if is_file => unittest.args(["-v"]).args(below(project, paths)),
+                paths => unittest.args(["discover", "-v", "-s"]).args(below(project, &paths[..1])),
             };
+            let unittest = unittest.args(by_name.clone());
             let pytest =
                 ["-m", "pytest", "-p", "no:cacheprovider", "-rfE", "--tb=short", "--no-header", "--color=no"];
             let pytest = python(project, &pytest, cx)?.args(by_name).args(below(project, paths));

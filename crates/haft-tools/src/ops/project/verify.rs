@@ -44,6 +44,8 @@ pub struct Verified {
     pub command: String,
     /// What is wrong, the worst first.
     pub problems: Vec<Problem>,
+    /// How many problems there are in files that were not named.
+    pub elsewhere: usize,
     /// How many tests did what, where that can be told.
     pub counts: Option<Counts>,
     /// How the program ended.
@@ -140,6 +142,7 @@ impl Operation for Verify {
             return Err(Fault::new(FaultKind::NotFound, "`cargo clippy` is not installed")
                 .hint("have the user get it: run `rustup component add clippy`"));
         }
+        let mut elsewhere = 0;
         let mut found = understood(plan.form, &out, &err);
         let (project, named) = (&self.project, &self.paths);
         for problem in &mut found.problems {
@@ -153,7 +156,9 @@ impl Operation for Verify {
                     file == path || file.strip_prefix(&**path).is_some_and(|rest| rest.starts_with('/'))
                 })
             };
+            let all = found.problems.len();
             found.problems.retain(|problem| problem.file.as_deref().is_none_or(is_wanted));
+            elsewhere = all - found.problems.len();
         }
         let mut notes = explained(&ran, &found.log, cx);
         if ran.exit == Exit::TimedOut {
@@ -166,6 +171,7 @@ impl Operation for Verify {
             project: self.project.kind.name(),
             command: plan.program.shown(),
             problems: found.problems,
+            elsewhere,
             counts: found.counts.filter(|_| matches!(self.work, Work::Tests(_))),
             exit: ran.exit,
             took: ran.took,

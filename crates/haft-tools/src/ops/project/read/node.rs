@@ -28,11 +28,7 @@ pub(super) fn tests(text: &str) -> Understood {
                 if problem.file.is_none() {
                     (problem.file, problem.line, problem.column) = (Some(file), row, column);
                 }
-            } else if !trimmed.is_empty()
-                && problem.file.is_none()
-                && !trimmed.contains(" | ")
-                && trimmed != "|"
-            {
+            } else if !trimmed.is_empty() && problem.file.is_none() && !is_source(trimmed) {
                 // Of mocha, the rest of the title comes first.
                 if problem.message.is_empty() && trimmed.ends_with(':') && !trimmed.contains(' ') {
                     let test = problem.test.get_or_insert_default();
@@ -61,6 +57,12 @@ fn title(line: &str, next: Option<&str>) -> Option<String> {
     let deeper = next?;
     let is_title = count.parse::<u64>().is_ok() && deeper.starts_with("       ");
     is_title.then(|| name.to_owned())
+}
+
+/// A line of source that is shown: `> 1 | code`, or the mark below it.
+fn is_source(line: &str) -> bool {
+    let rest = line.trim_start_matches(['>', ' ']).trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.trim_start().starts_with('|')
 }
 
 fn is_over(line: &str) -> bool {

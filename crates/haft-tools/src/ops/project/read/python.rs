@@ -163,8 +163,8 @@ pub(super) fn ruff_format(text: &str) -> Understood {
             if !files.contains(&file) {
                 files.push(file);
             }
-        } else if line.starts_with("error: ") {
-            problems.push(Problem { message: line["error: ".len()..].to_owned(), ..Problem::default() });
+        } else if let Some(message) = line.strip_prefix("error: ") {
+            problems.push(Problem { message: message.to_owned(), ..Problem::default() });
         }
     }
     Understood { files, problems, ..Understood::default() }

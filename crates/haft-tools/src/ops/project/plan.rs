@@ -115,10 +115,7 @@ pub(super) fn tests(
                     })
                     .collect(),
             };
-            Plan::new(
-                program.args(packages).env("GOFLAGS", "-mod=mod").env("GOCACHE", "/tmp/go"),
-                Form::GoTest,
-            )
+            Plan::new(program.args(packages).env("GOCACHE", "/tmp/go"), Form::GoTest)
         }
         ProjectKind::Node => {
             let Some(text) = project.script("test", cx).filter(|text| !text.contains("no test specified"))
@@ -132,7 +129,11 @@ pub(super) fn tests(
                 let option = option.iter().find(|(runner, _)| text.contains(runner));
                 match option {
                     Some((_, option)) => args.extend([(*option).to_owned(), filter.to_owned()]),
-                    None => args.push(format!("--test-name-pattern={filter}")),
+                    None if text.contains("node --test") => {
+                        args.push(format!("--test-name-pattern={filter}"));
+                    }
+                    // What the script runs may know what to do with a name.
+                    None => args.push(filter.to_owned()),
                 }
             }
             args.extend(below(project, paths).iter().map(|path| path.to_string_lossy().into_owned()));

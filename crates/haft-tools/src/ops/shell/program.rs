@@ -147,14 +147,12 @@ impl Program {
         let mut policy = caging.policy_to(self.may, cx);
         policy.write.extend(self.also.iter().filter(|path| haft_sandbox::user::exists(path)).cloned());
         policy.network = self.network.unwrap_or(policy.network);
-        let (set, own) = (policy.limits, self.limits);
-        policy.limits = Limits {
-            memory: set.memory.or(own.memory),
-            cpu: set.cpu.or(own.cpu),
-            processes: set.processes.or(own.processes),
-            files: set.files.or(own.files),
-            file_size: set.file_size.or(own.file_size),
-        };
+        let (limits, own) = (&mut policy.limits, self.limits);
+        limits.memory = limits.memory.or(own.memory);
+        limits.cpu = limits.cpu.or(own.cpu);
+        limits.processes = limits.processes.or(own.processes);
+        limits.files = limits.files.or(own.files);
+        limits.file_size = limits.file_size.or(own.file_size);
         if self.surroundings == Surroundings::System {
             policy.hidden.extend(private(&policy));
         }

@@ -14,9 +14,11 @@ use crate::text::shown;
 
 mod bash;
 mod edit;
+mod format;
 mod glob;
 mod grep;
 mod line_edit;
+mod lint;
 mod ls;
 mod read;
 mod undo;
@@ -24,9 +26,11 @@ mod write;
 
 pub(super) use bash::Bash;
 pub(super) use edit::Edit;
+pub(super) use format::Format;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
 pub(super) use line_edit::LineEdit;
+pub(super) use lint::Lint;
 pub(super) use ls::Ls;
 pub(super) use read::Read;
 pub(super) use undo::Undo;
@@ -57,6 +61,8 @@ impl Dialect for Ally {
             tool::<Grep>(),
             tool::<Ls>(),
             tool::<Bash>(),
+            tool::<Lint>(),
+            tool::<Format>(),
             tool::<Undo>(),
         ]
     }

@@ -121,6 +121,22 @@ fn in_words(hit: Hit) -> &'static str {
     }
 }
 
+/// The exit code as a shell would tell it: of what was ended by a signal, 128 and that.
+pub(super) fn exit_code(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+        // What `timeout` itself ends with.
+        Exit::TimedOut => 124,
+        Exit::Cancelled => 130,
+    }
+}
+
+/// How long something took, as programs want it.
+pub(super) fn milliseconds(took: std::time::Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What a program can read of a command.
 pub(super) fn structured(ran: &Ran) -> Value {
     let (code, signal) = match ran.exit {
@@ -135,7 +151,7 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "exit_code": code,
         "signal": signal,
         "timed_out": ran.exit == Exit::TimedOut,
-        "duration_ms": u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
+        "duration_ms": milliseconds(ran.took),
         "bytes_printed": ran.out.total + ran.err.total,
         "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
         "still_running": ran.left,

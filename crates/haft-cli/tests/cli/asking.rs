@@ -31,7 +31,14 @@ impl Seat {
             command.env(name, value.unwrap());
         }
         command.envs(env.iter().copied()).stdin(other()).stdout(other()).stderr(other());
-        Self { child: command.spawn().unwrap(), screen: String::new(), terminal: File::from(terminal) }
+        let child = command.spawn().unwrap();
+        // A question that nobody answers must not stop the tests for good.
+        let pid = rustix::process::Pid::from_child(&child);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(120));
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        });
+        Self { child, screen: String::new(), terminal: File::from(terminal) }
     }
 
     /// Waits until something is on the screen.
@@ -101,6 +108,7 @@ fn always_for_the_project_is_not_asked_again_and_can_be_taken_back() {
     let mut seat = Seat::take(&lab, &WRITE, &[]);
     seat.sees("always means").sees("Write(./new.txt)").sees("> ").types("p");
     assert_eq!(seat.leaves().0, 0);
+    std::fs::remove_file(lab.base.join("ws/new.txt")).unwrap();
     let again = Seat::take(&lab, &["call", "Write", "file_path=new.txt", "content=hello"], &[]);
     let (code, screen) = again.leaves();
     assert!(code == 0 && !screen.contains("wants to run"), "{screen}");
@@ -115,7 +123,7 @@ fn another_rule_can_be_written() {
     let lab = two_files();
     let mut seat = Seat::take(&lab, &WRITE, &[]);
     seat.sees("> ").types("r").sees("your rule").types("Raed(x)\n").sees("there is no tool").sees("> ");
-    seat.types("r").sees("your rule").types("Edit(*.txt)\n").sees("session").types("u");
+    seat.types("r").sees("your rule").types("Edit(*.txt)\n").sees("[u]where").types("u");
     assert_eq!(seat.leaves().0, 0);
     let settings = std::fs::read_to_string(lab.base.join("home/.config/haft/config.toml")).unwrap();
     assert!(settings.contains("Edit(*.txt)"), "{settings}");

@@ -17,14 +17,14 @@ use crate::activity::{Activity, EventKind, What};
 use crate::crash::{caught, uncrashed};
 use crate::dialect::{text_fault, text_notes};
 use crate::hooks::{self, Before, Hook};
-use crate::permissions::{self, Answer, Judge, NoApprover, Question, Settled};
+use crate::permissions::{self, Answer, By, Judge, NoApprover, Question, Settled};
 use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Call, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input, Kept,
-    Outcome, Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, WouldBe,
-    limits, render, spec,
+    Access, Approver, Audit, Call, Claims, Considered, Context, Decided, Effect, Failed, Fault, FaultKind,
+    Input, Kept, Outcome, Prepared, Preview, Reply, Resource, Ruled, Session, SessionBuilder, Stats, Turn,
+    Verdict, WouldBe, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -39,6 +39,7 @@ struct Inner {
     approver: Arc<dyn Approver>,
     kept: Option<Kept>,
     patience: Option<Duration>,
+    audit: Option<Audit>,
     max_results: HashMap<String, usize>,
 }
 
@@ -61,6 +62,12 @@ impl EngineBuilder {
     /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.0.approver = Arc::new(approver);
+        self
+    }
+
+    /// Sets where it is written down what was decided about calls.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.0.audit = Some(audit);
         self
     }
 
@@ -105,6 +112,7 @@ impl Engine {
             approver: Arc::new(NoApprover::default()),
             kept: None,
             patience: None,
+            audit: None,
             max_results: HashMap::new(),
         })
     }
@@ -112,6 +120,11 @@ impl Engine {
     /// Sets up a session in a workspace.
     pub fn session(&self, workspace: Workspace) -> SessionBuilder {
         SessionBuilder::new(self.clone(), workspace)
+    }
+
+    /// Where it is written down what was decided about calls.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.0.audit.as_ref()
     }
 
     pub(crate) fn kept(&self) -> Option<&Kept> {
@@ -248,25 +261,51 @@ impl Job {
 
     /// Everything up to a reply or a fault.
     async fn attempt(&mut self) -> Result<Reply, Fault> {
-        let mut claimed = match self.claimed.take() {
-            Some(claimed) => claimed?,
-            None => return Err(Fault::new(FaultKind::Internal, "the call was carried out twice")),
+        let Some(claimed) = self.claimed.take() else {
+            return Err(Fault::new(FaultKind::Internal, "the call was carried out twice"));
         };
-        let mut settled = Settled::default();
-        loop {
-            self.wait().await?;
-            let preview = self.check(&mut claimed).await?;
-            match self.permit(&mut claimed, preview, &mut settled).await? {
-                None => break,
-                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+        let claimed = match self.settle(claimed).await {
+            Ok((claimed, settled)) => {
+                self.decided(Ruled::Allowed, settled.by.clone())?;
+                claimed
             }
-        }
+            Err(fault) if fault.kind() == FaultKind::Denied => {
+                self.decided(Ruled::Denied, By::Said(fault.message().to_owned()))?;
+                return Err(fault);
+            }
+            Err(fault) => return Err(fault),
+        };
         let reply = self.run(claimed.prepared).await?;
         if let Some((key, fingerprint)) = claimed.seen {
             // Only now is there a reply that a repeat could use.
             self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
         }
         Ok(reply)
+    }
+
+    /// Stages 4 to 6, until it is settled that the call may happen.
+    async fn settle(&mut self, claimed: Result<Claimed, Fault>) -> Result<(Claimed, Settled), Fault> {
+        let mut claimed = claimed?;
+        let mut settled = Settled::default();
+        loop {
+            self.wait().await?;
+            let preview = self.check(&mut claimed).await?;
+            match self.permit(&mut claimed, preview, &mut settled).await? {
+                None => return Ok((claimed, settled)),
+                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+            }
+        }
+    }
+
+    /// Writes down what was decided. What cannot be written down does not happen.
+    fn decided(&self, decision: Ruled, by: By) -> Result<(), Fault> {
+        let Some(audit) = &self.engine.0.audit else { return Ok(()) };
+        let urgent = by != By::Nobody;
+        let decided = Decided::now(&self.cx, &self.input, decision, by.to_string());
+        audit.record(decided, urgent).map_err(|error| {
+            permissions::denied(format!("the decision could not be written down: {error}"))
+                .hint("have the user look at haft's state folder: `haft doctor` names it")
+        })
     }
 
     /// 1 find, 2 decode, 3 claim.
@@ -353,14 +392,21 @@ impl Job {
             Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
         let approval = claimed.prepared.approval(&self.cx);
         let first = settled.verdict(&claimed.verdict);
-        if permissions::weigh(&question, &first, &approval)?.is_none() || settled.answered {
+        if settled.answered {
+            return Ok(None);
+        }
+        if permissions::weigh(&question, &first, &approval)?.is_none() {
+            settled.by = By::verdict(&first, self.cx.session().mode());
             return Ok(None);
         }
         // Much may have been answered since the call was judged.
         let engine = &self.engine.0;
         let mut loosened = self.cx.session().loosened();
         let verdict = settled.verdict(&permissions::judge(&engine.judges, &question)?);
-        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
+        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else {
+            settled.by = By::verdict(&verdict, self.cx.session().mode());
+            return Ok(None);
+        };
         settled.answered = true;
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
         let ask = permissions::ask(&*engine.approver, &engine.judges, engine.patience, request, &self.cx);
@@ -372,21 +418,34 @@ impl Job {
                 Ok(()) = loosened.changed() => {
                     let judged = permissions::judge(&engine.judges, &question)?;
                     if permissions::weigh(&question, &settled.verdict(&judged), &approval)?.is_none() {
-                        break Answer::Go;
+                        break Answer::Settled;
                     }
                 }
             }
         };
         drop(ask);
         match answer {
-            Answer::Go | Answer::Remembered => Ok(None),
+            Answer::Go => {
+                settled.by = By::Person("once");
+                Ok(None)
+            }
+            Answer::Remembered => {
+                settled.by = By::Person("always");
+                Ok(None)
+            }
+            Answer::Settled => {
+                settled.by = By::Person("by another answer");
+                Ok(None)
+            }
             Answer::Parts(parts) => {
+                settled.by = By::Person("in part");
                 let refused = claimed.prepared.keep_parts(&parts, &self.cx)?;
                 self.notes
                     .push(format!("the user agreed to a part of the change only; left out was:\n{refused}"));
                 Ok(None)
             }
             Answer::Edited(input) => {
+                settled.by = By::Person("with other arguments");
                 // What the hooks have seen is not what will run.
                 settled.hooked = false;
                 self.notes.push("the user changed the arguments before allowing the call".to_owned());

@@ -17,6 +17,8 @@ mod looks;
 mod projects;
 mod replay;
 #[cfg(target_os = "linux")]
+mod ruling;
+#[cfg(target_os = "linux")]
 mod searching;
 mod state;
 mod unkept;

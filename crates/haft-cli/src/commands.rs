@@ -10,6 +10,7 @@ mod rules;
 mod settings;
 mod stats;
 mod tools;
+mod trust;
 mod undo;
 
 use std::future::Future;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Direction::Redo,
             &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
+        Command::Trust { yes } => trust::run(common, yes),
         Command::Audit { limit } => audit::run(common, limit),
         Command::Rules { command } => rules::run(common, command),
         Command::Stats => stats::run(common),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 pub(crate) use ask::{Answer, By, Settled, ask, request};
-pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover};
+pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
 use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -244,6 +244,9 @@ impl Caging {
     }
 }
 
+/// A name that no file has.
+const ANY_NAME: &str = "\u{1}any name at all";
+
 /// The files of a workspace that rules keep from being read, and those that they keep from being changed.
 fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut hidden, mut guarded) = (Vec::new(), Vec::new());
@@ -251,11 +254,14 @@ fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<P
     while let Some(folder) = folders.pop() {
         for entry in workspace.names(&folder).unwrap_or_default() {
             let path = folder.child(&entry.name);
-            if rules.hides(&path) {
+            // Where every name would be forbidden, the folder is, and with it what is made in it.
+            let any = path.child(OsStr::new(ANY_NAME));
+            let is_folder = entry.kind == Kind::Directory;
+            if rules.hides(&path) || is_folder && rules.hides(&any) {
                 hidden.push(path.as_path().to_owned());
-            } else if rules.guards(&path) {
+            } else if rules.guards(&path) || is_folder && rules.guards(&any) {
                 guarded.push(path.as_path().to_owned());
-            } else if entry.kind == Kind::Directory {
+            } else if is_folder {
                 folders.push(path);
             }
         }

@@ -23,8 +23,8 @@ use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
     Access, Approver, Call, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input, Kept,
-    Outcome, Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, WouldBe,
-    limits, render, spec,
+    Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Session, SessionBuilder,
+    Stats, Turn, Verdict, WouldBe, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -37,6 +37,8 @@ struct Inner {
     hooks: Vec<Arc<dyn Hook>>,
     judges: Vec<Arc<dyn Judge>>,
     approver: Arc<dyn Approver>,
+    respondent: Option<Arc<dyn Respondent>>,
+    plan_approver: Option<Arc<dyn PlanApprover>>,
     kept: Option<Kept>,
     patience: Option<Duration>,
     max_results: HashMap<String, usize>,
@@ -61,6 +63,18 @@ impl EngineBuilder {
     /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.0.approver = Arc::new(approver);
+        self
+    }
+
+    /// Sets who answers the questions of tools. Nobody, unless this is said.
+    pub fn respondent(mut self, respondent: impl Respondent + 'static) -> Self {
+        self.0.respondent = Some(Arc::new(respondent));
+        self
+    }
+
+    /// Sets who approves of plans in their own time, in place of whoever is asked at once.
+    pub fn plan_approver(mut self, approver: impl PlanApprover + 'static) -> Self {
+        self.0.plan_approver = Some(Arc::new(approver));
         self
     }
 
@@ -103,6 +117,8 @@ impl Engine {
             hooks: Vec::new(),
             judges: Vec::new(),
             approver: Arc::new(NoApprover::default()),
+            respondent: None,
+            plan_approver: None,
             kept: None,
             patience: None,
             max_results: HashMap::new(),
@@ -116,6 +132,19 @@ impl Engine {
 
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.0.kept.as_ref()
+    }
+
+    pub(crate) fn respondent(&self) -> Option<&Arc<dyn Respondent>> {
+        self.0.respondent.as_ref()
+    }
+
+    /// Who approves of plans in their own time, if anybody does.
+    pub fn plan_approver(&self) -> Option<&Arc<dyn PlanApprover>> {
+        self.0.plan_approver.as_ref()
+    }
+
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.0.patience
     }
 
     /// The stream of events.
@@ -445,7 +474,8 @@ impl Job {
             None => (spec::DEFAULT_MAX_RESULT, limits::Cut::default()),
         };
         let max = self.engine.0.max_results.get(&**self.cx.tool()).copied().unwrap_or(max);
-        render::fit(&mut reply, max, cut, self.engine.0.kept.as_ref());
+        let keeper = self.engine.0.kept.as_ref().map(|kept| render::Keeper { kept, cx: &self.cx });
+        render::fit(&mut reply, max, cut, keeper.as_ref());
         reply
     }
 
@@ -465,7 +495,7 @@ impl Job {
             effects.retain(Effect::outlasts_failure);
         }
         if !effects.is_empty() {
-            self.cx.session().apply(effects);
+            self.cx.session().apply(effects, &self.cx);
         }
         if let Some(fault) = fault {
             self.cx.emit(EventKind::Fault, || What::Fault(fault));
@@ -495,6 +525,9 @@ impl Job {
             let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
             self.engine.stats().record(self.cx.tool(), took, outcome);
         }
+        let chars = reply.content.iter().filter_map(render::text_of).map(|text| text.chars().count());
+        let past = PastCall { tool: self.cx.tool().clone(), chars: chars.sum(), files: self.cx.take_kept() };
+        self.cx.session().remember_call(self.cx.call().clone(), past);
         self.cx.emit(EventKind::Ended, || What::Ended { reply: Arc::new(reply.clone()), took });
     }
 }

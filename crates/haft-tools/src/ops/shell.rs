@@ -284,7 +284,7 @@ impl Shell {
 
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let settings = cx.session().workspace().folders_with_settings();
+        let settings = cx.session_workspace().folders_with_settings();
         let (running, policy) = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
@@ -399,7 +399,7 @@ fn again(policy: Policy, output: Output, cx: &Context) {
 
 /// Removes settings of haft that a command has made where there were none: they say what may be run.
 fn unplanted(before: &[AbsPath], cx: &Context) -> Vec<String> {
-    let workspace = cx.session().workspace();
+    let workspace = cx.session_workspace();
     let planted = workspace.folders_with_settings().into_iter().filter(|folder| !before.contains(folder));
     planted
         .map(|folder| {
@@ -441,9 +441,8 @@ fn moved(from: &AbsPath, dir: &std::path::Path, cx: &Context) -> Moved {
     if dir == from.as_path() {
         return Moved::No;
     }
-    let found = dir
-        .to_str()
-        .and_then(|dir| cx.session().workspace().resolve(cx.session().workspace().root(), dir).ok());
+    let found =
+        dir.to_str().and_then(|dir| cx.session_workspace().resolve(cx.session_workspace().root(), dir).ok());
     match found.filter(|place| place.stat.is_some()) {
         Some(place) => {
             cx.session().set_cwd(place.path.clone());

@@ -157,7 +157,7 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         return Err(Fault::failed(format!("{running} commands run in the background already"))
             .hint("end one of them first"));
     }
-    let settings = cx.session().workspace().folders_with_settings();
+    let settings = cx.session_workspace().folders_with_settings();
     let (mut running, _) = begin(command, Output::Joined, cx).await?;
     let (tell_state, state) = watch::channel(TaskState::Running);
     let (kill, mut killed) = watch::channel(false);

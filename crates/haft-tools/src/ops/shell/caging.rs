@@ -134,7 +134,7 @@ impl Caging {
 
     /// The policy for whatever runs behind walls.
     pub(super) fn policy_to(&self, may: May, cx: &Context) -> Policy {
-        let workspace = cx.session().workspace();
+        let workspace = cx.session_workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
@@ -187,7 +187,7 @@ impl Caging {
         if policy.walls == Walls::None {
             return Ok(policy);
         }
-        let workspace = cx.session().workspace().clone();
+        let workspace = cx.session_workspace().clone();
         let (hidden, guarded) = crate::ops::apart(move || Ok(ruled_out(&rules, &workspace))).await?;
         policy.hidden.extend(hidden);
         policy.guarded.extend(guarded);

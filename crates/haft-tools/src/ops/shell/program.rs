@@ -121,7 +121,7 @@ impl Program {
     /// Runs it. The error output comes apart.
     pub async fn run(&self, held: Option<Held>, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let settings = cx.session().workspace().folders_with_settings();
+        let settings = cx.session_workspace().folders_with_settings();
         let Held(cage) = match held {
             Some(held) => held,
             None => self.hold(cx).await?,
@@ -177,7 +177,7 @@ fn private(policy: &Policy) -> Vec<PathBuf> {
 /// somebody else than whoever installed programs.
 pub fn find(name: &str, cx: &Context) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = cx.session().workspace().folders();
+    let folders = cx.session_workspace().folders();
     let is_ours = |dir: &Path| folders.iter().any(|folder| dir.starts_with(&folder.path));
     std::env::split_paths(&path)
         .filter(|dir| dir.is_absolute() && !is_ours(dir))

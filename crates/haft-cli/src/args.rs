@@ -112,6 +112,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<RulesCommand>,
     },
+    /// Show the list of tasks of a session, which is named with --session
+    Todos,
     /// Show how often each tool was called, and how long it took
     Stats,
     /// Show what is in force here: workspace, settings, trust, state

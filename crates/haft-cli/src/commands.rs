@@ -8,6 +8,7 @@ mod history;
 mod rules;
 mod settings;
 mod stats;
+mod todos;
 mod tools;
 mod undo;
 
@@ -45,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
         Command::Rules { command } => rules::run(common, command),
+        Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),

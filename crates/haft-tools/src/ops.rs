@@ -1,14 +1,18 @@
 //! What the engine can do, in its own words.
 
 mod change;
+mod forget;
+mod inquire;
 mod list;
 mod patch;
 mod place;
+mod planning;
 mod read;
 mod remove;
 mod rename;
 mod search;
 mod shell;
+mod todos;
 mod undo;
 
 use haft::journal::JournalError;
@@ -18,9 +22,12 @@ use haft_sandbox::{ChangeError, ChangeErrorKind};
 pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
+pub use forget::{Forget, ForgottenCall};
+pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
+pub use planning::{EnterPlan, Entered, Granted, LeavePlan, Left, Plan, PlanPlace, Wish};
 pub use read::{
     Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
 };
@@ -35,6 +42,7 @@ pub use shell::{
     Blocked, Caging, Command, Foreseen, Held, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile,
     Program, Ran, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
 };
+pub use todos::{ChangeTodos, MAX_TODOS, NewTodo, Todo, TodoStatus, Todos, TodosNow};
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 
 use crate::check::Checkers;

@@ -138,7 +138,9 @@ impl Caging {
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
-            if folder.access == Access::Write { write.push(path) } else { read.push(path) }
+            // What is guarded is not for commands to change, even where a tool may.
+            let may_write = folder.access == Access::Write && !workspace.guards(&folder.path);
+            if may_write { write.push(path) } else { read.push(path) }
         }
         if let Some(focus) = workspace.focus() {
             read.append(&mut write);

@@ -1,0 +1,47 @@
+//! `EnterPlanMode`: nothing is changed until a plan is approved.
+
+use haft::{Context, Fault, Reply, Sensitivity, Spec, Tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::ops::{EnterPlan, Entered};
+
+/// Begins to plan.
+pub(crate) struct EnterPlanMode;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {}
+
+impl Tool for EnterPlanMode {
+    const NAME: &'static str = "EnterPlanMode";
+    const DESCRIPTION: &'static str = include_str!("enter_plan_mode.md");
+    type Input = Input;
+    type Op = EnterPlan;
+
+    fn spec(spec: Spec) -> Spec {
+        spec.category("planning").sensitivity(Sensitivity::Safe).in_plan()
+    }
+
+    fn lower(_input: &Input, _cx: &Context) -> Result<EnterPlan, Fault> {
+        Ok(EnterPlan)
+    }
+
+    fn render(_input: &Input, output: Entered, _cx: &Context) -> Result<Reply, Fault> {
+        let place = match &output.file {
+            Some(file) => format!("write the plan into `{file}`, the only file that can be changed now, and"),
+            None => "make a plan, pass it as `plan`, and".to_owned(),
+        };
+        let told = format!(
+            "this session only plans now, and nothing else can be changed. Look around, ask what is open, {place} \
+             call ExitPlanMode for approval"
+        );
+        let file = output.file.map(|file| file.to_string());
+        Ok(Reply::text(told).structured(json!({"planFile": file})))
+    }
+
+    fn preview_use(_input: &Input) -> Option<String> {
+        Some("plan first".to_owned())
+    }
+}

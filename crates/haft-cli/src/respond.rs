@@ -94,7 +94,10 @@ fn read(line: &str, question: &Inquiry) -> Result<Answer, String> {
             Some(index) if !chosen.contains(&index) => chosen.push(index),
             Some(_) => {}
             None => {
-                return Err(format!("{number} is none of them; they go from 1 to {}", question.options.len()));
+                return Err(format!(
+                    "{number} is none of them; they go from 1 to {}",
+                    question.options.len()
+                ));
             }
         }
     }

@@ -37,7 +37,7 @@ impl Tool for AllyWrite {
     type Op = Change;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category("utility").sensitivity(Sensitivity::Sensitive).output::<Success<Output>>()
+        spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Success<Output>>()
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {

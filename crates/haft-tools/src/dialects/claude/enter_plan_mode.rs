@@ -29,13 +29,14 @@ impl Tool for EnterPlanMode {
     }
 
     fn render(_input: &Input, output: Entered, _cx: &Context) -> Result<Reply, Fault> {
-        let place = match &output.file {
-            Some(file) => format!("write the plan into `{file}`, the only file that can be changed now, and"),
-            None => "make a plan, pass it as `plan`, and".to_owned(),
+        let (but, place) = match &output.file {
+            Some(file) => {
+                (format!(" but the plan file `{file}`"), "write the plan there, and call ExitPlanMode")
+            }
+            None => (String::new(), "make a plan, and pass it to ExitPlanMode as `plan`"),
         };
         let told = format!(
-            "this session only plans now, and nothing else can be changed. Look around, ask what is open, {place} \
-             call ExitPlanMode for approval"
+            "this session only plans now: nothing can be changed{but}. Look around, ask what is open, {place} for approval"
         );
         let file = output.file.map(|file| file.to_string());
         Ok(Reply::text(told).structured(json!({"planFile": file})))

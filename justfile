@@ -26,5 +26,6 @@ figures:
     cargo bench -p haft-tools --bench edits
     cargo bench -p haft-tools --bench shell
     cargo bench -p haft --bench journal
+    cargo bench -p haft-sandbox --bench cage
     bench/startup
     bench/search

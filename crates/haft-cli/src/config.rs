@@ -2,6 +2,7 @@
 //! wrong stops haft rather than being passed over. A project that is not trusted can only make haft stricter.
 
 mod permissions;
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use haft_tools::rules::Book;
 pub(crate) use permissions::{Permissions, home as home_dir};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+pub(crate) use sandbox::{Sandbox, WallSetting, WallsSetting};
 
 use crate::grants::Grants;
 
@@ -111,60 +114,6 @@ pub(crate) struct Search {
     /// After how many seconds a search gives what it has found (20 when nothing is said).
     #[schemars(range(min = 1))]
     pub(crate) seconds: Option<u64>,
-}
-
-/// What commands may do.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Sandbox {
-    /// Which walls there are around commands: `all` that can be had (when nothing is said), `few` (without
-    /// namespaces), or `none`.
-    pub(crate) walls: Option<WallsSetting>,
-    /// Walls without which no command is run: `processes`, `view`, `paths`, `network`, `calls`.
-    pub(crate) require: Vec<WallSetting>,
-    /// Whether commands reach the network (false when nothing is said).
-    pub(crate) network: Option<bool>,
-    /// Files and folders that commands do not see, besides those in the home that hold credentials: absolute, or
-    /// with `~` for the home.
-    pub(crate) hidden: Vec<PathBuf>,
-    /// Variables of the environment that commands get although they look like secrets.
-    pub(crate) pass_env: Vec<String>,
-    /// Whether commands get what your login shell sets up, such as its search path (true when nothing is said).
-    pub(crate) profile: Option<bool>,
-    /// How many megabytes of memory each process may have.
-    pub(crate) memory_megabytes: Option<u64>,
-    /// How many seconds of processor time each process may have.
-    pub(crate) cpu_seconds: Option<u64>,
-    /// How many megabytes the largest file may have that a command writes.
-    pub(crate) file_megabytes: Option<u64>,
-}
-
-/// Which walls there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum WallsSetting {
-    /// As many as can be had.
-    All,
-    /// Those that need no namespaces.
-    Few,
-    /// None.
-    None,
-}
-
-/// One wall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum WallSetting {
-    /// Nothing outlives its command.
-    Processes,
-    /// A view of the file system.
-    View,
-    /// Rules for paths.
-    Paths,
-    /// No network.
-    Network,
-    /// Refused system calls.
-    Calls,
 }
 
 /// How much of what was changed is kept.
@@ -441,15 +390,7 @@ impl Settings {
         self.search.hidden = later.search.hidden.or(self.search.hidden);
         self.search.ignored = later.search.ignored.or(self.search.ignored);
         self.search.seconds = later.search.seconds.or(self.search.seconds);
-        self.sandbox.walls = later.sandbox.walls.or(self.sandbox.walls);
-        self.sandbox.require.extend(later.sandbox.require);
-        self.sandbox.network = later.sandbox.network.or(self.sandbox.network);
-        self.sandbox.hidden.extend(later.sandbox.hidden);
-        self.sandbox.pass_env.extend(later.sandbox.pass_env);
-        self.sandbox.profile = later.sandbox.profile.or(self.sandbox.profile);
-        self.sandbox.memory_megabytes = later.sandbox.memory_megabytes.or(self.sandbox.memory_megabytes);
-        self.sandbox.cpu_seconds = later.sandbox.cpu_seconds.or(self.sandbox.cpu_seconds);
-        self.sandbox.file_megabytes = later.sandbox.file_megabytes.or(self.sandbox.file_megabytes);
+        self.sandbox.merge(later.sandbox);
         self.permissions.seconds = later.permissions.seconds.or(self.permissions.seconds);
         self.journal.keep_days = later.journal.keep_days.or(self.journal.keep_days);
         self.journal.keep_megabytes = later.journal.keep_megabytes.or(self.journal.keep_megabytes);

@@ -1,5 +1,6 @@
 //! From what was typed and what is set to an engine and a session: the one place where they meet.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,7 @@ use haft::{
     NoApprover, Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
+use haft_sandbox::terminal::Terminal;
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
@@ -19,10 +21,10 @@ use haft_tools::ops::{
 };
 use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
+use crate::approve::AtTerminal;
 use crate::args::Common;
 use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
 use crate::grants::Grants;
-use crate::respond::Terminal;
 use crate::style;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -334,8 +336,10 @@ impl Host {
             WallSetting::Paths => Wall::Paths,
             WallSetting::Network => Wall::Network,
             WallSetting::Calls => Wall::Calls,
+            WallSetting::Amounts => Wall::Amounts,
         };
         let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
+        let usual = cage::Limits::usual();
         Caging {
             walls: match set.walls {
                 None | Some(WallsSetting::All) => Walls::All,
@@ -359,7 +363,9 @@ impl Host {
                 memory: megabytes(set.memory_megabytes),
                 cpu: set.cpu_seconds,
                 file_size: megabytes(set.file_megabytes),
-                ..cage::Limits::default()
+                processes: set.processes.or(usual.processes),
+                total_memory: megabytes(set.total_memory_megabytes).or(usual.total_memory),
+                ..usual
             },
         }
     }
@@ -418,15 +424,15 @@ fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
     let nobody = NoApprover::telling("the user can allow it by starting with `--mode {mode}`");
-    let mut engine = Engine::builder().approver(nobody).keep_results(Kept::new(
-        results,
-        age,
-        megabytes.saturating_mul(1024 * 1024),
-    ));
+    let mut engine = match std::io::stderr().is_terminal() && Terminal::open().is_ok() {
+        true => {
+            let person = AtTerminal::new(results.clone());
+            Engine::builder().approver(person.clone()).respondent(person)
+        }
+        false => Engine::builder().approver(nobody),
+    };
+    engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
     engine = engine.judge(judge);
-    if Terminal::is_there() {
-        engine = engine.respondent(Terminal);
-    }
     if let Some(seconds) = settings.permissions.seconds {
         engine = engine.patience(Duration::from_secs(seconds.max(1)));
     }

@@ -2,6 +2,7 @@
 //! worked, 1 when a tool failed or was denied, 2 when the command line or the settings are wrong, 130 when it
 //! was told to stop. A batch worked when every line was answered; that a call failed is told in its reply.
 
+mod approve;
 mod args;
 mod commands;
 mod config;

@@ -1,75 +1,92 @@
-//! Questions of tools, answered on the terminal. What is printed and read is a matter of any reader and writer;
-//! only [`Terminal`] knows where those are.
+//! Questions of tools, answered at the terminal. How they are asked and what an answer means knows nothing of where
+//! that is.
 
-use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::io;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_sandbox::terminal::Terminal;
 
+use crate::approve::{AtTerminal, Withdraws};
 use crate::style::{BOLD, DIM, NAME, harmless, one_line};
 
-/// Whoever sits at the terminal.
-pub(crate) struct Terminal;
-
-impl Terminal {
-    /// Whether somebody can be asked there.
-    pub(crate) fn is_there() -> bool {
-        io::stdin().is_terminal() && io::stderr().is_terminal()
-    }
-}
-
-impl Respondent for Terminal {
+impl Respondent for AtTerminal {
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
-        let (send, answered) = tokio::sync::oneshot::channel();
-        // A thread of its own, which nobody waits for: reading a line cannot be given up.
-        std::thread::spawn(move || {
-            let answers = respond(&set, &mut io::stdin().lock(), &mut anstream::stderr());
-            let _ = send.send(answers);
-        });
-        Box::pin(async { answered.await.unwrap_or_else(|_| Err("the terminal is gone".to_owned())) })
+        let over = Arc::new(AtomicBool::new(false));
+        let withdraws = Withdraws(over.clone());
+        let turn = self.turn();
+        Box::pin(async move {
+            let _withdraws = withdraws;
+            let asking = tokio::task::spawn_blocking(move || {
+                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let terminal = Terminal::open().map_err(|error| error.to_string())?;
+                terminal.forget_typed();
+                respond(&set, &mut Sitting { terminal, over: &over })
+            });
+            asking.await.map_err(|error| error.to_string())?
+        })
     }
 }
 
-/// Asks one question after the other. What makes no sense is asked again; an end of the input is no answer.
-pub(crate) fn respond(
-    set: &QuestionSet,
-    input: &mut impl BufRead,
-    output: &mut impl Write,
-) -> Result<Vec<Answer>, String> {
+/// Somebody to talk to.
+pub(crate) trait Talk {
+    /// Shows something.
+    fn print(&mut self, text: &str) -> io::Result<()>;
+    /// The next line, or nothing if none will come.
+    fn line(&mut self) -> io::Result<Option<String>>;
+}
+
+/// Whoever sits at the terminal, as long as the answer is wanted.
+struct Sitting<'a> {
+    terminal: Terminal,
+    over: &'a AtomicBool,
+}
+
+impl Talk for Sitting<'_> {
+    fn print(&mut self, text: &str) -> io::Result<()> {
+        self.terminal.print(text)
+    }
+
+    fn line(&mut self) -> io::Result<Option<String>> {
+        self.terminal.line(&|| self.over.load(Ordering::Acquire))
+    }
+}
+
+/// Asks one question after the other. What makes no sense is asked again; if no line comes, there is no answer.
+pub(crate) fn respond(set: &QuestionSet, talk: &mut impl Talk) -> Result<Vec<Answer>, String> {
     let lost = |error: io::Error| format!("the user could not be asked: {error}");
     let mut answers = Vec::with_capacity(set.questions.len());
     for question in &set.questions {
-        print(question, output).map_err(lost)?;
+        talk.print(&shown(question)).map_err(lost)?;
         loop {
-            write!(output, "> ").and_then(|()| output.flush()).map_err(lost)?;
-            let mut line = String::new();
-            if input.read_line(&mut line).map_err(lost)? == 0 {
+            talk.print("> ").map_err(lost)?;
+            let Some(line) = talk.line().map_err(lost)? else {
                 return Err("the user gave no answer".to_owned());
-            }
+            };
             match read(&line, question) {
                 Ok(answer) => break answers.push(answer),
-                Err(why) => writeln!(output, "{DIM}{why}{DIM:#}").map_err(lost)?,
+                Err(why) => talk.print(&format!("{DIM}{why}{DIM:#}\n")).map_err(lost)?,
             }
         }
     }
     Ok(answers)
 }
 
-fn print(question: &Inquiry, output: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        output,
-        "{NAME}{}{NAME:#}  {BOLD}{}{BOLD:#}",
-        one_line(&question.header),
-        harmless(&question.text)
-    )?;
+fn shown(question: &Inquiry) -> String {
+    let (header, text) = (one_line(&question.header), harmless(&question.text));
+    let mut shown = format!("{NAME}{header}{NAME:#}  {BOLD}{text}{BOLD:#}\n");
     for (at, option) in question.options.iter().enumerate() {
         let (label, description) = (one_line(&option.label), one_line(&option.description));
-        writeln!(output, "  {}  {label}  {DIM}{description}{DIM:#}", at + 1)?;
+        shown.push_str(&format!("  {}  {label}  {DIM}{description}{DIM:#}\n", at + 1));
     }
     let how = match question.choosing {
         Choosing::One => "a number, or an answer in your own words",
         Choosing::Several => "numbers such as 1,3, 0 for none, or an answer in your own words",
     };
-    writeln!(output, "{DIM}{how}{DIM:#}")
+    shown.push_str(&format!("{DIM}{how}{DIM:#}\n"));
+    shown
 }
 
 /// What somebody typed, as an answer; or what is wrong with it. Words in quotes are never numbers.
@@ -126,10 +143,24 @@ mod tests {
         QuestionSet::new("call", "session", vec![question])
     }
 
+    /// Somebody who types these lines and no more.
+    struct Typing<'a>(std::str::Lines<'a>, String);
+
+    impl Talk for Typing<'_> {
+        fn print(&mut self, text: &str) -> io::Result<()> {
+            self.1.push_str(text);
+            Ok(())
+        }
+
+        fn line(&mut self) -> io::Result<Option<String>> {
+            Ok(self.0.next().map(str::to_owned))
+        }
+    }
+
     fn answer(choosing: Choosing, typed: &str) -> (Result<Vec<Answer>, String>, String) {
-        let mut printed = Vec::new();
-        let answers = respond(&set(choosing), &mut typed.as_bytes(), &mut printed);
-        (answers, String::from_utf8_lossy(&printed).into_owned())
+        let mut talk = Typing(typed.lines(), String::new());
+        let answers = respond(&set(choosing), &mut talk);
+        (answers, talk.1)
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! What a cage costs: `bash -c true` in one, beside the same started and waited for by itself.
+//! What a cage costs: `bash -c true` in one, beside the same started and waited for by itself; what is left after ten
+//! thousand of them; and a gigabyte of output, beside what a pipe to `wc` takes.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, missing_docs)]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft_sandbox::cage::{self, Cage, Happened, Output, Policy, Ready, Task, Walls};
+use haft_sandbox::cage::{self, Cage, Happened, Limits, Output, Policy, Ready, Task, Walls};
 
 const ROUNDS: usize = 200;
 
@@ -12,7 +14,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-fn task(folder: &std::path::Path) -> Task {
+fn task(folder: &Path) -> Task {
     let path = ("PATH".into(), std::env::var_os("PATH").unwrap());
     Task {
         program: "/bin/bash".into(),
@@ -23,7 +25,7 @@ fn task(folder: &std::path::Path) -> Task {
     }
 }
 
-async fn finish(cage: Cage, folder: &std::path::Path) {
+async fn finish(cage: Cage, folder: &Path) {
     let mut running = cage.run(task(folder)).await.unwrap();
     while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
 }
@@ -32,17 +34,31 @@ fn main() {
     cage::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
+    latency(&runtime, folder.path());
+    starts(&runtime, folder.path());
+    much(&runtime, folder.path());
+}
+
+/// How long a command takes in a cage that is ready.
+fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
     let bare = || {
         let mut command = std::process::Command::new("/bin/bash");
         command.args(["-c", "true"]).stdin(std::process::Stdio::null());
         assert!(command.status().unwrap().success());
     };
-    for (name, walls, limit) in [
-        ("no walls", Walls::None, 1.25),
-        ("Landlock, seccomp, limits", Walls::Few, 1.5),
-        ("all walls", Walls::All, 2.5),
+    for (name, walls, guarded, limit) in [
+        ("no walls", Walls::None, &[][..], 1.25),
+        ("Landlock, seccomp, limits", Walls::Few, &[], 1.5),
+        ("all walls", Walls::All, &[], 2.5),
+        (
+            "all walls, and names guarded",
+            Walls::All,
+            &[".haft", ".mcp.json", ".vscode", ".idea", ".envrc"],
+            2.5,
+        ),
     ] {
-        let policy = Policy { walls, write: vec![folder.path().to_owned()], ..Policy::default() };
+        let guarded = guarded.iter().map(|name| folder.join(name)).collect();
+        let policy = Policy { walls, guarded, write: vec![folder.to_owned()], ..Policy::default() };
         let ready = Ready::default();
         let (mut alone, mut warm, mut cold) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -53,10 +69,10 @@ fn main() {
                 ready.prepare(&policy, Output::Joined).await;
                 let start = Instant::now();
                 let cage = ready.take(&policy, Output::Joined).await.unwrap();
-                finish(cage, folder.path()).await;
+                finish(cage, folder).await;
                 warm.push(start.elapsed());
                 let start = Instant::now();
-                finish(Cage::new(&policy, Output::Joined).await.unwrap(), folder.path()).await;
+                finish(Cage::new(&policy, Output::Joined).await.unwrap(), folder).await;
                 cold.push(start.elapsed());
             });
         }
@@ -69,4 +85,148 @@ fn main() {
             ratio(cold)
         );
     }
+}
+
+/// How many commands are started and ended.
+const STARTS: usize = 10_000;
+/// How many of them at a time.
+const BATCH: usize = 20;
+
+/// What there is of everything that must not grow.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    children: usize,
+    files: usize,
+    temporary: usize,
+    groups: usize,
+}
+
+fn left(folder: &Path) -> Left {
+    let entries = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    let own = std::process::id();
+    let mut folders = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
+    let mut groups = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            groups += usize::from(entry.file_name().to_string_lossy().starts_with(&format!("haft-{own}-")));
+            folders.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+        }
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children =
+        tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let children = children.map(|list| list.split_whitespace().count()).sum();
+    Left { children, files: entries("/proc/self/fd"), temporary: entries(&folder.to_string_lossy()), groups }
+}
+
+/// Kilobytes of memory that this process has, now or at most.
+fn memory(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// That nothing is left of many commands.
+fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) {
+    let policy = std::sync::Arc::new(Policy {
+        write: vec![folder.to_owned()],
+        guarded: [".envrc", ".vscode"].map(|name| folder.join(name)).to_vec(),
+        limits: Limits::usual(),
+        ..Policy::default()
+    });
+    let batch = |count: usize| {
+        runtime.block_on(async {
+            let one = |_| {
+                let (policy, folder) = (policy.clone(), folder.to_owned());
+                tokio::spawn(async move {
+                    finish(Cage::new(&policy, Output::Joined).await.unwrap(), &folder).await;
+                })
+            };
+            for one in (0..count).map(one).collect::<Vec<_>>() {
+                one.await.unwrap();
+            }
+        });
+    };
+    // What is made once, is made.
+    batch(BATCH);
+    settle(folder);
+    let (before, memory_before, start) = (left(folder), memory("VmRSS"), Instant::now());
+    for _ in 0..STARTS / BATCH {
+        batch(BATCH);
+    }
+    let took = start.elapsed();
+    settle(folder);
+    let (after, memory_after) = (left(folder), memory("VmRSS"));
+    assert_eq!(before, after, "something is left");
+    let grown = memory_after.saturating_sub(memory_before);
+    let verdict = if grown <= 8 << 10 { "ok" } else { "OVER" };
+    println!(
+        "{STARTS} starts and ends        nothing left ({after:?}); {grown} KB more memory (at most 8192) {verdict}, \
+         {memory_before} before; {:.2?} each",
+        took / u32::try_from(STARTS).unwrap()
+    );
+}
+
+/// Groups are removed on a thread.
+fn settle(folder: &Path) {
+    for _ in 0..500 {
+        if left(folder).groups == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A gigabyte of output.
+fn much(runtime: &tokio::runtime::Runtime, folder: &Path) {
+    let sparse = folder.join("sparse");
+    std::fs::File::create(&sparse).unwrap().set_len(1 << 30).unwrap();
+    let real = std::path::PathBuf::from(format!("/dev/shm/haft-bench-{}", std::process::id()));
+    std::io::copy(
+        &mut std::io::Read::take(std::fs::File::open("/dev/urandom").unwrap(), 1 << 30),
+        &mut std::fs::File::create(&real).unwrap(),
+    )
+    .unwrap();
+    for (name, file) in [("a sparse gigabyte", &sparse), ("a gigabyte in memory", &real)] {
+        let policy = Policy {
+            read: vec![real.clone()],
+            write: vec![folder.to_owned()],
+            walls: if file == &real { Walls::Few } else { Walls::All },
+            ..Policy::default()
+        };
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let memory_before = memory("VmRSS");
+        for _ in 0..5 {
+            let start = Instant::now();
+            let piped = std::process::Command::new("/bin/bash")
+                .args(["-c", &format!("cat {} | wc -c", file.display())])
+                .output()
+                .unwrap();
+            assert_eq!(piped.stdout, format!("{}\n", 1 << 30).into_bytes());
+            theirs.push(start.elapsed());
+            let (total, took) = runtime.block_on(async {
+                let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+                let mut task = task(folder);
+                task.args = vec!["-c".into(), format!("cat {}", file.display()).into()];
+                let start = Instant::now();
+                let mut running = cage.run(task).await.unwrap();
+                let mut total = 0;
+                while let Happened::Output(_, bytes) = running.next().await.unwrap() {
+                    total += bytes.len();
+                }
+                (total, start.elapsed())
+            });
+            assert_eq!(total, 1 << 30);
+            ours.push(took);
+        }
+        let grown = memory("VmHWM").saturating_sub(memory_before);
+        let (ours, theirs) = (median(ours), median(theirs));
+        let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+        let verdict = if ratio <= 1.5 && grown <= 16 << 10 { "ok" } else { "OVER" };
+        println!(
+            "{name:28} {ratio:5.2} x (at most 1.5) {verdict}; {ours:.2?} against {theirs:.2?}; {grown} KB more memory \
+             (at most 16384)"
+        );
+    }
+    std::fs::remove_file(real).unwrap();
 }

@@ -4,8 +4,12 @@
 //! before it is needed, so that a command does not wait for its cage.
 #![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 
+mod groups;
+mod guards;
 mod keeper;
+mod leaving;
 mod policy;
+mod running;
 #[cfg(target_os = "linux")]
 mod walls;
 mod wire;
@@ -17,16 +21,19 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-pub use policy::{Limits, Network, Policy, Report, Wall, Walls};
+pub use groups::Amounts;
+pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Wall, Walls};
+pub use running::{Ended, Happened, Running};
 
-use crate::process::Exit;
-use wire::{Build, Frame, Parts};
+use groups::{Group, Session};
+use guards::Guards;
+use wire::{Build, Frame};
 
 /// The name under which the program is started as a keeper.
 const KEEPER: &str = "haft-keeper";
@@ -47,6 +54,8 @@ pub fn arm() {
     if std::env::args_os().next().is_some_and(|name| name == KEEPER) {
         keeper::main();
     }
+    // Nobody without rights looks into the memory of haft, which may hold secrets, or has it written to disk.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     ARMED.store(true, Ordering::Release);
 }
 
@@ -96,15 +105,30 @@ pub struct Cage {
     out: ChildStdout,
     err: Option<ChildStderr>,
     report: Report,
+    policy: Policy,
+    /// What was guarded when it was made, and which files those were.
+    guarded: Vec<Option<(u64, u64)>>,
+    group: Option<Group>,
 }
 
 impl Cage {
     /// Makes a cage ready. Walls that cannot be had here are missing from its report.
     pub async fn new(policy: &Policy, output: Output) -> io::Result<Self> {
-        match Self::attempt(policy, output).await {
+        Self::within(&Arc::default(), policy, output).await
+    }
+
+    async fn within(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
+        let policy = &Policy { guarded: guards::resolved(policy), ..policy.clone() };
+        // Both are made of the same namespaces.
+        let is_without = [Wall::Processes, Wall::View].iter().any(|wall| policy.without.contains(wall));
+        let made = match policy.walls == Walls::All && is_without {
+            true => Err(left_out()),
+            false => Self::attempt(session, policy, output).await,
+        };
+        match made {
             Err(error) if policy.walls == Walls::All => {
                 let few = Policy { walls: Walls::Few, ..policy.clone() };
-                let mut cage = Self::attempt(&few, output).await?;
+                let mut cage = Self::attempt(session, &few, output).await?;
                 let network = (policy.network == Network::Off).then_some(Wall::Network);
                 let missing = [Wall::Processes, Wall::View].into_iter().chain(network);
                 cage.report.missing.extend(missing.map(|wall| (wall, error.to_string())));
@@ -114,7 +138,7 @@ impl Cage {
         }
     }
 
-    async fn attempt(policy: &Policy, output: Output) -> io::Result<Self> {
+    async fn attempt(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
         if !is_armed() {
             return Err(io::Error::other("no cage can be had: `haft_sandbox::cage::arm` was not called"));
         }
@@ -133,18 +157,33 @@ impl Cage {
         // Room for what a program prints before anybody looks.
         let _ = rustix::pipe::fcntl_setpipe_size(&out, 1 << 20);
         let joined = Frame::of([if output == Output::Joined { "joined" } else { "apart" }]);
-        let policy = policy.frame();
         let pid = child.id().unwrap_or(0);
+        let limits = policy.limits;
+        let grouped = match policy.without.contains(&Wall::Amounts) {
+            true => Err(left_out()),
+            false => grouped(session.clone(), limits, pid).await,
+        };
+        // Where there is a group, it sees to the number of processes.
+        let processes = limits.processes.filter(|_| grouped.is_err());
+        let frame = Policy { limits: Limits { processes, ..limits }, ..policy.clone() }.frame();
+        let guarded = policy.guarded.iter().map(|path| guards::identity(path)).collect();
         let report = async {
-            control.write_all(&[joined.encoded(), policy.encoded()].concat()).await?;
+            control.write_all(&[joined.encoded(), frame.encoded()].concat()).await?;
             if receive(&mut control).await? == Frame::of([MAP]) {
                 map_all_users(pid)?;
             }
-            control.write_all(&policy.encoded()).await?;
+            control.write_all(&frame.encoded()).await?;
             Report::parse(receive(&mut control).await?)
         };
         match report.await {
-            Ok(report) => Ok(Self { child, control, out, err, report }),
+            Ok(mut report) => {
+                let (group, counted) = match grouped {
+                    Ok(group) => (Some(group), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                report.note(Wall::Amounts, counted);
+                Ok(Self { child, control, out, err, report, policy: policy.clone(), guarded, group })
+            }
             Err(error) => {
                 let mut why = Vec::new();
                 if let Some(mut err) = err {
@@ -170,7 +209,17 @@ impl Cage {
         let bytes = |text: OsString| text.into_vec();
         let env =
             task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let guards = Guards::before(&self.policy, self.report.has(Wall::View));
+        // A cage that was ready may be older than what it is to guard: who saves a file often makes a new one.
+        let known = self.policy.guarded.iter().zip(&self.guarded);
+        let new = known.filter(|(path, known)| {
+            let now = guards::identity(path);
+            now.is_some() && now != **known
+        });
+        let guarded = new.map(|(path, _)| path).chain(&guards.masked).cloned();
+        let guarded: Vec<Vec<u8>> = guarded.map(|path| bytes(path.into_os_string())).collect();
         let frame = Build::default()
+            .list(guarded.into_iter())
             .bytes(bytes(task.program))
             .list(task.args.into_iter().map(bytes))
             .bytes(bytes(task.dir.into_os_string()))
@@ -178,18 +227,21 @@ impl Cage {
             .number(task.tells_dir.into())
             .frame();
         self.control.write_all(&frame.encoded()).await?;
-        let Self { child, control, out, err, report } = self;
-        Ok(Running {
-            child,
-            control: Some(control),
-            head: Vec::new(),
-            out: Some(out),
-            err,
-            report,
-            ended: None,
-            chunk: vec![0; CHUNK],
-        })
+        Ok(Running::new(self, guards))
     }
+}
+
+fn left_out() -> io::Error {
+    io::Error::other("it was left out")
+}
+
+/// Puts a keeper into a group of its own, before it does anything. That can take some milliseconds.
+async fn grouped(session: Arc<Session>, limits: Limits, keeper: u32) -> io::Result<Group> {
+    let make = move || {
+        let group = session.leaf(limits.amounts())?;
+        group.enter(keeper).map(|()| group)
+    };
+    tokio::task::spawn_blocking(make).await.map_err(io::Error::other)?
 }
 
 /// Lets root in the cage be root of all users' files, as far as the other walls let it: a root that is alone could
@@ -203,9 +255,17 @@ fn map_all_users(keeper: u32) -> io::Result<()> {
 
 /// Cages that are made before they are needed, so that a command does not wait for its own.
 #[derive(Debug, Default)]
-pub struct Ready(Mutex<HashMap<(Policy, Output), Cage>>);
+pub struct Ready {
+    cages: Mutex<HashMap<(Policy, Output), Cage>>,
+    session: Arc<Session>,
+}
 
 impl Ready {
+    /// Cages that may use only so much, all that are ever taken from here together.
+    pub fn new(amounts: Amounts) -> Self {
+        Self { cages: Mutex::default(), session: Arc::new(Session::new(amounts)) }
+    }
+
     /// A cage: the one that is ready, or a new one.
     pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Cage> {
         let ready = self.cages().remove(&(policy.clone(), output));
@@ -214,13 +274,13 @@ impl Ready {
         {
             return Ok(cage);
         }
-        Cage::new(policy, output).await
+        Cage::within(&self.session, policy, output).await
     }
 
     /// Makes a cage ready for the next command. Best called when a command has ended: a cage is made of what is
     /// there, and the command may have made something that the next one must not touch.
     pub async fn prepare(&self, policy: &Policy, output: Output) {
-        if let Ok(cage) = Cage::new(policy, output).await {
+        if let Ok(cage) = Cage::within(&self.session, policy, output).await {
             let mut cages = self.cages();
             if cages.len() >= MAX_READY {
                 cages.clear();
@@ -230,7 +290,7 @@ impl Ready {
     }
 
     fn cages(&self) -> MutexGuard<'_, HashMap<(Policy, Output), Cage>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -240,141 +300,6 @@ async fn receive(control: &mut UnixStream) -> io::Result<Frame> {
     let mut bytes = vec![0; Frame::length(head)?];
     control.read_exact(&mut bytes).await?;
     Frame::decoded(&bytes)
-}
-
-/// A command that runs in its cage. When it is dropped, everything in the cage ends.
-#[derive(Debug)]
-pub struct Running {
-    child: Child,
-    control: Option<UnixStream>,
-    head: Vec<u8>,
-    out: Option<ChildStdout>,
-    err: Option<ChildStderr>,
-    report: Report,
-    ended: Option<Ended>,
-    chunk: Vec<u8>,
-}
-
-/// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// How.
-    pub exit: Exit,
-    /// What it had started and was still running then, and was ended with it.
-    pub left: Vec<String>,
-    /// The folder it was in, where it told that.
-    pub dir: Option<PathBuf>,
-}
-
-/// What happens to a command.
-#[derive(Debug)]
-pub enum Happened<'a> {
-    /// It printed something.
-    Output(Stream, &'a [u8]),
-    /// It has ended, and so has everything that it started.
-    Ended(Ended),
-}
-
-impl Running {
-    /// Which walls stand.
-    pub fn report(&self) -> &Report {
-        &self.report
-    }
-
-    /// How it ended, if it has.
-    pub fn exit(&self) -> Option<Exit> {
-        self.ended.as_ref().map(|ended| ended.exit)
-    }
-
-    /// Asks the command and what it started to end.
-    pub async fn ask_to_end(&mut self) {
-        if let Some(control) = &mut self.control {
-            let _ = control.write_all(&Frame::of(["end"]).encoded()).await;
-        }
-    }
-
-    /// Ends everything in the cage at once. What was printed until then can still be read.
-    pub fn kill(&mut self) {
-        self.control = None;
-    }
-
-    /// What happens next. May be dropped and asked again without losing anything.
-    pub async fn next(&mut self) -> io::Result<Happened<'_>> {
-        enum Came {
-            Out(usize),
-            Err(usize),
-            Control(io::Result<Ended>),
-            Late,
-        }
-        loop {
-            let Self { control, head, out, err, chunk, ended, .. } = &mut *self;
-            let open = out.is_some() || err.is_some();
-            if control.is_none() && !open {
-                let lost = Ended { exit: Exit::Signal(9), left: Vec::new(), dir: None };
-                let _ = self.child.wait().await;
-                return Ok(Happened::Ended(self.ended.clone().unwrap_or(lost)));
-            }
-            // Two streams need two places, as both may be read at once.
-            let (first, second) = chunk.split_at_mut(CHUNK / 2);
-            let is_over = control.is_none();
-            let came = tokio::select! {
-                biased;
-                read = read_some(out, first) => Came::Out(read),
-                read = read_some(err, second) => Came::Err(read),
-                told = told_end(control, head) => Came::Control(told),
-                () = tokio::time::sleep(DRAIN), if is_over => Came::Late,
-            };
-            match came {
-                Came::Out(0) => self.out = None,
-                Came::Err(0) => self.err = None,
-                Came::Out(read) => return Ok(Happened::Output(Stream::Out, &self.chunk[..read])),
-                Came::Err(read) => {
-                    return Ok(Happened::Output(Stream::Err, &self.chunk[CHUNK / 2..CHUNK / 2 + read]));
-                }
-                Came::Control(told) => {
-                    *ended = told.ok();
-                    // The keeper ends with its control, and with it everything in the cage.
-                    self.control = None;
-                }
-                Came::Late => (self.out, self.err) = (None, None),
-            }
-        }
-    }
-}
-
-async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: &mut [u8]) -> usize {
-    match pipe {
-        // A pipe that cannot be read has nothing more to give.
-        Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until the keeper tells that the command has ended. What has arrived of that is kept in `head`.
-async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::Result<Ended> {
-    let Some(control) = control else { return std::future::pending().await };
-    loop {
-        if let Some((length, rest)) = head.split_first_chunk::<4>() {
-            let length = Frame::length(*length)?;
-            if rest.len() >= length {
-                let mut parts = Parts::of(Frame::decoded(&rest[..length])?);
-                let (kind, value) = (parts.bytes()?, parts.number()?);
-                let value = i32::try_from(value).unwrap_or(-1);
-                let exit = if kind == b"signal" { Exit::Signal(value) } else { Exit::Code(value) };
-                let left =
-                    parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-                let dir = Some(parts.bytes()?)
-                    .filter(|dir| !dir.is_empty())
-                    .map(|dir| OsString::from_vec(dir).into());
-                return Ok(Ended { exit, left, dir });
-            }
-        }
-        let mut more = [0; 512];
-        match control.read(&mut more).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => head.extend_from_slice(&more[..read]),
-        }
-    }
 }
 
 fn os(bytes: &[u8]) -> &OsStr {

@@ -11,6 +11,7 @@ mod path;
 pub mod process;
 mod stat;
 mod store;
+pub mod terminal;
 pub mod user;
 mod workspace;
 

@@ -10,6 +10,7 @@ mod cdd;
 mod checks;
 mod claude;
 mod commands;
+mod projects;
 mod searches;
 mod workspace;
 

@@ -1,12 +1,15 @@
 //! What the engine can do, in its own words.
 
 mod change;
+mod code;
 mod forget;
+mod git;
 mod inquire;
 mod list;
 mod patch;
 mod place;
 mod planning;
+mod project;
 mod read;
 mod remove;
 mod rename;
@@ -22,12 +25,21 @@ use haft_sandbox::{ChangeError, ChangeErrorKind};
 pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
+pub use code::{Code, CodeRan, Language, Limit, MAX_CODE_BYTES};
 pub use forget::{Forget, ForgottenCall};
+pub use git::{
+    Between, Branch, BranchAction, Commit, FileCount, Force, GitAdd, GitBranch, GitCommit, GitDiff,
+    GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, Standing, StatusEntry,
+};
 pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
 pub use planning::{EnterPlan, Entered, Granted, LeavePlan, Left, Plan, PlanPlace, Wish};
+pub use project::{
+    Counts, Format, Formatted, Formatting, Install, Installed, Kept, Manager, Problem, Project, ProjectKind,
+    Severity, Verified, Verify, Work,
+};
 pub use read::{
     Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
 };

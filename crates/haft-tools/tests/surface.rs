@@ -28,6 +28,10 @@ fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
         ("ws/old/notes.txt", "old\n".to_owned()),
         ("ws/a.txt", "a\n".to_owned()),
         ("ws/analysis.ipynb", notebook.to_owned()),
+        ("ws/package.json", r#"{"scripts": {"test": "node --test"}}"#.to_owned()),
+        ("ws/node_modules/.bin/npm", String::new()),
+        ("ws/node_modules/.bin/eslint", String::new()),
+        ("ws/node_modules/.bin/prettier", String::new()),
     ];
     let mut saved = SavedSession::default();
     for (file, text) in files {

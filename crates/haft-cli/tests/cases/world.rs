@@ -230,7 +230,10 @@ pub(crate) fn snapshot(root: &Path) -> anyhow::Result<Snapshot> {
             let path = entry?.path();
             let stat = fs::symlink_metadata(&path)?;
             let what = if stat.is_dir() {
-                folders.push(path.clone());
+                // What git keeps is its own affair; a case shows it by asking git.
+                if path.file_name() != Some(OsStr::new(".git")) {
+                    folders.push(path.clone());
+                }
                 ("folder".to_owned(), Vec::new())
             } else if stat.is_symlink() {
                 ("link".to_owned(), fs::read_link(&path)?.as_os_str().as_bytes().to_vec())

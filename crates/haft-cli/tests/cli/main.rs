@@ -1,7 +1,9 @@
 //! The command line as a person or a program meets it: exit codes, what goes where, and every way in.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary in folders it makes itself
-#![allow(clippy::print_stdout)] // says why a test is skipped
+#![allow(clippy::print_stdout, clippy::print_stderr)] // says why a test is skipped
 
+#[cfg(target_os = "linux")]
+mod asking;
 mod batches;
 mod calls;
 mod changes;
@@ -11,6 +13,8 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod looks;
+#[cfg(target_os = "linux")]
+mod projects;
 mod replay;
 #[cfg(target_os = "linux")]
 mod searching;

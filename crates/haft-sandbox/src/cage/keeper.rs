@@ -4,8 +4,10 @@
 //! a socket; when that closes, because haft has what it wants or is dead, everything ends.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
@@ -26,6 +28,7 @@ const NOT_STARTED: u64 = 127;
 /// Never returns.
 pub(super) fn main() -> ! {
     let is_inner = std::env::args_os().nth(1).is_some_and(|arg| arg == INNER);
+    close_others();
     let done = if is_inner { inner() } else { outer() };
     if let Err(error) = done {
         let _ = writeln!(io::stderr(), ": {error}");
@@ -34,11 +37,22 @@ pub(super) fn main() -> ! {
     std::process::exit(0);
 }
 
-fn control() -> io::Result<std::os::unix::net::UnixStream> {
+/// Sees to it that no command gets what was open when haft itself was started.
+fn close_others() {
+    #[allow(unsafe_code)]
+    // SAFETY: nothing is closed now, but when another program is started.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
+}
+
+fn control() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
 fn outer() -> io::Result<()> {
+    // Should the machine run out of memory, let it be a command that is ended.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let control = control()?;
     let joined = Frame::receive(&control)? == Frame::of(["joined"]);
     let policy = Policy::parse(Frame::receive(&control)?)?;
@@ -54,16 +68,45 @@ fn outer() -> io::Result<()> {
     Frame::of([if users == Users::All { MAP } else { "plain" }]).send(&control)?;
     // The policy that haft sends now is for the first process of the namespace, and tells that all is mapped.
     rustix::event::poll(&mut [PollFd::new(&control, PollFlags::IN)], None)?;
+    let haft = rustix::process::getppid();
+    let (asked, asks) = UnixStream::pair()?;
+    rustix::io::fcntl_setfd(&asks, FdFlags::empty())?;
     let mut first = Command::new("/proc/self/exe");
-    let mut first = first.arg0(KEEPER).arg(INNER).env_clear().spawn()?;
-    drop(control);
+    first.arg0(KEEPER).args([INNER, &asks.as_raw_fd().to_string()]).env_clear();
+    let mut first = first.spawn()?;
+    drop((control, asks));
+    let guarded = guard_when_asked(&asked, &policy);
     first.wait()?;
+    // Otherwise haft does it, without having to take the view apart.
+    if rustix::process::getppid() != haft {
+        guarded.iter().for_each(|path| super::walls::give_back(path));
+    }
     Ok(())
+}
+
+/// Guards what is to be guarded when a command is about to start: what the command will be in has no right to do that
+/// any more.
+fn guard_when_asked(asked: &UnixStream, policy: &Policy) -> Vec<PathBuf> {
+    let Ok(Frame(paths)) = Frame::receive(asked) else { return Vec::new() };
+    let mut taken = Vec::new();
+    let guard = |path: PathBuf| -> io::Result<()> {
+        let is_taken = super::guards::take(&path)?;
+        super::walls::guard(&path, &policy.write).map_err(|error| {
+            io::Error::new(error.kind(), format!("`{}` could not be guarded: {error}", path.display()))
+        })?;
+        taken.extend(is_taken.then_some(path));
+        Ok(())
+    };
+    let done = paths.iter().map(|path| os(path).into()).try_for_each(guard);
+    let told = done.err().map_or(String::new(), |error| error.to_string());
+    let _ = Frame::of([told]).send(asked);
+    taken
 }
 
 fn inner() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let control = control()?;
+    let asks = asks()?;
     let policy = Policy::parse(Frame::receive(&control)?)?;
     let mut report = Report::default();
     report.note(Wall::Processes, Ok(()));
@@ -71,18 +114,31 @@ fn inner() -> io::Result<()> {
     super::walls::make_view(&policy)?;
     report.note(Wall::View, Ok(()));
     if policy.network == super::Network::Off {
-        report.note(Wall::Network, super::walls::network_is_empty());
+        let is_without = policy.without.contains(&Wall::Network);
+        let empty = if is_without { Err(super::left_out()) } else { super::walls::network_is_empty() };
+        report.note(Wall::Network, empty);
     }
     finish_walls(&policy, &mut report)?;
-    serve(&control, &report, Scope::Namespace)
+    serve(&control, &report, Scope::Namespace(asks))
+}
+
+/// The socket by which the process that made the namespace is asked.
+#[allow(unsafe_code)]
+fn asks() -> io::Result<UnixStream> {
+    let number = std::env::args().nth(2).and_then(|number| number.parse().ok());
+    let number: i32 = number.ok_or_else(|| io::Error::other("nobody can be asked"))?;
+    // SAFETY: it was opened for this process by the one that started it, and nobody else here uses it.
+    let asks = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&asks, FdFlags::CLOEXEC)?;
+    Ok(asks.into())
 }
 
 /// Keeps a cage without namespaces.
-fn keep(control: &std::os::unix::net::UnixStream, policy: &Policy) -> io::Result<()> {
+fn keep(control: &UnixStream, policy: &Policy) -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut report = Report::default();
     match policy.walls {
-        Walls::None => limit(&policy.limits)?,
+        Walls::None => limit(policy)?,
         Walls::All | Walls::Few => finish_walls(policy, &mut report)?,
     }
     serve(control, &report, Scope::Descendants)
@@ -90,17 +146,33 @@ fn keep(control: &std::os::unix::net::UnixStream, policy: &Policy) -> io::Result
 
 /// The walls that stand in any case, and what may be used.
 fn finish_walls(policy: &Policy, report: &mut Report) -> io::Result<()> {
-    limit(&policy.limits)?;
+    limit(policy)?;
     rustix::thread::set_no_new_privs(true)?;
     super::walls::drop_capabilities()?;
-    report.note(Wall::Paths, super::walls::restrict_paths(policy, report.has(Wall::View)));
-    report.note(Wall::Calls, super::walls::restrict_calls(policy, report.has(Wall::Network)));
+    let unless_left_out =
+        |wall: Wall, put_up: &dyn Fn() -> io::Result<()>| match policy.without.contains(&wall) {
+            true => Err(super::left_out()),
+            false => put_up(),
+        };
+    let (has_view, has_network) = (report.has(Wall::View), report.has(Wall::Network));
+    report.note(
+        Wall::Paths,
+        unless_left_out(Wall::Paths, &|| super::walls::restrict_paths(policy, has_view, has_network)),
+    );
+    report.note(
+        Wall::Calls,
+        unless_left_out(Wall::Calls, &|| super::walls::restrict_calls(policy, has_network)),
+    );
     Ok(())
 }
 
-fn limit(limits: &Limits) -> io::Result<()> {
+fn limit(policy: &Policy) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Limits { memory, cpu, processes, files, file_size } = *limits;
+    let Limits { memory, cpu, processes, files, file_size, total_memory: _ } = policy.limits;
+    // The kernel counts all processes of a user: in a namespace of users only those in it, otherwise also those
+    // that have nothing to do with haft.
+    let others = if policy.walls == Walls::All { 0 } else { own_processes() };
+    let processes = processes.map(|most| most.saturating_add(others));
     let wanted = [
         (Resource::As, memory),
         (Resource::Cpu, cpu),
@@ -119,34 +191,51 @@ fn limit(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
+/// How many processes and threads this user has.
+fn own_processes() -> u64 {
+    let own = rustix::process::getuid().as_raw();
+    let is_own = |found: &std::fs::Metadata| std::os::unix::fs::MetadataExt::uid(found) == own;
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter(|entry| {
+        entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)
+            && entry.metadata().is_ok_and(|found| is_own(&found))
+    });
+    let threads = |process: std::fs::DirEntry| {
+        std::fs::read_dir(process.path().join("task")).map_or(1, |threads| threads.count() as u64)
+    };
+    processes.map(threads).sum()
+}
+
 /// What ends with the keeper.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// Everything in the namespace, by the kernel.
-    Namespace,
+    /// Everything in the namespace, by the kernel. Who made it can be asked.
+    Namespace(UnixStream),
     /// All descendants, which are looked for.
     Descendants,
 }
 
 /// Waits for a command, runs it, and tells how it ended.
-fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope) -> io::Result<()> {
+fn serve(control: &UnixStream, report: &Report, scope: Scope) -> io::Result<()> {
     // No terminal is theirs to take.
     let _ = rustix::process::setsid();
     report.frame().send(control)?;
     let Ok(task) = Frame::receive(control) else { return Ok(()) };
-    let (child, told) = match start(Parts::of(task)) {
+    let mut task = Parts::of(task);
+    let guarded = task.list()?;
+    let is_namespace = matches!(scope, Scope::Namespace(_));
+    let (child, told) = match guard(guarded, scope).and_then(|()| start(task)) {
         Ok(started) => started,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
             let frame = Build::default().bytes("code").number(NOT_STARTED).list(std::iter::empty()).bytes("");
             frame.frame().send(control)?;
-            return wait_for_end(control, None, scope);
+            return wait_for_end(control, None, is_namespace);
         }
     };
     let group = pid_of(&child)?;
     let listening = control.try_clone()?;
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-        let _ = wait_for_end(&listening, Some(group), scope);
+        let _ = wait_for_end(&listening, Some(group), is_namespace);
     })?;
     let Ok(status) = reap_until(group) else {
         // Whoever ends everything has met it first.
@@ -166,6 +255,19 @@ fn serve(control: &std::os::unix::net::UnixStream, report: &Report, scope: Scope
     // What is still there is ended with the keeper, when haft closes the control.
     loop {
         std::thread::park();
+    }
+}
+
+/// Has guarded what came to be, or must not, since the cage was made.
+fn guard(paths: Vec<Vec<u8>>, scope: Scope) -> io::Result<()> {
+    let Scope::Namespace(asks) = scope else { return Ok(()) };
+    if paths.is_empty() {
+        return Ok(());
+    }
+    Frame(paths).send(&asks)?;
+    match Parts::of(Frame::receive(&asks)?).bytes()? {
+        told if told.is_empty() => Ok(()),
+        told => Err(io::Error::other(String::from_utf8_lossy(&told).into_owned())),
     }
 }
 
@@ -232,22 +334,18 @@ fn start(mut task: Parts) -> io::Result<(Child, Option<OwnedFd>)> {
 }
 
 /// Waits until the control closes, asks to end what is running when told so, and ends everything.
-fn wait_for_end(
-    control: &std::os::unix::net::UnixStream,
-    group: Option<Pid>,
-    scope: Scope,
-) -> io::Result<()> {
+fn wait_for_end(control: &UnixStream, group: Option<Pid>, is_namespace: bool) -> io::Result<()> {
     while let Ok(_asked) = Frame::receive(control) {
-        match (scope, group) {
-            (Scope::Namespace, _) => all_others(Signal::TERM),
-            (Scope::Descendants, Some(group)) => {
+        match group {
+            _ if is_namespace => all_others(Signal::TERM),
+            Some(group) => {
                 let _ = rustix::process::kill_process_group(group, Signal::TERM);
                 descendants().into_iter().for_each(|pid| signal(pid, Signal::TERM));
             }
-            (Scope::Descendants, None) => {}
+            None => {}
         }
     }
-    if scope == Scope::Descendants {
+    if !is_namespace {
         // They may start others while they are being ended; none gets away, because each comes back here.
         for _ in 0..1000 {
             if is_alone() {

@@ -4,7 +4,9 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use super::groups::Amounts;
 use super::wire::{Build, Frame, Parts};
+use crate::process::Exit;
 
 /// What a command may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,14 +17,18 @@ pub struct Policy {
     pub write: Vec<PathBuf>,
     /// Files and folders in those that it may only read.
     pub guarded: Vec<PathBuf>,
-    /// Folders that it may read although others hide them.
+    /// Folders that it may read although others hide them, or although nothing else can be seen.
     pub read: Vec<PathBuf>,
+    /// How much of the file system it sees.
+    pub sees: Sees,
     /// Files and folders that it does not see.
     pub hidden: Vec<PathBuf>,
     /// Whether it reaches the network.
     pub network: Network,
     /// How much it may use.
     pub limits: Limits,
+    /// Walls that are not put up although they could be: they are told as missing.
+    pub without: Vec<Wall>,
 }
 
 /// Whether there are walls.
@@ -35,6 +41,16 @@ pub enum Walls {
     Few,
     /// None: it is only seen to that nothing is left behind.
     None,
+}
+
+/// How much of the file system a command sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sees {
+    /// All that is not hidden.
+    #[default]
+    Everything,
+    /// The programs of the system, with the few settings they need, and the folders that it may read or write.
+    Listed,
 }
 
 /// Whether a command reaches the network.
@@ -54,12 +70,70 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Seconds of processor time for each process.
     pub cpu: Option<u64>,
-    /// Processes of the same user.
+    /// Processes and threads, all together. Where there are no control groups it does not bind root.
     pub processes: Option<u64>,
     /// Open files for each process.
     pub files: Option<u64>,
     /// Bytes of the largest file that may be written.
     pub file_size: Option<u64>,
+    /// Bytes of memory for everything together, temporary files included. Binds only where there are control groups.
+    pub total_memory: Option<u64>,
+}
+
+impl Limits {
+    /// What is sensible where nothing is said: enough for a build on a large machine, and nothing that takes
+    /// the machine down.
+    pub fn usual() -> Self {
+        let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kilobytes =
+            info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
+        let bytes = kilobytes.and_then(|count| count.parse::<u64>().ok()).map(|count| count * 1024);
+        Self { processes: Some(2048), total_memory: bytes.map(|bytes| bytes / 5 * 4), ..Self::default() }
+    }
+
+    /// What of it is for everything together.
+    pub fn amounts(&self) -> Amounts {
+        Amounts { memory: self.total_memory, processes: self.processes }
+    }
+}
+
+/// A limit that a command met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hit {
+    /// Something was ended for want of memory.
+    Memory,
+    /// A process could not be started.
+    Processes,
+    /// A process used up its time.
+    Cpu,
+    /// A file became too large.
+    FileSize,
+}
+
+impl Hit {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "processes",
+            Self::Cpu => "cpu",
+            Self::FileSize => "file_size",
+        }
+    }
+
+    /// Told by how a command ended: by a signal, or as a shell tells of the signal that ended a program.
+    pub(super) fn told_by(exit: Exit, limits: &Limits) -> Option<Self> {
+        let signal = match exit {
+            Exit::Signal(signal) => signal,
+            Exit::Code(code) => code - 128,
+            Exit::TimedOut | Exit::Cancelled => return None,
+        };
+        match signal {
+            libc::SIGXCPU if limits.cpu.is_some() => Some(Self::Cpu),
+            libc::SIGXFSZ if limits.file_size.is_some() => Some(Self::FileSize),
+            _ => None,
+        }
+    }
 }
 
 /// A wall of a cage.
@@ -75,10 +149,14 @@ pub enum Wall {
     Network,
     /// Dangerous system calls are refused.
     Calls,
+    /// Everything together uses no more than it may.
+    Amounts,
 }
 
 impl Wall {
-    const ALL: [Self; 5] = [Self::Processes, Self::View, Self::Paths, Self::Network, Self::Calls];
+    /// All there are.
+    pub const ALL: [Self; 6] =
+        [Self::Processes, Self::View, Self::Paths, Self::Network, Self::Calls, Self::Amounts];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -88,7 +166,12 @@ impl Wall {
             Self::Paths => "paths",
             Self::Network => "network",
             Self::Calls => "calls",
+            Self::Amounts => "amounts",
         }
+    }
+
+    fn named(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|wall| wall.name().as_bytes() == name)
     }
 
     /// What it is made of.
@@ -99,6 +182,7 @@ impl Wall {
             Self::Paths => "Landlock",
             Self::Network => "a network namespace",
             Self::Calls => "a seccomp filter",
+            Self::Amounts => "a control group",
         }
     }
 }
@@ -136,7 +220,7 @@ impl Report {
 
     pub(super) fn parse(frame: Frame) -> io::Result<Self> {
         let mut parts = Parts::of(frame);
-        let wall = |name: &Vec<u8>| Wall::ALL.into_iter().find(|wall| wall.name().as_bytes() == name);
+        let wall = |name: &Vec<u8>| Wall::named(name);
         let standing = parts.list()?.iter().filter_map(wall).collect();
         let walls: Vec<Wall> = parts.list()?.iter().filter_map(wall).collect();
         let why = parts.list()?;
@@ -150,7 +234,8 @@ impl Policy {
         let paths = |paths: &Vec<PathBuf>| -> Vec<Vec<u8>> {
             paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
         };
-        let Limits { memory, cpu, processes, files, file_size } = self.limits;
+        // The amount of memory is seen to from outside.
+        let Limits { memory, cpu, processes, files, file_size, total_memory: _ } = self.limits;
         let walls = match self.walls {
             Walls::All => "all",
             Walls::Few => "few",
@@ -162,7 +247,9 @@ impl Policy {
             .list(paths(&self.guarded).into_iter())
             .list(paths(&self.read).into_iter())
             .list(paths(&self.hidden).into_iter())
-            .bytes(if self.network == Network::On { "on" } else { "off" });
+            .bytes(if self.network == Network::On { "on" } else { "off" })
+            .bytes(if self.sees == Sees::Listed { "listed" } else { "everything" })
+            .list(self.without.iter().map(|wall| wall.name().as_bytes().to_vec()));
         let limits = [memory, cpu, processes, files, file_size];
         limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX))).frame()
     }
@@ -179,6 +266,8 @@ impl Policy {
         };
         let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
         let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
+        let sees = if parts.bytes()? == b"listed" { Sees::Listed } else { Sees::Everything };
+        let without = parts.list()?.iter().filter_map(|name| Wall::named(name)).collect();
         let mut limit =
             || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
         let limits = Limits {
@@ -187,7 +276,8 @@ impl Policy {
             processes: limit()?,
             files: limit()?,
             file_size: limit()?,
+            total_memory: None,
         };
-        Ok(Self { walls, write, guarded, read, hidden, network, limits })
+        Ok(Self { walls, write, guarded, read, sees, hidden, network, limits, without })
     }
 }

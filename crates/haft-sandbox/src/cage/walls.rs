@@ -3,29 +3,24 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
     RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
-use rustix::fs::CWD;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
-    open_tree,
-};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use super::policy::{Network, Policy};
+use super::policy::{Network, Policy, Sees, Wall};
 
-/// Folders of programs for their temporary files: each cage has its own.
-const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Where services have their sockets.
-const SOCKETS: [&str; 1] = ["/run"];
+mod view;
+
+pub(super) use view::{give_back, guard, make_view};
+
 /// Devices that everybody may write to.
 const DEVICES: [&str; 8] = [
     "/dev/null",
@@ -37,9 +32,6 @@ const DEVICES: [&str; 8] = [
     "/dev/ptmx",
     "/dev/pts",
 ];
-/// How much may be put into temporary files.
-const TEMPORARY_BYTES: u64 = 2 << 30;
-
 /// Whose files there are in a namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Users {
@@ -53,10 +45,14 @@ pub(super) enum Users {
 pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
-    if policy.network == Network::Off {
+    if policy.network == Network::Off && !policy.without.contains(&Wall::Network) {
         flags |= UnshareFlags::NEWNET;
     }
     unshare(flags)?;
+    if flags.contains(UnshareFlags::NEWNET) {
+        // Without it there is less to use, and nothing more to fear.
+        let _ = start_loopback();
+    }
     if uid.is_root() {
         return Ok(Users::All);
     }
@@ -82,121 +78,32 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Whether there is nothing but the loopback device, which is down.
+/// Lets programs reach those that listen in the same cage.
+#[allow(unsafe_code)]
+fn start_loopback() -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: of zeros, all of it is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = libc::c_char::try_from(*from).unwrap_or_default();
+    }
+    request.ifr_ifru.ifru_flags =
+        libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
+    // SAFETY: the socket is open, and the pointer is valid for the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether there is nothing but the loopback device, which leads nowhere else.
 pub(super) fn network_is_empty() -> io::Result<()> {
     let devices = fs::read_to_string("/proc/self/net/dev")?;
     match devices.lines().skip(2).all(|line| line.trim_start().starts_with("lo:")) {
         true => Ok(()),
         false => Err(io::Error::other("there are other network devices")),
     }
-}
-
-/// Makes a view of the file system in which only what may be changed can be, and what is hidden is not there.
-pub(super) fn make_view(policy: &Policy) -> io::Result<()> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Taken before anything is covered or made read-only.
-    let taken = |paths: &[PathBuf]| -> io::Result<Vec<(PathBuf, OwnedFd)>> {
-        paths.iter().filter(|path| path.exists()).map(|path| Ok((path.clone(), tree(path)?))).collect()
-    };
-    let (write, read) = (taken(&policy.write)?, taken(&policy.read)?);
-    read_only(Path::new("/"))?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
-    mount("proc", "/proc", "proc", flags, None)?;
-    for place in TEMPORARY {
-        tmpfs(Path::new(place), "1777", TEMPORARY_BYTES)?;
-    }
-    for place in SOCKETS {
-        tmpfs(Path::new(place), "755", 1 << 20)?;
-    }
-    for (path, tree) in &read {
-        attach(tree, path)?;
-        read_only(path)?;
-    }
-    for (path, tree) in &write {
-        attach(tree, path)?;
-    }
-    for path in &policy.guarded {
-        guard(path, &policy.write)?;
-    }
-    for path in &policy.hidden {
-        hide(path)?;
-    }
-    Ok(())
-}
-
-/// The mounts of a place, to be put elsewhere, or there again.
-fn tree(path: &Path) -> io::Result<OwnedFd> {
-    let flags =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(CWD, path, flags)?)
-}
-
-fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
-    // It may lie in a folder that was just covered.
-    if !path.exists() {
-        fs::create_dir_all(path)?;
-    }
-    Ok(move_mount(tree.as_fd(), "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
-}
-
-fn tmpfs(path: &Path, mode: &str, bytes: u64) -> io::Result<()> {
-    if !path.is_dir() || path.is_symlink() {
-        return Ok(());
-    }
-    let options = std::ffi::CString::new(format!("mode={mode},size={bytes}")).map_err(io::Error::other)?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    Ok(mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str()))?)
-}
-
-/// Makes what exists read-only, and keeps the folders above it, in what may be written, in their places.
-fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let Some(root) = write.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
-    let mut above: Vec<&Path> = path.ancestors().skip(1).take_while(|above| above != root).collect();
-    above.reverse();
-    for folder in above {
-        attach(&tree(folder)?, folder)?;
-    }
-    attach(&tree(path)?, path)?;
-    read_only(path)
-}
-
-fn hide(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => {
-            tmpfs(path, "700", 4096)?;
-            read_only(path)
-        }
-        Ok(found) if found.is_file() => attach(&tree(Path::new("/dev/null"))?, path),
-        _ => Ok(()),
-    }
-}
-
-/// Makes everything that is mounted at a place or below it read-only.
-#[allow(unsafe_code)]
-fn read_only(path: &Path) -> io::Result<()> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
-    // SAFETY: both pointers are valid for the call, and the size is that of what the second one points to.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            libc::AT_RECURSIVE,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What root in a cage may still do to files that are not its own.
@@ -231,7 +138,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
 }
 
 /// Lets only what may be written be written, and what is not hidden be read.
-pub(super) fn restrict_paths(policy: &Policy, has_view: bool) -> io::Result<()> {
+pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool) -> io::Result<()> {
     let abi = ABI::V6;
     let wrong = |error: landlock::RulesetError| io::Error::other(error);
     let read = AccessFs::from_read(abi);
@@ -241,7 +148,8 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool) -> io::Result<()> 
         .map_err(wrong)?
         .scope(Scope::from_all(abi))
         .map_err(wrong)?;
-    if policy.network == Network::Off {
+    // In a network of its own a command may listen, and reach who does.
+    if policy.network == Network::Off && !has_network {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(wrong)?;
     }
     let mut ruleset = ruleset.create().map_err(wrong)?;
@@ -254,13 +162,17 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool) -> io::Result<()> 
     };
     // In a view, what is hidden is not there; otherwise it is left out here.
     let hidden: &[PathBuf] = if has_view { &[] } else { &policy.hidden };
-    for path in readable(hidden) {
+    let seen = match policy.sees {
+        Sees::Listed if !has_view => view::listed(policy),
+        Sees::Listed | Sees::Everything => vec![PathBuf::from("/")],
+    };
+    for path in readable(seen, hidden) {
         allow(&path, read)?;
     }
     // Neither devices nor sockets are made.
     let made = AccessFs::MakeChar | AccessFs::MakeBlock;
     let write = AccessFs::from_all(abi) & !made;
-    let temporary = TEMPORARY.iter().filter(|_| has_view).map(PathBuf::from);
+    let temporary = view::TEMPORARY.iter().filter(|_| has_view).map(PathBuf::from);
     for path in policy.write.iter().cloned().chain(temporary) {
         allow(&path, write)?;
     }
@@ -278,9 +190,8 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool) -> io::Result<()> 
 
 /// The folders that can be read without what is hidden: those that have something hidden in them are taken
 /// apart.
-fn readable(hidden: &[PathBuf]) -> Vec<PathBuf> {
+fn readable(mut folders: Vec<PathBuf>, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![PathBuf::from("/")];
     while let Some(folder) = folders.pop() {
         if hidden.iter().any(|hidden| folder.starts_with(hidden)) {
             continue;

@@ -288,23 +288,6 @@ impl Workspace {
         }
     }
 
-    /// The folders of the workspace that have settings of haft in them.
-    pub fn folders_with_settings(&self) -> Vec<AbsPath> {
-        let has = |folder: &&super::Folder| self.stat(&folder.path.child(super::OWN_FOLDER.as_ref())).is_ok();
-        self.folders().iter().filter(has).map(|folder| folder.path.clone()).collect()
-    }
-
-    /// Removes what is called like haft's own folder in a folder of the workspace: only for what a command has
-    /// put there, which no tool could.
-    pub fn remove_planted_settings(&self, folder: &AbsPath) -> std::result::Result<(), ChangeError> {
-        let own = folder.child(super::OWN_FOLDER.as_ref());
-        let act = || {
-            let spot = self.spot_to_read(&own)?;
-            tree::remove(&spot.dir, &spot.name)
-        };
-        act().map_err(|kind| self.change_error(&own, kind))
-    }
-
     /// What a temporary file beside a place holds.
     pub fn temp_state(&self, beside: &AbsPath, temp: &TempName) -> std::result::Result<State, ChangeError> {
         self.state(&beside_of(beside, temp))

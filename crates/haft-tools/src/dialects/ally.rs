@@ -16,9 +16,11 @@ mod ally_write;
 mod bash;
 mod cleanup_tool_call;
 mod edit;
+mod format;
 mod glob;
 mod grep;
 mod line_edit;
+mod lint;
 mod ls;
 mod read;
 mod todo_add;
@@ -32,9 +34,11 @@ pub(super) use ally_write::AllyWrite;
 pub(super) use bash::Bash;
 pub(super) use cleanup_tool_call::CleanupToolCall;
 pub(super) use edit::Edit;
+pub(super) use format::Format;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
 pub(super) use line_edit::LineEdit;
+pub(super) use lint::Lint;
 pub(super) use ls::Ls;
 pub(super) use read::Read;
 pub(super) use todo_add::TodoAdd;
@@ -68,6 +72,8 @@ impl Dialect for Ally {
             tool::<Grep>(),
             tool::<Ls>(),
             tool::<Bash>(),
+            tool::<Lint>(),
+            tool::<Format>(),
             tool::<Undo>(),
             tool::<TodoAdd>(),
             tool::<TodoComplete>(),

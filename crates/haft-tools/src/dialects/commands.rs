@@ -2,6 +2,7 @@
 
 use haft::{Approval, Context, Fault, FaultKind};
 use haft_sandbox::Exit;
+use haft_sandbox::cage::{Hit, Wall};
 use serde_json::{Value, json};
 
 use crate::ops::{Blocked, Command, Moved, Outcome, Ran};
@@ -102,11 +103,38 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
             "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
         );
     }
+    notes.extend(ran.hit.map(|hit| in_words(hit).to_owned()));
     notes.extend(ran.notes.iter().cloned());
-    for (wall, why) in &ran.report.missing {
+    // Without limits for everything together it runs all the same, and most machines give none to ordinary users.
+    for (wall, why) in ran.report.missing.iter().filter(|(wall, _)| *wall != Wall::Amounts) {
         notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
     }
     notes
+}
+
+fn in_words(hit: Hit) -> &'static str {
+    match hit {
+        Hit::Memory => "it needed more memory than it may have, and something in it was ended",
+        Hit::Processes => "it tried to start more processes than it may have",
+        Hit::Cpu => "it used up the processor time that it may have",
+        Hit::FileSize => "it tried to write a larger file than it may",
+    }
+}
+
+/// The exit code as a shell would tell it: of what was ended by a signal, 128 and that.
+pub(super) fn exit_code(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+        // What `timeout` itself ends with.
+        Exit::TimedOut => 124,
+        Exit::Cancelled => 130,
+    }
+}
+
+/// How long something took, as programs want it.
+pub(super) fn milliseconds(took: std::time::Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What a program can read of a command.
@@ -123,11 +151,12 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "exit_code": code,
         "signal": signal,
         "timed_out": ran.exit == Exit::TimedOut,
-        "duration_ms": u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
+        "duration_ms": milliseconds(ran.took),
         "bytes_printed": ran.out.total + ran.err.total,
         "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
         "still_running": ran.left,
         "is_error": !ran.succeeded(),
+        "met_limit": ran.hit.map(Hit::name),
         "sandbox": {"walls": walls, "missing": missing, "blocked": blocked},
     })
 }

@@ -11,15 +11,38 @@ use serde_json::{Map, Value, json};
 use super::{note_in_object, noted, tool};
 
 mod delete_file;
+mod format_code;
+mod git;
+mod git_add;
+mod git_branch;
+mod git_commit;
+mod git_diff;
+mod git_log;
+mod git_show;
+mod git_status;
+mod install_package;
 mod list_directory;
 mod move_file;
 mod read_file;
+mod run_code;
+mod run_tests;
 mod write_file;
 
 pub(super) use delete_file::DeleteFile;
+pub(super) use format_code::FormatCode;
+pub(super) use git_add::GitAdd;
+pub(super) use git_branch::GitBranch;
+pub(super) use git_commit::GitCommit;
+pub(super) use git_diff::GitDiff;
+pub(super) use git_log::GitLog;
+pub(super) use git_show::GitShow;
+pub(super) use git_status::GitStatus;
+pub(super) use install_package::InstallPackage;
 pub(super) use list_directory::ListDirectory;
 pub(super) use move_file::MoveFile;
 pub(super) use read_file::ReadFile;
+pub(super) use run_code::RunCode;
+pub(super) use run_tests::RunTests;
 pub(super) use write_file::WriteFile;
 
 /// The dialect.
@@ -41,6 +64,17 @@ impl Dialect for Workspace {
             tool::<WriteFile>(),
             tool::<DeleteFile>(),
             tool::<MoveFile>(),
+            tool::<RunCode>(),
+            tool::<RunTests>(),
+            tool::<FormatCode>(),
+            tool::<InstallPackage>(),
+            tool::<GitStatus>(),
+            tool::<GitDiff>(),
+            tool::<GitLog>(),
+            tool::<GitShow>(),
+            tool::<GitAdd>(),
+            tool::<GitCommit>(),
+            tool::<GitBranch>(),
         ]
     }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Cage, Ended, Happened, Output, Policy, Report, Running, Stream, Task};
+use haft_sandbox::cage::{Cage, Ended, Happened, Hit, Output, Policy, Report, Running, Stream, Task};
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
 pub use blocked::Blocked;
@@ -184,6 +184,8 @@ pub struct Ran {
     pub left: Vec<String>,
     /// The folder that it ended in, where that is another one.
     pub moved: Moved,
+    /// Which limit it met, as far as that can be told.
+    pub hit: Option<Hit>,
     /// The walls around it.
     pub report: Report,
     /// What its exit code means, where that is an answer and not an error.
@@ -268,6 +270,7 @@ impl Ran {
             left: Vec::new(),
             moved: Moved::No,
             report: Report::default(),
+            hit: None,
             meaning: None,
             blocked: Vec::new(),
             asked: None,
@@ -284,11 +287,10 @@ impl Shell {
 
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let settings = cx.session_workspace().folders_with_settings();
         let (running, policy) = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
-        let mut notes = unplanted(&settings, cx);
+        let mut notes = set_aside(&ended, cx);
         notes.extend(cx.session().extension::<Tasks>().news());
         again(policy.clone(), self.output, cx);
         let moved = match (self.moves, &ended.dir) {
@@ -297,12 +299,19 @@ impl Shell {
         };
         let exit = ended.exit;
         let meaning = self.command.meaning(exit, !(out.is_empty() && err.is_empty()));
-        let blocked = match meaning {
-            None => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
-            Some(_) => Vec::new(),
+        let guarded = cx.session().extension::<Caging>().guarded_in(&self.command);
+        let blocked = match (meaning, guarded) {
+            (Some(_), _) => Vec::new(),
+            (None, Some(name)) if exit != Exit::Code(0) => {
+                notes.push(format!(
+                    "commands cannot make or change `{name}`: other programs run something by it, so it is the user's"
+                ));
+                Vec::new()
+            }
+            (None, _) => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
         };
-        let took = start.elapsed();
-        Ok(Ran { exit, out, err, took, left: ended.left, moved, report, meaning, blocked, asked, notes })
+        let (took, Ended { left, hit, .. }) = (start.elapsed(), ended);
+        Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, asked, notes })
     }
 }
 
@@ -371,7 +380,7 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Runni
 async fn enter(policy: &Policy, output: Output, cx: &Context) -> Result<Cage, Fault> {
     let cages = cx.session().extension::<Cages>();
     let caging = cx.session().extension::<Caging>();
-    let cage = cages.ready.take(policy, output).await.map_err(unusable)?;
+    let cage = cages.ready(&caging).take(policy, output).await.map_err(unusable)?;
     if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
         return Err(Fault::new(
             FaultKind::Disabled,
@@ -389,29 +398,28 @@ fn unusable(error: std::io::Error) -> Fault {
 /// Makes a cage ready for the next command of this kind.
 fn again(policy: Policy, output: Output, cx: &Context) {
     let cages = cx.session().extension::<Cages>();
+    let caging = cx.session().extension::<Caging>();
     let cages = Arc::downgrade(&cages);
     tokio::spawn(async move {
         if let Some(cages) = cages.upgrade() {
-            cages.ready.prepare(&policy, output).await;
+            cages.ready(&caging).prepare(&policy, output).await;
         }
     });
 }
 
-/// Removes settings of haft that a command has made where there were none: they say what may be run.
-fn unplanted(before: &[AbsPath], cx: &Context) -> Vec<String> {
-    let workspace = cx.session_workspace();
-    let planted = workspace.folders_with_settings().into_iter().filter(|folder| !before.contains(folder));
-    planted
-        .map(|folder| {
-            let shown = workspace.display(&folder.child(".haft".as_ref()));
-            match workspace.remove_planted_settings(&folder) {
-                Ok(()) => {
-                    format!("`{shown}` was made by the command and removed: settings of haft are the user's")
-                }
-                Err(error) => format!("`{shown}` was made by the command and could not be removed: {error}"),
-            }
-        })
-        .collect()
+/// What was made under names that others would run something by, in words.
+fn set_aside(ended: &Ended, cx: &Context) -> Vec<String> {
+    let shown = |path: &std::path::Path| {
+        let root = cx.session_workspace().root().as_path();
+        path.strip_prefix(root).unwrap_or(path).display().to_string()
+    };
+    let told = |path: &std::path::PathBuf| {
+        format!(
+            "what the command made was renamed to `{}`: by its name other programs would run something",
+            shown(path)
+        )
+    };
+    ended.set_aside.iter().map(told).collect()
 }
 
 /// Takes what a command prints until it ends.

@@ -157,7 +157,6 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         return Err(Fault::failed(format!("{running} commands run in the background already"))
             .hint("end one of them first"));
     }
-    let settings = cx.session_workspace().folders_with_settings();
     let (mut running, _) = begin(command, Output::Joined, cx).await?;
     let (tell_state, state) = watch::channel(TaskState::Running);
     let (kill, mut killed) = watch::channel(false);
@@ -199,7 +198,7 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                 Err(_) => break TaskState::Killed,
             }
         };
-        let notes = super::unplanted(&settings, &inside);
+        let notes = running.ended().map(|ended| super::set_aside(ended, &inside)).unwrap_or_default();
         if let (Some(task), false) = (task.upgrade(), notes.is_empty()) {
             let told = format!("\nnote: {}\n", notes.join("\nnote: "));
             task.printed.lock().unwrap_or_else(PoisonError::into_inner).0.add(told.as_bytes(), || None);

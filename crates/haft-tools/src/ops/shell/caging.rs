@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use haft::{AbsPath, Context, Fault};
 use haft_sandbox::{Access, Kind, Store};
@@ -13,11 +14,12 @@ use crate::rules::{Ruled, Rules};
 use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
-const GUARDED: [&str; 9] = [
+const GUARDED: [&str; 10] = [
     ".haft",
     ".git/hooks",
     ".git/config",
     ".git/config.worktree",
+    ".git/commondir",
     ".git/info/attributes",
     ".mcp.json",
     ".vscode",
@@ -81,7 +83,7 @@ const DISARMED: [(&str, &str); 11] = [
 ];
 
 /// What commands of a session may do: what can be set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Caging {
     /// Whether there are walls.
     pub walls: Walls,
@@ -95,8 +97,22 @@ pub struct Caging {
     pub passed: Vec<String>,
     /// Whether they get what the user's own shell sets up.
     pub profile: Profile,
-    /// How much they may use.
+    /// How much each of them may use, and how much all together.
     pub limits: Limits,
+}
+
+impl Default for Caging {
+    fn default() -> Self {
+        Self {
+            walls: Walls::All,
+            required: Vec::new(),
+            network: Network::Off,
+            hidden: Vec::new(),
+            passed: Vec::new(),
+            profile: Profile::default(),
+            limits: Limits::usual(),
+        }
+    }
 }
 
 /// Whether commands get the environment that the user's own shell sets up.
@@ -114,18 +130,29 @@ pub enum Profile {
 /// The cages of a session.
 #[derive(Debug, Default)]
 pub(super) struct Cages {
-    pub(super) ready: Ready,
+    ready: OnceLock<Ready>,
     env: OnceCell<Env>,
+}
+
+impl Cages {
+    /// Those that are ready.
+    pub(super) fn ready(&self, caging: &Caging) -> &Ready {
+        self.ready.get_or_init(|| Ready::new(caging.limits.amounts()))
+    }
 }
 
 impl Caging {
     /// The policy for a command.
     pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
+        let workspace = cx.session_workspace();
         if command.free || self.walls == Walls::None {
+            // Whoever lets a command do what it likes does not mean haft's own settings.
+            let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
             return Policy {
                 walls: Walls::None,
                 network: Network::On,
                 limits: self.limits,
+                guarded: own.collect(),
                 ..Policy::default()
             };
         }
@@ -152,7 +179,22 @@ impl Caging {
         }
         let guarded = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name))).collect();
         let hidden = self.hidden();
-        Policy { walls: self.walls, write, guarded, read, hidden, network: self.network, limits: self.limits }
+        Policy {
+            walls: self.walls,
+            write,
+            guarded,
+            read,
+            hidden,
+            network: self.network,
+            limits: self.limits,
+            ..Policy::default()
+        }
+    }
+
+    /// What a command that failed may have tried in vain: it is not told so by the programs it ran.
+    pub(super) fn guarded_in(&self, command: &Command) -> Option<&'static str> {
+        let is_caged = !command.free && self.walls != Walls::None;
+        GUARDED.into_iter().find(|name| is_caged && command.text.contains(name))
     }
 
     /// The environment of commands, made when it is first asked for.

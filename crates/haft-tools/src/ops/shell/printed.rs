@@ -88,6 +88,13 @@ impl Printed {
         harmless(&String::from_utf8_lossy(&bytes))
     }
 
+    /// What was printed to the byte, as far as it is kept.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        bytes.extend(&self.tail);
+        bytes
+    }
+
     /// The same from a byte on, as far as it is kept, and where that ends.
     pub(super) fn since(&self, from: u64) -> (String, u64) {
         let tail_begins = self.total - self.tail.len() as u64;

@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft::{AbsPath, Context, Fault};
-use haft_sandbox::cage::{Cage, Limits, Network, Output, Policy, Task, Wall};
+use haft_sandbox::cage::{Cage, Limits, Network, Output, Policy, Sees, Task, Wall};
 
 use super::blocked::blocked;
-use super::{Attended, Caging, Moved, Ran, attend, enter, unplanted, unusable};
-
-/// Where people and services keep what is theirs: not seen by what sees only the workspace.
-const PRIVATE: [&str; 7] = ["/home", "/root", "/srv", "/mnt", "/media", "/var", "/boot"];
+use super::{Attended, Caging, Moved, Ran, attend, enter, set_aside, unusable};
 
 /// What a program may do to the files of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +47,8 @@ pub struct Program {
     pub surroundings: Surroundings,
     /// Whether it reaches the network, where that is not as it is set.
     pub network: Option<Network>,
+    /// Folders that it cannot do without where it sees only the system: where its interpreter is.
+    pub needs: Vec<PathBuf>,
     /// Folders outside of the workspace that it may write to.
     pub also: Vec<PathBuf>,
     /// How much it may use where nothing is set.
@@ -86,6 +85,7 @@ impl Program {
             may: May::Write,
             surroundings: Surroundings::All,
             network: None,
+            needs: Vec::new(),
             also: Vec::new(),
             limits: Limits::default(),
         }
@@ -121,7 +121,6 @@ impl Program {
     /// Runs it. The error output comes apart.
     pub async fn run(&self, held: Option<Held>, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let settings = cx.session_workspace().folders_with_settings();
         let Held(cage) = match held {
             Some(held) => held,
             None => self.hold(cx).await?,
@@ -140,10 +139,23 @@ impl Program {
         };
         let running = cage.run(task).await.map_err(unusable)?;
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
-        let notes = unplanted(&settings, cx);
-        let (exit, left, took) = (ended.exit, ended.left, start.elapsed());
+        let notes = set_aside(&ended, cx);
+        let (exit, left, hit, took) = (ended.exit, ended.left, ended.hit, start.elapsed());
         let blocked = blocked(exit, &[out.end(), err.end()], &policy, &report);
-        Ok(Ran { exit, out, err, took, left, moved: Moved::No, report, meaning: None, blocked, asked, notes })
+        Ok(Ran {
+            exit,
+            out,
+            err,
+            took,
+            left,
+            moved: Moved::No,
+            report,
+            hit,
+            meaning: None,
+            blocked,
+            asked,
+            notes,
+        })
     }
 
     fn policy(&self, cx: &Context) -> Policy {
@@ -151,26 +163,19 @@ impl Program {
         let mut policy = caging.policy_to(self.may, cx);
         policy.write.extend(self.also.iter().filter(|path| haft_sandbox::user::exists(path)).cloned());
         policy.network = self.network.unwrap_or(policy.network);
-        let (set, own) = (policy.limits, self.limits);
-        policy.limits = Limits {
-            memory: set.memory.or(own.memory),
-            cpu: set.cpu.or(own.cpu),
-            processes: set.processes.or(own.processes),
-            files: set.files.or(own.files),
-            file_size: set.file_size.or(own.file_size),
-        };
+        let (limits, own) = (&mut policy.limits, self.limits);
+        limits.memory = limits.memory.or(own.memory);
+        limits.total_memory = limits.total_memory.or(own.total_memory);
+        limits.cpu = limits.cpu.or(own.cpu);
+        limits.processes = limits.processes.or(own.processes);
+        limits.files = limits.files.or(own.files);
+        limits.file_size = limits.file_size.or(own.file_size);
         if self.surroundings == Surroundings::System {
-            policy.hidden.extend(private(&policy));
+            policy.sees = Sees::Listed;
+            policy.read.extend(self.needs.iter().cloned());
         }
         policy
     }
-}
-
-/// Folders of people and services, but for those in which there is something of the workspace.
-fn private(policy: &Policy) -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let used = |folder: &Path| policy.write.iter().chain(&policy.read).any(|path| path.starts_with(folder));
-    PRIVATE.iter().map(PathBuf::from).chain(home).filter(|folder| !used(folder)).collect()
 }
 
 /// Where a program is, by `PATH`. Folders of the workspace do not count: what lies there was written by
@@ -204,12 +209,5 @@ mod tests {
         let words = ["plain-1.2/x", "", "a b", "it's", "$(x)"];
         let shown: Vec<String> = words.iter().map(|word| quoted(word.as_ref())).collect();
         assert_eq!(shown, ["plain-1.2/x", "''", "'a b'", r"'it'\''s'", "'$(x)'"]);
-    }
-
-    #[test]
-    fn a_folder_with_the_workspace_in_it_is_seen() {
-        let policy = Policy { write: vec!["/home/me/project".into()], ..Policy::default() };
-        let hidden = private(&policy);
-        assert!(!hidden.contains(&"/home".into()) && hidden.contains(&"/srv".into()));
     }
 }

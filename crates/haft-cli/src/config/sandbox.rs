@@ -1,0 +1,85 @@
+//! The settings of the cages that commands run in.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What commands may do.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Sandbox {
+    /// Which walls there are around commands: `all` that can be had (when nothing is said), `few` (without
+    /// namespaces), or `none`.
+    pub(crate) walls: Option<WallsSetting>,
+    /// Walls without which no command is run: `processes`, `view`, `paths`, `network`, `calls`, `amounts`.
+    pub(crate) require: Vec<WallSetting>,
+    /// Whether commands reach the network (false when nothing is said).
+    pub(crate) network: Option<bool>,
+    /// Files and folders that commands do not see, besides those in the home that hold credentials: absolute, or
+    /// with `~` for the home.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Variables of the environment that commands get although they look like secrets.
+    pub(crate) pass_env: Vec<String>,
+    /// Whether commands get what your login shell sets up, such as its search path (true when nothing is said).
+    pub(crate) profile: Option<bool>,
+    /// How many processes and threads the commands of a session may have together (2048 when nothing is said).
+    /// Where there are no control groups, each command may have so many, and as root there is no limit.
+    pub(crate) processes: Option<u64>,
+    /// How many megabytes of memory the commands of a session may have together, temporary files included (four
+    /// fifths of the machine's when nothing is said). Needs control groups.
+    pub(crate) total_memory_megabytes: Option<u64>,
+    /// How many megabytes of memory each process may have.
+    pub(crate) memory_megabytes: Option<u64>,
+    /// How many seconds of processor time each process may have.
+    pub(crate) cpu_seconds: Option<u64>,
+    /// How many megabytes the largest file may have that a command writes.
+    pub(crate) file_megabytes: Option<u64>,
+}
+
+/// Which walls there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WallsSetting {
+    /// As many as can be had.
+    All,
+    /// Those that need no namespaces.
+    Few,
+    /// None.
+    None,
+}
+
+/// One wall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WallSetting {
+    /// Nothing outlives its command.
+    Processes,
+    /// A view of the file system.
+    View,
+    /// Rules for paths.
+    Paths,
+    /// No network.
+    Network,
+    /// Refused system calls.
+    Calls,
+    /// Limits for everything together.
+    Amounts,
+}
+
+impl Sandbox {
+    /// Lets later settings have the last word.
+    pub(super) fn merge(&mut self, later: Self) {
+        self.walls = later.walls.or(self.walls);
+        self.require.extend(later.require);
+        self.network = later.network.or(self.network);
+        self.hidden.extend(later.hidden);
+        self.pass_env.extend(later.pass_env);
+        self.profile = later.profile.or(self.profile);
+        self.processes = later.processes.or(self.processes);
+        self.total_memory_megabytes = later.total_memory_megabytes.or(self.total_memory_megabytes);
+        self.memory_megabytes = later.memory_megabytes.or(self.memory_megabytes);
+        self.cpu_seconds = later.cpu_seconds.or(self.cpu_seconds);
+        self.file_megabytes = later.file_megabytes.or(self.file_megabytes);
+    }
+}

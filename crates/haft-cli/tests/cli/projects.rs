@@ -1,0 +1,239 @@
+//! What the real programs of a project say: they print times and hashes, so a case cannot hold it.
+
+use super::*;
+
+/// Whether a program is there; a test that cannot be run without it says so.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("NOT TESTED: there is no `{program}` here");
+    }
+    found
+}
+
+impl Lab {
+    /// A call in a dialect, with the programs that whoever runs the tests has.
+    fn ask(&self, dialect: &str, mode: &str, tool: &str, input: Value) -> (i32, Value) {
+        let mut command =
+            self.haft(&["--dialect", dialect, "--mode", mode, "call", tool, &input.to_string()]);
+        let home = PathBuf::from(std::env::var_os("HOME").unwrap());
+        for (name, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
+            let own = std::env::var_os(name).map(PathBuf::from).unwrap_or_else(|| home.join(folder));
+            command.env(name, own);
+        }
+        let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
+        let value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        (ran.code, value)
+    }
+
+    fn git(&self, args: &[&str]) {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(args);
+        let output = command.current_dir(self.base.join("ws")).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn tests_of_a_rust_project() {
+    if !has("cargo") {
+        return;
+    }
+    let text = "#[test]\nfn adds() {\n    assert_eq!(1 + 1, 2);\n}\n#[test]\nfn breaks() {\n    panic!(\"on purpose\");\n}\n";
+    let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+    let lab = Lab::new(&[("app/Cargo.toml", manifest), ("app/src/lib.rs", text)]);
+    let (code, reply) = lab.ask("workspace", "default", "run_tests", json!({"path": "app/src"}));
+    assert_eq!(code, 0, "{reply}");
+    let value = &reply["value"];
+    assert_eq!(
+        (&value["passed"], &value["failed"], &value["success"]),
+        (&json!(1), &json!(1), &json!(false)),
+        "{reply}"
+    );
+    let failure = &value["failures"][0];
+    assert_eq!((&failure["test"], &failure["message"]), (&json!("breaks"), &json!("on purpose")), "{reply}");
+    assert_eq!((&failure["file"], &failure["line"]), (&json!("app/src/lib.rs"), &json!(7)), "{reply}");
+    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({"path": "app", "filter": "adds"}));
+    assert_eq!((&reply["value"]["passed"], &reply["value"]["success"]), (&json!(1), &json!(true)), "{reply}");
+}
+
+#[test]
+fn a_rust_project_that_does_not_compile() {
+    if !has("cargo") {
+        return;
+    }
+    let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+    let lab = Lab::new(&[("Cargo.toml", manifest), ("src/lib.rs", "pub fn f() -> u8 {\n    \"no\"\n}\n")]);
+    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({}));
+    let failure = &reply["value"]["failures"][0];
+    assert_eq!(
+        (&failure["file"], &failure["line"], &failure["code"]),
+        (&json!("src/lib.rs"), &json!(2), &json!("E0308")),
+        "{reply}"
+    );
+    assert_eq!(reply["value"]["passed"], Value::Null);
+    let rustfmt = lab.ask("workspace", "accept-edits", "format_code", json!({"paths": ["src/lib.rs"]}));
+    if has("rustfmt") {
+        assert_eq!(rustfmt.1["value"]["files"], json!([]), "{}", rustfmt.1);
+    }
+}
+
+#[test]
+fn a_rust_file_is_formatted() {
+    if !(has("cargo") && has("rustfmt")) {
+        return;
+    }
+    let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+    let lab = Lab::new(&[("Cargo.toml", manifest), ("src/lib.rs", "pub fn f( ) { }\n")]);
+    let (_, reply) = lab.ask("workspace", "default", "format_code", json!({"check": true}));
+    assert_eq!(
+        (&reply["value"]["files"], &reply["value"]["formatted"]),
+        (&json!(["src/lib.rs"]), &json!(false)),
+        "{reply}"
+    );
+    let (_, reply) = lab.ask("workspace", "accept-edits", "format_code", json!({}));
+    assert_eq!(reply["value"]["formatted"], json!(true), "{reply}");
+    assert_eq!(std::fs::read_to_string(lab.base.join("ws/src/lib.rs")).unwrap(), "pub fn f() {}\n");
+}
+
+#[test]
+fn tests_of_a_python_project() {
+    if !has("python3") {
+        return;
+    }
+    let text = "import unittest\n\nclass T(unittest.TestCase):\n    def test_good(self):\n        pass\n\n    def test_bad(self):\n        self.fail('on purpose')\n";
+    let lab = Lab::new(&[("pyproject.toml", "[project]\nname = 'x'\n"), ("test_a.py", text)]);
+    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({}));
+    let value = &reply["value"];
+    assert_eq!((&value["passed"], &value["failed"]), (&json!(1), &json!(1)), "{reply}");
+    assert_eq!(
+        (&value["failures"][0]["file"], &value["failures"][0]["line"]),
+        (&json!("test_a.py"), &json!(8)),
+        "{reply}"
+    );
+    let left: Vec<_> = std::fs::read_dir(lab.base.join("ws")).unwrap().collect();
+    assert_eq!(left.len(), 2, "tests leave nothing behind: {left:?}");
+}
+
+#[test]
+fn tests_of_a_node_project() {
+    if !(has("node") && has("npm")) {
+        return;
+    }
+    let text = "const test = require('node:test');\ntest('good', () => {});\ntest('bad', () => { throw new Error('on purpose'); });\n";
+    let manifest = r#"{"scripts": {"test": "node --test --test-reporter=tap"}}"#;
+    let lab = Lab::new(&[("package.json", manifest), ("a.test.js", text)]);
+    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({}));
+    let value = &reply["value"];
+    assert_eq!((&value["passed"], &value["failed"]), (&json!(1), &json!(1)), "{reply}");
+    let failure = &value["failures"][0];
+    assert_eq!(
+        (&failure["test"], &failure["file"], &failure["line"]),
+        (&json!("bad"), &json!("a.test.js"), &json!(3)),
+        "{reply}"
+    );
+}
+
+#[test]
+fn commits_are_made_and_replaced() {
+    if !has("git") {
+        return;
+    }
+    let lab = Lab::new(&[("a.txt", "one\n")]);
+    lab.write("home/.gitconfig", "[user]\nname = Ada\nemail = ada@example.com\n");
+    lab.git(&["init", "-q", "-b", "main"]);
+    // The home of the tests lies in the folder for temporary files, of which a cage has its own.
+    lab.git(&["config", "user.name", "Ada"]);
+    lab.git(&["config", "user.email", "ada@example.com"]);
+    let (code, reply) = lab.ask("workspace", "accept-edits", "git_add", json!({"paths": ["a.txt"]}));
+    assert_eq!((code, &reply["value"]["entries"][0]["staged"]), (0, &json!("A")), "{reply}");
+    let (code, reply) =
+        lab.ask("workspace", "accept-edits", "git_commit", json!({"message": "Begin\n\nIt is $(not) run."}));
+    assert_eq!(code, 0, "{reply}");
+    let commit = &reply["value"]["commit"];
+    assert_eq!(
+        (&commit["subject"], &commit["body"], &commit["author"]),
+        (&json!("Begin"), &json!("It is $(not) run."), &json!("Ada"))
+    );
+    assert_eq!(reply["value"]["files"], json!([{"path": "a.txt", "added": 1, "removed": 0}]));
+    lab.write("ws/a.txt", "one\ntwo\n");
+    let (_, reply) = lab.ask(
+        "workspace",
+        "bypass",
+        "git_commit",
+        json!({"message": "Begin better", "all": true, "amend": true}),
+    );
+    assert_eq!(
+        (&reply["value"]["commit"]["subject"], &reply["value"]["commit"]["parents"]),
+        (&json!("Begin better"), &json!([])),
+        "{reply}"
+    );
+    let (_, reply) = lab.ask("workspace", "default", "git_status", json!({}));
+    assert_eq!(
+        (&reply["value"]["clean"], &reply["value"]["branch"]),
+        (&json!(true), &json!("main")),
+        "{reply}"
+    );
+}
+
+#[test]
+fn git_reads_run_nothing_of_the_repository() {
+    if !has("git") {
+        return;
+    }
+    let lab = Lab::new(&[("a.txt", "one\n"), (".gitattributes", "*.txt diff=evil\n")]);
+    lab.git(&["init", "-q", "-b", "main"]);
+    lab.git(&["add", "."]);
+    lab.git(&["commit", "-q", "-m", "Begin"]);
+    let evil = format!("touch {}", lab.base.join("ws/planted").display());
+    for key in ["core.fsmonitor", "core.pager", "diff.external", "diff.evil.command", "diff.evil.textconv"] {
+        lab.git(&["config", key, &evil]);
+    }
+    lab.write("ws/a.txt", "two\n");
+    for (tool, input) in
+        [("git_status", json!({})), ("git_diff", json!({})), ("git_show", json!({})), ("git_log", json!({}))]
+    {
+        let (code, reply) = lab.ask("workspace", "default", tool, input);
+        assert_eq!(code, 0, "{tool}: {reply}");
+        assert!(!lab.base.join("ws/planted").exists(), "{tool} ran what the repository says");
+        if tool == "git_diff" {
+            assert!(reply["value"]["diff"].as_str().unwrap().contains("+two"), "{reply}");
+        }
+    }
+}
+
+#[test]
+fn long_code_runs_as_it_is() {
+    let lab = Lab::new(&[]);
+    let code = format!("# {}\necho end", "é".repeat(200_000));
+    let input = json!({"language": "bash", "code": code}).to_string();
+    let ran = lab.run_with(&["--dialect", "workspace", "call", "run_code", "-"], &input);
+    let reply: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(reply["value"]["stdout"], json!("end\n"), "{ran:?}");
+    let long = json!({"language": "bash", "code": format!("# {}", "x".repeat(1 << 20))}).to_string();
+    let ran = lab.run_with(&["--dialect", "workspace", "call", "run_code", "-"], &long);
+    assert!(ran.stdout.contains("TOO_LARGE"), "{ran:?}");
+}
+
+#[test]
+fn a_missing_program_is_named_with_how_to_get_it() {
+    let lab = Lab::new(&[("pyproject.toml", ""), ("go/go.mod", "module x\n")]);
+    let calls = [
+        ("run_code", json!({"language": "python", "code": "1"}), "python3"),
+        ("install_package", json!({"names": ["x"], "manager": "poetry"}), "poetry"),
+        ("format_code", json!({"check": true}), "ruff"),
+        ("run_tests", json!({"path": "go"}), "go"),
+        ("git_status", json!({}), "git"),
+    ];
+    for (tool, input, program) in calls {
+        let mut command =
+            lab.haft(&["--dialect", "workspace", "--mode", "bypass", "call", tool, &input.to_string()]);
+        let ran =
+            Ran::of(command.env("PATH", lab.base.join("nothing")).stdin(Stdio::null()).output().unwrap());
+        let reply: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let error = &reply["error"];
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("`{program}` is not installed")), "{tool}: {message}");
+        assert!(error["details"]["hint"].as_str().unwrap().contains("have the user"), "{tool}: {error}");
+    }
+}

@@ -1,0 +1,177 @@
+//! How much a command may use.
+
+use haft_sandbox::Exit;
+use haft_sandbox::cage::{Amounts, Cage, Happened, Hit, Limits, Output, Policy, Ready, Wall};
+
+use crate::{Rig, Test, gone_soon, groups_of, is_running, soon, tests};
+
+pub(crate) const TESTS: &[(&str, Test)] = tests![
+    limits_hold,
+    groups_are_there_where_the_kernel_has_them,
+    a_fork_bomb_is_contained,
+    busy_loops_are_ended,
+    processes_are_counted_together,
+    memory_is_counted_together,
+    what_a_session_uses_is_counted_together,
+];
+
+/// Whether cages have control groups here.
+fn has_groups(rig: &Rig) -> bool {
+    rig.bash("true").report.has(Wall::Amounts)
+}
+
+/// How many processes a program can start.
+const FORK: &str = r"python3 -c '
+import os, sys, time
+count = 0
+while count < 500:
+    try:
+        if os.fork() == 0:
+            time.sleep(1000)
+            os._exit(0)
+    except OSError:
+        break
+    count += 1
+print(count)
+'";
+
+fn limits_hold(rig: &Rig) {
+    let limits = Limits {
+        file_size: Some(1 << 20),
+        files: Some(64),
+        cpu: Some(1),
+        memory: Some(1 << 30),
+        ..Limits::default()
+    };
+    let policy = Policy { limits, ..rig.policy.clone() };
+    let done = rig.with(&policy, "head -c 10000000 /dev/zero > big");
+    assert!(!done.succeeded());
+    assert_eq!(done.ended.hit, Some(Hit::FileSize));
+    assert!(std::fs::metadata(rig.path("ws/big")).unwrap().len() <= 1 << 20);
+    assert!(!rig.with(&policy, "fallocate -l 1T huge").succeeded());
+    assert_eq!(rig.with(&policy, "ulimit -n").out, "64\n");
+    let done = rig.with(&policy, "while :; do :; done");
+    assert_eq!((done.ended.exit, done.ended.hit), (Exit::Signal(24), Some(Hit::Cpu)), "SIGXCPU");
+    assert_eq!(rig.with(&policy, "true").ended.hit, None);
+    assert!(!rig.with(&policy, "python3 -c 'b = bytearray(3 << 30)'").succeeded());
+}
+
+fn groups_are_there_where_the_kernel_has_them(rig: &Rig) {
+    let folders = ["pids", "memory"].map(|name| std::path::Path::new("/sys/fs/cgroup").join(name));
+    let writable = |folder: &std::path::PathBuf| {
+        let own = folder.join(format!("haft-0-test-{}", u8::from(rig.has_view())));
+        std::fs::create_dir(&own).and_then(|()| std::fs::remove_dir(&own)).is_ok()
+    };
+    let report = rig.bash("true").report;
+    if folders.iter().all(writable) {
+        assert!(report.has(Wall::Amounts), "{report:?}");
+    }
+    let missing: Vec<_> = report.missing.iter().filter(|(wall, _)| *wall == Wall::Amounts).collect();
+    assert_eq!(report.has(Wall::Amounts), missing.is_empty(), "either it stands or it is said why not");
+}
+
+fn a_fork_bomb_is_contained(rig: &Rig) {
+    let mark = format!("{}{}", std::process::id(), rig.has_view() as u8 + 30);
+    let limits = Limits { processes: Some(60), ..Limits::default() };
+    let policy = Policy { limits, ..rig.policy.clone() };
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+        let is_counted = cage.report().has(Wall::Amounts);
+        // What it is called in the list of processes is its mark.
+        let script = format!(": {mark}; :(){{ :|:& }};:; read -t 100 < <(sleep 100.{mark})");
+        let mut running = cage.run(rig.task(&script)).await.unwrap();
+        let mut told = Vec::new();
+        let full = b"Resource temporarily unavailable";
+        while !told.windows(full.len()).any(|part| part == full) {
+            match running.next().await.unwrap() {
+                Happened::Output(_, bytes) => told.extend_from_slice(bytes),
+                Happened::Ended(ended) => panic!("{ended:?} {}", String::from_utf8_lossy(&told)),
+            }
+        }
+        running.kill();
+        loop {
+            if let Happened::Ended(ended) = running.next().await.unwrap() {
+                assert_eq!(ended.hit, is_counted.then_some(Hit::Processes));
+                break;
+            }
+        }
+    });
+    assert!(gone_soon(&mark));
+}
+
+fn processes_are_counted_together(rig: &Rig) {
+    let limits = Limits { processes: Some(50), ..Limits::default() };
+    let policy = Policy { limits, ..rig.policy.clone() };
+    let done = rig.with(&policy, FORK);
+    let count: usize = done.out.trim().parse().unwrap();
+    // Where others of the same user come and go, the number is not exact.
+    assert!((10..=100).contains(&count), "{count} {}", done.err);
+    assert!(!is_running("time.sleep(1000)") || gone_soon("time.sleep(1000)"));
+    assert_eq!(done.ended.hit, done.report.has(Wall::Amounts).then_some(Hit::Processes));
+}
+
+fn memory_is_counted_together(rig: &Rig) {
+    if !has_groups(rig) {
+        return;
+    }
+    let limits = Limits { total_memory: Some(96 << 20), ..Limits::default() };
+    let policy = Policy { limits, ..rig.policy.clone() };
+    for script in [
+        "tail /dev/zero",
+        "python3 -c 'b = bytearray(1 << 30)'",
+        "for n in 1 2 3 4; do python3 -c 'import time; b = bytearray(40 << 20); time.sleep(1000)' & done; wait -n",
+    ] {
+        let done = rig.with(&policy, script);
+        assert!(!done.succeeded(), "{script}");
+        assert_eq!(done.ended.hit, Some(Hit::Memory), "{script}");
+    }
+    if rig.has_view() {
+        let done = rig.with(&policy, "head -c 200M /dev/zero > /dev/shm/big");
+        assert_eq!(done.ended.hit, Some(Hit::Memory), "files in memory are memory");
+    }
+    let done = rig.with(&policy, "python3 -c 'b = bytearray(20 << 20)'");
+    assert!(done.succeeded() && done.ended.hit.is_none(), "{}", done.err);
+}
+
+fn what_a_session_uses_is_counted_together(rig: &Rig) {
+    if !has_groups(rig) {
+        return;
+    }
+    let ready = Ready::new(Amounts { processes: Some(100), ..Amounts::default() });
+    let limits = Limits { processes: Some(90), ..Limits::default() };
+    let policy = Policy { limits, ..rig.policy.clone() };
+    let before = groups_of(std::process::id());
+    let counts: Vec<usize> = rig.runtime.block_on(async {
+        let mut running = Vec::new();
+        let mut counts = Vec::new();
+        for _ in 0..2 {
+            let cage = ready.take(&policy, Output::Joined).await.unwrap();
+            let mut one = cage.run(rig.task(&format!("{FORK}; read -t 1000 <> <(:)"))).await.unwrap();
+            let Happened::Output(_, count) = one.next().await.unwrap() else { panic!("it has ended") };
+            counts.push(String::from_utf8_lossy(count).lines().next().unwrap().parse().unwrap());
+            running.push(one);
+        }
+        counts
+    });
+    assert!(counts[0] > 60 && counts[1] < 60, "{counts:?}");
+    drop(ready);
+    let is_new = |group: &std::path::PathBuf| !before.contains(group);
+    let session = groups_of(std::process::id());
+    let session: Vec<_> = session.into_iter().filter(is_new).collect();
+    assert!(soon(|| session.iter().all(|group| !group.exists())));
+}
+
+fn busy_loops_are_ended(rig: &Rig) {
+    let mark = format!("busy{}{}", std::process::id(), u8::from(rig.has_view()));
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let script = format!(
+            "for n in 1 2 3 4 5 6 7 8; do bash -c 'while :; do :; done' {mark} & done; echo started; wait"
+        );
+        let mut running = cage.run(rig.task(&script)).await.unwrap();
+        assert!(matches!(running.next().await.unwrap(), Happened::Output(..)));
+        running.kill();
+        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+    });
+    assert!(gone_soon(&mark));
+}

@@ -1,0 +1,67 @@
+//! Nothing outlives a command, however it ends.
+
+use haft_sandbox::cage::{Cage, Happened, Output};
+
+use crate::{HOLD, ONCE, Rig, Test, gone_soon, groups_of, is_running, soon, strays, tests};
+
+pub(crate) const TESTS: &[(&str, Test)] = tests![
+    nothing_outlives_a_command,
+    nothing_outlives_a_command_that_is_killed,
+    nothing_outlives_haft,
+    what_is_left_is_told,
+];
+
+fn nothing_outlives_a_command(rig: &Rig) {
+    let mark = format!("{}{}", std::process::id(), rig.has_view() as u8 + 10);
+    let done = rig.bash(&format!("{}; echo done", strays(&mark)));
+    assert_eq!(done.out, "done\n");
+    assert!(gone_soon(&format!("100.{mark}")));
+}
+
+fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
+    let mark = format!("{}{}", std::process::id(), rig.has_view() as u8 + 20);
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let mut running =
+            cage.run(rig.task(&format!("{}; echo started; sleep 200", strays(&mark)))).await.unwrap();
+        assert!(matches!(running.next().await.unwrap(), Happened::Output(_, b"started\n")));
+        assert!(is_running(&format!("100.{mark}")));
+        drop(running);
+    });
+    assert!(gone_soon(&format!("100.{mark}")));
+}
+
+fn nothing_outlives_haft(rig: &Rig) {
+    for (number, signal) in ["KILL", "TERM", "INT", "HUP"].into_iter().enumerate() {
+        nothing_outlives_haft_after(rig, signal, number);
+    }
+}
+
+fn nothing_outlives_haft_after(rig: &Rig, signal: &str, number: usize) {
+    let mark = format!("{}{}{number}", if rig.has_view() { 1 } else { 2 }, std::process::id());
+    let mut haft = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut haft = haft.arg(format!("{HOLD}{mark}")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut told = [0; 8];
+    std::io::Read::read_exact(haft.stdout.as_mut().unwrap(), &mut told).unwrap();
+    assert_eq!(&told, b"started\n");
+    assert!(is_running(&format!("100.{mark}")));
+    let sent = std::process::Command::new("kill").args(["-s", signal, &haft.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    haft.wait().unwrap();
+    assert!(gone_soon(&format!("100.{mark}")), "{signal}");
+    // The groups of who was killed are removed by the next one, which leaves none itself.
+    let next = || {
+        let mut next =
+            std::process::Command::new(std::env::current_exe().unwrap()).arg(ONCE).spawn().unwrap();
+        assert!(next.wait().unwrap().success());
+        assert_eq!(groups_of(next.id()), Vec::<std::path::PathBuf>::new());
+        groups_of(haft.id()).is_empty()
+    };
+    assert!(soon(next));
+}
+
+fn what_is_left_is_told(rig: &Rig) {
+    let done = rig.bash("sleep 300 & until grep -q sleep /proc/$!/comm; do :; done; echo started");
+    assert_eq!(done.out, "started\n");
+    assert_eq!(done.ended.left, ["sleep 300"]);
+}

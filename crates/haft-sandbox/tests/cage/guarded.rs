@@ -1,0 +1,280 @@
+//! What makes other programs run something stays as it is, and does not come into being.
+
+use std::path::{Path, PathBuf};
+
+use haft_sandbox::cage::{Cage, Happened, Output, Policy};
+
+use crate::{HOLD, Rig, Test, soon, tests};
+
+pub(crate) const TESTS: &[(&str, Test)] = tests![
+    what_is_guarded_stays,
+    what_is_missing_is_not_planted,
+    names_are_free_again,
+    names_are_free_again_when_haft_is_killed,
+    what_came_after_the_cage_was_made_is_guarded,
+    a_new_repository_keeps_no_hooks,
+    a_repository_elsewhere_is_guarded,
+    git_goes_on_working,
+];
+
+/// The names that a session guards.
+const NAMES: [&str; 10] = [
+    ".haft",
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/info/attributes",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".envrc",
+];
+
+/// A policy that guards what a session does.
+fn guarding(rig: &Rig) -> Policy {
+    let guarded = NAMES.map(|name| rig.path("ws").join(name)).to_vec();
+    Policy { guarded, ..rig.policy.clone() }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn git(folder: &Path, args: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    git.args(["-c", "user.email=a@b", "-c", "user.name=n", "-c", "init.defaultBranch=main"]).args(args);
+    git.env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", folder).current_dir(folder);
+    let done = git.output().unwrap();
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn what_is_guarded_stays(rig: &Rig) {
+    if !rig.has_view() {
+        return;
+    }
+    std::fs::create_dir_all(rig.path("ws/.git/hooks")).unwrap();
+    std::fs::write(rig.path("ws/.git/config"), "mine").unwrap();
+    let policy = Policy {
+        guarded: vec![rig.path("ws/.git/hooks"), rig.path("ws/.git/config"), rig.path("ws/missing")],
+        ..rig.policy.clone()
+    };
+    for script in [
+        "echo x > .git/hooks/pre-commit",
+        "echo x > .git/config",
+        "mv .git/hooks .git/old",
+        "mv .git .old",
+        "rm -rf .git",
+        "ln -sf /bin/sh .git/config",
+    ] {
+        assert!(!rig.with(&policy, script).succeeded(), "{script}");
+    }
+    assert_eq!(std::fs::read(rig.path("ws/.git/config")).unwrap(), b"mine");
+    assert!(rig.with(&policy, "echo x > .git/HEAD && mkdir .git/objects").succeeded());
+}
+
+fn what_is_missing_is_not_planted(rig: &Rig) {
+    let policy = guarding(rig);
+    let ws = rig.path("ws");
+    std::fs::create_dir_all(ws.join(".git/refs")).unwrap();
+    for script in [
+        "mkdir -p .vscode && echo x > .vscode/tasks.json",
+        "mkdir -p .idea && echo x > .idea/workspace.xml",
+        "mkdir -p .haft && echo x > .haft/config.toml",
+        "echo x > .envrc",
+        "echo x > .mcp.json",
+        "echo x > y && mv y .mcp.json",
+        "echo x > y; ln -sf y .envrc",
+        "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
+        "echo x > .git/config",
+        "echo x > .git/config.worktree",
+        "echo ../evil > .git/commondir",
+        "mkdir -p .git/info; echo x > .git/info/attributes",
+    ] {
+        let done = rig.with(&policy, script);
+        // Of these the names cannot be taken, because git would stumble over them.
+        let is_watched =
+            ["config.worktree", "commondir", "attributes"].iter().any(|name| script.ends_with(name));
+        let is_kept_from = rig.has_view() && !is_watched;
+        assert_eq!(done.succeeded(), !is_kept_from, "{script}: {}", done.err);
+        assert_eq!(done.ended.set_aside.is_empty(), is_kept_from, "{script}");
+        for aside in &done.ended.set_aside {
+            assert!(aside.to_string_lossy().contains(".set-aside"), "{aside:?}");
+        }
+        for name in NAMES {
+            let left = ws.join(name);
+            let is_left = left.symlink_metadata().is_ok() && !left.is_dir();
+            assert!(!is_left || name == ".git/config", "{script} left {name}");
+        }
+        assert!(!ws.join(".vscode").exists() && !ws.join(".haft").exists() && !ws.join(".idea").exists());
+        assert!(!ws.join(".git/hooks/pre-commit").exists());
+        assert!(std::fs::read(ws.join(".git/config")).unwrap_or_default().is_empty());
+    }
+}
+
+fn names_are_free_again(rig: &Rig) {
+    let policy = guarding(rig);
+    let before = entries(&rig.path("ws"));
+    let done = rig.with(&policy, "ls -A; git status 2>&1; cat .envrc");
+    assert_eq!(entries(&rig.path("ws")), before, "{}", done.out);
+    // One that ends leaves what another one still guards.
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+        let mut long =
+            cage.run(rig.task("echo started; until [ -e go ]; do :; done; echo x > .envrc")).await.unwrap();
+        assert!(matches!(long.next().await.unwrap(), Happened::Output(..)));
+        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+        let mut short = cage.run(rig.task("true")).await.unwrap();
+        while !matches!(short.next().await.unwrap(), Happened::Ended(_)) {}
+        std::fs::write(rig.path("ws/go"), "").unwrap();
+        let ended = loop {
+            if let Happened::Ended(ended) = long.next().await.unwrap() {
+                break ended;
+            }
+        };
+        assert_eq!(ended.set_aside.is_empty(), rig.has_view());
+        assert!(!rig.path("ws/.envrc").exists());
+        // One that is not waited for, either.
+        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+        let mut long = cage.run(rig.task("echo x > .mcp.json; echo started; sleep 100")).await.unwrap();
+        assert!(matches!(long.next().await.unwrap(), Happened::Output(..)));
+    });
+    assert!(soon(|| rig.path("ws/.mcp.json").symlink_metadata().is_err()));
+    assert!(soon(|| rig.path("ws/.vscode").symlink_metadata().is_err()));
+}
+
+fn names_are_free_again_when_haft_is_killed(rig: &Rig) {
+    if !rig.has_view() {
+        return;
+    }
+    let mark = format!("1{}77", std::process::id());
+    let mut haft = std::process::Command::new(std::env::current_exe().unwrap());
+    haft.arg(format!("{HOLD}{mark}")).env("HAFT_TEST_FOLDER", rig.path("ws"));
+    let mut haft = haft.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut told = [0; 8];
+    std::io::Read::read_exact(haft.stdout.as_mut().unwrap(), &mut told).unwrap();
+    assert!(rig.path("ws/.vscode").exists(), "the name is taken");
+    haft.kill().unwrap();
+    haft.wait().unwrap();
+    assert!(soon(|| entries(&rig.path("ws")).is_empty()));
+}
+
+fn what_came_after_the_cage_was_made_is_guarded(rig: &Rig) {
+    if !rig.has_view() {
+        return;
+    }
+    let policy = guarding(rig);
+    std::fs::write(rig.path("ws/.mcp.json"), "old").unwrap();
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+        std::fs::write(rig.path("ws/.envrc"), "mine").unwrap();
+        // As programs save files.
+        std::fs::write(rig.path("ws/new"), "mine").unwrap();
+        std::fs::rename(rig.path("ws/new"), rig.path("ws/.mcp.json")).unwrap();
+        let script = "for f in .envrc .mcp.json; do echo x >> $f; rm -f $f; mv $f y; done";
+        let mut running = cage.run(rig.task(script)).await.unwrap();
+        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+    });
+    for name in ["ws/.envrc", "ws/.mcp.json"] {
+        assert_eq!(std::fs::read(rig.path(name)).unwrap(), b"mine", "{name}");
+    }
+}
+
+fn a_new_repository_keeps_no_hooks(rig: &Rig) {
+    let policy = guarding(rig);
+    let script = "git init -q . && git config user.email a@b && git config user.name n && \
+         git config core.fsmonitor 'touch /tmp/x' && git config alias.x '!true' && \
+         mkdir -p .git/hooks && echo 'exit 1' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit";
+    let done = rig.with(&policy, script);
+    assert!(done.succeeded(), "{}", done.err);
+    let names: Vec<PathBuf> = ["config.set-aside", "hooks/pre-commit.set-aside"]
+        .map(|name| rig.path("ws/.git").join(name))
+        .to_vec();
+    let mut aside = done.ended.set_aside;
+    aside.sort();
+    assert_eq!(aside, names);
+    let config = std::fs::read_to_string(rig.path("ws/.git/config")).unwrap();
+    assert!(
+        config.contains("email = a@b") && !config.contains("fsmonitor") && !config.contains("!true"),
+        "{config}"
+    );
+    let done =
+        rig.with(&policy, "echo x > f && git add f && git commit -qm one && git log --oneline | wc -l");
+    assert_eq!(done.out.trim(), "1", "{}", done.err);
+    assert!(done.ended.set_aside.is_empty());
+    // A link in the place of a repository is not followed.
+    let other = rig.path("outside/repo");
+    std::fs::create_dir_all(other.join("hooks")).unwrap();
+    std::fs::write(other.join("hooks/mine"), "").unwrap();
+    std::fs::remove_dir_all(rig.path("ws/.git")).unwrap();
+    let done = rig.with(&policy, &format!("ln -s {} .git", other.display()));
+    assert_eq!(entries(&other.join("hooks")), ["mine"]);
+    assert_eq!(done.ended.set_aside, [rig.path("ws/.git.set-aside")]);
+    let done = rig.with(&policy, &format!("echo gitdir: {} > .git", other.display()));
+    assert_eq!(entries(&other.join("hooks")), ["mine"]);
+    assert_eq!(done.ended.set_aside, [rig.path("ws/.git.set-aside-1")]);
+}
+
+fn a_repository_elsewhere_is_guarded(rig: &Rig) {
+    if !rig.has_view() {
+        return;
+    }
+    let (main, tree) = (rig.path("ws/main"), rig.path("ws/tree"));
+    std::fs::create_dir(&main).unwrap();
+    git(&main, &["init", "-q", "."]);
+    git(&main, &["commit", "-q", "--allow-empty", "-m", "one"]);
+    git(&main, &["worktree", "add", "-q", tree.to_str().unwrap()]);
+    let guarded = NAMES.map(|name| tree.join(name)).to_vec();
+    let policy = Policy { guarded, ..rig.policy.clone() };
+    for script in [
+        "echo x > main/.git/hooks/pre-commit",
+        "echo x >> main/.git/config",
+        "mv main/.git main/old",
+        "echo gitdir: /tmp > tree/.git",
+        "rm tree/.git",
+    ] {
+        assert!(!rig.with(&policy, script).succeeded(), "{script}");
+    }
+    let done = rig.with(
+        &policy,
+        "cd tree && echo x > f && git add f && git -c user.email=a@b -c user.name=n commit -qm two && git log --oneline | wc -l",
+    );
+    assert_eq!(done.out.trim(), "2", "{}", done.err);
+    // A link in the place of the folder.
+    let linked = rig.path("ws/linked");
+    std::fs::create_dir(&linked).unwrap();
+    std::os::unix::fs::symlink("../main/.git", linked.join(".git")).unwrap();
+    let guarded = NAMES.map(|name| linked.join(name)).to_vec();
+    let policy = Policy { guarded, ..rig.policy.clone() };
+    assert!(!rig.with(&policy, "echo x > linked/.git/hooks/pre-commit").succeeded());
+    assert!(!rig.with(&policy, "echo x > main/.git/hooks/pre-commit").succeeded());
+    let done = rig.with(
+        &policy,
+        "rm linked/.git && mkdir -p linked/.git/hooks && echo x > linked/.git/hooks/pre-commit",
+    );
+    assert_eq!(done.ended.set_aside, [linked.join(".git.set-aside")]);
+    assert_eq!(std::fs::read_link(linked.join(".git")).unwrap(), Path::new("../main/.git"));
+}
+
+fn git_goes_on_working(rig: &Rig) {
+    let ws = rig.path("ws");
+    git(&ws, &["init", "-q", "."]);
+    git(&ws, &["config", "user.email", "a@b"]);
+    git(&ws, &["config", "user.name", "n"]);
+    let policy = guarding(rig);
+    let done = rig.with(
+        &policy,
+        "set -e; echo x > f; git add -A; git commit -qm one; git checkout -q -b other; echo y >> f; git commit -qam two; \
+         git stash list; git worktree add -q sub/tree; git tag t; git gc -q; git status --porcelain; git clean -nd; \
+         git ls-files; git log --oneline --all | wc -l",
+    );
+    assert!(done.succeeded() && done.err.is_empty(), "{}{}", done.out, done.err);
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert!(!done.out.contains(".envrc") && !done.out.contains(".mcp.json"), "{lines:?}");
+    assert!(lines.contains(&"f") && lines.last() == Some(&"2"), "{lines:?}");
+    let cloned = rig.with(&policy, "git clone -q . copy && ls copy");
+    assert_eq!(cloned.out, "f\n", "{}", cloned.err);
+}

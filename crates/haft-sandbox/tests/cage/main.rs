@@ -1,0 +1,255 @@
+//! Commands in a cage, with the real kernel. The test is itself the program that becomes the keeper.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, missing_docs)]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haft_sandbox::Exit;
+use haft_sandbox::cage::{
+    self, Amounts, Cage, Ended, Happened, Output, Policy, Ready, Report, Stream, Task, Walls,
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+mod amounts;
+mod closed;
+mod ends;
+mod files;
+mod guarded;
+mod plain;
+mod rights;
+
+type Test = fn(&Rig);
+
+/// A list of tests with their names.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
+}
+pub(crate) use tests;
+
+fn main() {
+    cage::arm();
+    if let Some(mark) = std::env::args().nth(1).and_then(|arg| arg.strip_prefix(HOLD).map(str::to_owned)) {
+        return hold(&mark);
+    }
+    if std::env::args().nth(1).is_some_and(|arg| arg == ONCE) {
+        return once();
+    }
+    let arguments = Arguments::from_args();
+    let tests = [
+        plain::TESTS,
+        files::TESTS,
+        guarded::TESTS,
+        closed::TESTS,
+        rights::TESTS,
+        ends::TESTS,
+        amounts::TESTS,
+    ]
+    .concat();
+    let mut trials = Vec::new();
+    for walls in [Walls::All, Walls::Few] {
+        for (name, test) in &tests {
+            let test = *test;
+            trials.push(Trial::test(format!("{walls:?}::{name}"), move || {
+                let rig = Rig::new(walls).ok_or_else(|| Failed::from("no cage can be made"))?;
+                test(&rig);
+                Ok(())
+            }));
+        }
+    }
+    if std::env::var_os(NOBODY).is_none() {
+        trials.push(Trial::test("all_of_this_holds_without_rights", all_of_this_holds_without_rights));
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Set where the tests run as a user without rights.
+const NOBODY: &str = "HAFT_TEST_AS_NOBODY";
+/// How this program is told to run a command and to be killed.
+const HOLD: &str = "--hold=";
+
+/// How this program is told to run a command as a session does, and to end.
+const ONCE: &str = "--once";
+
+/// Runs a command, makes the next cage ready, and ends.
+fn once() {
+    let rig = Rig::new(Walls::All).unwrap();
+    rig.runtime.block_on(async {
+        let ready = Ready::new(Amounts { processes: Some(100), ..Amounts::default() });
+        let cage = ready.take(&rig.policy, Output::Joined).await.unwrap();
+        let mut running = cage.run(rig.task("true")).await.unwrap();
+        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+        ready.prepare(&rig.policy, Output::Joined).await;
+    });
+}
+
+/// Runs a command that does not end.
+fn hold(mark: &str) {
+    let walls = if mark.starts_with('1') { Walls::All } else { Walls::Few };
+    let mut rig = Rig::new(walls).unwrap();
+    if let Some(folder) = std::env::var_os("HAFT_TEST_FOLDER").map(PathBuf::from) {
+        rig.policy.guarded = [".vscode", ".envrc"].map(|name| folder.join(name)).to_vec();
+        rig.policy.write.push(folder);
+    }
+    rig.runtime.block_on(async {
+        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let script = format!("{}; echo started; sleep 200", strays(mark));
+        let mut running = cage.run(rig.task(&script)).await.unwrap();
+        while let Happened::Output(_, bytes) = running.next().await.unwrap() {
+            std::io::Write::write_all(&mut std::io::stdout(), bytes).unwrap();
+        }
+    });
+}
+
+fn all_of_this_holds_without_rights() -> Result<(), Failed> {
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let folder = tempfile::tempdir()?;
+    let own = folder.path().join("cage");
+    std::fs::copy(std::env::current_exe()?, &own)?;
+    for path in [folder.path(), &own] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    }
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&own);
+    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env(NOBODY, "1").current_dir("/");
+    match command.output() {
+        _ if !is_root => println!("not root already"),
+        Err(error) => println!("without setpriv this cannot be tried: {error}"),
+        Ok(done) if done.status.success() => {}
+        Ok(done) => return Err(String::from_utf8_lossy(&done.stdout).into_owned().into()),
+    }
+    Ok(())
+}
+
+struct Rig {
+    folder: tempfile::TempDir,
+    runtime: tokio::runtime::Runtime,
+    policy: Policy,
+}
+
+struct Done {
+    out: String,
+    err: String,
+    ended: Ended,
+    report: Report,
+}
+
+impl Done {
+    fn succeeded(&self) -> bool {
+        self.ended.exit == Exit::Code(0)
+    }
+}
+
+impl Rig {
+    fn new(walls: Walls) -> Option<Self> {
+        let folder = tempfile::tempdir().ok()?;
+        let root = folder.path().canonicalize().ok()?;
+        for name in ["ws", "outside", "secret"] {
+            std::fs::create_dir(root.join(name)).ok()?;
+        }
+        std::fs::write(root.join("secret/key"), "hidden").ok()?;
+        std::fs::write(root.join("outside/file"), "outside").ok()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().ok()?;
+        let policy = Policy {
+            walls,
+            write: vec![root.join("ws")],
+            read: vec![root.join("outside"), root.join("secret")],
+            hidden: vec![root.join("secret")],
+            ..Policy::default()
+        };
+        Some(Self { folder, runtime, policy })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn has_view(&self) -> bool {
+        self.policy.walls == Walls::All
+    }
+
+    fn task(&self, script: &str) -> Task {
+        let env =
+            ["PATH", "USER"].iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+        let home = (OsString::from("HOME"), self.path("ws").into_os_string());
+        Task {
+            program: "bash".into(),
+            args: vec!["--noprofile".into(), "--norc".into(), "-c".into(), script.into()],
+            dir: self.path("ws"),
+            env: env.chain([home]).collect(),
+            tells_dir: true,
+        }
+    }
+
+    fn bash(&self, script: &str) -> Done {
+        self.with(&self.policy, script)
+    }
+
+    fn with(&self, policy: &Policy, script: &str) -> Done {
+        self.run(policy, self.task(script))
+    }
+
+    fn run(&self, policy: &Policy, task: Task) -> Done {
+        self.runtime.block_on(async {
+            let cage = Cage::new(policy, Output::Apart).await.unwrap();
+            let mut running = cage.run(task).await.unwrap();
+            let report = running.report().clone();
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let ended = loop {
+                match running.next().await.unwrap() {
+                    Happened::Output(Stream::Out, bytes) => out.extend_from_slice(bytes),
+                    Happened::Output(Stream::Err, bytes) => err.extend_from_slice(bytes),
+                    Happened::Ended(ended) => break ended,
+                }
+            };
+            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+            Done { out: text(out), err: text(err), ended, report }
+        })
+    }
+}
+
+/// The control groups that a process has made and not removed.
+fn groups_of(pid: u32) -> Vec<PathBuf> {
+    let name = format!("haft-{pid}-");
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&name) {
+                found.push(entry.path());
+            }
+            folders.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+        }
+    }
+    found
+}
+
+fn soon(mut is: impl FnMut() -> bool) -> bool {
+    (0..2000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        is()
+    })
+}
+
+/// Whether a process with this mark in its arguments is there.
+fn is_running(mark: &str) -> bool {
+    let is = |entry: std::fs::DirEntry| {
+        std::fs::read(entry.path().join("cmdline"))
+            .is_ok_and(|line| line.windows(mark.len()).any(|part| part == mark.as_bytes()))
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().any(is)
+}
+
+/// Processes that try to outlive the one that started them.
+fn strays(mark: &str) -> String {
+    format!(
+        "sleep 100.{mark} & setsid sleep 100.{mark} & nohup sleep 100.{mark} >/dev/null 2>&1 & \
+         (setsid sh -c 'sleep 100.{mark} & sleep 100.{mark}' &) ; sleep 100.{mark} & disown"
+    )
+}
+
+fn gone_soon(mark: &str) -> bool {
+    soon(|| !is_running(mark))
+}

@@ -525,8 +525,7 @@ impl Job {
             let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
             self.engine.stats().record(self.cx.tool(), took, outcome);
         }
-        let chars = reply.content.iter().filter_map(render::text_of).map(|text| text.chars().count());
-        let past = PastCall { tool: self.cx.tool().clone(), chars: chars.sum(), files: self.cx.take_kept() };
+        let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept() };
         self.cx.session().remember_call(self.cx.call().clone(), past);
         self.cx.emit(EventKind::Ended, || What::Ended { reply: Arc::new(reply.clone()), took });
     }

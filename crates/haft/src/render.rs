@@ -182,7 +182,7 @@ fn share(lengths: &[usize], room: usize) -> usize {
     enough
 }
 
-pub(crate) fn text_of(block: &Block) -> Option<&str> {
+fn text_of(block: &Block) -> Option<&str> {
     match &block.content {
         Content::Text(text) => Some(text),
         Content::Image { .. } => None,

@@ -103,8 +103,6 @@ impl State {
 pub struct PastCall {
     /// The tool.
     pub tool: Arc<str>,
-    /// How many characters of its reply the model was given.
-    pub chars: usize,
     /// The files that hold what did not fit into the reply.
     pub files: Vec<PathBuf>,
 }

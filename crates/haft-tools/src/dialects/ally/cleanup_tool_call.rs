@@ -23,8 +23,6 @@ pub(crate) struct Input {
 struct Output {
     /// The calls whose results are dropped
     cleaned: Vec<Cleaned>,
-    /// How many characters of replies that makes
-    freed_characters: usize,
     /// What happened
     message: String,
 }
@@ -53,7 +51,6 @@ impl Tool for CleanupToolCall {
     }
 
     fn render(_input: &Input, output: Vec<ForgottenCall>, _cx: &Context) -> Result<Reply, Fault> {
-        let freed_characters = output.iter().map(|forgotten| forgotten.call.chars).sum();
         let cleaned: Vec<Cleaned> = output
             .into_iter()
             .map(|ForgottenCall { id, call }| Cleaned { tool_call_id: id, tool_name: call.tool.to_string() })
@@ -62,7 +59,7 @@ impl Tool for CleanupToolCall {
             1 => "the result of 1 call is dropped".to_owned(),
             count => format!("the results of {count} calls are dropped"),
         };
-        Ok(success(Output { cleaned, freed_characters, message }))
+        Ok(success(Output { cleaned, message }))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

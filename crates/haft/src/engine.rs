@@ -2,6 +2,8 @@
 //! at once, so that calls claim in the order they came; `carry_out` waits, checks, permits, runs, renders
 //! and records. Each stage's rules live in the module of its name.
 
+mod builder;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,11 +15,13 @@ use haft_sandbox::Workspace;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use builder::EngineBuilder;
+
 use crate::activity::{Activity, EventKind, What};
 use crate::crash::{caught, uncrashed};
 use crate::dialect::{text_fault, text_notes};
 use crate::hooks::{self, Before, Hook};
-use crate::permissions::{self, Answer, Judge, NoApprover, Question, Settled};
+use crate::permissions::{self, Answer, Judge, Question, Settled};
 use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
@@ -44,64 +48,6 @@ struct Inner {
     max_results: HashMap<String, usize>,
 }
 
-/// An engine that is being set up.
-pub struct EngineBuilder(Inner);
-
-impl EngineBuilder {
-    /// Adds something that is called before and after calls.
-    pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
-        self.0.hooks.push(Arc::new(hook));
-        self
-    }
-
-    /// Adds somebody who judges calls by rules.
-    pub fn judge(mut self, judge: impl Judge + 'static) -> Self {
-        self.0.judges.push(Arc::new(judge));
-        self
-    }
-
-    /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
-    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
-        self.0.approver = Arc::new(approver);
-        self
-    }
-
-    /// Sets who answers the questions of tools. Nobody, unless this is said.
-    pub fn respondent(mut self, respondent: impl Respondent + 'static) -> Self {
-        self.0.respondent = Some(Arc::new(respondent));
-        self
-    }
-
-    /// Sets who approves of plans in their own time, in place of whoever is asked at once.
-    pub fn plan_approver(mut self, approver: impl PlanApprover + 'static) -> Self {
-        self.0.plan_approver = Some(Arc::new(approver));
-        self
-    }
-
-    /// Sets how long an answer is waited for. What is not answered by then is denied.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.0.patience = Some(patience);
-        self
-    }
-
-    /// Sets where the whole of a reply is kept that had to be cut.
-    pub fn keep_results(mut self, kept: Kept) -> Self {
-        self.0.kept = Some(kept);
-        self
-    }
-
-    /// Sets the longest reply of a tool, in characters.
-    pub fn max_result(mut self, tool: impl Into<String>, chars: usize) -> Self {
-        self.0.max_results.insert(tool.into(), chars);
-        self
-    }
-
-    /// The engine.
-    pub fn build(self) -> Engine {
-        Engine(Arc::new(self.0))
-    }
-}
-
 impl Default for Engine {
     fn default() -> Self {
         Self::builder().build()
@@ -111,18 +57,7 @@ impl Default for Engine {
 impl Engine {
     /// Sets up an engine.
     pub fn builder() -> EngineBuilder {
-        EngineBuilder(Inner {
-            activity: Activity::default(),
-            stats: Stats::new(),
-            hooks: Vec::new(),
-            judges: Vec::new(),
-            approver: Arc::new(NoApprover::default()),
-            respondent: None,
-            plan_approver: None,
-            kept: None,
-            patience: None,
-            max_results: HashMap::new(),
-        })
+        EngineBuilder::default()
     }
 
     /// Sets up a session in a workspace.

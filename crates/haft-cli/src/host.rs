@@ -161,7 +161,7 @@ impl Host {
         }
         let mode = common.mode.map(Mode::from).or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(common.dialect.as_deref(), settings)?;
-        let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
+        let grants = Arc::new(Grants { state: state.clone(), config: folders.config });
         let judge = Arc::new(RuleJudge::new(loaded.book.clone(), config::home_dir()).memory(grants));
         let engine = engine(settings, &root, results, judge.clone())?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));

@@ -49,13 +49,3 @@ fn planning_goes_on_in_the_next_run_until_another_mode_is_typed() {
     assert_eq!(run(&[&["--mode", "accept-edits"], &write[..]].concat()).code, 0);
     assert!(run(&write).stdout.contains("needs permission"));
 }
-
-#[test]
-fn commands_cannot_change_a_plan() {
-    let lab = two_files();
-    lab.run(&["--session", "s", "call", "EnterPlanMode", "{}"]);
-    let plan = lab.state().join("plans/s.md");
-    let command = format!("command=echo x > {}", plan.display());
-    let ran = lab.run(&["--session", "s", "--mode", "bypass", "call", "Bash", &command]);
-    assert!(!plan.exists(), "{ran:?}");
-}

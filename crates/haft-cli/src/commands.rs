@@ -1,5 +1,6 @@
 //! One module a command.
 
+mod audit;
 mod batch;
 mod call;
 mod completions;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Direction::Redo,
             &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
+        Command::Audit { limit } => audit::run(common, limit),
         Command::Rules { command } => rules::run(common, command),
         Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),

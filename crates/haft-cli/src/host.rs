@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use haft::journal::{self, Journal};
 use haft::{
-    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, LastingValues, Mode,
-    NoApprover, Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
+    Audit, CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, LastingValues,
+    Mode, NoApprover, Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
 use haft_sandbox::terminal::Terminal;
@@ -163,7 +163,7 @@ impl Host {
         let dialect = dialect(common.dialect.as_deref(), settings)?;
         let grants = Arc::new(Grants { state: state.clone(), config: folders.config });
         let judge = Arc::new(RuleJudge::new(loaded.book.clone(), config::home_dir()).memory(grants));
-        let engine = engine(settings, &root, results, judge.clone())?;
+        let engine = engine(settings, &root, results, judge.clone(), Audit::new(state.clone()))?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         if journal.is_unfinished() {
             if let Err(error) = journal.recover(&workspace) {
@@ -237,6 +237,9 @@ impl Host {
     /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
     /// now, so what cannot be kept is a notice.
     pub(crate) fn close(&self, sessions: &[Session]) {
+        if let Some(Err(error)) = self.engine.audit().map(Audit::flush) {
+            style::notice(&format!("what was decided could not be written down: {error}"));
+        }
         if let Err(error) = self.engine.stats().save_within(&self.state, STATS, PATIENCE) {
             style::notice(&format!("the figures could not be kept: {error}"));
         }
@@ -419,7 +422,13 @@ pub(crate) fn dialect(typed: Option<&str>, settings: &Settings) -> anyhow::Resul
     }
 }
 
-fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge>) -> anyhow::Result<Engine> {
+fn engine(
+    settings: &Settings,
+    root: &Path,
+    results: Store,
+    judge: Arc<RuleJudge>,
+    audit: Audit,
+) -> anyhow::Result<Engine> {
     let days = settings.limits.keep_days.unwrap_or(7);
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
@@ -432,7 +441,7 @@ fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge
         false => Engine::builder().approver(nobody),
     };
     engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
-    engine = engine.judge(judge);
+    engine = engine.judge(judge).audit(audit);
     if let Some(seconds) = settings.permissions.seconds {
         engine = engine.patience(Duration::from_secs(seconds.max(1)));
     }

@@ -223,8 +223,11 @@ impl Context {
         if let Some(name) = names.iter().find(|name| self.workspace().is_guarded(name)) {
             return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
         }
+        // The workspace itself may be called by another name; that is no place outside of it.
+        let inside = |name: &AbsPath| self.session().workspace().access(name).is_some();
+        let names_read = |(place, name): &&(AbsPath, AbsPath)| !changed(place) && inside(name);
         let only_read: Vec<AbsPath> =
-            self.names().iter().filter(|(place, _)| !changed(place)).map(|(_, name)| name.clone()).collect();
+            self.names().iter().filter(names_read).map(|(_, name)| name.clone()).collect();
         let claims = names.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name)));
         Ok(only_read.into_iter().fold(claims, |claims, name| claims.read(Resource::Path(name))))
     }

@@ -3,6 +3,8 @@
 //! and records. Each stage's rules live in the module of its name.
 
 mod builder;
+mod consider;
+mod faults;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,19 +18,20 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::EngineBuilder;
+use faults::{crashed, repeated, timed_out};
 
 use crate::activity::{Activity, EventKind, What};
 use crate::crash::{caught, uncrashed};
 use crate::dialect::{text_fault, text_notes};
 use crate::hooks::{self, Before, Hook};
-use crate::permissions::{self, Answer, Judge, Question, Settled};
+use crate::permissions::{self, Answer, By, Judge, Question, Settled};
 use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Call, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input, Kept,
-    Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Session, SessionBuilder,
-    Stats, Turn, Verdict, WouldBe, limits, render, spec,
+    Access, Approver, Audit, Call, Claims, Context, Decided, Effect, Failed, Fault, FaultKind, Input, Kept,
+    Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Ruled, Session,
+    SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -45,6 +48,7 @@ struct Inner {
     plan_approver: Option<Arc<dyn PlanApprover>>,
     kept: Option<Kept>,
     patience: Option<Duration>,
+    audit: Option<Audit>,
     max_results: HashMap<String, usize>,
 }
 
@@ -65,21 +69,13 @@ impl Engine {
         SessionBuilder::new(self.clone(), workspace)
     }
 
+    /// Where it is written down what was decided about calls.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.0.audit.as_ref()
+    }
+
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.0.kept.as_ref()
-    }
-
-    pub(crate) fn respondent(&self) -> Option<&Arc<dyn Respondent>> {
-        self.0.respondent.as_ref()
-    }
-
-    /// Who approves of plans in their own time, if anybody does.
-    pub fn plan_approver(&self) -> Option<&Arc<dyn PlanApprover>> {
-        self.0.plan_approver.as_ref()
-    }
-
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        self.0.patience
     }
 
     /// The stream of events.
@@ -104,36 +100,6 @@ impl Engine {
         let question = Question { spec: entry.tool.spec(), input, claims: &claims, cx };
         let verdict = permissions::judge(&self.0.judges, &question)?;
         Ok((prepared, claims, verdict))
-    }
-
-    /// What would become of a call, without making it: nobody is asked, and no hook is called.
-    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<Considered, Fault> {
-        let cx = Context::new(session.clone(), 0, call.id, call.name, session.cancel_token().child_token());
-        let entry = session.tools().find(cx.tool(), &cx)?;
-        let mut input = call.input.into_value();
-        entry.decoder.decode(&mut input, entry.tool.spec())?;
-        let (mut prepared, claims, verdict) = match self.claim(&entry, &input, &cx) {
-            Err(fault) if fault.kind() == FaultKind::Denied => {
-                let claims =
-                    entry.tool.prepare(&input, &cx).map_or_else(|_| Claims::none(), |call| call.claims());
-                return Ok(Considered { claims, outcome: WouldBe::Denied(fault.message().to_owned()) });
-            }
-            claimed => claimed?,
-        };
-        prepared.check(&cx).await?;
-        let question = Question { spec: entry.tool.spec(), input: &input, claims: &claims, cx: &cx };
-        let outcome = match permissions::weigh(&question, &verdict, &prepared.approval(&cx)) {
-            Ok(Some(asking)) => WouldBe::Asked(asking.reason().to_owned()),
-            Ok(None) => match verdict {
-                Verdict::Allow { by, .. } => WouldBe::Allowed(Some(by)),
-                _ => WouldBe::Allowed(None),
-            },
-            Err(fault) if matches!(fault.kind(), FaultKind::Denied | FaultKind::Outside) => {
-                WouldBe::Denied(fault.message().to_owned())
-            }
-            Err(fault) => return Err(fault),
-        };
-        Ok(Considered { claims, outcome })
     }
 
     /// Stages 1 to 3, without waiting for anything.
@@ -212,25 +178,51 @@ impl Job {
 
     /// Everything up to a reply or a fault.
     async fn attempt(&mut self) -> Result<Reply, Fault> {
-        let mut claimed = match self.claimed.take() {
-            Some(claimed) => claimed?,
-            None => return Err(Fault::new(FaultKind::Internal, "the call was carried out twice")),
+        let Some(claimed) = self.claimed.take() else {
+            return Err(Fault::new(FaultKind::Internal, "the call was carried out twice"));
         };
-        let mut settled = Settled::default();
-        loop {
-            self.wait().await?;
-            let preview = self.check(&mut claimed).await?;
-            match self.permit(&mut claimed, preview, &mut settled).await? {
-                None => break,
-                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+        let claimed = match self.settle(claimed).await {
+            Ok((claimed, settled)) => {
+                self.decided(Ruled::Allowed, settled.by.clone())?;
+                claimed
             }
-        }
+            Err(fault) if fault.kind() == FaultKind::Denied => {
+                self.decided(Ruled::Denied, By::Said(fault.message().to_owned()))?;
+                return Err(fault);
+            }
+            Err(fault) => return Err(fault),
+        };
         let reply = self.run(claimed.prepared).await?;
         if let Some((key, fingerprint)) = claimed.seen {
             // Only now is there a reply that a repeat could use.
             self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
         }
         Ok(reply)
+    }
+
+    /// Stages 4 to 6, until it is settled that the call may happen.
+    async fn settle(&mut self, claimed: Result<Claimed, Fault>) -> Result<(Claimed, Settled), Fault> {
+        let mut claimed = claimed?;
+        let mut settled = Settled::default();
+        loop {
+            self.wait().await?;
+            let preview = self.check(&mut claimed).await?;
+            match self.permit(&mut claimed, preview, &mut settled).await? {
+                None => return Ok((claimed, settled)),
+                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+            }
+        }
+    }
+
+    /// Writes down what was decided. What cannot be written down does not happen.
+    fn decided(&self, decision: Ruled, by: By) -> Result<(), Fault> {
+        let Some(audit) = &self.engine.0.audit else { return Ok(()) };
+        let urgent = by != By::Nobody;
+        let decided = Decided::now(&self.cx, &self.input, decision, by.to_string());
+        audit.record(decided, urgent).map_err(|error| {
+            permissions::denied(format!("the decision could not be written down: {error}"))
+                .hint("have the user look at haft's state folder: `haft doctor` names it")
+        })
     }
 
     /// 1 find, 2 decode, 3 claim.
@@ -317,14 +309,21 @@ impl Job {
             Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
         let approval = claimed.prepared.approval(&self.cx);
         let first = settled.verdict(&claimed.verdict);
-        if permissions::weigh(&question, &first, &approval)?.is_none() || settled.answered {
+        if settled.answered {
+            return Ok(None);
+        }
+        if permissions::weigh(&question, &first, &approval)?.is_none() {
+            settled.by = By::verdict(&first, self.cx.session().mode());
             return Ok(None);
         }
         // Much may have been answered since the call was judged.
         let engine = &self.engine.0;
         let mut loosened = self.cx.session().loosened();
         let verdict = settled.verdict(&permissions::judge(&engine.judges, &question)?);
-        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
+        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else {
+            settled.by = By::verdict(&verdict, self.cx.session().mode());
+            return Ok(None);
+        };
         settled.answered = true;
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
         let ask = permissions::ask(&*engine.approver, &engine.judges, engine.patience, request, &self.cx);
@@ -336,21 +335,34 @@ impl Job {
                 Ok(()) = loosened.changed() => {
                     let judged = permissions::judge(&engine.judges, &question)?;
                     if permissions::weigh(&question, &settled.verdict(&judged), &approval)?.is_none() {
-                        break Answer::Go;
+                        break Answer::Settled;
                     }
                 }
             }
         };
         drop(ask);
         match answer {
-            Answer::Go | Answer::Remembered => Ok(None),
+            Answer::Go => {
+                settled.by = By::Person("once");
+                Ok(None)
+            }
+            Answer::Remembered => {
+                settled.by = By::Person("always");
+                Ok(None)
+            }
+            Answer::Settled => {
+                settled.by = By::Person("by another answer");
+                Ok(None)
+            }
             Answer::Parts(parts) => {
+                settled.by = By::Person("in part");
                 let refused = claimed.prepared.keep_parts(&parts, &self.cx)?;
                 self.notes
                     .push(format!("the user agreed to a part of the change only; left out was:\n{refused}"));
                 Ok(None)
             }
             Answer::Edited(input) => {
+                settled.by = By::Person("with other arguments");
                 // What the hooks have seen is not what will run.
                 settled.hooked = false;
                 self.notes.push("the user changed the arguments before allowing the call".to_owned());
@@ -475,26 +487,4 @@ impl Drop for Job {
             self.end(&self.fit(reply));
         }
     }
-}
-
-fn crashed(panic: String) -> Fault {
-    Fault::new(FaultKind::Internal, format!("the tool crashed: {panic}"))
-        .hint("this is a mistake in the tool, not in the call; try another way")
-}
-
-fn repeated(earlier: &Earlier) -> Fault {
-    Fault::new(
-        FaultKind::Redundant,
-        format!(
-            "the same call was made before in this turn, as `{}`, and nothing it reads has changed",
-            earlier.call
-        ),
-    )
-    .hint("use the reply to that call")
-    .with("earlier_call", &*earlier.call)
-}
-
-fn timed_out(limit: Duration) -> Fault {
-    Fault::new(FaultKind::Timeout, format!("the call took longer than {} s", limit.as_secs_f64()))
-        .with("limit_ms", limit.as_millis() as u64)
 }

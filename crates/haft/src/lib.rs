@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 mod activity;
+mod audit;
 mod call;
 mod claim;
 mod context;
@@ -36,6 +37,7 @@ mod tool;
 mod turn;
 
 pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
+pub use audit::{Audit, AuditLine, Chain, Decided, Ruled};
 pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, CommandLine, Resource};
 pub use context::{Context, Effect, Now, Weight};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub(crate) use ask::{Answer, Settled, ask, request};
+pub(crate) use ask::{Answer, By, Settled, ask, request};
 pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover};
 use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};

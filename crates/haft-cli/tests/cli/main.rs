@@ -18,6 +18,8 @@ mod planning;
 mod projects;
 mod replay;
 #[cfg(target_os = "linux")]
+mod ruling;
+#[cfg(target_os = "linux")]
 mod searching;
 mod state;
 mod unkept;

@@ -8,7 +8,7 @@ use super::{Engine, Inner};
 use crate::activity::Activity;
 use crate::hooks::Hook;
 use crate::permissions::{Judge, NoApprover};
-use crate::{Approver, Kept, PlanApprover, Respondent, Stats};
+use crate::{Approver, Audit, Kept, PlanApprover, Respondent, Stats};
 
 /// An engine that is being set up.
 pub struct EngineBuilder(Inner);
@@ -41,6 +41,12 @@ impl EngineBuilder {
     /// Sets who approves of plans in their own time, in place of whoever is asked at once.
     pub fn plan_approver(mut self, approver: impl PlanApprover + 'static) -> Self {
         self.0.plan_approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Sets where it is written down what was decided about calls.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.0.audit = Some(audit);
         self
     }
 
@@ -80,7 +86,24 @@ impl Default for EngineBuilder {
             plan_approver: None,
             kept: None,
             patience: None,
+            audit: None,
             max_results: HashMap::new(),
         })
+    }
+}
+
+/// Whom others may want to ask, too.
+impl Engine {
+    pub(crate) fn respondent(&self) -> Option<&Arc<dyn Respondent>> {
+        self.0.respondent.as_ref()
+    }
+
+    /// Who approves of plans in their own time, if anybody does.
+    pub fn plan_approver(&self) -> Option<&Arc<dyn PlanApprover>> {
+        self.0.plan_approver.as_ref()
+    }
+
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.0.patience
     }
 }

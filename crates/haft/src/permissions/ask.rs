@@ -1,6 +1,7 @@
 //! Asking somebody: what they are told, what they can answer, and what becomes of the answer. Knows nothing of how a
 //! person is reached.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,6 +135,47 @@ pub(crate) struct Settled {
     pub(crate) must_ask: Option<String>,
     /// Somebody was asked and did not deny.
     pub(crate) answered: bool,
+    /// By what or whom it was allowed.
+    pub(crate) by: By,
+}
+
+/// By what or whom something was decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Nobody needed to be asked.
+    #[default]
+    Nobody,
+    /// A rule, or a hook.
+    Rule(String),
+    /// The mode that the session is in.
+    Mode(Mode),
+    /// A person, and how.
+    Person(&'static str),
+    /// Whatever the words say.
+    Said(String),
+}
+
+impl By {
+    /// By what something is allowed that nobody is asked about.
+    pub(crate) fn verdict(verdict: &Verdict, mode: Mode) -> Self {
+        match (verdict, mode) {
+            (Verdict::Allow { by, .. }, _) => By::Rule(by.clone()),
+            (_, Mode::AcceptEdits | Mode::Bypass) => By::Mode(mode),
+            _ => By::Nobody,
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            By::Nobody => f.write_str("nobody needs to be asked"),
+            By::Rule(rule) => write!(f, "the rule `{rule}`"),
+            By::Mode(mode) => write!(f, "the mode `{}`", mode.name()),
+            By::Person(how) => write!(f, "the user, {how}"),
+            By::Said(words) => f.write_str(words),
+        }
+    }
 }
 
 impl Settled {
@@ -191,6 +233,8 @@ pub(crate) enum Answer {
     Go,
     /// With rules that were remembered.
     Remembered,
+    /// As it is, since another answer covers it.
+    Settled,
     /// With other arguments.
     Edited(Value),
     /// With some parts of its change.

@@ -112,6 +112,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<RulesCommand>,
     },
+    /// Show the settings that this project brings, and follow them in full from then on
+    Trust {
+        /// Without asking: the settings were read before
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show what was decided about calls, the latest last, and check that nobody has changed it
     ///
     /// With `--session`, only what was decided in that one. The exit code is 1 if something was changed.

@@ -11,6 +11,7 @@ mod settings;
 mod stats;
 mod todos;
 mod tools;
+mod trust;
 mod undo;
 
 use std::future::Future;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Direction::Redo,
             &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
+        Command::Trust { yes } => trust::run(common, yes),
         Command::Audit { limit } => audit::run(common, limit),
         Command::Rules { command } => rules::run(common, command),
         Command::Todos => todos::run(common),

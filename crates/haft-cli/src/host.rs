@@ -23,7 +23,7 @@ use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
 use crate::approve::AtTerminal;
 use crate::args::Common;
-use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
+use crate::config::{self, Folders, HookSetting, Loaded, Settings, Trust, WallSetting, WallsSetting};
 use crate::grants::Grants;
 use crate::style;
 
@@ -82,6 +82,12 @@ impl Ground {
 }
 
 impl Ground {
+    /// Follows the settings of the project in full from now on.
+    pub(crate) fn trust(&self) -> anyhow::Result<()> {
+        self.grants().trust(&self.root)?;
+        self.loaded.keep_seal(&self.state)
+    }
+
     /// Where rules are kept.
     pub(crate) fn grants(&self) -> Grants {
         Grants { state: self.state.clone(), config: self.folders.config.clone() }
@@ -132,10 +138,14 @@ impl Host {
         let Ground { root, loaded, state, folders } = Ground::find(common)?;
         folders.are_private()?;
         if !loaded.ignored.is_empty() {
+            let why = match loaded.trust {
+                Trust::Changed => "the settings of this folder have changed since it was trusted",
+                _ => "this folder is not trusted",
+            };
+            let ignored = loaded.ignored.join(", ");
             style::notice(&format!(
-                "this folder is not trusted, so these settings of its own are ignored: {}. \
-                 To trust it, add it to `trusted` in your own settings",
-                loaded.ignored.join(", ")
+                "{why}, so these settings of its own are ignored: {ignored}. `haft trust` shows them, and follows \
+                 them if you agree"
             ));
         }
         let settings = &loaded.settings;
@@ -149,6 +159,7 @@ impl Host {
             workspace = workspace.with_folder(dir, Access::Write)?;
         }
         let results = state.folder("results");
+        loaded.keep_first_seal(&state)?;
         results
             .make()
             .with_context(|| format!("the state folder `{}` cannot be made", results.dir().display()))?;

@@ -224,7 +224,7 @@ impl Context {
             return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
         }
         // The workspace itself may be called by another name; that is no place outside of it.
-        let inside = |name: &AbsPath| self.session().workspace().access(name).is_some();
+        let inside = |name: &AbsPath| self.session_workspace().access(name).is_some();
         let names_read = |(place, name): &&(AbsPath, AbsPath)| !changed(place) && inside(name);
         let only_read: Vec<AbsPath> =
             self.names().iter().filter(names_read).map(|(_, name)| name.clone()).collect();

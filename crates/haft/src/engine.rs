@@ -183,7 +183,7 @@ impl Job {
         };
         let claimed = match self.settle(claimed).await {
             Ok((claimed, settled)) => {
-                self.decided(Ruled::Allowed, settled.by.clone())?;
+                self.decided(Ruled::Allowed, settled.by)?;
                 claimed
             }
             Err(fault) if fault.kind() == FaultKind::Denied => {
@@ -214,14 +214,17 @@ impl Job {
         }
     }
 
-    /// Writes down what was decided. What cannot be written down does not happen.
+    /// Writes down what was decided. What cannot be written down does not happen, unless it is safe.
     fn decided(&self, decision: Ruled, by: By) -> Result<(), Fault> {
         let Some(audit) = &self.engine.0.audit else { return Ok(()) };
         let urgent = by != By::Nobody;
         let decided = Decided::now(&self.cx, &self.input, decision, by.to_string());
-        audit.record(decided, urgent).map_err(|error| {
-            permissions::denied(format!("the decision could not be written down: {error}"))
-                .hint("have the user look at haft's state folder: `haft doctor` names it")
+        let recorded = audit.record(decided, urgent);
+        recorded.or_else(|error| if urgent { Err(error) } else { Ok(()) }).map_err(|error| {
+            permissions::denied(format!(
+                "the decision could not be written down, so nothing was changed: {error}"
+            ))
+            .hint("have the user look at haft's state folder: `haft doctor` names it")
         })
     }
 

@@ -55,7 +55,7 @@ pub use limits::{Cut, CutField, Keeping, Kept, Lost, Swept, cut_json, cut_text};
 pub use operation::{Operation, Preview};
 pub use permissions::{
     Approval, ApprovalRequest, Approver, Choice, Considered, Decision, Judge, Mode, NoApprover, Question,
-    Rule, Scope, Sensitivity, Verdict, WouldBe, delicate, is_delicate,
+    Rule, Scope, Scripted, Sensitivity, Verdict, WouldBe, delicate, is_delicate,
 };
 pub use planning::{Awaited, PlanAnswer, PlanApprover, PlanRequest, SavedPlanning};
 pub use preview::result as preview_result;

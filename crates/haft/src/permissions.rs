@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 pub(crate) use ask::{Answer, By, Settled, ask, request};
-pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover};
+pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
 use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,6 +40,8 @@ pub enum Approval {
     Needed(String),
     /// Somebody must be asked about this one every time, since it can do harm that cannot be undone, and why.
     NeededAlways(String),
+    /// Somebody must be asked about this one every time, whatever rules say, and why.
+    NeededRegardless(String),
 }
 
 /// How permissive a session is.
@@ -238,8 +240,10 @@ pub(crate) fn weigh(
     let Question { spec, claims, cx, .. } = question;
     let mode = cx.session().mode();
     let workspace = cx.session_workspace();
-    let is_extreme =
-        spec.sensitivity == Sensitivity::Extreme || matches!(approval, Approval::NeededAlways(_));
+    let regardless = matches!(approval, Approval::NeededRegardless(_));
+    let is_extreme = regardless
+        || spec.sensitivity == Sensitivity::Extreme
+        || matches!(approval, Approval::NeededAlways(_));
     if mode == Mode::Plan && !only_plans(spec, claims, cx) {
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
@@ -261,7 +265,9 @@ pub(crate) fn weigh(
     }
     let delicate = delicate(claims, workspace);
     let reason = match (verdict, approval, spec.sensitivity) {
-        (Verdict::Allow { exactly, .. }, _, _) if *exactly || !is_extreme => return Ok(None),
+        (Verdict::Allow { exactly, .. }, _, _) if !regardless && (*exactly || !is_extreme) => {
+            return Ok(None);
+        }
         (Verdict::Ask(reason), _, _) => reason.clone(),
         _ if let Some(path) = outside => lies_outside(path, cx),
         _ if let Some(path) = delicate => {
@@ -270,7 +276,11 @@ pub(crate) fn weigh(
         // What only plans needs nobody's word to write the plan down.
         _ if mode == Mode::Plan && changes_plan(claims, cx) => return Ok(None),
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
-        (_, Approval::Needed(reason) | Approval::NeededAlways(reason), _) => reason.clone(),
+        (
+            _,
+            Approval::Needed(reason) | Approval::NeededAlways(reason) | Approval::NeededRegardless(reason),
+            _,
+        ) => reason.clone(),
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
         _ => format!("`{}` can change things", spec.name),
     };

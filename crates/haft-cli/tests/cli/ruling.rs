@@ -82,3 +82,25 @@ fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
     let changed = lab.run(&["audit"]);
     assert!(changed.code == 1 && changed.stdout.contains("from line 2 on"), "{changed:?}");
 }
+
+#[test]
+fn a_project_is_trusted_with_the_settings_it_had_then() {
+    let lab = Lab::new(&[("a.txt", "one\n"), (".haft/config.toml", "[permissions]\nallow = [\"Write\"]\n")]);
+    let write = ["call", "Write", "file_path=b.txt", "content=x"];
+    let check = ["rules", "check", "Write", "file_path=b.txt", "content=x"];
+    assert_eq!(lab.run(&check).code, 1);
+    let nobody = lab.run(&["trust"]);
+    assert!(nobody.code == 2 && nobody.stdout.contains("allow = [\"Write\"]"), "{nobody:?}");
+    assert!(nobody.stderr.contains("nobody is there to agree"), "{nobody:?}");
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    let ran = lab.run(&write);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+
+    lab.write("ws/.haft/config.toml", "[permissions]\nallow = [\"Write\", \"Bash\"]\n");
+    let changed = lab.run(&["rules", "check", "Bash", "command=make"]);
+    assert_eq!(changed.code, 1);
+    assert!(changed.stderr.contains("have changed since it was trusted"), "{changed:?}");
+    assert!(lab.run(&["doctor"]).stdout.contains("have changed since they were trusted"));
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(lab.run(&["rules", "check", "Bash", "command=make"]).code, 0);
+}

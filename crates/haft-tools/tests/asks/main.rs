@@ -167,10 +167,13 @@ async fn a_plan_for_a_leader_waits_and_nobody_else_is_asked() {
     assert!(project.allows("go test ./...") && !project.allows("go install x"));
 }
 
+/// The files of a project, a wish, commands that it allows and commands that it must not.
+type Meant = (&'static [&'static str], &'static str, &'static [&'static str], &'static [&'static str]);
+
 /// For each kind of project: what is asked for, what that allows, and what it must not.
 #[tokio::test]
 async fn chores_mean_no_more_than_they_say() {
-    let table: [(&[&str], &str, &[&str], &[&str]); 12] = [
+    let table: [Meant; 12] = [
         (&["package.json"], "install dependencies", &["npm install", "npm ci"], &["npm install left-pad"]),
         (
             &["package.json"],

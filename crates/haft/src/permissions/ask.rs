@@ -1,8 +1,9 @@
 //! Asking somebody: what they are told, what they can answer, and what becomes of the answer. Knows nothing of how a
 //! person is reached.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -121,6 +122,25 @@ impl Approver for NoApprover {
             feedback = format!("{feedback}, or with the rule `{rule}`{others}");
         }
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
+    }
+}
+
+/// Answers that were given beforehand, one question after another. When there are none left, the answer is no.
+#[derive(Debug, Default)]
+pub struct Scripted(Mutex<VecDeque<Decision>>);
+
+impl Scripted {
+    /// Answers so, in this order.
+    pub fn new(answers: impl IntoIterator<Item = Decision>) -> Self {
+        Self(Mutex::new(answers.into_iter().collect()))
+    }
+}
+
+impl Approver for Scripted {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let answer = answer.ok_or_else(|| "no answer is left for this question".to_owned());
+        Box::pin(std::future::ready(answer))
     }
 }
 

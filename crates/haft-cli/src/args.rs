@@ -126,6 +126,8 @@ pub(crate) enum Command {
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
         limit: usize,
     },
+    /// Show the list of tasks of a session, which is named with --session
+    Todos,
     /// Show how often each tool was called, and how long it took
     Stats,
     /// Show what is in force here: workspace, settings, trust, state

@@ -9,6 +9,7 @@ mod history;
 mod rules;
 mod settings;
 mod stats;
+mod todos;
 mod tools;
 mod trust;
 mod undo;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Trust { yes } => trust::run(common, yes),
         Command::Audit { limit } => audit::run(common, limit),
         Command::Rules { command } => rules::run(common, command),
+        Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),

@@ -2,21 +2,23 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use haft::journal::{self, Journal};
 use haft::{
-    Audit, CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, Mode, NoApprover,
-    Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
+    Audit, CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, LastingValues,
+    Mode, NoApprover, Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
 use haft_sandbox::terminal::Terminal;
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
-use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
+use haft_tools::ops::{
+    Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, PlanPlace, Profile, Searching,
+};
 use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
 use crate::approve::AtTerminal;
@@ -41,6 +43,12 @@ pub(crate) struct Host {
     dialect: Arc<dyn Dialect>,
     session_name: Option<String>,
     judge: Arc<RuleJudge>,
+    /// Sessions of several dialects are one to the user, so what their tools keep is one.
+    lasting: OnceLock<LastingValues>,
+    /// Where plans are written.
+    plan: PathBuf,
+    /// Whether the mode was typed, and not only set or kept.
+    has_typed_mode: bool,
 }
 
 /// The workspace's folder, the settings in force for it, and where its state is kept.
@@ -156,13 +164,15 @@ impl Host {
             .make()
             .with_context(|| format!("the state folder `{}` cannot be made", results.dir().display()))?;
         workspace = workspace.with_folder(results.dir(), Access::Read)?;
-        workspace = workspace.guarding(&folders.config).guarding(&folders.state);
+        let plans = plans(&state, settings)?;
+        workspace = workspace.with_folder(plans.dir(), Access::Write)?;
+        workspace = workspace.guarding(&folders.config).guarding(&folders.state).sparing(plans.dir());
         if let Some(focus) = &common.focus {
             workspace = workspace.with_focus(focus)?;
         }
         let mode = common.mode.map(Mode::from).or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(common.dialect.as_deref(), settings)?;
-        let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
+        let grants = Arc::new(Grants { state: state.clone(), config: folders.config });
         let judge = Arc::new(RuleJudge::new(loaded.book.clone(), config::home_dir()).memory(grants));
         let engine = engine(settings, &root, results, judge.clone(), Audit::new(state.clone()))?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
@@ -182,6 +192,9 @@ impl Host {
             session_name: common.session.clone(),
             judge,
             loaded,
+            lasting: OnceLock::new(),
+            plan: plans.path(&plan_name(common.session.as_deref())),
+            has_typed_mode: common.mode.is_some(),
         })
     }
 
@@ -209,26 +222,27 @@ impl Host {
             .extension(editing(settings))
             .extension(searching(settings))
             .extension(self.caging())
+            .extension(PlanPlace(Some(self.plan.clone())))
             .extension(Ruled(Some(self.judge.clone())));
+        let mut lasting = Default::default();
         if let Some(name) = &self.session_name {
-            builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
+            let mut saved = self.saved(name)?;
+            lasting = std::mem::take(&mut saved.lasting);
+            if self.has_typed_mode {
+                saved.planning = None;
+            }
+            builder = builder.id(name.clone()).resume(saved).keep_seen(self.state.folder("seen"));
         }
-        Ok(builder.start())
+        let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting));
+        let session = builder.lasting(lasting.clone()).start();
+        if session.mode() == Mode::Plan && session.plan_file().is_none() {
+            session.set_plan_file(PlanPlace::find(&session.context()));
+        }
+        Ok(session)
     }
 
     fn saved(&self, name: &str) -> anyhow::Result<SavedSession> {
-        let sessions = self.state.folder("sessions");
-        let file = format!("{name}.json");
-        let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
-        match bytes {
-            None => Ok(SavedSession::default()),
-            Some(bytes) => read_session(&bytes).with_context(|| {
-                format!(
-                    "the session `{name}` is damaged; remove `{}` to begin anew",
-                    sessions.path(&file).display()
-                )
-            }),
-        }
+        Ok(saved(&self.state, name)?.unwrap_or_default())
     }
 
     /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
@@ -260,9 +274,50 @@ impl Host {
         let store = self.state.folder("sessions");
         let _lock = store.lock_within(&format!("{name}.json.lock"), PATIENCE)?;
         // Another process may have been granted something meanwhile.
-        kept.merge_grants(self.saved(name)?.grants);
+        let there = self.saved(name)?;
+        kept.merge_grants(there.grants);
+        kept.merge_lasting(there.lasting);
         store.write(&format!("{name}.json"), &serde_json::to_vec(&kept)?)?;
         Ok(())
+    }
+}
+
+/// What is kept of a session, if anything is.
+pub(crate) fn saved(state: &Store, name: &str) -> anyhow::Result<Option<SavedSession>> {
+    let sessions = state.folder("sessions");
+    let file = format!("{name}.json");
+    let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
+    let damaged = || {
+        format!("the session `{name}` is damaged; remove `{}` to begin anew", sessions.path(&file).display())
+    };
+    bytes.map(|bytes| read_session(&bytes).with_context(damaged)).transpose()
+}
+
+/// The folder of plans, without those of sessions that nobody can go on with.
+fn plans(state: &Store, settings: &Settings) -> anyhow::Result<Store> {
+    let plans = state.folder("plans");
+    plans.make().with_context(|| format!("the state folder `{}` cannot be made", plans.dir().display()))?;
+    let age = Duration::from_secs(settings.limits.keep_days.unwrap_or(7).saturating_mul(DAY.as_secs()));
+    let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|elapsed| elapsed > age);
+    for entry in plans.entries().unwrap_or_default() {
+        if entry.name.starts_with(NAMELESS) && is_old(entry.modified) {
+            // It is swept another time.
+            let _ = plans.remove(&entry.name);
+        }
+    }
+    Ok(plans)
+}
+
+/// How the names of plans begin whose session has none.
+const NAMELESS: &str = ".nameless-";
+
+fn plan_name(session: Option<&str>) -> String {
+    match session {
+        Some(name) => format!("{name}.md"),
+        None => {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+            format!("{NAMELESS}{time:x}-{:x}.md", std::process::id())
+        }
     }
 }
 
@@ -390,7 +445,10 @@ fn engine(
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
     let nobody = NoApprover::telling("the user can allow it by starting with `--mode {mode}`");
     let mut engine = match std::io::stderr().is_terminal() && Terminal::open().is_ok() {
-        true => Engine::builder().approver(AtTerminal::new(results.clone())),
+        true => {
+            let person = AtTerminal::new(results.clone());
+            Engine::builder().approver(person.clone()).respondent(person)
+        }
         false => Engine::builder().approver(nobody),
     };
     engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));

@@ -16,10 +16,13 @@ mod hooks;
 pub mod image;
 pub mod journal;
 pub mod json;
+mod lasting;
 mod limits;
 mod operation;
 mod permissions;
+mod planning;
 mod preview;
+mod questions;
 mod registry;
 mod render;
 mod reply;
@@ -47,18 +50,21 @@ pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};
 pub use hooks::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
 };
+pub use lasting::{Lasting, LastingValues};
 pub use limits::{Cut, CutField, Keeping, Kept, Lost, Swept, cut_json, cut_text};
 pub use operation::{Operation, Preview};
 pub use permissions::{
     Approval, ApprovalRequest, Approver, Choice, Considered, Decision, Judge, Mode, NoApprover, Question,
     Rule, Scope, Scripted, Sensitivity, Verdict, WouldBe, delicate, is_delicate,
 };
+pub use planning::{Awaited, PlanAnswer, PlanApprover, PlanRequest, SavedPlanning};
 pub use preview::result as preview_result;
+pub use questions::{Answer, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent};
 pub use registry::{Format, Registry};
 pub use reply::{Audience, Block, Content, IntoReply, Reply};
 pub use schedule::Policy;
 pub use seen::{SavedSeen, Seen, Standing};
-pub use session::{SavedSession, Session, SessionBuilder};
+pub use session::{PastCall, SavedSession, Session, SessionBuilder};
 pub use spec::{DEFAULT_MAX_RESULT, Spec};
 pub use stats::{Outcome, Stats, ToolStats};
 pub use tool::{BoxFuture, DynTool, Prepared, Tool, Typed};

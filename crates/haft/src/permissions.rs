@@ -239,7 +239,7 @@ pub(crate) fn weigh(
 ) -> Result<Option<Asking>, Fault> {
     let Question { spec, claims, cx, .. } = question;
     let mode = cx.session().mode();
-    let workspace = cx.session().workspace();
+    let workspace = cx.session_workspace();
     let regardless = matches!(approval, Approval::NeededRegardless(_));
     let is_extreme = regardless
         || spec.sensitivity == Sensitivity::Extreme
@@ -273,6 +273,8 @@ pub(crate) fn weigh(
         _ if let Some(path) = delicate => {
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }
+        // What only plans needs nobody's word to write the plan down.
+        _ if mode == Mode::Plan && changes_plan(claims, cx) => return Ok(None),
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
         (
             _,
@@ -282,7 +284,11 @@ pub(crate) fn weigh(
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
         _ => format!("`{}` can change things", spec.name),
     };
-    let advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
+    let advice = match mode {
+        _ if outside.is_some() => Some("the user can add the folder with `--add-dir`".to_owned()),
+        Mode::Plan => Some("the user can end the planning by starting in another mode".to_owned()),
+        _ => None,
+    };
     // What the call reaches outside of the session's workspace is no edit of it.
     let may_write = |path| workspace.access(path) == Some(haft_sandbox::Access::Write);
     let is_edit = !is_extreme
@@ -302,10 +308,15 @@ pub(crate) fn weigh(
 fn only_plans(spec: &Spec, claims: &Claims, cx: &Context) -> bool {
     // A command is known by its claims alone to change nothing.
     let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
-    let knows = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
-    if knows && claims.is_read_only() {
+    if spec.in_plan {
         return true;
     }
+    let knows = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
+    knows && claims.is_read_only() || changes_plan(claims, cx)
+}
+
+/// Whether a call changes the plan, and nothing else.
+fn changes_plan(claims: &Claims, cx: &Context) -> bool {
     let plan = cx.session().plan_file();
     let is_plan = |resource: &Resource| match (resource, &plan) {
         (Resource::Path(path), Some(plan)) => path == plan,

@@ -13,6 +13,7 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod looks;
+mod planning;
 #[cfg(target_os = "linux")]
 mod projects;
 mod replay;

@@ -61,8 +61,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The exit code of a command that was told to stop.
 const INTERRUPTED: u8 = 130;
 
-/// How long calls that were told to stop may take to do so.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long calls that were told to stop may take to do so: longer than a command that does not want to end has.
+const LAST_WORDS: Duration = Duration::from_secs(4);
 
 /// What stopped some work before its end.
 struct Interrupted;

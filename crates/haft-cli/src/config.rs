@@ -45,8 +45,8 @@ pub(crate) struct Settings {
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Tools of other dialects that a session has besides its own, such as `ally/ls`. Trusted projects only.
     pub(crate) tools: Vec<String>,
-    /// Folders whose own settings are followed in full: absolute, or with `~` for the home. The user's file
-    /// only.
+    /// Folders whose own settings are followed in full, but not those of folders in them: absolute, or with `~` for
+    /// the home. The user's file only; `haft trust` adds to it.
     pub(crate) trusted: Vec<PathBuf>,
     /// How long replies may be and what is kept of longer ones.
     pub(crate) limits: Limits,
@@ -320,7 +320,8 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         bail!("`trusted` names `{}`: write a whole path, or one that begins with `~/`", folder.display());
     }
     let trusted = trusted.iter().filter_map(|folder| user::canonical(folder).ok());
-    let is_trusted = trusted.into_iter().any(|folder| workspace.starts_with(folder));
+    // A folder in a trusted one is another project: whoever may write there could put settings into it.
+    let is_trusted = trusted.into_iter().any(|folder| workspace == folder);
     let state = crate::host::state_of(folders, workspace);
     let mut of_project = Vec::new();
     for name in PROJECT_FILES {

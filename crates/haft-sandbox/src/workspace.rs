@@ -181,6 +181,11 @@ impl Workspace {
         Self(Arc::new(inside))
     }
 
+    /// The places that are guarded besides haft's own folder in each project.
+    pub fn guarded(&self) -> &[AbsPath] {
+        &self.0.guarded
+    }
+
     /// The same workspace, in which what is at this place and below it can be changed although it is guarded, and
     /// whatever the focus is. It must be in a folder of the workspace all the same.
     pub fn sparing(&self, place: &Path) -> Self {

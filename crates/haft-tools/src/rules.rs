@@ -98,6 +98,11 @@ impl Rules {
         self.deny.paths(Class::Read).matches(path.as_path()).is_some()
     }
 
+    /// What is not to be read and need not lie in the workspace, as far as it can be named.
+    pub fn hidden_outside(&self) -> Vec<PathBuf> {
+        self.deny.paths(Class::Read).absolute()
+    }
+
     /// Whether any rule keeps content from being read.
     pub fn hide_something(&self) -> bool {
         !self.deny.paths(Class::Read).is_empty()

@@ -295,7 +295,10 @@ pub(crate) fn weigh(
         && !claims.is_read_only()
         && delicate.is_none()
         && claims.iter().all(|(access, resource)| match resource {
-            Resource::Path(path) => access == Access::Read || may_write(path),
+            Resource::Path(path) => match access {
+                Access::Read => workspace.access(path).is_some(),
+                Access::Write => may_write(path),
+            },
             Resource::Command(_) => true,
             _ => false,
         });

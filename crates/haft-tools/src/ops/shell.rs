@@ -15,7 +15,7 @@ mod words;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview};
+use haft::{AbsPath, Access, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{Cage, Ended, Happened, Hit, Output, Policy, Report, Running, Stream, Task};
 
@@ -33,6 +33,8 @@ use in_place::Edit;
 use super::patch::Planned;
 use crate::shell::{self, Interactive, Understood};
 
+/// A longer command cannot be given to a program.
+const LONGEST: usize = 120_000;
 /// How long a command that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -55,6 +57,8 @@ pub struct Shell {
 pub struct Command {
     text: String,
     dir: AbsPath,
+    /// Whether that is the root, because the folder it was to start in is gone.
+    is_back: bool,
     free: bool,
     judged: Judged,
     understood: Arc<Understood>,
@@ -83,6 +87,18 @@ impl Command {
         if text.contains('\0') {
             return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
         }
+        if text.len() > LONGEST {
+            return Err(Fault::new(
+                FaultKind::TooLarge,
+                format!("the command has {} bytes: at most {LONGEST} can be run", text.len()),
+            )
+            .hint("write it to a script in the workspace and run that"));
+        }
+        // The folder that the last command ended in may be gone.
+        let (dir, is_back) = match cx.workspace().stat(&dir) {
+            Ok(_) => (dir, false),
+            Err(_) => (cx.workspace().root().clone(), true),
+        };
         let understood = Arc::new(shell::parse(text));
         let harms = shell::sensitive(&understood);
         if let Some(found) = harms.iter().find(|found| found.catastrophic) {
@@ -99,7 +115,27 @@ impl Command {
         let touches = shell::touches(&understood, dir.as_path());
         let claims = reach::claims(text, &understood, &touches, is_read_only, free, cx);
         let edit = shell::in_place(&understood).and_then(|sed| Edit::of(sed, &dir, cx));
-        Ok(Self { text: text.to_owned(), dir, free, judged, understood, claims, edit })
+        if let Some(place) = guarded(&claims, cx) {
+            let shown = cx.workspace().display(place);
+            return Err(Fault::new(
+                FaultKind::Denied,
+                format!("`{shown}` is haft's own: no command changes it"),
+            )
+            .hint("ask the user to change it")
+            .with("command", text));
+        }
+        Ok(Self { text: text.to_owned(), dir, is_back, free, judged, understood, claims, edit })
+    }
+
+    /// What it reads outside of the workspace, which was asked about.
+    fn reads_outside(&self, cx: &Context) -> Vec<std::path::PathBuf> {
+        let paths = self.claims.iter().filter_map(|(_, resource)| match resource {
+            Resource::Path(path) if cx.session_workspace().access(path).is_none() => {
+                Some(path.as_path().to_owned())
+            }
+            _ => None,
+        });
+        paths.collect()
     }
 
     /// What bash is told.
@@ -291,6 +327,13 @@ impl Shell {
         let report = running.report().clone();
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
         let mut notes = set_aside(&ended, cx);
+        if self.command.is_back {
+            cx.session().set_cwd(self.command.dir.clone());
+            notes.push(
+                "the folder that commands were in is gone: this one started in the root of the workspace"
+                    .to_owned(),
+            );
+        }
         notes.extend(cx.session().extension::<Tasks>().news());
         again(policy.clone(), self.output, cx);
         let moved = match (self.moves, &ended.dir) {
@@ -302,7 +345,7 @@ impl Shell {
         let guarded = cx.session().extension::<Caging>().guarded_in(&self.command);
         let blocked = match (meaning, guarded) {
             (Some(_), _) => Vec::new(),
-            (None, Some(name)) if exit != Exit::Code(0) => {
+            (None, Some(name)) if exit != Exit::Code(0) && !self.command.is_read_only() => {
                 notes.push(format!(
                     "commands cannot make or change `{name}`: other programs run something by it, so it is the user's"
                 ));
@@ -313,6 +356,14 @@ impl Shell {
         let (took, Ended { left, hit, .. }) = (start.elapsed(), ended);
         Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, asked, notes })
     }
+}
+
+/// A place among what would be changed that is haft's own.
+fn guarded<'a>(claims: &'a Claims, cx: &Context) -> Option<&'a AbsPath> {
+    claims.iter().find_map(|(access, resource)| match resource {
+        Resource::Path(path) if access == Access::Write && cx.workspace().guards(path) => Some(path),
+        _ => None,
+    })
 }
 
 fn broken(error: std::io::Error) -> Fault {
@@ -358,6 +409,9 @@ async fn attend(mut running: Running, timeout: Duration, cx: &Context) -> Result
         Err(exit) => Ended { exit, left: Vec::new(), ..end(&mut running, &mut take).await? },
     };
     let asked = asked.filter(|_| ended.exit != Exit::Code(0));
+    // What has no name any more is over already.
+    let left = ended.left.into_iter().filter(|name| !name.is_empty()).collect();
+    let ended = Ended { left, ..ended };
     Ok(Attended { ended, out, err, asked })
 }
 
@@ -366,9 +420,10 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Runni
     let caging = cx.session().extension::<Caging>();
     let policy = caging.ruled(caging.policy(command, cx), cx).await?;
     let cage = enter(&policy, output, cx).await?;
+    caging.require_held(&cage, command.free, cx)?;
     let task = Task {
         program: "/bin/bash".into(),
-        args: ["--noprofile", "--norc", "-c", &command.text].map(Into::into).into(),
+        args: ["--noprofile", "--norc", "-c", "--", &command.text].map(Into::into).into(),
         dir: command.dir.as_path().to_owned(),
         env: caging.env(cx).await,
         tells_dir: true,

@@ -23,6 +23,8 @@ pub(super) struct Patterns {
 struct Shape {
     /// Whether it has no wildcard.
     is_literal: bool,
+    /// Whether it is everything at or below a place that is named from the root or the home on.
+    is_absolute: bool,
     /// Whether it names something whose change makes other programs run something.
     names_delicate: bool,
     /// The folders above everything that it fits, as far as it has no wildcard.
@@ -66,7 +68,10 @@ impl Patterns {
                 }
             }
             let shape = Shape {
-                is_literal: !pattern.contains(['*', '?', '[', '{']),
+                is_literal: !pattern.contains(['*', '?', '[', '{'])
+                    && pattern.trim_end_matches('/').contains('/'),
+                is_absolute: pattern.starts_with(['/', '~'])
+                    && !pattern.trim_end_matches("/**").contains(['*', '?', '[', '{']),
                 names_delicate: pattern.split('/').any(|name| is_delicate(name.as_ref())),
                 beneath,
             };
@@ -78,6 +83,12 @@ impl Patterns {
 
     pub(super) fn is_empty(&self) -> bool {
         self.written.is_empty()
+    }
+
+    /// Places that are named from the root or the home on: all of a folder, or one file.
+    pub(super) fn absolute(&self) -> Vec<PathBuf> {
+        let named = self.written.iter().filter(|(_, shape)| shape.is_absolute);
+        named.flat_map(|(_, shape)| shape.beneath.iter().cloned()).collect()
     }
 
     /// The rule that fits a path; rather one that names what is delicate about it.

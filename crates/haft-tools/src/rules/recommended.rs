@@ -26,7 +26,7 @@ pub(super) const RECOMMENDED: &[(Effect, &[&str])] = &[
         "Bash(git push:*)", "Bash(npm publish:*)", "Bash(cargo publish:*)", "Bash(gh pr merge:*)",
     ]),
     (Effect::Deny, &[
-        "Read(.env)", "Read(.env.*)", "Read(*.pem)", "Read(*.key)", "Read(id_rsa)", "Read(id_ed25519)",
+        "Read(.env)", "Read(.env.local)", "Read(.env.production)", "Read(.env.development)", "Read(*.pem)", "Read(*.key)", "Read(id_rsa)", "Read(id_ed25519)",
         "Read(~/.ssh/**)", "Read(~/.aws/**)", "Read(~/.gnupg/**)", "Read(~/.netrc)", "Read(~/.config/gh/**)",
     ]),
 ];

@@ -250,8 +250,10 @@ impl Reader<'_> {
         };
         loop {
             match self.peek() {
-                Some('g') => found.all = true,
-                Some('p') => found.print = true,
+                // What is said twice, sed refuses.
+                Some('g') if !found.all => found.all = true,
+                Some('p') if !found.print => found.print = true,
+                Some('g' | 'p') => return None,
                 Some('i' | 'I') => found.any_case = true,
                 Some('m' | 'M') => found.multiline = true,
                 Some('1'..='9') => {

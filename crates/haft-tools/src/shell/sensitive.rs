@@ -98,6 +98,11 @@ fn of_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
         })
     };
     let has = |word: &str| args.contains(&word);
+    let is_private =
+        |path: &&&str| ["/tmp", "/var/tmp", "/dev/shm", "/run"].iter().any(|place| path.starts_with(place));
+    if command.name() == "mv" && args.last().filter(is_private).is_some() {
+        note("what `mv` moves to a temporary folder is gone when the command ends", false);
+    }
     let device = |path: &str| {
         path.starts_with("/dev/")
             && !matches!(

@@ -40,6 +40,41 @@ const SPEAKS: &[&str] = &[
 /// Options of programs that read, and the file that follows is written.
 const WRITES_TO: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
 
+/// Options of programs that change files by which they change no others than they name.
+const PLAIN_OPTIONS: &[(&str, &str, &[&str])] = &[
+    (
+        "cp",
+        "aRrfvnupPLHdixl",
+        &["--recursive", "--archive", "--force", "--verbose", "--no-clobber", "--update"],
+    ),
+    ("mv", "fvnui", &["--force", "--verbose", "--no-clobber", "--update"]),
+    ("ln", "sfvnr", &["--symbolic", "--force", "--verbose", "--relative"]),
+    ("mkdir", "pv", &["--parents", "--verbose"]),
+    ("touch", "acm", &["--no-create"]),
+    ("rm", "frRvid", &["--force", "--recursive", "--verbose", "--dir"]),
+    ("rmdir", "pv", &["--parents", "--verbose"]),
+    ("tee", "ai", &["--append"]),
+    ("unlink", "", &[]),
+    ("truncate", "", &[]),
+    ("chmod", "Rvf", &["--recursive"]),
+    ("chown", "Rvfh", &["--recursive"]),
+    ("chgrp", "Rvfh", &["--recursive"]),
+    ("install", "", &[]),
+    ("shred", "fuvz", &[]),
+    ("mkfifo", "", &[]),
+];
+
+/// An option of a program that changes files which may make it change others.
+fn odd_option(command: &Command) -> Option<&str> {
+    let (_, short, long) = PLAIN_OPTIONS.iter().find(|(name, ..)| *name == command.name())?;
+    let is_plain = |arg: &&str| match arg.strip_prefix('-') {
+        None | Some("" | "-") => true,
+        Some(rest) if rest.starts_with('-') => long.contains(arg),
+        Some(letters) => letters.chars().all(|letter| short.contains(letter)),
+    };
+    command.args().find(|arg| !is_plain(arg))
+}
+
 /// Programs whose first operand is a pattern, and no file.
 const SEARCHES: &[&str] = &["grep", "egrep", "fgrep", "rg"];
 /// Their options that are followed by a value.
@@ -83,6 +118,10 @@ pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
             Cwd::Unknown => None,
         };
         Found { out: &mut found, at }.command(command);
+    }
+    // A link that is made on the way leads later words elsewhere.
+    if understood.commands().len() > 1 && understood.commands().iter().any(|command| command.name() == "ln") {
+        found.unknown = Some("`ln` changes where other words lead".to_owned());
     }
     if let Some(doubt) = understood.doubts().first() {
         found.unknown = Some(doubt.to_string());
@@ -173,6 +212,9 @@ impl Found<'_> {
         self.hosts(command, &operands);
         if !program.is_literal() {
             self.unsure("which program it runs is not certain".to_owned());
+        } else if let Some(option) = odd_option(command) {
+            operands.iter().for_each(|word| self.write(word));
+            self.unsure(format!("what `{option}` does to what `{name}` writes is not known"));
         } else if CHANGES.contains(&name) {
             operands.iter().for_each(|word| self.write(word));
         } else if COPIES.contains(&name) {
@@ -182,8 +224,14 @@ impl Found<'_> {
                 .rev()
                 .take(if name == "mv" { operands.len() } else { 1 })
                 .for_each(|word| self.write(word));
-            if command.args().any(|arg| arg.starts_with("-t") || arg.starts_with("--t")) {
-                self.unsure(format!("`{name}` names its target by an option"));
+            // Into a folder, or in place of a file: the text does not tell.
+            if let Some((target, sources)) = operands.split_last() {
+                for source in sources {
+                    let name = source.text().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+                    if source.is_literal() && target.is_literal() && !matches!(name, "" | "." | "..") {
+                        self.write(&Word::literal(&format!("{}/{name}", target.text())));
+                    }
+                }
             }
         } else if SPEAKS.contains(&name) {
         } else if matches!(name, "sed" | "gsed") {
@@ -195,6 +243,9 @@ impl Found<'_> {
                         if writes {
                             self.write(&file);
                         }
+                    }
+                    if call.in_place.as_ref().is_some_and(|suffix| suffix.contains(['*', '/'])) {
+                        self.unsure("where the backup goes is not certain".to_owned());
                     }
                     for suffix in call.in_place.iter().filter(|suffix| !suffix.is_empty()) {
                         call.files
@@ -236,8 +287,8 @@ impl Found<'_> {
                 }
             }
             if name == "dd" {
-                let target = command.args().find_map(|arg| arg.strip_prefix("of="));
-                target.map(Word::literal).iter().for_each(|target| self.write(target));
+                let targets = command.args().filter_map(|arg| arg.strip_prefix("of="));
+                targets.map(Word::literal).for_each(|target| self.write(&target));
             } else {
                 self.unsure(why);
             }

@@ -223,6 +223,11 @@ fn hide(path: &Path) -> io::Result<()> {
             read_only(path, Depth::All)
         }
         Ok(found) if found.is_file() => attach(&tree(Path::new("/dev/null"))?, path),
+        // By whatever other name it could be read: where the link leads is hidden.
+        Ok(found) if found.is_symlink() => match path.canonicalize() {
+            Ok(target) if target != path && !target.is_symlink() => hide(&target),
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }

@@ -4,17 +4,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use haft::{AbsPath, Context, Fault};
+use haft::{AbsPath, Context, Fault, FaultKind};
 use haft_sandbox::{Access, Kind, Store};
 use tokio::sync::OnceCell;
 
 use super::profile::{self, Env};
 use super::{Command, May};
 use crate::rules::{Ruled, Rules};
-use haft_sandbox::cage::{Limits, Network, Policy, Ready, Wall, Walls};
+use haft_sandbox::cage::{Cage, Limits, Network, Policy, Ready, Sees, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
-const GUARDED: [&str; 10] = [
+const GUARDED: [&str; 11] = [
     ".haft",
     ".git/hooks",
     ".git/config",
@@ -25,6 +25,7 @@ const GUARDED: [&str; 10] = [
     ".vscode",
     ".idea",
     ".envrc",
+    ".husky",
 ];
 
 /// In the home of the user, what says who they are.
@@ -81,6 +82,10 @@ const DISARMED: [(&str, &str); 11] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
 ];
+
+/// A repository may belong to somebody else than who asks about it: in a cage it can do no harm.
+const GIT: [(&str, &str); 3] =
+    [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
 
 /// What commands of a session may do: what can be set.
 #[derive(Clone, Debug)]
@@ -156,7 +161,16 @@ impl Caging {
                 ..Policy::default()
             };
         }
-        self.policy_to(if command.is_read_only() { May::Read } else { May::Write }, cx)
+        if !command.is_read_only() {
+            return self.policy_to(May::Write, cx);
+        }
+        // Nobody was asked about what it does not show: it sees no more than the workspace, the programs of the system
+        // and what was asked about.
+        let mut policy = self.policy_to(May::Read, cx);
+        policy.sees = Sees::Listed;
+        policy.read.extend(program_folders());
+        policy.read.extend(command.reads_outside(cx));
+        policy
     }
 
     /// The policy for whatever runs behind walls.
@@ -177,7 +191,10 @@ impl Caging {
             // Should it write after all, that fails.
             read.append(&mut write);
         }
-        let guarded = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name))).collect();
+        let own = workspace.guarded().iter().map(|place| place.as_path().to_owned());
+        let own = own.filter(|place| write.iter().any(|folder| place.starts_with(folder)));
+        let names = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name)));
+        let guarded = names.chain(own).collect();
         let hidden = self.hidden();
         Policy {
             walls: self.walls,
@@ -238,6 +255,19 @@ impl Caging {
         Ok(policy)
     }
 
+    /// Refuses to go on where rules forbid files that the cage cannot keep a command from.
+    pub(super) fn require_held(&self, cage: &Cage, is_free: bool, cx: &Context) -> Result<(), Fault> {
+        let forbids = Ruled::rules(cx).is_some_and(|rules| rules.hide_something() || rules.guard_something());
+        if is_free || !forbids || cage.report().has(Wall::View) {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultKind::Disabled,
+            "rules forbid files to be read or changed, and here nothing would hold a command to that",
+        )
+        .hint("commands need a mount namespace for that: `haft doctor` tells why there is none, `sandbox.walls` may say so"))
+    }
+
     /// What no command sees.
     fn hidden(&self) -> Vec<PathBuf> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -249,19 +279,22 @@ impl Caging {
 /// A name that no file has.
 const ANY_NAME: &str = "\u{1}any name at all";
 
-/// The files of a workspace that rules keep from being read, and those that they keep from being changed.
+/// What rules keep from being read, and what they keep from being changed.
 fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut hidden, mut guarded) = (Vec::new(), Vec::new());
+    let (mut hidden, mut guarded) = (rules.hidden_outside(), Vec::new());
     let mut folders: Vec<AbsPath> = workspace.folders().iter().map(|folder| folder.path.clone()).collect();
     while let Some(folder) = folders.pop() {
         for entry in workspace.names(&folder).unwrap_or_default() {
             let path = folder.child(&entry.name);
+            let is_folder = entry.kind == Kind::Directory;
             // Where every name would be forbidden, the folder is, and with it what is made in it.
             let any = path.child(OsStr::new(ANY_NAME));
-            let is_folder = entry.kind == Kind::Directory;
-            if rules.hides(&path) || is_folder && rules.hides(&any) {
+            if is_folder && rules.hides(&path) {
+                // File by file: a folder that seems empty would be committed as deleted.
+                folders.push(path);
+            } else if rules.hides(&path) {
                 hidden.push(path.as_path().to_owned());
-            } else if rules.guards(&path) || is_folder && rules.guards(&any) {
+            } else if rules.guards(&path) || is_folder && rules.guards(&any) && !rules.hides(&any) {
                 guarded.push(path.as_path().to_owned());
             } else if is_folder {
                 folders.push(path);
@@ -269,6 +302,15 @@ fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<P
         }
     }
     (hidden, guarded)
+}
+
+/// Folders of programs that are not those of the system.
+fn program_folders() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_foreign = |folder: &PathBuf| {
+        folder.is_absolute() && !["/usr", "/bin", "/sbin"].iter().any(|of| folder.starts_with(of))
+    };
+    std::env::split_paths(&path).filter(is_foreign).collect()
 }
 
 /// Whether a variable is passed on although nobody said so: it neither looks like a secret, nor makes a shell or a
@@ -284,6 +326,6 @@ pub(super) fn is_passed_on(name: &OsStr) -> bool {
 /// An environment in which nothing turns pages or asks for a text.
 fn disarmed(env: Env) -> Env {
     let is_disarmed = |name: &OsString| DISARMED.iter().any(|(other, _)| name == other);
-    let disarmed = DISARMED.map(|(name, value)| (name.into(), value.into()));
+    let disarmed = DISARMED.into_iter().chain(GIT).map(|(name, value)| (name.into(), value.into()));
     env.into_iter().filter(|(name, _)| !is_disarmed(name)).chain(disarmed).collect()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::{AbsPath, Claims, CommandLine, Context, Resource};
-use haft_sandbox::names;
+use haft_sandbox::{Access, Kind, names};
 
 use crate::shell::{Touches, Understood};
 
@@ -14,6 +14,10 @@ const SYSTEM: [&str; 14] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/nix",
     "/tmp", "/var/tmp",
 ];
+
+fn is_of_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
 
 /// Everything that a command may touch.
 pub(super) fn claims(
@@ -34,10 +38,14 @@ pub(super) fn claims(
             claims = claims.read(Resource::Path(place));
         }
     }
-    for path in &touches.writes {
-        // What is written to devices and the private temporary folder touches nobody else.
-        if let Some(place) = place(path, cx) {
-            claims = claims.write(Resource::Path(place));
+    // What is written to devices and the private temporary folder touches nobody else.
+    let written: Vec<AbsPath> = touches.writes.iter().filter_map(|path| place(path, cx)).collect();
+    for place in &written {
+        // Of a folder that something is put into, only that changes.
+        let is_above = |other: &AbsPath| other != place && other.is_within(place);
+        let is_folder = || cx.workspace().stat(place).is_ok_and(|stat| stat.kind == Kind::Directory);
+        if !(written.iter().any(is_above) && is_folder()) {
+            claims = claims.write(Resource::Path(place.clone()));
         }
     }
     for host in &touches.hosts {
@@ -54,9 +62,16 @@ pub(super) fn claims(
 /// it. None for the places that every command may use.
 fn place(path: &Path, cx: &Context) -> Option<AbsPath> {
     let workspace = cx.workspace();
-    match workspace.resolve(workspace.root(), &names::show(path)) {
-        Ok(found) => Some(found.path),
-        Err(_) if SYSTEM.iter().any(|system| path.starts_with(system)) => None,
-        Err(_) => Some(AbsPath::lexical(path)),
+    // A link may lead out: then what counts is where it leads.
+    match workspace.reaching(workspace.root(), &names::show(path), Access::Read) {
+        Ok((_, found)) if workspace.access(&found.path).is_some() => Some(found.path),
+        Ok((_, found)) if is_of_system(found.path.as_path()) => None,
+        Ok((_, found)) => Some(found.path),
+        Err(_) if is_of_system(path) => None,
+        // What cannot be looked at is taken for what is named, or, where that would lie inside, for all there is.
+        Err(_) => {
+            let named = AbsPath::lexical(path);
+            Some(if workspace.access(&named).is_some() { AbsPath::lexical(Path::new("/")) } else { named })
+        }
     }
 }

@@ -176,6 +176,8 @@ fn parts(text: &str, extended: bool) -> Option<Vec<Part>> {
                 rest = after;
                 parts.push(one(set));
             }
+            // Edges of words and of the text, and what else sed has a meaning of its own for.
+            '<' | '>' | '`' | '\'' if escaped => return None,
             // sed has a meaning of its own for these.
             c if escaped && c.is_ascii_alphanumeric() => parts.push(one(class_letter(c)?)),
             '\n' => return None,

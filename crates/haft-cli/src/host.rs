@@ -248,6 +248,8 @@ impl Host {
     /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
     /// now, so what cannot be kept is a notice.
     pub(crate) fn close(&self, sessions: &[Session]) {
+        // A command that was broken off may still be ending, and with it what stood in for guarded names.
+        cage::settle(PATIENCE);
         if let Some(Err(error)) = self.engine.audit().map(Audit::flush) {
             style::notice(&format!("what was decided could not be written down: {error}"));
         }

@@ -28,6 +28,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 pub use groups::Amounts;
+pub use leaving::settle;
 pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Wall, Walls};
 pub use running::{Ended, Happened, Running};
 

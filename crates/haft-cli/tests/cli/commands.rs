@@ -87,3 +87,26 @@ fn sleepers() -> usize {
     };
     processes.filter(is_sleeper).count()
 }
+
+#[test]
+fn nothing_stands_in_for_guarded_names_once_haft_was_interrupted() {
+    let lab = two_files();
+    let mut child = lab
+        .haft(&["--mode", "bypass", "call", "Bash", "command=trap '' TERM; touch started; sleep 1000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !lab.base.join("ws/started").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    child.wait().unwrap();
+    let mut left: Vec<_> =
+        std::fs::read_dir(lab.base.join("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["one.txt", "started", "two.txt"]);
+}

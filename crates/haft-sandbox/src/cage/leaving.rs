@@ -2,14 +2,26 @@
 //! looked after, once everything in it has ended.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::groups::{Group, is_removed, kill_all};
 use super::guards::Guards;
 
 /// How long everything has to end, in tries every few milliseconds; then it is killed, and then it is given up.
 const PATIENCE: usize = 200;
+
+/// How many cages are over whose guards still have to be looked after.
+static GUARDING: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits until what cages guarded is as it was, for those that nobody waited for; for so long at most.
+pub fn settle(patience: Duration) {
+    let end = Instant::now() + patience;
+    while GUARDING.load(Ordering::Acquire) > 0 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// What a cage leaves.
 #[derive(Default)]
@@ -34,6 +46,9 @@ impl Leaving {
             let thread = std::thread::Builder::new().name("leaving".to_owned());
             thread.spawn(move || see_to_all(&receiver)).ok().map(|_| Mutex::new(sender))
         });
+        if self.guards.is_some() {
+            GUARDING.fetch_add(1, Ordering::AcqRel);
+        }
         if let Some(sender) = sender {
             let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(self);
         }
@@ -52,6 +67,7 @@ impl Leaving {
         }
         if let Some(guards) = self.guards.take() {
             guards.after();
+            GUARDING.fetch_sub(1, Ordering::AcqRel);
         }
         drop(self.above.take());
         true

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use haft::journal::{self, Journal};
 use haft::{
-    CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, Mode, NoApprover,
-    Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
+    AbsPath, CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, Mode,
+    NoApprover, Policy, SavedSession, Session, SessionBuilder, Stats, ToolPattern, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
 use haft_sandbox::terminal::Terminal;
@@ -41,6 +41,8 @@ pub(crate) struct Host {
     dialect: Arc<dyn Dialect>,
     session_name: Option<String>,
     judge: Arc<RuleJudge>,
+    /// What no session may change.
+    guarded: [PathBuf; 2],
 }
 
 /// The workspace's folder, the settings in force for it, and where its state is kept.
@@ -171,7 +173,13 @@ impl Host {
             session_name: common.session.clone(),
             judge,
             loaded,
+            guarded: [folders.config, folders.state],
         })
+    }
+
+    /// Whether what sessions know is kept under a name.
+    pub(crate) fn is_named(&self) -> bool {
+        self.session_name.is_some()
     }
 
     pub(crate) fn dialect_name(&self) -> &'static str {
@@ -180,12 +188,21 @@ impl Host {
 
     /// A session in the dialect that was asked for, or in another one.
     pub(crate) fn session(&self, other: Option<&str>) -> anyhow::Result<Session> {
+        Ok(self.builder(other, self.workspace.clone())?.start())
+    }
+
+    /// The same, to be set up further.
+    pub(crate) fn builder(
+        &self,
+        other: Option<&str>,
+        workspace: Workspace,
+    ) -> anyhow::Result<SessionBuilder> {
         let dialect = match other {
             Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault))?,
             None => self.dialect.clone(),
         };
         let policy = self.loaded.settings.schedule.map(Policy::from).unwrap_or_default();
-        let mut builder = self.engine.session(self.workspace.clone()).mode(self.mode).policy(policy);
+        let mut builder = self.engine.session(workspace).mode(self.mode).policy(policy);
         for name in &self.loaded.settings.tools {
             builder =
                 builder.shared_tool(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
@@ -202,7 +219,30 @@ impl Host {
         if let Some(name) = &self.session_name {
             builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
         }
-        Ok(builder.start())
+        Ok(builder)
+    }
+
+    /// The workspace, with every folder of it narrowed to those that are in it, if any are. Nothing is ever added.
+    pub(crate) fn narrowed(&self, roots: &[PathBuf]) -> anyhow::Result<Workspace> {
+        let roots: Vec<PathBuf> = roots.iter().filter_map(|root| user::canonical(root).ok()).collect();
+        let inside = |folder: &AbsPath| -> Vec<PathBuf> {
+            roots.iter().filter(|root| root.starts_with(folder)).cloned().collect()
+        };
+        let mut narrowed: Option<Workspace> = None;
+        for folder in self.workspace.folders() {
+            let mut chosen = inside(&folder.path);
+            if chosen.is_empty() || folder.access == Access::Read {
+                chosen = vec![folder.path.as_path().to_owned()];
+            }
+            for dir in chosen {
+                narrowed = Some(match narrowed {
+                    None => Workspace::open(&dir)?,
+                    Some(workspace) => workspace.with_folder(&dir, folder.access)?,
+                });
+            }
+        }
+        let narrowed = narrowed.unwrap_or_else(|| self.workspace.clone());
+        Ok(self.guarded.iter().fold(narrowed, |workspace, place| workspace.guarding(place)))
     }
 
     fn saved(&self, name: &str) -> anyhow::Result<SavedSession> {
@@ -368,10 +408,9 @@ fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge
     let days = settings.limits.keep_days.unwrap_or(7);
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let nobody = NoApprover::telling("the user can allow it by starting with `--mode {mode}`");
     let mut engine = match std::io::stderr().is_terminal() && Terminal::open().is_ok() {
         true => Engine::builder().approver(AtTerminal::new(results.clone())),
-        false => Engine::builder().approver(nobody),
+        false => Engine::builder().approver(nobody()),
     };
     engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
     engine = engine.judge(judge);
@@ -385,6 +424,11 @@ fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge
         engine = engine.hook(command_hook(event, hook, root)?);
     }
     Ok(engine.build())
+}
+
+/// Whom to ask where nobody can be.
+pub(crate) fn nobody() -> NoApprover {
+    NoApprover::telling("the user can allow it by starting with `--mode {mode}`")
 }
 
 /// Says that a hook never runs because its pattern fits no tool that there is.

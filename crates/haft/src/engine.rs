@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use haft_sandbox::Workspace;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Activity, EventKind, What};
 use crate::crash::{caught, uncrashed};
@@ -22,9 +21,9 @@ use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Call, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input, Kept,
-    Outcome, Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict, WouldBe,
-    limits, render, spec,
+    Access, Approver, Call, CallHandle, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input,
+    Kept, Outcome, Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict,
+    WouldBe, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -58,7 +57,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
+    /// Sets who is asked, where a session has nobody of its own. Nobody, unless this is said: what must be asked is then denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.0.approver = Arc::new(approver);
         self
@@ -219,8 +218,9 @@ struct Claimed {
 }
 
 impl Job {
-    pub(crate) fn cancel_token(&self) -> &CancellationToken {
-        self.cx.cancel_token()
+    /// What stops the call.
+    pub(crate) fn handle(&self) -> CallHandle {
+        CallHandle::new(self.cx.call().clone(), self.cx.cancel_token().clone())
     }
 
     /// Stages 4 to 9.
@@ -363,7 +363,8 @@ impl Job {
         let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
         settled.answered = true;
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
-        let ask = permissions::ask(&*engine.approver, &engine.judges, engine.patience, request, &self.cx);
+        let approver = self.cx.session().approver().unwrap_or(&*engine.approver);
+        let ask = permissions::ask(approver, &engine.judges, engine.patience, request, &self.cx);
         let mut ask = Box::pin(ask);
         let answer = loop {
             tokio::select! {

@@ -15,8 +15,8 @@ use crate::journal::Journal;
 use crate::schedule::Schedule;
 use crate::seen::{SavedSeen, Seen, SeenFiles, Standing};
 use crate::{
-    Call, Considered, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Now, Plain, Policy, Registry,
-    Reply, Rule, Turn,
+    Approver, BoxFuture, Call, CallHandle, Considered, Context, Dialect, DynTool, Effect, Engine, Fault,
+    Mode, Now, Plain, Policy, Registry, Reply, Rule, Turn,
 };
 
 /// How many files a session remembers as changed.
@@ -34,6 +34,8 @@ struct Inner {
     registry: Registry,
     schedule: Schedule,
     policy: Policy,
+    /// Who is asked in place of whom the engine asks.
+    approver: Option<Arc<dyn Approver>>,
     cancel: CancellationToken,
     turns: AtomicU64,
     state: Mutex<State>,
@@ -125,6 +127,7 @@ pub struct SessionBuilder {
     id: Option<Arc<str>>,
     mode: Mode,
     policy: Policy,
+    approver: Option<Arc<dyn Approver>>,
     saved: SavedSession,
     contents: Option<Store>,
     journal: Option<Journaled>,
@@ -141,6 +144,7 @@ impl SessionBuilder {
             id: None,
             mode: Mode::default(),
             policy: Policy::default(),
+            approver: None,
             saved: SavedSession::default(),
             contents: None,
             journal: None,
@@ -181,6 +185,12 @@ impl SessionBuilder {
     /// Sets who waits for whom.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Sets who is asked about this session's calls, in place of whom the engine asks.
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
         self
     }
 
@@ -228,6 +238,7 @@ impl SessionBuilder {
             registry,
             schedule: Schedule::new(),
             policy: self.policy,
+            approver: self.approver,
             cancel: CancellationToken::new(),
             turns: AtomicU64::new(1),
             state: Mutex::new(state),
@@ -270,6 +281,15 @@ impl Session {
         job.carry_out().await
     }
 
+    /// Takes on one call, which can be stopped by its handle, and is carried out by whoever awaits the future. Unlike
+    /// when that is dropped, a call that is stopped is waited for where it is changing something.
+    pub fn take_on(&self, call: Call) -> (CallHandle, BoxFuture<'static, Reply>) {
+        let turn = self.turn();
+        let job = self.engine().take_on(self, &turn, call);
+        turn.seal();
+        (job.handle(), Box::pin(job.carry_out()))
+    }
+
     /// What would become of a call, without making it: it is judged as it would be, but nobody is asked, and no hook
     /// is called.
     pub async fn consider(&self, call: Call) -> Result<Considered, Fault> {
@@ -310,6 +330,10 @@ impl Session {
     /// Its tools.
     pub fn tools(&self) -> &Registry {
         &self.0.registry
+    }
+
+    pub(crate) fn approver(&self) -> Option<&dyn Approver> {
+        self.0.approver.as_deref()
     }
 
     pub(crate) fn cancel_token(&self) -> &CancellationToken {

@@ -4,9 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use haft::{ApprovalRequest, Approver, BoxFuture, Decision, Scope};
-use rmcp::model::{ElicitRequestParams, ElicitationAction, ElicitationSchema};
-use rmcp::service::{ElicitationMode, Peer, RoleServer};
+use rmcp::model::{
+    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction,
+    ElicitationSchema, RequestId, ServerRequest,
+};
+use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RoleServer, ServiceError};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
@@ -32,13 +36,36 @@ impl Approver for Elicits {
             let requested_schema =
                 ElicitationSchema::from_json_schema(schema).map_err(|error| error.to_string())?;
             let message = question(&request);
-            let asked = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
-            let answer = self.0.create_elicitation(asked).await.map_err(|error| error.to_string())?;
+            let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+            let asked = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+            let answer = ask(&self.0, asked).await.map_err(|error| error.to_string())?;
+            let ClientResult::ElicitResult(answer) = answer else {
+                return Err("the client answered something else".to_owned());
+            };
             Ok(match answer.action {
                 ElicitationAction::Accept => decision(&request, answer.content.as_ref()),
                 _ => Decision::Deny { feedback: None },
             })
         })
+    }
+}
+
+/// Asks, and takes the question back when nobody waits for the answer any more.
+async fn ask(peer: &Peer<RoleServer>, request: ServerRequest) -> Result<ClientResult, ServiceError> {
+    let asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+    let mut withdraws = Withdraws(Some((peer.clone(), asked.id.clone())));
+    let answer = asked.await_response().await;
+    withdraws.0 = None;
+    answer
+}
+
+struct Withdraws(Option<(Peer<RoleServer>, RequestId)>);
+
+impl Drop for Withdraws {
+    fn drop(&mut self) {
+        let (Some((peer, id)), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        let withdrawn = CancelledNotificationParam::new(Some(id), Some("it is settled".to_owned()));
+        runtime.spawn(async move { peer.notify_cancelled(withdrawn).await });
     }
 }
 
@@ -78,10 +105,7 @@ fn question(request: &ApprovalRequest) -> String {
     let mut text = format!("Allow `{}`? {}", shown(&request.tool), shown(&request.reason));
     match &request.preview {
         Some(preview) => write_part(&mut text, &preview.diff),
-        None => match serde_json::to_string_pretty(&request.input) {
-            Ok(input) => write_part(&mut text, &input),
-            Err(_) => {}
-        },
+        None => write_part(&mut text, &format!("{:#}", request.input)),
     }
     if let [rule, rest @ ..] = request.offered() {
         let others = if rest.is_empty() { "" } else { " and the like" };

@@ -1,9 +1,7 @@
 //! What can be looked at besides calling tools: what the session has changed, and its replies that were too long.
 //! Nothing of another session.
 
-use std::sync::Arc;
-
-use haft::journal::{Entry, EntryState, Journal};
+use haft::journal::{Entry, EntryState};
 use haft::{AbsPath, Session};
 use rmcp::ErrorData;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
@@ -54,7 +52,7 @@ pub(crate) fn list(host: &dyn Host, session: &Session, id: &str) -> Result<Vec<R
     }
     let mut results = host.results().entries().map_err(failed)?;
     results.retain(|result| is_own(&result.name, id));
-    results.sort_by(|a, b| b.modified.cmp(&a.modified));
+    results.sort_by_key(|result| std::cmp::Reverse(result.modified));
     for result in results {
         all.push(
             Resource::new(format!("{RESULTS}/{}", result.name), result.name)
@@ -79,7 +77,7 @@ pub(crate) fn read(
     }
     if let Some(number) = uri.strip_prefix("haft://journal/") {
         let number: u64 = number.parse().map_err(|_| unknown())?;
-        let entry = journal(session).and_then(|journal| journal.entry(number).ok()).ok_or_else(unknown)?;
+        let entry = session.journal().and_then(|journal| journal.entry(number).ok()).ok_or_else(unknown)?;
         if entry.session != **session.id() {
             return Err(unknown());
         }
@@ -108,12 +106,8 @@ fn is_own(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'))
 }
 
-fn journal(session: &Session) -> Option<&Arc<Journal>> {
-    session.journal()
-}
-
 fn entries(session: &Session) -> Result<Vec<Entry>, ErrorData> {
-    let Some(journal) = journal(session) else { return Ok(Vec::new()) };
+    let Some(journal) = session.journal() else { return Ok(Vec::new()) };
     let mut entries = journal.history(MAX_ENTRIES).map_err(failed)?;
     entries.retain(|entry| entry.session == **session.id());
     Ok(entries)

@@ -14,6 +14,8 @@ mod faults;
 mod hostile;
 mod looks;
 #[cfg(target_os = "linux")]
+mod mcp;
+#[cfg(target_os = "linux")]
 mod projects;
 mod replay;
 #[cfg(target_os = "linux")]

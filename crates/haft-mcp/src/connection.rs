@@ -12,7 +12,7 @@ use rmcp::ServerHandler;
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::Arrival;
@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     level: Mutex<Option<LoggingLevel>>,
     /// Cancelled when nobody waits for answers any more.
     gone: CancellationToken,
+    /// Where there is not room for everybody.
+    _seat: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
@@ -45,7 +47,15 @@ impl Connection {
             calls: AtomicU64::new(1),
             level: Mutex::new(None),
             gone,
+            _seat: None,
         }
+    }
+
+    /// The same for one of those that there is room for.
+    pub(crate) fn seated(host: Arc<dyn Host>, gone: CancellationToken, seat: OwnedSemaphorePermit) -> Self {
+        let mut connection = Self::new(host, gone);
+        connection._seat = Some(seat);
+        connection
     }
 
     /// Stops everything that the session does.
@@ -192,7 +202,18 @@ impl ServerHandler for Connection {
             Some(fault) if fault.kind() == FaultKind::UnknownTool => {
                 Err(ErrorData::invalid_params(reply.full_text(), Some(json!({"tool": &*request.name}))))
             }
-            _ => Ok(call_result(&reply).into()),
+            _ => {
+                let mut result = call_result(&reply);
+                // A failure has not the form that is promised for what works, and clients hold a server to that.
+                let promised = session
+                    .tools()
+                    .get(&request.name)
+                    .is_some_and(|tool| tool.spec().output_schema().is_some());
+                if reply.is_error && promised {
+                    result.structured_content = None;
+                }
+                Ok(result.into())
+            }
         }
     }
 

@@ -7,18 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::Host;
 use crate::connection::Connection;
 use crate::lines::MAX_LINE;
+
+/// More sessions are not held at a time.
+const MAX_CLIENTS: usize = 100;
 
 /// How it is served.
 #[derive(Clone, Debug)]
@@ -79,9 +84,13 @@ impl HttpServer {
         let mut session = SessionConfig::default();
         session.keep_alive = Some(self.http.idle);
         sessions.session_config = session;
-        let gone = over.clone();
+        let (gone, seats) = (over.clone(), Arc::new(Semaphore::new(MAX_CLIENTS)));
         let service = StreamableHttpService::new(
-            move || Ok(Connection::new(host.clone(), gone.child_token())),
+            move || {
+                let seat = seats.clone().try_acquire_owned();
+                let seat = seat.map_err(|_| io::Error::other("there are too many clients already"))?;
+                Ok(Connection::seated(host.clone(), gone.child_token(), seat))
+            },
             Arc::new(sessions),
             config,
         );
@@ -102,17 +111,28 @@ impl HttpServer {
 
 /// Lets in whoever knows the token.
 async fn admit(State(token): State<Option<Arc<str>>>, request: Request, next: Next) -> Response {
-    let Some(token) = token else { return next.run(request).await };
+    let Some(token) = token else { return pass(request, next).await };
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.split_once(' '));
     let is_known = given.is_some_and(|(scheme, given)| {
         scheme.eq_ignore_ascii_case("bearer") && same(given.trim().as_bytes(), token.as_bytes())
     });
     match is_known {
-        true => next.run(request).await,
+        true => pass(request, next).await,
         false => (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "a token is needed")
             .into_response(),
     }
+}
+
+/// Clients take an ended session for one that would not end unless they are told so plainly.
+async fn pass(request: Request, next: Next) -> Response {
+    let is_end = request.method() == Method::DELETE;
+    let mut response = next.run(request).await;
+    if is_end && response.status() == StatusCode::ACCEPTED {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        *response.body_mut() = Body::empty();
+    }
+    response
 }
 
 /// Whether two texts are the same, in a time that does not tell how much of them is.

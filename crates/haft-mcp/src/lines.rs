@@ -31,8 +31,6 @@ pub(crate) struct Lines<R, W> {
     /// How much of the line that is being read was too much.
     skipped: usize,
     write: Arc<Writing<W>>,
-    /// Cancelled when the other side says no more.
-    ended: CancellationToken,
     begun: bool,
     latest: Option<oneshot::Receiver<()>>,
 }
@@ -41,6 +39,8 @@ struct Writing<W> {
     to: AsyncMutex<W>,
     unwritten: AtomicUsize,
     written: Notify,
+    /// Cancelled when the other side says no more, or hears no more.
+    ended: CancellationToken,
 }
 
 /// A call's place in the order in which calls came.
@@ -66,17 +66,28 @@ impl Arrival {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     pub(crate) fn new(read: R, write: W, ended: CancellationToken) -> Self {
-        let write =
-            Writing { to: AsyncMutex::new(write), unwritten: AtomicUsize::new(0), written: Notify::new() };
+        let write = Writing {
+            to: AsyncMutex::new(write),
+            unwritten: AtomicUsize::new(0),
+            written: Notify::new(),
+            ended,
+        };
         Self {
             read: BufReader::with_capacity(64 * 1024, read),
             line: Vec::new(),
             skipped: 0,
             write: Arc::new(write),
-            ended,
             begun: false,
             latest: None,
         }
+    }
+
+    /// The same as soon as there is room for an answer.
+    async fn next_line(&mut self) -> io::Result<Line> {
+        while self.write.unwritten.load(Ordering::Acquire) >= MAX_UNWRITTEN {
+            self.write.written.notified().await;
+        }
+        self.read_line().await
     }
 
     /// Reads to the end of a line, which is then in `line` unless it was too long. May be dropped and called again.
@@ -187,8 +198,14 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
     async fn write(self, mut bytes: Vec<u8>) -> io::Result<()> {
         bytes.push(b'\n');
         let mut to = self.0.to.lock().await;
-        to.write_all(&bytes).await?;
-        to.flush().await
+        let written = match to.write_all(&bytes).await {
+            Ok(()) => to.flush().await,
+            failed => failed,
+        };
+        if written.is_err() {
+            self.0.ended.cancel();
+        }
+        written
     }
 }
 
@@ -219,10 +236,12 @@ where
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            while self.write.unwritten.load(Ordering::Acquire) >= MAX_UNWRITTEN {
-                self.write.written.notified().await;
-            }
-            match self.read_line().await {
+            let ended = self.write.ended.clone();
+            let line = tokio::select! {
+                () = ended.cancelled() => return None,
+                line = self.next_line() => line,
+            };
+            match line {
                 Ok(Line::Whole) => {
                     if let Some(message) = self.message() {
                         return Some(message);
@@ -233,7 +252,7 @@ where
                     self.refuse(PARSE_ERROR, &told, &Value::Null);
                 }
                 Ok(Line::End) | Err(_) => {
-                    self.ended.cancel();
+                    self.write.ended.cancel();
                     return None;
                 }
             }

@@ -24,7 +24,8 @@ pub(crate) enum Listener {
 impl Listener {
     /// Listens to a call from now on.
     pub(crate) fn listen(self, session: &Session, call: &Call) -> Listening {
-        let events = session.engine().activity().subscribe_to(&[EventKind::Output, EventKind::Progress]);
+        let kinds = [EventKind::Output, EventKind::Progress];
+        let events = session.engine().activity().subscribe_to_call(call.id.clone(), &kinds);
         Listening { listener: self, events, call: call.id.clone(), tool: call.name.clone(), told: 0.0 }
     }
 }
@@ -54,12 +55,12 @@ impl Listening {
         loop {
             match self.events.next().await {
                 None => std::future::pending().await,
-                Some(event) => news.add(&event, &self.call),
+                Some(event) => news.add(&event),
             }
             while news.has_room()
                 && let Some(event) = self.events.try_next()
             {
-                news.add(&event, &self.call);
+                news.add(&event);
             }
             if !news.is_empty() {
                 return news;
@@ -94,10 +95,7 @@ impl Listening {
 }
 
 impl News {
-    fn add(&mut self, event: &Event, call: &Arc<str>) {
-        if event.call != *call {
-            return;
-        }
+    fn add(&mut self, event: &Event) {
         match &event.what {
             What::Output { chunk } => self.text.push_str(chunk),
             What::Progress(progress) => {

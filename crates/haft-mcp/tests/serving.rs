@@ -1,4 +1,5 @@
 //! A host of one's own, served over a pipe in memory.
+#![allow(clippy::unwrap_used)] // a test
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

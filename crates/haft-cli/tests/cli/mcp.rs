@@ -68,6 +68,22 @@ fn a_call_is_answered_with_text_and_structure() {
 }
 
 #[test]
+fn a_failure_does_not_break_the_promise_of_an_output_schema() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--dialect", "workspace"]);
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["tools"].as_array().unwrap();
+    let promised = &tools.iter().find(|tool| tool["name"] == "read_file").unwrap()["outputSchema"];
+    assert_eq!(promised["required"], json!(["ok", "value"]));
+    let read = client.call("read_file", json!({"path": "one.txt"}));
+    assert_eq!(read["structuredContent"]["ok"], true);
+    let missing = client.call("read_file", json!({"path": "none.txt"}));
+    assert_eq!(missing["isError"], true);
+    assert!(missing.get("structuredContent").is_none(), "{missing}");
+    assert!(text_of(&missing).contains("none.txt"));
+}
+
+#[test]
 fn a_picture_is_sent_as_one() {
     let lab = two_files();
     let dot =
@@ -148,8 +164,11 @@ fn calls_of_one_connection_run_side_by_side_and_in_their_order_where_it_matters(
             client.send_request("tools/call", json!({"name": "Read", "arguments": {"file_path": "n.txt"}})),
         );
     }
+    // Answers may come in any order.
+    let replies: Vec<Value> = (0..80).map(|_| client.next()).collect();
     for (number, id) in reads.iter().enumerate() {
-        assert_eq!(text_of(&client.reply(id)["result"]), format!("     1\t{number}"));
+        let reply = replies.iter().find(|reply| reply["id"] == *id).unwrap();
+        assert_eq!(text_of(&reply["result"]), format!("     1\t{number}"));
     }
 }
 

@@ -51,6 +51,19 @@ fn haft_that_is_told_to_stop_leaves_no_process() {
 }
 
 #[test]
+fn a_client_that_hears_no_more_has_gone() {
+    let lab = two_files();
+    let mut command = lab.haft(&["mcp"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"nonsense\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    drop(stdin);
+}
+
+#[test]
 fn requests_that_are_piped_in_are_answered_though_the_pipe_is_closed() {
     let lab = two_files();
     let lines = [

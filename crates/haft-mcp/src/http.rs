@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use axum::serve::ListenerExt as _;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
@@ -97,8 +98,9 @@ impl HttpServer {
         let token: Option<Arc<str>> = self.http.token.map(Into::into);
         let router =
             Router::new().route_service("/mcp", service).layer(middleware::from_fn_with_state(token, admit));
-        let serving =
-            axum::serve(self.listener, router).with_graceful_shutdown(over.clone().cancelled_owned());
+        // An event waits for nothing, least of all for the one before to be acknowledged.
+        let listener = self.listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        let serving = axum::serve(listener, router).with_graceful_shutdown(over.clone().cancelled_owned());
         let mut serving = std::pin::pin!(serving.into_future());
         tokio::select! {
             served = &mut serving => return served,

@@ -25,6 +25,7 @@ figures:
     cargo bench -p haft-tools --bench figures
     cargo bench -p haft-tools --bench edits
     cargo bench -p haft-tools --bench shell
+    cargo bench -p haft-tools --bench rules
     cargo bench -p haft --bench journal
     cargo bench -p haft-sandbox --bench cage
     bench/startup

@@ -18,6 +18,7 @@ const FIRST_LINES: usize = 60;
 const MANY_BLANKS: usize = 40;
 
 /// Asks whoever sits at the terminal.
+#[derive(Clone)]
 pub(crate) struct AtTerminal {
     /// Whose turn it is.
     turn: Arc<Mutex<()>>,
@@ -29,10 +30,15 @@ impl AtTerminal {
     pub(crate) fn new(drafts: Store) -> Self {
         Self { turn: Arc::default(), drafts }
     }
+
+    /// Whose turn it is to ask: there is one terminal.
+    pub(crate) fn turn(&self) -> Arc<Mutex<()>> {
+        self.turn.clone()
+    }
 }
 
 /// Tells that nobody waits for an answer any more.
-struct Withdraws(Arc<AtomicBool>);
+pub(crate) struct Withdraws(pub(crate) Arc<AtomicBool>);
 
 impl Drop for Withdraws {
     fn drop(&mut self) {

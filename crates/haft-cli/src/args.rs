@@ -120,6 +120,22 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<RulesCommand>,
     },
+    /// Show the settings that this project brings, and follow them in full from then on
+    Trust {
+        /// Without asking: the settings were read before
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show what was decided about calls, the latest last, and check that nobody has changed it
+    ///
+    /// With `--session`, only what was decided in that one. The exit code is 1 if something was changed.
+    Audit {
+        /// How many decisions
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Show the list of tasks of a session, which is named with --session
+    Todos,
     /// Show how often each tool was called, and how long it took
     Stats,
     /// Show what is in force here: workspace, settings, trust, state
@@ -191,6 +207,11 @@ pub(crate) enum RulesCommand {
         /// The arguments: a JSON object, `-` to read one from stdin, or `name=value` pairs
         #[arg(value_name = "JSON | - | NAME=VALUE")]
         input: Vec<String>,
+    },
+    /// Show what the rules would do now to the calls of a past session
+    Replay {
+        /// The session, as `haft audit` tells it
+        session: String,
     },
 }
 

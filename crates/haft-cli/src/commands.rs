@@ -1,5 +1,6 @@
 //! One module a command.
 
+mod audit;
 mod batch;
 mod call;
 mod completions;
@@ -9,7 +10,9 @@ mod mcp;
 mod rules;
 mod settings;
 mod stats;
+mod todos;
 mod tools;
+mod trust;
 mod undo;
 
 use std::future::Future;
@@ -46,7 +49,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Direction::Redo,
             &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
+        Command::Trust { yes } => trust::run(common, yes),
+        Command::Audit { limit } => audit::run(common, limit),
         Command::Rules { command } => rules::run(common, command),
+        Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),

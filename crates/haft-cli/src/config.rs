@@ -226,6 +226,39 @@ pub(crate) struct Loaded {
     pub(crate) trust: Trust,
     /// The settings of the project that were passed over, for want of trust.
     pub(crate) ignored: Vec<String>,
+    of_project: Vec<(PathBuf, Option<Vec<u8>>)>,
+    seal: String,
+}
+
+/// The settings that a project brings.
+const PROJECT_FILES: [&str; 2] = ["config.toml", "config.local.toml"];
+/// What the settings of a project were when they were trusted.
+const SEAL: &str = "trusted";
+
+/// What tells other settings of a project from these.
+fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)]) -> String {
+    let all: Vec<&Option<Vec<u8>>> = of_project.iter().map(|(_, bytes)| bytes).collect();
+    haft::Hash::of(&serde_json::to_vec(&all).unwrap_or_default()).to_string()
+}
+
+impl Loaded {
+    /// The settings that the project brings, as they are written.
+    pub(crate) fn of_project(&self) -> Vec<(&Path, &str)> {
+        let files = self.of_project.iter();
+        files
+            .filter_map(|(path, bytes)| Some((path.as_path(), std::str::from_utf8(bytes.as_ref()?).ok()?)))
+            .collect()
+    }
+
+    /// Remembers what the settings of a trusted project are, so that it is seen when they change.
+    pub(crate) fn keep_seal(&self, state: &Store) -> anyhow::Result<()> {
+        Ok(state.write(SEAL, self.seal.as_bytes())?)
+    }
+
+    /// Remembers them when they are first followed.
+    pub(crate) fn keep_first_seal(&self, state: &Store) -> anyhow::Result<()> {
+        if self.trust == Trust::Full && !state.has(SEAL)? { self.keep_seal(state) } else { Ok(()) }
+    }
 }
 
 /// Whether a file is there.
@@ -240,6 +273,8 @@ pub(crate) enum Presence {
 pub(crate) enum Trust {
     Full,
     None,
+    /// They were, but are others now.
+    Changed,
 }
 
 /// The user's folders for settings and for state.
@@ -285,28 +320,34 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         bail!("`trusted` names `{}`: write a whole path, or one that begins with `~/`", folder.display());
     }
     let trusted = trusted.iter().filter_map(|folder| user::canonical(folder).ok());
-    let trust = if trusted.into_iter().any(|folder| workspace.starts_with(folder)) {
-        Trust::Full
-    } else {
-        Trust::None
-    };
-    let mut ignored = Vec::new();
-    for name in ["config.toml", "config.local.toml"] {
+    let is_trusted = trusted.into_iter().any(|folder| workspace.starts_with(folder));
+    let state = crate::host::state_of(folders, workspace);
+    let mut of_project = Vec::new();
+    for name in PROJECT_FILES {
         let path = project.join(name);
         let bytes = read_of_project(workspace, &path)?;
+        of_project.push((path, bytes));
+    }
+    let seal = seal(&of_project);
+    let trust = match (is_trusted, state.read(SEAL)?) {
+        (false, _) => Trust::None,
+        (true, Some(sealed)) if sealed != seal.as_bytes() => Trust::Changed,
+        (true, _) => Trust::Full,
+    };
+    let mut ignored = Vec::new();
+    for (name, (path, bytes)) in PROJECT_FILES.into_iter().zip(of_project.clone()) {
         let Some(mut found) = read(path.clone(), bytes)? else { continue };
         if !found.trusted.is_empty() {
             bail!("`{}` sets `trusted`, which only the user's own file can", path.display());
         }
-        if trust == Trust::None {
+        if trust != Trust::Full {
             ignored.extend(found.restrict(&settings).into_iter().map(|key| format!(".haft/{name}: {key}")));
         }
         found.permissions.write_down(&mut book, &format!(".haft/{name}"))?;
         settings.add(found);
     }
-    let state = crate::host::state_of(folders, workspace);
     Grants { state, config: folders.config.clone() }.write_down(&mut book)?;
-    Ok(Loaded { settings, book, files, trust, ignored })
+    Ok(Loaded { settings, book, files, trust, ignored, of_project, seal })
 }
 
 /// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of

@@ -1,7 +1,7 @@
 //! Rules that somebody has agreed to, beyond a session: for a project in haft's own state, where nothing in the
 //! project can reach them, or for everything in the user's settings, whose other lines stay as they are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use haft::{Scope, Store};
@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 const FILE: &str = "rules.json";
 /// What they are called in lists.
 pub(crate) const PLACE: &str = "this project";
+/// The user's settings.
+const SETTINGS: &str = "config.toml";
 /// No settings file is larger.
 const MAX_BYTES: u64 = 1024 * 1024;
 
@@ -113,12 +115,8 @@ impl Grants {
         effect: Effect,
         change: impl FnOnce(&mut Vec<String>) -> bool,
     ) -> anyhow::Result<bool> {
-        let store = Store::at(&self.config);
-        let path = store.path("config.toml");
-        let wrong = || format!("`{}` cannot be changed", path.display());
-        let bytes = user::read_regular(&path, MAX_BYTES)?.unwrap_or_default();
-        let text = String::from_utf8(bytes).with_context(wrong)?;
-        let mut document: toml_edit::DocumentMut = text.parse().with_context(wrong)?;
+        let mut document = self.settings()?;
+        let wrong = || "the settings cannot be changed".to_owned();
         let table = document.entry("permissions").or_insert_with(toml_edit::table);
         let Some(table) = table.as_table_like_mut() else { bail!("{}: `permissions` is no table", wrong()) };
         let list = table.entry(effect.name()).or_insert_with(|| toml_edit::value(toml_edit::Array::new()));
@@ -132,8 +130,31 @@ impl Grants {
         for rule in wanted.iter().filter(|rule| !known.contains(rule)) {
             list.push(rule.as_str());
         }
-        store.write("config.toml", document.to_string().as_bytes())?;
+        Store::at(&self.config).write(SETTINGS, document.to_string().as_bytes())?;
         Ok(true)
+    }
+
+    /// The user's settings, to be changed here and there.
+    fn settings(&self) -> anyhow::Result<toml_edit::DocumentMut> {
+        let path = Store::at(&self.config).path(SETTINGS);
+        let bytes = user::read_regular(&path, MAX_BYTES)?.unwrap_or_default();
+        let wrong = || format!("`{}` cannot be changed", path.display());
+        String::from_utf8(bytes).with_context(wrong)?.parse().with_context(wrong)
+    }
+
+    /// Adds a folder to those that are trusted.
+    pub(crate) fn trust(&self, folder: &Path) -> anyhow::Result<()> {
+        let mut document = self.settings()?;
+        let Some(shown) = folder.to_str() else {
+            bail!("`{}` is not UTF-8: settings cannot name it", folder.display())
+        };
+        let list = document.entry("trusted").or_insert_with(|| toml_edit::value(toml_edit::Array::new()));
+        let Some(list) = list.as_array_mut() else { bail!("`trusted` in your settings is no list") };
+        if !list.iter().any(|known| known.as_str() == Some(shown)) {
+            list.push(shown);
+            Store::at(&self.config).write(SETTINGS, document.to_string().as_bytes())?;
+        }
+        Ok(())
     }
 }
 

@@ -1,27 +1,32 @@
 //! From what was typed and what is set to an engine and a session: the one place where they meet.
 
-use std::io::IsTerminal as _;
+mod clients;
+mod engine;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use haft::journal::{self, Journal};
 use haft::{
-    AbsPath, CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, Mode,
-    NoApprover, Policy, SavedSession, Session, SessionBuilder, Stats, ToolPattern, Workspace,
+    Audit, Dialect, Durability, Engine, LastingValues, Mode, Policy, SavedSession, Session, SessionBuilder,
+    Stats, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
-use haft_sandbox::terminal::Terminal;
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
-use haft_tools::ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
+use haft_tools::ops::{
+    Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, PlanPlace, Profile, Searching,
+};
 use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
-use crate::approve::AtTerminal;
+use engine::Asked;
+pub(crate) use engine::{command_hook, idle};
+
 use crate::args::Common;
-use crate::config::{self, Folders, HookSetting, Loaded, Settings, WallSetting, WallsSetting};
+use crate::config::{self, Folders, Loaded, Settings, Trust, WallSetting, WallsSetting};
 use crate::grants::Grants;
 use crate::style;
 
@@ -41,8 +46,13 @@ pub(crate) struct Host {
     dialect: Arc<dyn Dialect>,
     session_name: Option<String>,
     judge: Arc<RuleJudge>,
-    /// What no session may change.
-    guarded: [PathBuf; 2],
+    guards: Guards,
+    /// Sessions of several dialects are one to the user, so what their tools keep is one.
+    lasting: OnceLock<LastingValues>,
+    /// Where plans are written.
+    plan: PathBuf,
+    /// Whether the mode was typed, and not only set or kept.
+    has_typed_mode: bool,
 }
 
 /// The workspace's folder, the settings in force for it, and where its state is kept.
@@ -76,6 +86,12 @@ impl Ground {
 }
 
 impl Ground {
+    /// Follows the settings of the project in full from now on.
+    pub(crate) fn trust(&self) -> anyhow::Result<()> {
+        self.grants().trust(&self.root)?;
+        self.loaded.keep_seal(&self.state)
+    }
+
     /// Where rules are kept.
     pub(crate) fn grants(&self) -> Grants {
         Grants { state: self.state.clone(), config: self.folders.config.clone() }
@@ -121,15 +137,41 @@ fn workspace_key(root: &Path) -> String {
     format!("{name}-{hash:016x}")
 }
 
+/// What no session may change, and what in it it may.
+struct Guards {
+    config: PathBuf,
+    state: PathBuf,
+    plans: PathBuf,
+}
+
+impl Guards {
+    fn around(&self, workspace: Workspace) -> Workspace {
+        workspace.guarding(&self.config).guarding(&self.state).sparing(&self.plans)
+    }
+}
+
 impl Host {
     pub(crate) fn open(common: &Common) -> anyhow::Result<Self> {
+        Self::asking(common, Asked::AtTerminal)
+    }
+
+    /// One for whose sessions nobody is asked at the terminal: it is somebody else's.
+    pub(crate) fn unattended(common: &Common) -> anyhow::Result<Self> {
+        Self::asking(common, Asked::Nobody)
+    }
+
+    fn asking(common: &Common, asked: Asked) -> anyhow::Result<Self> {
         let Ground { root, loaded, state, folders } = Ground::find(common)?;
         folders.are_private()?;
         if !loaded.ignored.is_empty() {
+            let why = match loaded.trust {
+                Trust::Changed => "the settings of this folder have changed since it was trusted",
+                _ => "this folder is not trusted",
+            };
+            let ignored = loaded.ignored.join(", ");
             style::notice(&format!(
-                "this folder is not trusted, so these settings of its own are ignored: {}. \
-                 To trust it, add it to `trusted` in your own settings",
-                loaded.ignored.join(", ")
+                "{why}, so these settings of its own are ignored: {ignored}. `haft trust` shows them, and follows \
+                 them if you agree"
             ));
         }
         let settings = &loaded.settings;
@@ -143,19 +185,25 @@ impl Host {
             workspace = workspace.with_folder(dir, Access::Write)?;
         }
         let results = state.folder("results");
+        loaded.keep_first_seal(&state)?;
         results
             .make()
             .with_context(|| format!("the state folder `{}` cannot be made", results.dir().display()))?;
         workspace = workspace.with_folder(results.dir(), Access::Read)?;
-        workspace = workspace.guarding(&folders.config).guarding(&folders.state);
+        let plans = plans(&state, settings)?;
+        workspace = workspace.with_folder(plans.dir(), Access::Write)?;
+        let guards =
+            Guards { config: folders.config.clone(), state: folders.state, plans: plans.dir().to_owned() };
+        workspace = guards.around(workspace);
         if let Some(focus) = &common.focus {
             workspace = workspace.with_focus(focus)?;
         }
         let mode = common.mode.map(Mode::from).or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(common.dialect.as_deref(), settings)?;
-        let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
+        let grants = Arc::new(Grants { state: state.clone(), config: folders.config });
         let judge = Arc::new(RuleJudge::new(loaded.book.clone(), config::home_dir()).memory(grants));
-        let engine = engine(settings, &root, results, judge.clone())?;
+        let engine =
+            engine::engine(settings, &root, results, judge.clone(), Audit::new(state.clone()), asked)?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         if journal.is_unfinished() {
             if let Err(error) = journal.recover(&workspace) {
@@ -173,7 +221,10 @@ impl Host {
             session_name: common.session.clone(),
             judge,
             loaded,
-            guarded: [folders.config, folders.state],
+            guards,
+            lasting: OnceLock::new(),
+            plan: plans.path(&plan_name(common.session.as_deref())),
+            has_typed_mode: common.mode.is_some(),
         })
     }
 
@@ -188,14 +239,27 @@ impl Host {
 
     /// A session in the dialect that was asked for, or in another one.
     pub(crate) fn session(&self, other: Option<&str>) -> anyhow::Result<Session> {
-        Ok(self.builder(other, self.workspace.clone())?.start())
+        let mut saved = self.resumed()?;
+        let lasting = saved.as_mut().map(|saved| std::mem::take(&mut saved.lasting)).unwrap_or_default();
+        let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting)).clone();
+        Ok(begin(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting)))
     }
 
-    /// The same, to be set up further.
-    pub(crate) fn builder(
+    /// What is kept of the session that was named.
+    fn resumed(&self) -> anyhow::Result<Option<SavedSession>> {
+        let Some(name) = &self.session_name else { return Ok(None) };
+        let mut saved = self.saved(name)?;
+        if self.has_typed_mode {
+            saved.planning = None;
+        }
+        Ok(Some(saved))
+    }
+
+    fn builder(
         &self,
         other: Option<&str>,
         workspace: Workspace,
+        saved: Option<SavedSession>,
     ) -> anyhow::Result<SessionBuilder> {
         let dialect = match other {
             Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault))?,
@@ -215,54 +279,24 @@ impl Host {
             .extension(editing(settings))
             .extension(searching(settings))
             .extension(self.caging())
+            .extension(PlanPlace(Some(self.plan.clone())))
             .extension(Ruled(Some(self.judge.clone())));
-        if let Some(name) = &self.session_name {
-            builder = builder.id(name.clone()).resume(self.saved(name)?).keep_seen(self.state.folder("seen"));
+        if let (Some(name), Some(saved)) = (&self.session_name, saved) {
+            builder = builder.id(name.clone()).resume(saved).keep_seen(self.state.folder("seen"));
         }
         Ok(builder)
     }
 
-    /// The workspace, with every folder of it narrowed to those that are in it, if any are. Nothing is ever added.
-    pub(crate) fn narrowed(&self, roots: &[PathBuf]) -> anyhow::Result<Workspace> {
-        let roots: Vec<PathBuf> = roots.iter().filter_map(|root| user::canonical(root).ok()).collect();
-        let inside = |folder: &AbsPath| -> Vec<PathBuf> {
-            roots.iter().filter(|root| root.starts_with(folder)).cloned().collect()
-        };
-        let mut narrowed: Option<Workspace> = None;
-        for folder in self.workspace.folders() {
-            let mut chosen = inside(&folder.path);
-            if chosen.is_empty() || folder.access == Access::Read {
-                chosen = vec![folder.path.as_path().to_owned()];
-            }
-            for dir in chosen {
-                narrowed = Some(match narrowed {
-                    None => Workspace::open(&dir)?,
-                    Some(workspace) => workspace.with_folder(&dir, folder.access)?,
-                });
-            }
-        }
-        let narrowed = narrowed.unwrap_or_else(|| self.workspace.clone());
-        Ok(self.guarded.iter().fold(narrowed, |workspace, place| workspace.guarding(place)))
-    }
-
     fn saved(&self, name: &str) -> anyhow::Result<SavedSession> {
-        let sessions = self.state.folder("sessions");
-        let file = format!("{name}.json");
-        let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
-        match bytes {
-            None => Ok(SavedSession::default()),
-            Some(bytes) => read_session(&bytes).with_context(|| {
-                format!(
-                    "the session `{name}` is damaged; remove `{}` to begin anew",
-                    sessions.path(&file).display()
-                )
-            }),
-        }
+        Ok(saved(&self.state, name)?.unwrap_or_default())
     }
 
     /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
     /// now, so what cannot be kept is a notice.
     pub(crate) fn close(&self, sessions: &[Session]) {
+        if let Some(Err(error)) = self.engine.audit().map(Audit::flush) {
+            style::notice(&format!("what was decided could not be written down: {error}"));
+        }
         if let Err(error) = self.engine.stats().save_within(&self.state, STATS, PATIENCE) {
             style::notice(&format!("the figures could not be kept: {error}"));
         }
@@ -286,10 +320,60 @@ impl Host {
         let store = self.state.folder("sessions");
         let _lock = store.lock_within(&format!("{name}.json.lock"), PATIENCE)?;
         // Another process may have been granted something meanwhile.
-        kept.merge_grants(self.saved(name)?.grants);
+        let there = self.saved(name)?;
+        kept.merge_grants(there.grants);
+        kept.merge_lasting(there.lasting);
         store.write(&format!("{name}.json"), &serde_json::to_vec(&kept)?)?;
         Ok(())
     }
+}
+
+/// What is kept of a session, if anything is.
+pub(crate) fn saved(state: &Store, name: &str) -> anyhow::Result<Option<SavedSession>> {
+    let sessions = state.folder("sessions");
+    let file = format!("{name}.json");
+    let bytes = sessions.read(&file).with_context(|| format!("no session can be named `{name}`"))?;
+    let damaged = || {
+        format!("the session `{name}` is damaged; remove `{}` to begin anew", sessions.path(&file).display())
+    };
+    bytes.map(|bytes| read_session(&bytes).with_context(damaged)).transpose()
+}
+
+/// The folder of plans, without those of sessions that nobody can go on with.
+fn plans(state: &Store, settings: &Settings) -> anyhow::Result<Store> {
+    let plans = state.folder("plans");
+    plans.make().with_context(|| format!("the state folder `{}` cannot be made", plans.dir().display()))?;
+    let age = Duration::from_secs(settings.limits.keep_days.unwrap_or(7).saturating_mul(DAY.as_secs()));
+    let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|elapsed| elapsed > age);
+    for entry in plans.entries().unwrap_or_default() {
+        if entry.name.starts_with(NAMELESS) && is_old(entry.modified) {
+            // It is swept another time.
+            let _ = plans.remove(&entry.name);
+        }
+    }
+    Ok(plans)
+}
+
+/// How the names of plans begin whose session has none.
+const NAMELESS: &str = ".nameless-";
+
+fn plan_name(session: Option<&str>) -> String {
+    match session {
+        Some(name) => format!("{name}.md"),
+        None => {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+            format!("{NAMELESS}{time:x}-{:x}.md", std::process::id())
+        }
+    }
+}
+
+/// Starts a session. One that plans needs to know where.
+fn begin(builder: SessionBuilder) -> Session {
+    let session = builder.start();
+    if session.mode() == Mode::Plan && session.plan_file().is_none() {
+        session.set_plan_file(PlanPlace::find(&session.context()));
+    }
+    session
 }
 
 /// How files are changed.
@@ -402,48 +486,4 @@ pub(crate) fn dialect(typed: Option<&str>, settings: &Settings) -> anyhow::Resul
         Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault)),
         None => Ok(Arc::new(dialects::Claude)),
     }
-}
-
-fn engine(settings: &Settings, root: &Path, results: Store, judge: Arc<RuleJudge>) -> anyhow::Result<Engine> {
-    let days = settings.limits.keep_days.unwrap_or(7);
-    let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
-    let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let mut engine = match std::io::stderr().is_terminal() && Terminal::open().is_ok() {
-        true => Engine::builder().approver(AtTerminal::new(results.clone())),
-        false => Engine::builder().approver(nobody()),
-    };
-    engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
-    engine = engine.judge(judge);
-    if let Some(seconds) = settings.permissions.seconds {
-        engine = engine.patience(Duration::from_secs(seconds.max(1)));
-    }
-    for (tool, chars) in &settings.limits.max_result {
-        engine = engine.max_result(tool, *chars);
-    }
-    for (event, hook) in settings.hooks.all() {
-        engine = engine.hook(command_hook(event, hook, root)?);
-    }
-    Ok(engine.build())
-}
-
-/// Whom to ask where nobody can be.
-pub(crate) fn nobody() -> NoApprover {
-    NoApprover::telling("the user can allow it by starting with `--mode {mode}`")
-}
-
-/// Says that a hook never runs because its pattern fits no tool that there is.
-pub(crate) fn idle(hook: &HookSetting) -> Option<String> {
-    let pattern = ToolPattern::new(&hook.matcher).ok()?;
-    let fits = config::tool_names().iter().any(|name| pattern.matches(name));
-    (!fits).then(|| format!("the hook `{}` never runs: no tool matches `{}`", hook.command, hook.matcher))
-}
-
-pub(crate) fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
-    Ok(CommandHook {
-        event,
-        tools: ToolPattern::new(&hook.matcher).map_err(|fault| style::wrong(&fault))?,
-        command: hook.command.clone(),
-        dir: root.to_owned(),
-        timeout: hook.timeout.map_or(DEFAULT_HOOK_TIMEOUT, Duration::from_secs),
-    })
 }

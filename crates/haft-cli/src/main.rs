@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod grants;
 mod host;
+mod respond;
 mod style;
 
 use std::io;

@@ -45,6 +45,8 @@ struct Inside {
     focus: Option<AbsPath>,
     /// Places at and below which nothing can be changed.
     guarded: Vec<AbsPath>,
+    /// Places among those at and below which files can be changed, whatever the focus is.
+    spared: Vec<AbsPath>,
     spelling: Arc<Spelling>,
 }
 
@@ -151,7 +153,13 @@ impl Workspace {
     pub fn open(root: &Path) -> Result<Self, PathError> {
         let spelling = Arc::new(Spelling::default());
         let root = Folder::open(root, Access::Write, &spelling)?;
-        Ok(Self(Arc::new(Inside { folders: vec![root], focus: None, guarded: Vec::new(), spelling })))
+        Ok(Self(Arc::new(Inside {
+            folders: vec![root],
+            focus: None,
+            guarded: Vec::new(),
+            spared: Vec::new(),
+            spelling,
+        })))
     }
 
     /// The same workspace with one more folder. Of folders within each other the innermost decides what
@@ -171,6 +179,21 @@ impl Workspace {
             inside.guarded.push(AbsPath::canonical(canonical));
         }
         Self(Arc::new(inside))
+    }
+
+    /// The same workspace, in which what is at this place and below it can be changed although it is guarded, and
+    /// whatever the focus is. It must be in a folder of the workspace all the same.
+    pub fn sparing(&self, place: &Path) -> Self {
+        let mut inside = Inside::clone(&self.0);
+        inside.spared.push(AbsPath::lexical(place));
+        if let Ok(canonical) = walk::walk(None, place, |_| true, &inside.spelling) {
+            inside.spared.push(AbsPath::canonical(canonical));
+        }
+        Self(Arc::new(inside))
+    }
+
+    fn is_spared(&self, path: &Path) -> bool {
+        self.0.spared.iter().any(|spared| path.starts_with(spared))
     }
 
     /// The same workspace, narrowed to one folder in it: relative to the root, or absolute. A focus that
@@ -272,7 +295,7 @@ impl Workspace {
         let in_focus = path.starts_with(focus);
         let added_for_reading =
             |folder: &Folder| folder.access == Access::Read && path.starts_with(&folder.path);
-        if in_focus || self.0.folders.iter().any(added_for_reading) {
+        if in_focus || self.is_spared(path) || self.0.folders.iter().any(added_for_reading) {
             return Ok(folder);
         }
         Err(PathErrorKind::OutsideFocus(self.display(focus)))

@@ -2,16 +2,20 @@
 
 mod change;
 mod code;
+mod forget;
 mod git;
+mod inquire;
 mod list;
 mod patch;
 mod place;
+mod planning;
 mod project;
 mod read;
 mod remove;
 mod rename;
 mod search;
 mod shell;
+mod todos;
 mod undo;
 
 use haft::journal::JournalError;
@@ -22,13 +26,16 @@ pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
 pub use crate::text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
 pub use code::{Code, CodeRan, Language, Limit, MAX_CODE_BYTES};
+pub use forget::{Forget, ForgottenCall};
 pub use git::{
     Between, Branch, BranchAction, Commit, FileCount, Force, GitAdd, GitBranch, GitCommit, GitDiff,
     GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, Standing, StatusEntry,
 };
+pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
+pub use planning::{EnterPlan, Entered, Granted, LeavePlan, Left, Plan, PlanPlace, Wish};
 pub use project::{
     Counts, Format, Formatted, Formatting, Install, Installed, Kept, Manager, Problem, Project, ProjectKind,
     Severity, Verified, Verify, Work,
@@ -47,6 +54,7 @@ pub use shell::{
     Blocked, Caging, Command, Foreseen, Held, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile,
     Program, Ran, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
 };
+pub use todos::{ChangeTodos, MAX_TODOS, NewTodo, Todo, TodoStatus, Todos, TodosNow};
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 
 use crate::check::Checkers;

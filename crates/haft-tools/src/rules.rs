@@ -5,6 +5,7 @@
 mod book;
 mod judge;
 mod paths;
+mod recommended;
 mod written;
 
 use std::path::{Path, PathBuf};

@@ -82,6 +82,11 @@ pub enum What {
         /// How, in words.
         how: String,
     },
+    /// What is kept of an earlier call is dropped, and the model is not to be shown its reply any more.
+    Forgotten {
+        /// The earlier call.
+        call: Arc<str>,
+    },
     /// Output and progress that this subscriber was too slow for, beginning with this call's.
     Gap {
         /// How many events.
@@ -125,6 +130,8 @@ pub enum EventKind {
     Gap = 1 << 8,
     /// Something in the background has ended.
     Finished = 1 << 9,
+    /// An earlier call is dropped.
+    Forgotten = 1 << 10,
 }
 
 impl What {
@@ -140,6 +147,7 @@ impl What {
             What::Fault(_) => EventKind::Fault,
             What::Ended { .. } => EventKind::Ended,
             What::Finished { .. } => EventKind::Finished,
+            What::Forgotten { .. } => EventKind::Forgotten,
             What::Gap { .. } => EventKind::Gap,
         }
     }

@@ -1,6 +1,7 @@
 //! Where a call happens: its session, its turn, its way to be cancelled, and the effects it reports. Given
 //! to every operation; knows nothing of the stages that a call goes through.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -13,7 +14,7 @@ use crate::claim::Access as ClaimAccess;
 use crate::journal::{Journal, Label};
 use crate::seen::Seen;
 use crate::session::Journaled;
-use crate::{Claims, Fault, FaultKind, Keeping, Outside, Resource, Session};
+use crate::{Claims, Fault, FaultKind, Keeping, Mode, Outside, Resource, Rule, Session};
 
 /// Where a call happens. Cheap to clone.
 #[derive(Clone)]
@@ -28,7 +29,11 @@ struct Inner {
     effects: Mutex<Vec<Effect>>,
     /// Whether a change is being made that cannot be left half way.
     committing: AtomicBool,
+    /// The session's, when the call came.
+    workspace: Workspace,
     reach: Reach,
+    /// Files that hold what did not fit into the reply.
+    kept: Mutex<Vec<PathBuf>>,
     /// Places that the call may change and named in another way, through a link: that name counts as well.
     names: Mutex<Vec<(AbsPath, AbsPath)>>,
 }
@@ -81,6 +86,20 @@ pub enum Effect {
         /// Its name now.
         to: AbsPath,
     },
+    /// The session is as permissive as this. Counts if the call succeeds, as does all that follows.
+    Mode(Mode),
+    /// While the session only plans, this file may be changed.
+    PlanFile(Option<AbsPath>),
+    /// Something is allowed for as long as the session lasts.
+    Granted(Rule),
+    /// The session is in another folder.
+    Cwd(AbsPath),
+    /// The session is narrowed to a folder, or to none.
+    Focus(Option<AbsPath>),
+    /// Whoever leads the conversation is to do something later: see [`Session::take_queued`].
+    Queued(String),
+    /// What is kept of an earlier call is dropped.
+    Forgotten(Arc<str>),
 }
 
 /// How long a change is going to take.
@@ -111,7 +130,7 @@ pub enum Now {
 impl Effect {
     /// Whether it also counts when the call failed.
     pub(crate) fn outlasts_failure(&self) -> bool {
-        !matches!(self, Effect::Read { .. })
+        matches!(self, Effect::Shown { .. } | Effect::Changed { .. } | Effect::Moved { .. })
     }
 }
 
@@ -123,6 +142,7 @@ impl Context {
         tool: Arc<str>,
         cancel: CancellationToken,
     ) -> Self {
+        let workspace = session.workspace();
         Self(Arc::new(Inner {
             session,
             turn,
@@ -131,7 +151,9 @@ impl Context {
             cancel,
             effects: Mutex::default(),
             committing: AtomicBool::new(false),
+            workspace,
             reach: Reach::default(),
+            kept: Mutex::default(),
             names: Mutex::default(),
         }))
     }
@@ -143,7 +165,12 @@ impl Context {
 
     /// The only door to files.
     pub fn workspace(&self) -> &Workspace {
-        self.0.reach.furthest().0.unwrap_or_else(|| self.0.session.workspace())
+        self.0.reach.furthest().0.unwrap_or(&self.0.workspace)
+    }
+
+    /// The session's workspace as it was when the call came, without what the call reaches outside of it.
+    pub fn session_workspace(&self) -> &Workspace {
+        &self.0.workspace
     }
 
     /// Finds a place that may lie outside of the session's workspace, where the dialect lets calls ask for
@@ -196,8 +223,11 @@ impl Context {
         if let Some(name) = names.iter().find(|name| self.workspace().is_guarded(name)) {
             return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
         }
+        // The workspace itself may be called by another name; that is no place outside of it.
+        let inside = |name: &AbsPath| self.session_workspace().access(name).is_some();
+        let names_read = |(place, name): &&(AbsPath, AbsPath)| !changed(place) && inside(name);
         let only_read: Vec<AbsPath> =
-            self.names().iter().filter(|(place, _)| !changed(place)).map(|(_, name)| name.clone()).collect();
+            self.names().iter().filter(names_read).map(|(_, name)| name.clone()).collect();
         let claims = names.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name)));
         Ok(only_read.into_iter().fold(claims, |claims, name| claims.read(Resource::Path(name))))
     }
@@ -254,7 +284,18 @@ impl Context {
 
     /// Begins to keep a long output in a file; nothing if results are not kept, or it cannot be.
     pub fn keep_output(&self) -> Option<Keeping> {
-        self.session().engine().kept()?.begin(self.call()).ok()
+        let keeping = self.session().engine().kept()?.begin(self.call()).ok()?;
+        self.has_kept(keeping.path().to_owned());
+        Some(keeping)
+    }
+
+    /// Remembers a file that holds what did not fit into the reply.
+    pub(crate) fn has_kept(&self, file: PathBuf) {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+    }
+
+    pub(crate) fn take_kept(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Tells everybody that something which a call had started has ended by itself.

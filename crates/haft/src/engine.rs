@@ -2,6 +2,10 @@
 //! at once, so that calls claim in the order they came; `carry_out` waits, checks, permits, runs, renders
 //! and records. Each stage's rules live in the module of its name.
 
+mod builder;
+mod consider;
+mod faults;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,18 +16,21 @@ use std::time::{Duration, Instant};
 use haft_sandbox::Workspace;
 use serde_json::Value;
 
+pub use builder::EngineBuilder;
+use faults::{crashed, repeated, timed_out};
+
 use crate::activity::{Activity, EventKind, What};
 use crate::crash::{caught, uncrashed};
 use crate::dialect::{text_fault, text_notes};
 use crate::hooks::{self, Before, Hook};
-use crate::permissions::{self, Answer, Judge, NoApprover, Question, Settled};
+use crate::permissions::{self, Answer, By, Judge, Question, Settled};
 use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Call, CallHandle, Claims, Considered, Context, Effect, Failed, Fault, FaultKind, Input,
-    Kept, Outcome, Prepared, Preview, Reply, Resource, Session, SessionBuilder, Stats, Turn, Verdict,
-    WouldBe, limits, render, spec,
+    Access, Approver, Audit, Call, CallHandle, Claims, Context, Decided, Effect, Failed, Fault, FaultKind,
+    Input, Kept, Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Ruled,
+    Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -36,55 +43,12 @@ struct Inner {
     hooks: Vec<Arc<dyn Hook>>,
     judges: Vec<Arc<dyn Judge>>,
     approver: Arc<dyn Approver>,
+    respondent: Option<Arc<dyn Respondent>>,
+    plan_approver: Option<Arc<dyn PlanApprover>>,
     kept: Option<Kept>,
     patience: Option<Duration>,
+    audit: Option<Audit>,
     max_results: HashMap<String, usize>,
-}
-
-/// An engine that is being set up.
-pub struct EngineBuilder(Inner);
-
-impl EngineBuilder {
-    /// Adds something that is called before and after calls.
-    pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
-        self.0.hooks.push(Arc::new(hook));
-        self
-    }
-
-    /// Adds somebody who judges calls by rules.
-    pub fn judge(mut self, judge: impl Judge + 'static) -> Self {
-        self.0.judges.push(Arc::new(judge));
-        self
-    }
-
-    /// Sets who is asked, where a session has nobody of its own. Nobody, unless this is said: what must be asked is then denied.
-    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
-        self.0.approver = Arc::new(approver);
-        self
-    }
-
-    /// Sets how long an answer is waited for. What is not answered by then is denied.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.0.patience = Some(patience);
-        self
-    }
-
-    /// Sets where the whole of a reply is kept that had to be cut.
-    pub fn keep_results(mut self, kept: Kept) -> Self {
-        self.0.kept = Some(kept);
-        self
-    }
-
-    /// Sets the longest reply of a tool, in characters.
-    pub fn max_result(mut self, tool: impl Into<String>, chars: usize) -> Self {
-        self.0.max_results.insert(tool.into(), chars);
-        self
-    }
-
-    /// The engine.
-    pub fn build(self) -> Engine {
-        Engine(Arc::new(self.0))
-    }
 }
 
 impl Default for Engine {
@@ -96,21 +60,17 @@ impl Default for Engine {
 impl Engine {
     /// Sets up an engine.
     pub fn builder() -> EngineBuilder {
-        EngineBuilder(Inner {
-            activity: Activity::default(),
-            stats: Stats::new(),
-            hooks: Vec::new(),
-            judges: Vec::new(),
-            approver: Arc::new(NoApprover::default()),
-            kept: None,
-            patience: None,
-            max_results: HashMap::new(),
-        })
+        EngineBuilder::default()
     }
 
     /// Sets up a session in a workspace.
     pub fn session(&self, workspace: Workspace) -> SessionBuilder {
         SessionBuilder::new(self.clone(), workspace)
+    }
+
+    /// Where it is written down what was decided about calls.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.0.audit.as_ref()
     }
 
     pub(crate) fn kept(&self) -> Option<&Kept> {
@@ -139,36 +99,6 @@ impl Engine {
         let question = Question { spec: entry.tool.spec(), input, claims: &claims, cx };
         let verdict = permissions::judge(&self.0.judges, &question)?;
         Ok((prepared, claims, verdict))
-    }
-
-    /// What would become of a call, without making it: nobody is asked, and no hook is called.
-    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<Considered, Fault> {
-        let cx = Context::new(session.clone(), 0, call.id, call.name, session.cancel_token().child_token());
-        let entry = session.tools().find(cx.tool(), &cx)?;
-        let mut input = call.input.into_value();
-        entry.decoder.decode(&mut input, entry.tool.spec())?;
-        let (mut prepared, claims, verdict) = match self.claim(&entry, &input, &cx) {
-            Err(fault) if fault.kind() == FaultKind::Denied => {
-                let claims =
-                    entry.tool.prepare(&input, &cx).map_or_else(|_| Claims::none(), |call| call.claims());
-                return Ok(Considered { claims, outcome: WouldBe::Denied(fault.message().to_owned()) });
-            }
-            claimed => claimed?,
-        };
-        prepared.check(&cx).await?;
-        let question = Question { spec: entry.tool.spec(), input: &input, claims: &claims, cx: &cx };
-        let outcome = match permissions::weigh(&question, &verdict, &prepared.approval(&cx)) {
-            Ok(Some(asking)) => WouldBe::Asked(asking.reason().to_owned()),
-            Ok(None) => match verdict {
-                Verdict::Allow { by, .. } => WouldBe::Allowed(Some(by)),
-                _ => WouldBe::Allowed(None),
-            },
-            Err(fault) if matches!(fault.kind(), FaultKind::Denied | FaultKind::Outside) => {
-                WouldBe::Denied(fault.message().to_owned())
-            }
-            Err(fault) => return Err(fault),
-        };
-        Ok(Considered { claims, outcome })
     }
 
     /// Stages 1 to 3, without waiting for anything.
@@ -248,25 +178,54 @@ impl Job {
 
     /// Everything up to a reply or a fault.
     async fn attempt(&mut self) -> Result<Reply, Fault> {
-        let mut claimed = match self.claimed.take() {
-            Some(claimed) => claimed?,
-            None => return Err(Fault::new(FaultKind::Internal, "the call was carried out twice")),
+        let Some(claimed) = self.claimed.take() else {
+            return Err(Fault::new(FaultKind::Internal, "the call was carried out twice"));
         };
-        let mut settled = Settled::default();
-        loop {
-            self.wait().await?;
-            let preview = self.check(&mut claimed).await?;
-            match self.permit(&mut claimed, preview, &mut settled).await? {
-                None => break,
-                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+        let claimed = match self.settle(claimed).await {
+            Ok((claimed, settled)) => {
+                self.decided(Ruled::Allowed, settled.by)?;
+                claimed
             }
-        }
+            Err(fault) if fault.kind() == FaultKind::Denied => {
+                self.decided(Ruled::Denied, By::Said(fault.message().to_owned()))?;
+                return Err(fault);
+            }
+            Err(fault) => return Err(fault),
+        };
         let reply = self.run(claimed.prepared).await?;
         if let Some((key, fingerprint)) = claimed.seen {
             // Only now is there a reply that a repeat could use.
             self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
         }
         Ok(reply)
+    }
+
+    /// Stages 4 to 6, until it is settled that the call may happen.
+    async fn settle(&mut self, claimed: Result<Claimed, Fault>) -> Result<(Claimed, Settled), Fault> {
+        let mut claimed = claimed?;
+        let mut settled = Settled::default();
+        loop {
+            self.wait().await?;
+            let preview = self.check(&mut claimed).await?;
+            match self.permit(&mut claimed, preview, &mut settled).await? {
+                None => return Ok((claimed, settled)),
+                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+            }
+        }
+    }
+
+    /// Writes down what was decided. What cannot be written down does not happen, unless it is safe.
+    fn decided(&self, decision: Ruled, by: By) -> Result<(), Fault> {
+        let Some(audit) = &self.engine.0.audit else { return Ok(()) };
+        let urgent = by != By::Nobody;
+        let decided = Decided::now(&self.cx, &self.input, decision, by.to_string());
+        let recorded = audit.record(decided, urgent);
+        recorded.or_else(|error| if urgent { Err(error) } else { Ok(()) }).map_err(|error| {
+            permissions::denied(format!(
+                "the decision could not be written down, so nothing was changed: {error}"
+            ))
+            .hint("have the user look at haft's state folder: `haft doctor` names it")
+        })
     }
 
     /// 1 find, 2 decode, 3 claim.
@@ -353,14 +312,21 @@ impl Job {
             Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
         let approval = claimed.prepared.approval(&self.cx);
         let first = settled.verdict(&claimed.verdict);
-        if permissions::weigh(&question, &first, &approval)?.is_none() || settled.answered {
+        if settled.answered {
+            return Ok(None);
+        }
+        if permissions::weigh(&question, &first, &approval)?.is_none() {
+            settled.by = By::verdict(&first, self.cx.session().mode());
             return Ok(None);
         }
         // Much may have been answered since the call was judged.
         let engine = &self.engine.0;
         let mut loosened = self.cx.session().loosened();
         let verdict = settled.verdict(&permissions::judge(&engine.judges, &question)?);
-        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else { return Ok(None) };
+        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else {
+            settled.by = By::verdict(&verdict, self.cx.session().mode());
+            return Ok(None);
+        };
         settled.answered = true;
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
         let approver = self.cx.session().approver().unwrap_or(&*engine.approver);
@@ -373,21 +339,34 @@ impl Job {
                 Ok(()) = loosened.changed() => {
                     let judged = permissions::judge(&engine.judges, &question)?;
                     if permissions::weigh(&question, &settled.verdict(&judged), &approval)?.is_none() {
-                        break Answer::Go;
+                        break Answer::Settled;
                     }
                 }
             }
         };
         drop(ask);
         match answer {
-            Answer::Go | Answer::Remembered => Ok(None),
+            Answer::Go => {
+                settled.by = By::Person("once");
+                Ok(None)
+            }
+            Answer::Remembered => {
+                settled.by = By::Person("always");
+                Ok(None)
+            }
+            Answer::Settled => {
+                settled.by = By::Person("by another answer");
+                Ok(None)
+            }
             Answer::Parts(parts) => {
+                settled.by = By::Person("in part");
                 let refused = claimed.prepared.keep_parts(&parts, &self.cx)?;
                 self.notes
                     .push(format!("the user agreed to a part of the change only; left out was:\n{refused}"));
                 Ok(None)
             }
             Answer::Edited(input) => {
+                settled.by = By::Person("with other arguments");
                 // What the hooks have seen is not what will run.
                 settled.hooked = false;
                 self.notes.push("the user changed the arguments before allowing the call".to_owned());
@@ -446,7 +425,8 @@ impl Job {
             None => (spec::DEFAULT_MAX_RESULT, limits::Cut::default()),
         };
         let max = self.engine.0.max_results.get(&**self.cx.tool()).copied().unwrap_or(max);
-        render::fit(&mut reply, max, cut, self.engine.0.kept.as_ref());
+        let keeper = self.engine.0.kept.as_ref().map(|kept| render::Keeper { kept, cx: &self.cx });
+        render::fit(&mut reply, max, cut, keeper.as_ref());
         reply
     }
 
@@ -466,7 +446,7 @@ impl Job {
             effects.retain(Effect::outlasts_failure);
         }
         if !effects.is_empty() {
-            self.cx.session().apply(effects);
+            self.cx.session().apply(effects, &self.cx);
         }
         if let Some(fault) = fault {
             self.cx.emit(EventKind::Fault, || What::Fault(fault));
@@ -496,6 +476,8 @@ impl Job {
             let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
             self.engine.stats().record(self.cx.tool(), took, outcome);
         }
+        let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept() };
+        self.cx.session().remember_call(self.cx.call().clone(), past);
         self.cx.emit(EventKind::Ended, || What::Ended { reply: Arc::new(reply.clone()), took });
     }
 }
@@ -509,26 +491,4 @@ impl Drop for Job {
             self.end(&self.fit(reply));
         }
     }
-}
-
-fn crashed(panic: String) -> Fault {
-    Fault::new(FaultKind::Internal, format!("the tool crashed: {panic}"))
-        .hint("this is a mistake in the tool, not in the call; try another way")
-}
-
-fn repeated(earlier: &Earlier) -> Fault {
-    Fault::new(
-        FaultKind::Redundant,
-        format!(
-            "the same call was made before in this turn, as `{}`, and nothing it reads has changed",
-            earlier.call
-        ),
-    )
-    .hint("use the reply to that call")
-    .with("earlier_call", &*earlier.call)
-}
-
-fn timed_out(limit: Duration) -> Fault {
-    Fault::new(FaultKind::Timeout, format!("the call took longer than {} s", limit.as_secs_f64()))
-        .with("limit_ms", limit.as_millis() as u64)
 }

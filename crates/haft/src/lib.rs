@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 mod activity;
+mod audit;
 mod call;
 mod claim;
 mod context;
@@ -15,10 +16,13 @@ mod hooks;
 pub mod image;
 pub mod journal;
 pub mod json;
+mod lasting;
 mod limits;
 mod operation;
 mod permissions;
+mod planning;
 mod preview;
+mod questions;
 mod registry;
 mod render;
 mod reply;
@@ -33,6 +37,7 @@ mod tool;
 mod turn;
 
 pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
+pub use audit::{Audit, AuditLine, Chain, Decided, Ruled};
 pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, CommandLine, Resource};
 pub use context::{Context, Effect, Now, Weight};
@@ -45,18 +50,21 @@ pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};
 pub use hooks::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
 };
+pub use lasting::{Lasting, LastingValues};
 pub use limits::{Cut, CutField, Keeping, Kept, Lost, Swept, cut_json, cut_text};
 pub use operation::{Operation, Preview};
 pub use permissions::{
     Approval, ApprovalRequest, Approver, Choice, Considered, Decision, Judge, Mode, NoApprover, Question,
-    Rule, Scope, Sensitivity, Verdict, WouldBe, delicate, is_delicate,
+    Rule, Scope, Scripted, Sensitivity, Verdict, WouldBe, delicate, is_delicate,
 };
+pub use planning::{Awaited, PlanAnswer, PlanApprover, PlanRequest, SavedPlanning};
 pub use preview::result as preview_result;
+pub use questions::{Answer, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent};
 pub use registry::{Format, Registry};
 pub use reply::{Audience, Block, Content, IntoReply, Reply};
 pub use schedule::Policy;
 pub use seen::{SavedSeen, Seen, Standing};
-pub use session::{SavedSession, Session, SessionBuilder};
+pub use session::{PastCall, SavedSession, Session, SessionBuilder};
 pub use spec::{DEFAULT_MAX_RESULT, Spec};
 pub use stats::{Outcome, Stats, ToolStats};
 pub use tool::{BoxFuture, DynTool, Prepared, Tool, Typed};

@@ -7,8 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub(crate) use ask::{Answer, Settled, ask, request};
-pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover};
+pub(crate) use ask::{Answer, By, Settled, ask, request};
+pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
 use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,6 +40,8 @@ pub enum Approval {
     Needed(String),
     /// Somebody must be asked about this one every time, since it can do harm that cannot be undone, and why.
     NeededAlways(String),
+    /// Somebody must be asked about this one every time, whatever rules say, and why.
+    NeededRegardless(String),
 }
 
 /// How permissive a session is.
@@ -237,9 +239,11 @@ pub(crate) fn weigh(
 ) -> Result<Option<Asking>, Fault> {
     let Question { spec, claims, cx, .. } = question;
     let mode = cx.session().mode();
-    let workspace = cx.session().workspace();
-    let is_extreme =
-        spec.sensitivity == Sensitivity::Extreme || matches!(approval, Approval::NeededAlways(_));
+    let workspace = cx.session_workspace();
+    let regardless = matches!(approval, Approval::NeededRegardless(_));
+    let is_extreme = regardless
+        || spec.sensitivity == Sensitivity::Extreme
+        || matches!(approval, Approval::NeededAlways(_));
     if mode == Mode::Plan && !only_plans(spec, claims, cx) {
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
@@ -261,18 +265,30 @@ pub(crate) fn weigh(
     }
     let delicate = delicate(claims, workspace);
     let reason = match (verdict, approval, spec.sensitivity) {
-        (Verdict::Allow { exactly, .. }, _, _) if *exactly || !is_extreme => return Ok(None),
+        (Verdict::Allow { exactly, .. }, _, _) if !regardless && (*exactly || !is_extreme) => {
+            return Ok(None);
+        }
         (Verdict::Ask(reason), _, _) => reason.clone(),
         _ if let Some(path) = outside => lies_outside(path, cx),
         _ if let Some(path) = delicate => {
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }
+        // What only plans needs nobody's word to write the plan down.
+        _ if mode == Mode::Plan && changes_plan(claims, cx) => return Ok(None),
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
-        (_, Approval::Needed(reason) | Approval::NeededAlways(reason), _) => reason.clone(),
+        (
+            _,
+            Approval::Needed(reason) | Approval::NeededAlways(reason) | Approval::NeededRegardless(reason),
+            _,
+        ) => reason.clone(),
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
         _ => format!("`{}` can change things", spec.name),
     };
-    let advice = outside.map(|_| "the user can add the folder with `--add-dir`".to_owned());
+    let advice = match mode {
+        _ if outside.is_some() => Some("the user can add the folder with `--add-dir`".to_owned()),
+        Mode::Plan => Some("the user can end the planning by starting in another mode".to_owned()),
+        _ => None,
+    };
     // What the call reaches outside of the session's workspace is no edit of it.
     let may_write = |path| workspace.access(path) == Some(haft_sandbox::Access::Write);
     let is_edit = !is_extreme
@@ -292,10 +308,15 @@ pub(crate) fn weigh(
 fn only_plans(spec: &Spec, claims: &Claims, cx: &Context) -> bool {
     // A command is known by its claims alone to change nothing.
     let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
-    let knows = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
-    if knows && claims.is_read_only() {
+    if spec.in_plan {
         return true;
     }
+    let knows = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
+    knows && claims.is_read_only() || changes_plan(claims, cx)
+}
+
+/// Whether a call changes the plan, and nothing else.
+fn changes_plan(claims: &Claims, cx: &Context) -> bool {
     let plan = cx.session().plan_file();
     let is_plan = |resource: &Resource| match (resource, &plan) {
         (Resource::Path(path), Some(plan)) => path == plan,

@@ -1,17 +1,20 @@
 //! Holds a reply to its limit: text and values are cut and kept whole elsewhere, pictures are looked at
 //! before a model is shown them. How anything is cut is the matter of `limits`.
 
+use std::io;
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use crate::image::{self, Fitted};
 use crate::limits::{Cut, CutField, Kept, cut_json, cut_text, json_fits};
-use crate::{Block, Content, Reply};
+use crate::{Block, Content, Context, Reply};
 
 /// What is left free in a value for saying that it was cut.
 const ROOM_FOR_NOTICE: usize = 600;
 
 /// Makes a reply fit: at most `max` characters of text, and as many of structured value.
-pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
+pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
     // First, because what is not shown becomes text.
     reply.content.iter_mut().for_each(check_image);
     if reply.is_object {
@@ -24,8 +27,22 @@ pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>)
     }
 }
 
+/// Where the whole of a reply is kept, and who remembers that.
+pub(crate) struct Keeper<'a> {
+    pub(crate) kept: &'a Kept,
+    pub(crate) cx: &'a Context,
+}
+
+impl Keeper<'_> {
+    fn keep(&self, id: &str, text: &str) -> io::Result<PathBuf> {
+        let file = self.kept.keep(id, text)?;
+        self.cx.has_kept(file.clone());
+        Ok(file)
+    }
+}
+
 /// A value beside a text is cut and kept like a text of its own.
-fn fit_beside(value: &mut Value, id: &str, max: usize, keep: Cut, kept: Option<&Kept>) {
+fn fit_beside(value: &mut Value, id: &str, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
     if json_fits(value, max) {
         return;
     }
@@ -41,7 +58,7 @@ fn fit_beside(value: &mut Value, id: &str, max: usize, keep: Cut, kept: Option<&
 }
 
 /// The value becomes the first text; what stands after it, such as notes, stays.
-fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Kept>) {
+fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
     let Some(value) = &mut reply.structured else { return };
     let others: usize = reply.content.iter().skip(1).filter_map(text_of).map(length).sum();
     let room = max.saturating_sub(others).max(max / 2);
@@ -90,7 +107,7 @@ fn readable(uncut: &Value, cut: &[CutField]) -> String {
 }
 
 /// Cuts the texts from a block on to `max` characters together: the longest ones, so that short ones stay.
-fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option<&Kept>) {
+fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
     let texts = || reply.content.iter().skip(from).filter_map(text_of);
     if texts().map(str::len).sum::<usize>() <= max {
         return;
@@ -176,8 +193,8 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-fn keep_whole(kept: Option<&Kept>, id: &str, text: &str) -> Whole {
-    match kept.map(|kept| kept.keep(id, text)) {
+fn keep_whole(kept: Option<&Keeper<'_>>, id: &str, text: &str) -> Whole {
+    match kept.map(|keeper| keeper.keep(id, text)) {
         Some(Ok(path)) => Whole::In(path.to_string_lossy().into_owned()),
         Some(Err(error)) => Whole::Lost(error.to_string()),
         None => Whole::Nowhere,

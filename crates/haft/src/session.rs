@@ -1,26 +1,33 @@
 //! The state of one conversation: its workspace, its tools, where it stands, what it has seen and what it
 //! was granted. A session speaks one dialect. How a call goes is the engine's matter.
 
-use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod builder;
+mod saved;
+mod state;
 
-use haft_sandbox::{AbsPath, Durability, Stamp, Store, Workspace, names};
-use serde::{Deserialize, Serialize};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use haft_sandbox::{AbsPath, Durability, Stamp, Workspace, names};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use builder::SessionBuilder;
+pub use saved::SavedSession;
+pub use state::PastCall;
+use state::State;
+
+use crate::activity::{EventKind, What};
 use crate::journal::Journal;
+use crate::planning::Planning;
 use crate::schedule::Schedule;
-use crate::seen::{SavedSeen, Seen, SeenFiles, Standing};
+use crate::seen::{Seen, Standing};
 use crate::{
     Approver, BoxFuture, Call, CallHandle, Considered, Context, Dialect, DynTool, Effect, Engine, Fault,
-    Mode, Now, Plain, Policy, Registry, Reply, Rule, Turn,
+    Lasting, LastingValues, Mode, Policy, Registry, Reply, Rule, Turn,
 };
-
-/// How many files a session remembers as changed.
-const MAX_MODIFIED: usize = 20;
 
 /// One conversation. Cheap to clone; ends when [`Session::cancel`] is called.
 #[derive(Clone)]
@@ -30,7 +37,7 @@ struct Inner {
     id: Arc<str>,
     engine: Engine,
     dialect: Arc<dyn Dialect>,
-    workspace: Workspace,
+    workspace: RwLock<Workspace>,
     registry: Registry,
     schedule: Schedule,
     policy: Policy,
@@ -40,6 +47,7 @@ struct Inner {
     turns: AtomicU64,
     state: Mutex<State>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    lasting: LastingValues,
     journal: Option<Journaled>,
     /// Told when something is allowed that was not before.
     loosened: watch::Sender<()>,
@@ -49,224 +57,6 @@ struct Inner {
 pub(crate) struct Journaled {
     pub(crate) journal: Arc<Journal>,
     pub(crate) durability: Durability,
-}
-
-struct State {
-    cwd: AbsPath,
-    mode: Mode,
-    grants: Vec<Rule>,
-    plan_file: Option<AbsPath>,
-    seen: SeenFiles,
-    modified: VecDeque<AbsPath>,
-}
-
-/// What is kept of a session between runs. Paths are text, as [`names::show`] gives it, since a name need not
-/// be UTF-8 and JSON must be. Fields that a later version may add are passed over when it is read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SavedSession {
-    /// The form of all this: [`SavedSession::VERSION`] or an earlier one.
-    pub version: u32,
-    /// The current folder.
-    pub cwd: Option<String>,
-    /// What was allowed for good.
-    #[serde(deserialize_with = "only_rules")]
-    pub grants: Vec<Rule>,
-    /// The files that the model has seen, each with the state it saw.
-    pub seen: Vec<SavedSeen>,
-    /// The files that were changed last, newest first.
-    pub modified: Vec<String>,
-}
-
-impl Default for SavedSession {
-    fn default() -> Self {
-        Self { version: Self::VERSION, cwd: None, grants: Vec::new(), seen: Vec::new(), modified: Vec::new() }
-    }
-}
-
-impl SavedSession {
-    /// The form that is written now. It changes when an older haft could no longer read it.
-    pub const VERSION: u32 = 1;
-
-    /// Adds what another session over the same files knows: what either was granted, and of each file the
-    /// newest state that either has seen. The current folder stays.
-    pub fn merge(&mut self, other: SavedSession) {
-        self.merge_grants(other.grants);
-        // The last word is when the file last changed; who saw the later one saw it later.
-        let mut all: BTreeMap<String, SavedSeen> = BTreeMap::new();
-        for seen in std::mem::take(&mut self.seen).into_iter().chain(other.seen) {
-            let newer = all.get(&seen.path).is_none_or(|known| seen.stamp[4] > known.stamp[4]);
-            if newer {
-                all.insert(seen.path.clone(), seen);
-            }
-        }
-        self.seen = all.into_values().collect();
-        for path in other.modified {
-            if self.modified.len() < MAX_MODIFIED && !self.modified.contains(&path) {
-                self.modified.push(path);
-            }
-        }
-    }
-
-    /// Adds what was granted elsewhere.
-    pub fn merge_grants(&mut self, grants: Vec<Rule>) {
-        for rule in grants {
-            if !self.grants.contains(&rule) {
-                self.grants.push(rule);
-            }
-        }
-    }
-}
-
-/// A session that is being set up.
-pub struct SessionBuilder {
-    engine: Engine,
-    workspace: Workspace,
-    dialect: Arc<dyn Dialect>,
-    tools: Vec<Arc<dyn DynTool>>,
-    id: Option<Arc<str>>,
-    mode: Mode,
-    policy: Policy,
-    approver: Option<Arc<dyn Approver>>,
-    saved: SavedSession,
-    contents: Option<Store>,
-    journal: Option<Journaled>,
-    extensions: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-}
-
-impl SessionBuilder {
-    pub(crate) fn new(engine: Engine, workspace: Workspace) -> Self {
-        Self {
-            engine,
-            workspace,
-            dialect: Arc::new(Plain),
-            tools: Vec::new(),
-            id: None,
-            mode: Mode::default(),
-            policy: Policy::default(),
-            approver: None,
-            saved: SavedSession::default(),
-            contents: None,
-            journal: None,
-            extensions: HashMap::new(),
-        }
-    }
-
-    /// Sets the dialect, and with it the tools.
-    pub fn dialect(mut self, dialect: Arc<dyn Dialect>) -> Self {
-        self.dialect = dialect;
-        self
-    }
-
-    /// Adds a tool, in place of the dialect's own of the same name.
-    pub fn tool(mut self, tool: impl DynTool) -> Self {
-        self.tools.push(Arc::new(tool));
-        self
-    }
-
-    /// Adds a tool that is shared already.
-    pub fn shared_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
-        self.tools.push(tool);
-        self
-    }
-
-    /// Names the session.
-    pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
-        self.id = Some(id.into());
-        self
-    }
-
-    /// Sets how permissive it is.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets who waits for whom.
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets who is asked about this session's calls, in place of whom the engine asks.
-    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
-        self.approver = Some(approver);
-        self
-    }
-
-    /// Goes on where an earlier run stopped.
-    pub fn resume(mut self, saved: SavedSession) -> Self {
-        self.saved = saved;
-        self
-    }
-
-    /// Sets where the content of files that the model has seen is kept between runs, so that a later run
-    /// can show what has changed in them.
-    pub fn keep_seen(mut self, contents: Store) -> Self {
-        self.contents = Some(contents);
-        self
-    }
-
-    /// Sets where changes of files are recorded, and how surely they are on disk when they are reported as
-    /// done. Without a journal no file can be changed.
-    pub fn journal(mut self, journal: Arc<Journal>, durability: Durability) -> Self {
-        self.journal = Some(Journaled { journal, durability });
-        self
-    }
-
-    /// Sets a value of the session's own that tools ask for by its type: see [`Session::extension`].
-    pub fn extension<T: Any + Send + Sync>(mut self, value: T) -> Self {
-        self.extensions.insert(TypeId::of::<T>(), Arc::new(value));
-        self
-    }
-
-    /// Starts the session.
-    pub fn start(self) -> Session {
-        static COUNT: AtomicU64 = AtomicU64::new(1);
-        let id =
-            self.id.unwrap_or_else(|| format!("session-{}", COUNT.fetch_add(1, Ordering::Relaxed)).into());
-        let registry = Registry::default();
-        for tool in self.dialect.tools().into_iter().chain(self.tools) {
-            registry.replace(tool);
-        }
-        let state = State::resume(&self.workspace, self.mode, self.saved, self.contents);
-        Session(Arc::new(Inner {
-            id,
-            engine: self.engine,
-            dialect: self.dialect,
-            workspace: self.workspace,
-            registry,
-            schedule: Schedule::new(),
-            policy: self.policy,
-            approver: self.approver,
-            cancel: CancellationToken::new(),
-            turns: AtomicU64::new(1),
-            state: Mutex::new(state),
-            extensions: Mutex::new(self.extensions),
-            journal: self.journal,
-            loosened: watch::Sender::new(()),
-        }))
-    }
-}
-
-impl State {
-    /// Places are looked up again: what has moved out of the workspace since is forgotten.
-    fn resume(workspace: &Workspace, mode: Mode, saved: SavedSession, contents: Option<Store>) -> State {
-        let start = workspace.focus().unwrap_or_else(|| workspace.root()).clone();
-        let place = |path: &String| {
-            let place = workspace.resolve(&start, path).ok()?;
-            place.stat.map(|_| place.path)
-        };
-        let cwd = saved.cwd.as_ref().and_then(place).unwrap_or_else(|| start.clone());
-        State {
-            cwd,
-            mode,
-            grants: saved.grants,
-            plan_file: None,
-            seen: SeenFiles::resume(&saved.seen, contents, workspace),
-            modified: saved.modified.iter().filter_map(place).collect(),
-        }
-    }
 }
 
 impl Session {
@@ -322,9 +112,32 @@ impl Session {
         &self.0.dialect
     }
 
-    /// The folders it may touch.
-    pub fn workspace(&self) -> &Workspace {
-        &self.0.workspace
+    /// The folders it may touch now. A call holds on to those that it began with.
+    pub fn workspace(&self) -> Workspace {
+        self.0.workspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The folder that it is narrowed to, if any.
+    pub fn focus(&self) -> Option<AbsPath> {
+        self.workspace().focus().cloned()
+    }
+
+    /// Narrows it to one folder of its workspace, relative to the root or absolute, in place of the one before; or to
+    /// none. Holds for calls that come later. A current folder that lies outside is left for the focus.
+    pub fn set_focus(&self, folder: Option<&str>) -> Result<(), Fault> {
+        let mut workspace = self.0.workspace.write().unwrap_or_else(PoisonError::into_inner);
+        let whole = workspace.without_focus();
+        *workspace = match folder {
+            Some(folder) => whole.with_focus(folder)?,
+            None => whole,
+        };
+        let mut state = self.state();
+        if let Some(focus) = workspace.focus()
+            && !state.cwd.is_within(focus)
+        {
+            state.cwd = focus.clone();
+        }
+        Ok(())
     }
 
     /// Its tools.
@@ -369,18 +182,27 @@ impl Session {
 
     /// Changes how permissive it is.
     pub fn set_mode(&self, mode: Mode) {
-        self.state().mode = mode;
+        self.state().set_mode(mode);
         self.0.loosened.send_replace(());
     }
 
     /// The file that may be changed while the session only plans.
     pub fn plan_file(&self) -> Option<AbsPath> {
-        self.state().plan_file.clone()
+        self.state().planning.file.clone()
     }
 
     /// Sets the file that may be changed while the session only plans.
     pub fn set_plan_file(&self, file: Option<AbsPath>) {
-        self.state().plan_file = file;
+        self.state().planning.file = file;
+    }
+
+    /// The mode that follows when planning ends: the one that was before.
+    pub fn mode_after_plan(&self) -> Mode {
+        self.state().planning.before
+    }
+
+    pub(crate) fn with_planning<T>(&self, act: impl FnOnce(&mut Planning) -> T) -> T {
+        act(&mut self.state().planning)
     }
 
     /// Tells from now on when something may be allowed that was not before.
@@ -395,11 +217,7 @@ impl Session {
 
     /// Allows something for good.
     pub fn grant(&self, rule: Rule) {
-        let mut state = self.state();
-        if !state.grants.contains(&rule) {
-            state.grants.push(rule);
-        }
-        drop(state);
+        self.state().grant(rule);
         self.0.loosened.send_replace(());
     }
 
@@ -443,29 +261,58 @@ impl Session {
         value.downcast().unwrap_or_default()
     }
 
-    pub(crate) fn apply(&self, effects: Vec<Effect>) {
-        let mut state = self.state();
+    /// A value of the session's own that is kept with it between runs, if the session is.
+    pub fn lasting<T: Lasting>(&self) -> Arc<T> {
+        self.0.lasting.get()
+    }
+
+    /// A call that has ended, if it is still remembered.
+    pub fn past_call(&self, id: &str) -> Option<PastCall> {
+        self.state().calls.get(id).cloned()
+    }
+
+    /// The ids of the calls that are remembered, the latest last.
+    pub fn past_calls(&self) -> Vec<Arc<str>> {
+        self.state().calls.ids()
+    }
+
+    pub(crate) fn remember_call(&self, id: Arc<str>, call: PastCall) {
+        self.state().calls.insert(id, call);
+    }
+
+    /// Takes what calls have left for later: see [`Effect::Queued`].
+    pub fn take_queued(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().queued)
+    }
+
+    /// Applied before the call lets go of what it claims. So what two calls of a turn do to the same part of the
+    /// session happens in call order, and whoever waits for it sees it.
+    pub(crate) fn apply(&self, effects: Vec<Effect>, cx: &Context) {
         for effect in effects {
             match effect {
-                Effect::Read { path, seen } | Effect::Shown { path, seen } => state.seen.insert(path, seen),
-                Effect::Changed { path, now } => {
-                    match now {
-                        Now::Seen(seen) => state.seen.insert(path.clone(), seen),
-                        Now::AsBefore => {}
-                        Now::Gone => state.seen.remove(&path),
+                Effect::Mode(mode) => self.set_mode(mode),
+                Effect::PlanFile(file) => self.set_plan_file(file),
+                Effect::Granted(rule) => self.grant(rule),
+                Effect::Cwd(folder) => self.set_cwd(folder),
+                Effect::Focus(folder) => {
+                    let folder = folder.as_ref().map(|folder| names::show(folder.as_path()));
+                    if let Err(fault) = self.set_focus(folder.as_deref()) {
+                        cx.emit(EventKind::Fault, || What::Fault(fault));
                     }
-                    state.modified.retain(|modified| *modified != path);
-                    state.modified.push_front(path);
-                    state.modified.truncate(MAX_MODIFIED);
                 }
-                Effect::Moved { from, to } => {
-                    state.seen.rename(&from, &to);
-                    state.modified.retain(|modified| !modified.is_within(&from) && *modified != to);
-                    state.modified.push_front(to);
-                    state.modified.truncate(MAX_MODIFIED);
-                }
+                Effect::Queued(text) => self.state().queued.push(text),
+                Effect::Forgotten(call) => self.forget(&call, cx),
+                of_files => self.state().learn(of_files),
             }
         }
+    }
+
+    fn forget(&self, call: &Arc<str>, cx: &Context) {
+        let Some(past) = self.state().calls.remove(call) else { return };
+        let kept = self.engine().kept();
+        // One that is gone already was swept.
+        past.files.iter().for_each(|file| drop(kept.map(|kept| kept.remove(file))));
+        cx.emit(EventKind::Forgotten, || What::Forgotten { call: call.clone() });
     }
 
     /// A context outside of any call, for describing tools.
@@ -475,6 +322,7 @@ impl Session {
 
     /// What to keep for a later run.
     pub fn save(&self) -> SavedSession {
+        let (lasting, changed) = self.0.lasting.save();
         let state = self.state();
         let path = |path: &AbsPath| names::show(path.as_path());
         SavedSession {
@@ -483,6 +331,9 @@ impl Session {
             grants: state.grants.clone(),
             seen: state.seen.save(),
             modified: state.modified.iter().map(path).collect(),
+            planning: (state.mode == Mode::Plan).then(|| state.planning.save()),
+            lasting,
+            changed,
         }
     }
 
@@ -490,10 +341,4 @@ impl Session {
     pub fn add_tool(&self, tool: Arc<dyn DynTool>) -> Result<(), Fault> {
         self.0.registry.register(tool)
     }
-}
-
-/// The rules of a list. What an older haft has kept in another form is asked again.
-fn only_rules<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Rule>, D::Error> {
-    let all = Vec::<serde_json::Value>::deserialize(from)?;
-    Ok(all.into_iter().filter_map(|rule| serde_json::from_value(rule).ok()).collect())
 }

@@ -27,6 +27,8 @@ pub struct Spec {
     pub category: Cow<'static, str>,
     /// Whether it never changes anything.
     pub read_only: bool,
+    /// Whether it is also for sessions that only plan: it changes nothing but the session itself.
+    pub in_plan: bool,
     /// How much harm a call can do.
     pub sensitivity: Sensitivity,
     /// The longest reply, in characters.
@@ -65,6 +67,7 @@ impl Spec {
             description: description.into(),
             category: Cow::Borrowed("other"),
             read_only: false,
+            in_plan: false,
             sensitivity: Sensitivity::Sensitive,
             max_result: DEFAULT_MAX_RESULT,
             cut: Cut::default(),
@@ -85,6 +88,12 @@ impl Spec {
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self.sensitivity = Sensitivity::Safe;
+        self
+    }
+
+    /// Says that it changes nothing but the session itself, and so is also for sessions that only plan.
+    pub fn in_plan(mut self) -> Self {
+        self.in_plan = true;
         self
     }
 

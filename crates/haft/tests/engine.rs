@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod activity;
+mod asks;
 mod common;
 mod decode;
 mod hooks;

@@ -470,6 +470,15 @@ async fn until(count: &AtomicUsize, wanted: usize) {
 }
 
 #[tokio::test]
+async fn answers_can_be_given_beforehand() {
+    let answers = haft::Scripted::new([Decision::AllowOnce, denied("not twice")]);
+    let rig = Rig::new(|engine| engine.approver(answers), |session| session);
+    assert_ok(&rig.note("a", "x").await);
+    assert_says(&rig.note("a", "y").await, &["not twice"]);
+    assert_says(&rig.note("a", "z").await, &["no answer is left"]);
+}
+
+#[tokio::test]
 async fn one_answer_settles_every_question_it_covers() {
     let silent = Silent::default();
     let rig = Rig::new(|engine| engine.approver(silent.clone()), |session| session.tool(echo()));

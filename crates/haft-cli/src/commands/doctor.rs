@@ -131,6 +131,11 @@ fn look_at_settings(
         (Trust::Full, _) => {
             found.add("trust", State::Good, "this folder's own settings are followed in full");
         }
+        (Trust::Changed, _) => found.add(
+            "trust",
+            State::Note,
+            "the project's settings have changed since they were trusted: `haft trust` shows them".to_owned(),
+        ),
         (Trust::None, []) => found.add(
             "trust",
             State::Note,

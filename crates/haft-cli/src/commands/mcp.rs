@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use haft::journal::{Entry, Side};
-use haft::{Approver, Session, Store};
+use haft::{Session, Store};
 use haft_mcp::{Client, Http};
 use haft_sandbox::user;
 use haft_tools::ops;
 
 use super::Stop;
 use crate::args::{Common, HttpFlags};
-use crate::host::{self, Host};
+use crate::host::Host;
 use crate::style;
 
 /// Where a token may be instead of a file.
@@ -23,13 +23,12 @@ const TOKEN: &str = "HAFT_MCP_TOKEN";
 const SHORTEST_TOKEN: usize = 16;
 
 pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
+    // The terminal is the client's that starts haft.
+    let host = if flags.http.is_some() { Host::open(common)? } else { Host::unattended(common)? };
     if flags.http.is_some() && host.is_named() {
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
-    let alone = flags.http.is_none().then(|| Arc::new(host::nobody()) as Arc<dyn Approver>);
-    let is_focused = common.focus.is_some();
-    let served = Arc::new(Served { host, alone, is_focused });
+    let served = Arc::new(Served(host));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let mut stop = Stop::listen()?;
@@ -49,7 +48,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         }
         anyhow::Ok(())
     });
-    served.host.close(&[]);
+    served.0.close(&[]);
     // Whoever still waits for a line must not keep haft from ending.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
@@ -75,50 +74,32 @@ fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
 }
 
 /// What clients are served.
-struct Served {
-    host: Host,
-    /// Whom to ask where a client cannot, instead of the terminal: that is the client's own.
-    alone: Option<Arc<dyn Approver>>,
-    is_focused: bool,
-}
+struct Served(Host);
 
 impl haft_mcp::Host for Served {
     fn instructions(&self) -> String {
         format!(
             "Tools for files, searching and commands in `{}`. Relative paths begin there. What was changed can be read \
              at haft://journal.",
-            self.host.workspace.root()
+            self.0.workspace.root()
         )
     }
 
     fn open(&self, client: Client) -> Result<Session, String> {
-        let told = |error: anyhow::Error| format!("{error:#}");
-        // The user's own word is narrower.
-        let workspace = match self.is_focused {
-            true => self.host.workspace.clone(),
-            false => self.host.narrowed(&client.roots).map_err(told)?,
-        };
-        let mut builder = self.host.builder(None, workspace).map_err(told)?;
-        if !self.host.is_named() {
-            builder = builder.id(client.id);
-        }
-        if let Some(approver) = client.approver.or_else(|| self.alone.clone()) {
-            builder = builder.approver(approver);
-        }
-        Ok(builder.start())
+        self.0.session_for(client).map_err(|error| format!("{error:#}"))
     }
 
     fn close(&self, session: &Session) {
-        self.host.close(std::slice::from_ref(session));
+        self.0.close(std::slice::from_ref(session));
     }
 
     fn results(&self) -> Store {
-        self.host.state.folder("results")
+        self.0.state.folder("results")
     }
 
     fn difference(&self, session: &Session, entry: &Entry) -> Result<String, String> {
         let sides = [Side::Before, Side::After];
-        ops::difference(&self.host.journal, session.workspace(), entry, sides)
+        ops::difference(&self.0.journal, &session.workspace(), entry, sides)
             .map_err(|error| error.to_string())
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn run(common: &Common, command: Option<RulesCommand>) -> anyhow::Res
         RulesCommand::Deny { rule, place } => add(common, Effect::Deny, &rule, place),
         RulesCommand::Remove { rule, place } => remove(common, &rule, place),
         RulesCommand::Check { tool, input } => check(common, &tool, &input),
+        RulesCommand::Replay { session } => replay(common, &session),
     }
 }
 
@@ -153,4 +154,62 @@ fn layers(claims: &Claims, host: &Host, session: &haft::Session) -> Vec<String> 
         layers.push("searches and previews pass over what is denied to be read".to_owned());
     }
     layers
+}
+
+/// What the rules would have done to the calls of a session.
+fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
+    let host = Host::open(common)?;
+    let (lines, _) = haft::Audit::read(&host.state)?;
+    let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
+    if past.is_empty() {
+        anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let current = host.session(None)?;
+    let mut out = anstream::stdout().lock();
+    let mut rows = Vec::new();
+    for line in &past {
+        let decided = &line.decided;
+        let call = Call::new(
+            decided.call.as_str(),
+            decided.tool.as_str(),
+            haft::Input::Value(decided.input.clone()),
+        );
+        let (now, why) = match runtime.block_on(current.consider(call)) {
+            Ok(considered) => match considered.outcome {
+                WouldBe::Allowed(by) => {
+                    ("allowed", by.unwrap_or_else(|| "nobody needs to be asked".to_owned()))
+                }
+                WouldBe::Asked(why) => ("asked", why),
+                WouldBe::Denied(why) => ("denied", why),
+            },
+            Err(fault) => ("not possible", fault.message().to_owned()),
+        };
+        let then = match decided.decision {
+            haft::Ruled::Allowed => "allowed",
+            haft::Ruled::Denied => "denied",
+        };
+        rows.push((line.number, decided.tool.as_str(), then, now, why));
+    }
+    let changed = rows.iter().filter(|(_, _, then, now, _)| then != now).count();
+    if common.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(number, tool, then, now, why)| {
+                json!({"number": number, "tool": tool, "then": then, "now": now, "why": why})
+            })
+            .collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (number, tool, then, now, why) in rows.iter().filter(|(_, _, then, now, _)| then != now) {
+        writeln!(
+            out,
+            "{number:>5}  {} was {then}, now {BOLD}{now}{BOLD:#}  {DIM}{}{DIM:#}",
+            one_line(tool),
+            one_line(why)
+        )?;
+    }
+    writeln!(out, "{changed} of {} calls would end otherwise", rows.len())?;
+    Ok(ExitCode::SUCCESS)
 }

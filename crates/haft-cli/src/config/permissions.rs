@@ -7,9 +7,6 @@ use haft_tools::rules::{Book, Effect, Written};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Rules that most people agree with.
-const RECOMMENDED: &str = include_str!("recommended.toml");
-
 /// Rules about calls: what is denied stays denied, then it is asked, then it is allowed.
 ///
 /// A rule is `Tool`, or `Tool(what it is about)`: a pattern of paths for tools of files (`Edit(src/**)`, `Read(.env)`,
@@ -91,7 +88,7 @@ impl Permissions {
             book.add(effect, setting.rule(), place)?;
         }
         if self.recommended == Some(true) {
-            recommended()?.write_down(book, "recommended")?;
+            book.recommend()?;
         }
         Ok(())
     }
@@ -102,11 +99,6 @@ impl Permissions {
         self.recommended = None;
         !std::mem::take(&mut self.allow).is_empty() || recommends
     }
-}
-
-/// The recommended rules.
-pub(crate) fn recommended() -> anyhow::Result<Permissions> {
-    toml::from_str(RECOMMENDED).context("the recommended rules cannot be read")
 }
 
 /// What `~` stands for.

@@ -22,7 +22,27 @@ const WHEN: &str = "2024-01-02T03:04:05Z";
 pub(crate) struct World {
     base: PathBuf,
     kept: Vec<String>,
+    plan: Option<String>,
     _folder: tempfile::TempDir,
+}
+
+/// The text with a name instead of every string that begins so and is of a kind.
+fn between(text: &str, start: &str, name: &str, is_it: impl Fn(&str) -> bool) -> String {
+    let mut parts = text.split(start);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(start);
+        match part.split_once('"') {
+            Some((value, rest)) if is_it(value) => out.extend([name, "\"", rest]),
+            _ => out.push_str(part),
+        }
+    }
+    out
+}
+
+fn is_uuid(text: &str) -> bool {
+    let lengths: Vec<usize> = text.split('-').map(str::len).collect();
+    lengths == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 /// What is in a workspace: by path, what it is and what it holds.
@@ -32,7 +52,8 @@ impl World {
     /// Makes what exists before the call.
     pub(crate) fn make(case: &Case) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let world = Self { base: folder.path().canonicalize()?, kept: Vec::new(), _folder: folder };
+        let world =
+            Self { base: folder.path().canonicalize()?, kept: Vec::new(), plan: None, _folder: folder };
         fs::create_dir(world.workspace())?;
         fs::create_dir_all(world.config())?;
         for section in &case.sections {
@@ -85,6 +106,10 @@ impl World {
     pub(crate) fn filled(&self, text: &str) -> String {
         let text = text.replace("$WS", &self.workspace().to_string_lossy());
         let text = text.replace("$TMP", &self.base.to_string_lossy());
+        let text = match &self.plan {
+            Some(plan) => text.replace("$PLAN", plan),
+            None => text,
+        };
         match self.kept.last() {
             Some(kept) => text.replace("$KEPT", kept),
             None => text,
@@ -96,13 +121,23 @@ impl World {
         let state = self.base.join("home/state/haft").to_string_lossy().into_owned();
         let mut text = text.to_owned();
         while let Some(start) = text.find(&state) {
-            let Some(length) = text[start..].find(".txt") else { break };
-            let kept = text[start..start + length + 4].to_owned();
+            let end = |suffix: &str| text[start..].find(suffix).map(|at| start + at + suffix.len());
+            let (result, plan) = (end(".txt"), end(".md"));
+            if let Some(end) = plan.filter(|plan| result.is_none_or(|result| *plan < result)) {
+                let plan = text[start..end].to_owned();
+                text = text.replace(&plan, "$PLAN");
+                self.plan = Some(plan);
+                continue;
+            }
+            let Some(end) = result else { break };
+            let kept = text[start..end].to_owned();
             text = text.replace(&kept, "$KEPT");
             // A file that a call can read is dated like all others.
             let _ = self.date_one(Path::new(&kept), WHEN);
             self.kept.push(kept);
         }
+        let text = between(&text, "\"created_at\": \"", "$NOW", |_| true);
+        let text = between(&text, "\"id\": \"", "$ID", is_uuid);
         let text = text.replace(&*self.workspace().to_string_lossy(), "$WS");
         text.replace(&*self.base.to_string_lossy(), "$TMP")
     }

@@ -199,3 +199,33 @@ fn harm_that_cannot_be_undone_is_never_allowed_for_good() {
     assert_eq!(seat.leaves().0, 1);
     assert!(lab.base.join("ws/one.txt").exists());
 }
+
+#[test]
+fn a_question_of_a_tool_is_answered_by_a_number_or_in_words() {
+    let lab = two_files();
+    let option = |label: &str| json!({"label": label, "description": "why"});
+    let options = [option("chrono"), option("jiff")];
+    let question = json!({"question": "Which one?", "header": "Library", "options": options});
+    let input = json!({"questions": [question]}).to_string();
+    for (typed, told) in [("2\n", "\"Which one?\": jiff"), ("neither\n", "\"Which one?\": neither")] {
+        let mut seat = Seat::take(&lab, &["call", "AskUserQuestion", &input], &[]);
+        seat.sees("Which one?").sees("jiff").sees("> ").types(typed);
+        let (code, screen) = seat.leaves();
+        assert!(code == 0 && screen.contains(told), "{screen}");
+    }
+}
+
+#[test]
+fn a_plan_is_shown_and_the_work_begins_when_it_is_approved() {
+    let lab = two_files();
+    let calls = [
+        json!({"name": "EnterPlanMode", "input": {}}),
+        json!({"name": "ExitPlanMode", "input": {"plan": "1. Make new.txt"}}),
+        json!({"name": "Write", "input": {"file_path": "new.txt", "content": "hello"}}),
+    ];
+    lab.write("calls.jsonl", &calls.map(|call| call.to_string() + "\n").concat());
+    let mut seat = Seat::take(&lab, &["--mode", "accept-edits", "batch", "../calls.jsonl"], &[]);
+    seat.sees("1. Make new.txt").sees("> ").types("y");
+    let (code, screen) = seat.leaves();
+    assert!(code == 0 && is_there(&lab), "{screen}");
+}

@@ -15,9 +15,12 @@ mod hostile;
 mod looks;
 #[cfg(target_os = "linux")]
 mod mcp;
+mod planning;
 #[cfg(target_os = "linux")]
 mod projects;
 mod replay;
+#[cfg(target_os = "linux")]
+mod ruling;
 #[cfg(target_os = "linux")]
 mod searching;
 mod state;

@@ -270,6 +270,9 @@ fn harmless_config(text: &str) -> String {
                 "user" => ["name", "email"].contains(&&*key),
                 "extensions" => ["objectformat", "refstorage", "worktreeconfig"].contains(&&*key),
                 "submodule" => ["url", "active"].contains(&&*key),
+                "gc" | "maintenance" => key == "auto",
+                "pull" => key == "rebase",
+                "push" => ["default", "autosetupremote"].contains(&&*key),
                 _ => false,
             }
     };

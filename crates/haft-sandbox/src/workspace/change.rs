@@ -345,6 +345,11 @@ impl Workspace {
     /// Whether a place belongs to haft itself: settings of a project, or what is guarded. Changing them
     /// would change what may be changed.
     pub fn is_guarded(&self, path: &AbsPath) -> bool {
+        !self.is_spared(path.as_path()) && self.guards(path)
+    }
+
+    /// The same, whether or not tools are spared it.
+    pub fn guards(&self, path: &AbsPath) -> bool {
         let own = |name| spelling::means(name, super::OWN_FOLDER);
         path.as_path().iter().any(own) || self.0.guarded.iter().any(|guarded| path.is_within(guarded))
     }

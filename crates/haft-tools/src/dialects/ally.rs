@@ -12,7 +12,9 @@ use super::{note_in_object, noted, tool};
 use crate::ops::{Changed, Filter, Ignored};
 use crate::text::shown;
 
+mod ally_write;
 mod bash;
+mod cleanup_tool_call;
 mod edit;
 mod format;
 mod glob;
@@ -21,10 +23,16 @@ mod line_edit;
 mod lint;
 mod ls;
 mod read;
+mod todo_add;
+mod todo_clear;
+mod todo_complete;
+mod todos;
 mod undo;
 mod write;
 
+pub(super) use ally_write::AllyWrite;
 pub(super) use bash::Bash;
+pub(super) use cleanup_tool_call::CleanupToolCall;
 pub(super) use edit::Edit;
 pub(super) use format::Format;
 pub(super) use glob::Glob;
@@ -33,6 +41,9 @@ pub(super) use line_edit::LineEdit;
 pub(super) use lint::Lint;
 pub(super) use ls::Ls;
 pub(super) use read::Read;
+pub(super) use todo_add::TodoAdd;
+pub(super) use todo_clear::TodoClear;
+pub(super) use todo_complete::TodoComplete;
 pub(super) use undo::Undo;
 pub(super) use write::Write;
 
@@ -64,6 +75,11 @@ impl Dialect for Ally {
             tool::<Lint>(),
             tool::<Format>(),
             tool::<Undo>(),
+            tool::<TodoAdd>(),
+            tool::<TodoComplete>(),
+            tool::<TodoClear>(),
+            tool::<CleanupToolCall>(),
+            tool::<AllyWrite>(),
         ]
     }
 

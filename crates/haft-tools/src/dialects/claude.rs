@@ -8,25 +8,33 @@ use super::{checks, tool};
 use crate::ops::{Changed, Fate};
 use crate::text::count_of;
 
+mod ask_user_question;
 mod bash;
 mod edit;
+mod enter_plan_mode;
+mod exit_plan_mode;
 mod glob;
 mod grep;
 mod kill_shell;
 mod notebook_edit;
 mod read;
 mod task_output;
+mod todo_write;
 mod undo;
 mod write;
 
+pub(super) use ask_user_question::AskUserQuestion;
 pub(super) use bash::Bash;
 pub(super) use edit::Edit;
+pub(super) use enter_plan_mode::EnterPlanMode;
+pub(super) use exit_plan_mode::ExitPlanMode;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
 pub(super) use kill_shell::KillShell;
 pub(super) use notebook_edit::NotebookEdit;
 pub(super) use read::Read;
 pub(super) use task_output::TaskOutput;
+pub(super) use todo_write::TodoWrite;
 pub(super) use undo::Undo;
 pub(super) use write::Write;
 
@@ -54,6 +62,10 @@ impl Dialect for Claude {
             tool::<TaskOutput>(),
             tool::<KillShell>(),
             tool::<Undo>(),
+            tool::<TodoWrite>(),
+            tool::<AskUserQuestion>(),
+            tool::<EnterPlanMode>(),
+            tool::<ExitPlanMode>(),
         ]
     }
 

@@ -11,8 +11,8 @@ use crate::shell;
 /// Whether somebody must be asked about a command.
 pub(super) fn approval(command: &Command) -> Approval {
     match (command.harm(), command.is_free()) {
-        (Some(harm), _) => Approval::NeededAlways(harm.to_owned()),
-        (None, true) => Approval::NeededAlways("the command would run without the sandbox".to_owned()),
+        (_, true) => Approval::NeededRegardless("the command would run without the sandbox".to_owned()),
+        (Some(harm), false) => Approval::NeededAlways(harm.to_owned()),
         (None, false) if command.is_read_only() => Approval::NotNeeded,
         (None, false) => Approval::BySensitivity,
     }

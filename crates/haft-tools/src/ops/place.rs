@@ -25,7 +25,7 @@ fn found(place: Place, path: &str, base: &AbsPath, cx: &Context) -> Result<(Plac
     match place.stat {
         Some(stat) => Ok((place, stat)),
         // What else is in a folder outside is nobody's business.
-        None if cx.session().workspace().access(&place.path).is_none() => Err(not_there(path)),
+        None if cx.session_workspace().access(&place.path).is_none() => Err(not_there(path)),
         None => Err(missing(path, &place, base, cx)),
     }
 }

@@ -410,7 +410,7 @@ fn again(policy: Policy, output: Output, cx: &Context) {
 /// What was made under names that others would run something by, in words.
 fn set_aside(ended: &Ended, cx: &Context) -> Vec<String> {
     let shown = |path: &std::path::Path| {
-        let root = cx.session().workspace().root().as_path();
+        let root = cx.session_workspace().root().as_path();
         path.strip_prefix(root).unwrap_or(path).display().to_string()
     };
     let told = |path: &std::path::PathBuf| {
@@ -449,9 +449,8 @@ fn moved(from: &AbsPath, dir: &std::path::Path, cx: &Context) -> Moved {
     if dir == from.as_path() {
         return Moved::No;
     }
-    let found = dir
-        .to_str()
-        .and_then(|dir| cx.session().workspace().resolve(cx.session().workspace().root(), dir).ok());
+    let found =
+        dir.to_str().and_then(|dir| cx.session_workspace().resolve(cx.session_workspace().root(), dir).ok());
     match found.filter(|place| place.stat.is_some()) {
         Some(place) => {
             cx.session().set_cwd(place.path.clone());

@@ -76,7 +76,7 @@ impl Chosen<'_> {
             (numbers, None) => Which::Numbers(numbers),
             _ => return Err(Fault::invalid(format!("give `{}` or `last`, not both", self.field))),
         };
-        Undo::find(journal, cx.session().workspace(), &which, direction, clash)
+        Undo::find(journal, cx.session_workspace(), &which, direction, clash)
     }
 
     /// Which they are, in a few words.

@@ -7,6 +7,7 @@ use haft::{AbsPath, Access, Workspace};
 use haft_sandbox::Kind;
 
 use super::paths::Patterns;
+use super::recommended::RECOMMENDED;
 use super::written::{About, fits};
 use super::{BadRule, Effect, Written};
 use crate::shell::{RuleSet, Understood};
@@ -33,6 +34,15 @@ impl Book {
         let rule = Written::parse(text)?;
         if !self.0.iter().any(|(known, other, _)| *known == effect && *other == rule) {
             self.0.push((effect, rule, place.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Adds rules that most people agree with: usual builds, tests and git commands are allowed, files with secrets
+    /// denied.
+    pub fn recommend(&mut self) -> Result<(), BadRule> {
+        for (effect, rules) in RECOMMENDED {
+            rules.iter().try_for_each(|rule| self.add(*effect, rule, "recommended"))?;
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ impl RuleJudge {
             // One that cannot be read any more allows nothing.
             let _ = book.add(Effect::Allow, &grant.0, "granted in this session");
         }
-        let rules = Arc::new(Rules::new(&book, cx.session().workspace(), self.home.as_deref()));
+        let rules = Arc::new(Rules::new(&book, cx.session_workspace(), self.home.as_deref()));
         *ready = Some((grants, rules.clone()));
         rules
     }
@@ -77,7 +77,7 @@ impl Judge for RuleJudge {
 
     fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
         let Question { spec, claims, cx, .. } = question;
-        let called = Called { tool: &spec.name, claims, workspace: cx.session().workspace() };
+        let called = Called { tool: &spec.name, claims, workspace: cx.session_workspace() };
         let Some(Ruling { effect, rule, about, exactly }) = self.rules(cx).rule_on(&called) else {
             return Ok(Verdict::Abstain);
         };
@@ -110,7 +110,7 @@ impl Judge for RuleJudge {
 /// The narrowest rules that allow a call.
 fn offer(question: &Question<'_>) -> Option<Vec<Rule>> {
     let Question { spec, claims, cx, .. } = question;
-    let workspace = cx.session().workspace();
+    let workspace = cx.session_workspace();
     if let Some(line) = command(claims) {
         let understood = line.meaning::<Understood>();
         let understood = understood.unwrap_or_else(|| Arc::new(shell::parse(line.text())));

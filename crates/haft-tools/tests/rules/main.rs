@@ -143,3 +143,100 @@ fn calls_are_decided_as_the_table_says() {
     assert!(wrong.is_empty(), "{} of {rows} rows:\n{}", wrong.len(), wrong.join("\n"));
     assert!(rows >= 200, "{rows}");
 }
+
+/// What people have their agents do all day, with the recommended rules: 200 calls.
+#[test]
+fn usual_work_asks_nobody() {
+    haft_sandbox::cage::arm();
+    let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
+    let mut book = Book::default();
+    book.recommend().unwrap();
+    let session = session(folder.path(), state.path(), book, Mode::AcceptEdits);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let commands = [
+        "cargo build",
+        "cargo test --workspace",
+        "cargo clippy --all-targets -- -D warnings",
+        "cargo fmt --all",
+        "cargo check",
+        "npm test",
+        "npm run build",
+        "npm run lint -- --fix",
+        "pytest -q tests",
+        "ruff check .",
+        "mypy src",
+        "go test ./...",
+        "go build ./...",
+        "go vet ./...",
+        "make",
+        "make test",
+        "tsc --noEmit",
+        "eslint src",
+        "prettier --check .",
+        "git status",
+        "git diff HEAD~1",
+        "git log --oneline -5",
+        "git add -A",
+        "git add src/main.rs",
+        "git commit -m 'Say more'",
+        "git show HEAD",
+        "git branch -a",
+        "git switch -c topic",
+        "ls -la",
+        "cat one.txt",
+        "grep -rn fn src",
+        "find . -name '*.rs'",
+        "wc -l one.txt",
+        "head -20 one.txt",
+        "mkdir -p src/new",
+        "touch src/new/mod.rs",
+        "cp one.txt three.txt",
+        "mv three.txt four.txt",
+        "echo done",
+        "cargo build && cargo test",
+        "cd src && ls",
+        "rg TODO",
+        "sed -n 1,20p one.txt",
+        "sort one.txt | uniq -c",
+        "diff one.txt two.txt",
+        "python3 -m pytest -q",
+        "cargo tree",
+        "which cargo",
+        "date",
+        "env | sort",
+    ];
+    let others = [
+        "Read: src/main.rs",
+        "Grep: fn",
+        "Glob: **/*.rs",
+        "Edit: README.md",
+        "Write: new.txt",
+        "Read: one.txt",
+    ];
+    let calls = commands
+        .iter()
+        .map(|command| format!("Bash: {command}"))
+        .chain(others.iter().map(|call| (*call).to_owned()));
+    let calls: Vec<String> = calls.collect();
+    let asked: Vec<String> = calls
+        .iter()
+        .cycle()
+        .take(200)
+        .filter_map(|call| {
+            let (decision, why) = runtime.block_on(decided(&session, call));
+            (decision != "allow").then(|| format!("{call}: {decision}, {why}"))
+        })
+        .collect();
+    assert!(asked.is_empty(), "{}", asked.join("\n"));
+    // And what should be asked or denied, still is.
+    for call in [
+        "Bash: git push",
+        "Bash: rm -rf src",
+        "Bash: curl http://a.test",
+        "Read: .env",
+        "Bash: cat .env",
+        "Write: .git/hooks/x",
+    ] {
+        assert_ne!(runtime.block_on(decided(&session, call)).0, "allow", "{call}");
+    }
+}

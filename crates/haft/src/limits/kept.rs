@@ -65,6 +65,14 @@ impl Kept {
         Ok(Keeping { file, path, bytes: 0, room: self.max_bytes / 4 })
     }
 
+    /// Removes a text before its time.
+    pub fn remove(&self, file: &Path) -> io::Result<()> {
+        match file.file_name().and_then(|name| name.to_str()) {
+            Some(name) if self.store.path(name) == file => self.store.remove(name),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     /// Removes what is too old, then the oldest until the rest is small enough; never the text kept last.
     pub fn sweep(&self) -> io::Result<Swept> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,7 +1,9 @@
 //! Asking somebody: what they are told, what they can answer, and what becomes of the answer. Knows nothing of how a
 //! person is reached.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -123,6 +125,25 @@ impl Approver for NoApprover {
     }
 }
 
+/// Answers that were given beforehand, one question after another. When there are none left, the answer is no.
+#[derive(Debug, Default)]
+pub struct Scripted(Mutex<VecDeque<Decision>>);
+
+impl Scripted {
+    /// Answers so, in this order.
+    pub fn new(answers: impl IntoIterator<Item = Decision>) -> Self {
+        Self(Mutex::new(answers.into_iter().collect()))
+    }
+}
+
+impl Approver for Scripted {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let answer = answer.ok_or_else(|| "no answer is left for this question".to_owned());
+        Box::pin(std::future::ready(answer))
+    }
+}
+
 /// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
 /// checked again, but neither hooks nor people are asked twice.
 #[derive(Default)]
@@ -134,6 +155,47 @@ pub(crate) struct Settled {
     pub(crate) must_ask: Option<String>,
     /// Somebody was asked and did not deny.
     pub(crate) answered: bool,
+    /// By what or whom it was allowed.
+    pub(crate) by: By,
+}
+
+/// By what or whom something was decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Nobody needed to be asked.
+    #[default]
+    Nobody,
+    /// A rule, or a hook.
+    Rule(String),
+    /// The mode that the session is in.
+    Mode(Mode),
+    /// A person, and how.
+    Person(&'static str),
+    /// Whatever the words say.
+    Said(String),
+}
+
+impl By {
+    /// By what something is allowed that nobody is asked about.
+    pub(crate) fn verdict(verdict: &Verdict, mode: Mode) -> Self {
+        match (verdict, mode) {
+            (Verdict::Allow { by, .. }, _) => By::Rule(by.clone()),
+            (_, Mode::AcceptEdits | Mode::Bypass) => By::Mode(mode),
+            _ => By::Nobody,
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            By::Nobody => f.write_str("nobody needs to be asked"),
+            By::Rule(rule) => write!(f, "the rule `{rule}`"),
+            By::Mode(mode) => write!(f, "the mode `{}`", mode.name()),
+            By::Person(how) => write!(f, "the user, {how}"),
+            By::Said(words) => f.write_str(words),
+        }
+    }
 }
 
 impl Settled {
@@ -191,6 +253,8 @@ pub(crate) enum Answer {
     Go,
     /// With rules that were remembered.
     Remembered,
+    /// As it is, since another answer covers it.
+    Settled,
     /// With other arguments.
     Edited(Value),
     /// With some parts of its change.

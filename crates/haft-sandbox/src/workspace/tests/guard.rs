@@ -59,6 +59,28 @@ fn nothing_at_or_below_a_guarded_place_changes() {
 }
 
 #[test]
+fn what_is_spared_can_be_changed_although_it_is_guarded_and_whatever_the_focus_is() {
+    both_ways(|at| {
+        fs::create_dir(at.path("ws/sub/deep/plans")).unwrap();
+        let guarded = at.workspace.guarding(&at.path("ws/sub/deep"));
+        let spared = guarded.sparing(&at.path("ws/sub/deep/plans"));
+        let plan = at.resolve("sub/deep/plans/a.md").unwrap().path;
+        let leaf = at.resolve("sub/deep/leaf.txt").unwrap().path;
+        assert!(guarded.require_writable(&plan).is_err());
+        spared.require_writable(&plan).unwrap();
+        assert!(spared.guards(&plan) && !spared.is_guarded(&plan));
+        refuses_changes(&spared, &leaf);
+        fs::create_dir(at.path("ws/narrow")).unwrap();
+        let focused = spared.with_focus("narrow").unwrap();
+        focused.require_writable(&plan).unwrap();
+        assert_eq!(focused.access(&leaf), None);
+        assert_eq!(focused.access(&plan), Some(Access::Write));
+        // A folder that only begins alike is another one.
+        assert!(spared.is_guarded(&at.resolve("sub/deep/plans-too").unwrap().path));
+    });
+}
+
+#[test]
 fn a_guarded_place_need_not_exist_and_can_be_named_through_links() {
     both_ways(|at| {
         at.link("sub", "ws/l");

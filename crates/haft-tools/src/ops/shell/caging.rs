@@ -144,7 +144,7 @@ impl Cages {
 impl Caging {
     /// The policy for a command.
     pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
-        let workspace = cx.session().workspace();
+        let workspace = cx.session_workspace();
         if command.free || self.walls == Walls::None {
             // Whoever lets a command do what it likes does not mean haft's own settings.
             let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
@@ -161,11 +161,13 @@ impl Caging {
 
     /// The policy for whatever runs behind walls.
     pub(super) fn policy_to(&self, may: May, cx: &Context) -> Policy {
-        let workspace = cx.session().workspace();
+        let workspace = cx.session_workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
-            if folder.access == Access::Write { write.push(path) } else { read.push(path) }
+            // What is guarded is not for commands to change, even where a tool may.
+            let may_write = folder.access == Access::Write && !workspace.guards(&folder.path);
+            if may_write { write.push(path) } else { read.push(path) }
         }
         if let Some(focus) = workspace.focus() {
             read.append(&mut write);
@@ -229,7 +231,7 @@ impl Caging {
         if policy.walls == Walls::None {
             return Ok(policy);
         }
-        let workspace = cx.session().workspace().clone();
+        let workspace = cx.session_workspace().clone();
         let (hidden, guarded) = crate::ops::apart(move || Ok(ruled_out(&rules, &workspace))).await?;
         policy.hidden.extend(hidden);
         policy.guarded.extend(guarded);
@@ -244,6 +246,9 @@ impl Caging {
     }
 }
 
+/// A name that no file has.
+const ANY_NAME: &str = "\u{1}any name at all";
+
 /// The files of a workspace that rules keep from being read, and those that they keep from being changed.
 fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut hidden, mut guarded) = (Vec::new(), Vec::new());
@@ -251,11 +256,14 @@ fn ruled_out(rules: &Rules, workspace: &haft::Workspace) -> (Vec<PathBuf>, Vec<P
     while let Some(folder) = folders.pop() {
         for entry in workspace.names(&folder).unwrap_or_default() {
             let path = folder.child(&entry.name);
-            if rules.hides(&path) {
+            // Where every name would be forbidden, the folder is, and with it what is made in it.
+            let any = path.child(OsStr::new(ANY_NAME));
+            let is_folder = entry.kind == Kind::Directory;
+            if rules.hides(&path) || is_folder && rules.hides(&any) {
                 hidden.push(path.as_path().to_owned());
-            } else if rules.guards(&path) {
+            } else if rules.guards(&path) || is_folder && rules.guards(&any) {
                 guarded.push(path.as_path().to_owned());
-            } else if entry.kind == Kind::Directory {
+            } else if is_folder {
                 folders.push(path);
             }
         }

@@ -182,7 +182,7 @@ impl Program {
 /// somebody else than whoever installed programs.
 pub fn find(name: &str, cx: &Context) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = cx.session().workspace().folders();
+    let folders = cx.session_workspace().folders();
     let is_ours = |dir: &Path| folders.iter().any(|folder| dir.starts_with(&folder.path));
     std::env::split_paths(&path)
         .filter(|dir| dir.is_absolute() && !is_ours(dir))

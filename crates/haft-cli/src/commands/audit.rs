@@ -1,0 +1,58 @@
+//! `haft audit`: what was decided about calls, and whether somebody has changed what was written down.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, UNIX_EPOCH};
+
+use haft::{Audit, AuditLine, Chain, Ruled};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::host::Ground;
+use crate::style::{self, BAD, DIM, GOOD, one_line};
+
+pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
+    let ground = Ground::find(common)?;
+    let (lines, chain) = Audit::read(&ground.state)?;
+    let of_session =
+        |line: &&AuditLine| common.session.as_ref().is_none_or(|name| *name == line.decided.session);
+    let wanted: Vec<&AuditLine> = lines.iter().filter(of_session).collect();
+    let shown = &wanted[wanted.len().saturating_sub(limit)..];
+    let mut out = anstream::stdout().lock();
+    let code = if chain == Chain::Whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if common.json {
+        let broken = match &chain {
+            Chain::Whole => None,
+            Chain::Broken(at, why) => Some(json!({"line": at, "why": why})),
+        };
+        let told = json!({"whole": broken.is_none(), "broken": broken, "lines": shown});
+        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+        return Ok(code);
+    }
+    for AuditLine { number, decided, .. } in shown {
+        let when = style::ago(UNIX_EPOCH + Duration::from_millis(decided.at));
+        let (word, style) = match decided.decision {
+            Ruled::Allowed => ("allowed", GOOD),
+            Ruled::Denied => ("denied", BAD),
+        };
+        let (tool, by) = (one_line(&decided.tool), one_line(&decided.by));
+        let about = about(&decided.input);
+        writeln!(
+            out,
+            "{DIM}{number:>5}  {when}{DIM:#}  {style}{word:<7}{style:#}  {tool} {about}  {DIM}{by}{DIM:#}"
+        )?;
+    }
+    match chain {
+        Chain::Whole => writeln!(out, "{GOOD}all {} lines are as they were written{GOOD:#}", lines.len())?,
+        Chain::Broken(at, why) => {
+            writeln!(out, "{BAD}from line {at} on this cannot be trusted: {why}{BAD:#}")?
+        }
+    }
+    Ok(code)
+}
+
+/// What a call was about: its first text.
+fn about(input: &serde_json::Value) -> String {
+    let first = input.as_object().and_then(|fields| fields.values().find_map(|value| value.as_str()));
+    one_line(first.unwrap_or_default()).chars().take(60).collect()
+}

@@ -1,0 +1,46 @@
+//! `haft todos`: the list of tasks of a session.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use haft::Lasting as _;
+use haft_tools::ops::{Todo, TodoStatus, Todos};
+
+use crate::args::Common;
+use crate::host::{self, Ground};
+use crate::style::{BOLD, DIM, GOOD, one_line};
+
+pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
+    let Some(name) = &common.session else { bail!("name the session with --session") };
+    let ground = Ground::look(common)?;
+    let Some(mut saved) = host::saved(&ground.state, name)? else {
+        bail!("there is no session `{name}` here")
+    };
+    let todos: Todos = match saved.lasting.remove(Todos::NAME) {
+        Some(kept) => serde_json::from_value(kept)
+            .with_context(|| format!("the list of tasks of the session `{name}` is damaged"))?,
+        None => Todos::default(),
+    };
+    let todos = todos.into_vec();
+    let mut out = anstream::stdout().lock();
+    if common.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&todos)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if todos.is_empty() {
+        writeln!(out, "{DIM}the session `{}` has no tasks{DIM:#}", one_line(name))?;
+    }
+    for Todo { task, status, active, .. } in &todos {
+        let task = one_line(task);
+        match status {
+            TodoStatus::Pending => writeln!(out, "[ ] {task}")?,
+            TodoStatus::InProgress => {
+                let active = active.as_ref().map(|active| format!("  {DIM}{}{DIM:#}", one_line(active)));
+                writeln!(out, "[>] {BOLD}{task}{BOLD:#}{}", active.unwrap_or_default())?;
+            }
+            TodoStatus::Completed => writeln!(out, "{GOOD}[x]{GOOD:#} {DIM}{task}{DIM:#}")?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

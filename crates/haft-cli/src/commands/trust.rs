@@ -1,0 +1,49 @@
+//! `haft trust`: follow the settings of a project in full, after they were shown.
+
+use std::io::{BufRead as _, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use crate::args::Common;
+use crate::config::Trust;
+use crate::host::Ground;
+use crate::style::{BOLD, DIM, harmless};
+
+pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
+    let ground = Ground::find(common)?;
+    let mut out = anstream::stdout().lock();
+    let files = ground.loaded.of_project();
+    if files.is_empty() {
+        writeln!(out, "`{}` has no settings of its own: there is nothing to trust", ground.root.display())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (path, text) in files {
+        writeln!(out, "{BOLD}{}{BOLD:#}", path.display())?;
+        for line in harmless(text).lines() {
+            writeln!(out, "  {line}")?;
+        }
+    }
+    if ground.loaded.trust == Trust::Full {
+        writeln!(out, "{DIM}these settings are followed already{DIM:#}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !ground.loaded.ignored.is_empty() {
+        writeln!(out, "not followed so far: {}", harmless(&ground.loaded.ignored.join(", ")))?;
+    }
+    if !yes && !agreed(&mut out)? {
+        return Ok(ExitCode::FAILURE);
+    }
+    ground.trust()?;
+    writeln!(out, "`{}` is trusted with these settings", ground.root.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn agreed(out: &mut impl Write) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        anyhow::bail!("nobody is there to agree: say `--yes` if you have read the settings above");
+    }
+    write!(out, "follow them in full? [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,106 @@
+//! `haft rules` and `haft audit`, as a person uses them.
+
+use super::*;
+
+#[test]
+fn a_rule_is_added_tried_and_taken_back() {
+    let lab = two_files();
+    assert!(lab.run(&["rules"]).stdout.contains("there are no rules"));
+    let check = ["rules", "check", "Bash", "command=git push"];
+    let asked = lab.run(&check);
+    assert_eq!((asked.code, asked.stdout.starts_with("ask: ")), (1, true), "{asked:?}");
+    assert_eq!(
+        lab.run(&["rules", "allow", "Bash(git push:*)"]).stdout,
+        "allow Bash(git push:*) in this project\n"
+    );
+    let allowed = lab.run(&check);
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    for part in ["allow: by the rule `Bash(git push:*)`", "runs   git push", "held by", "the sandbox"] {
+        assert!(allowed.stdout.contains(part), "`{part}` is not in {}", allowed.stdout);
+    }
+    lab.run(&["rules", "deny", "--user", "Bash(git push:*)"]);
+    assert!(lab.run(&check).stdout.starts_with("deny: "), "the strictest wins");
+    let listed = lab.run(&["--json", "rules"]).json();
+    assert_eq!(listed[0]["effect"], "deny");
+    assert_eq!((&listed[1]["effect"], &listed[1]["from"]), (&json!("allow"), &json!("this project")));
+    assert_eq!(lab.run(&["rules", "remove", "--user", "Bash(git push:*)"]).code, 0);
+    assert_eq!(lab.run(&check).code, 0);
+    assert_eq!(lab.run(&["rules", "remove", "Bash(git push:*)"]).code, 0);
+    assert_eq!(lab.run(&check).code, 1);
+    lab.run(&["rules", "remove", "Bash(git push:*)"]).refused("there is no rule `Bash(git push:*)`");
+    lab.run(&["rules", "allow", "Bash("]).refused("is no rule");
+    lab.run(&["rules", "allow", "Nothing"]).refused("there is no tool `Nothing`");
+}
+
+#[test]
+fn the_rest_of_the_users_settings_stays_as_it_is() {
+    let lab = two_files();
+    let before =
+        "# mine\nmode = \"default\" # careful\n\n[permissions]\nallow = [\n    \"Read\", # of course\n]\n";
+    lab.settings(before);
+    assert_eq!(lab.run(&["rules", "allow", "--user", "Edit(docs/**)"]).code, 0);
+    let read = || std::fs::read_to_string(lab.base.join("home/.config/haft/config.toml")).unwrap();
+    for part in ["# mine", "# careful", "# of course", "Edit(docs/**)"] {
+        assert!(read().contains(part), "`{part}` is not in {}", read());
+    }
+    assert_eq!(lab.run(&["rules", "remove", "--user", "Edit(docs/**)"]).code, 0);
+    assert!(!read().contains("Edit(docs/**)") && read().contains("\"Read\", # of course"));
+}
+
+#[test]
+fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
+    let lab = two_files();
+    lab.settings("[permissions]\ndeny = [\"Read(two.txt)\"]\nallow = [\"Edit(one.txt)\"]\n");
+    let calls = [
+        r#"{"id":"a","name":"Read","input":{"file_path":"one.txt"}}"#,
+        r#"{"id":"b","name":"Read","input":{"file_path":"two.txt"}}"#,
+        r#"{"id":"c","name":"Edit","input":{"file_path":"one.txt","old_string":"one","new_string":"1"}}"#,
+        r#"{"id":"d","name":"Write","input":{"file_path":"three.txt","content":"x"}}"#,
+    ];
+    lab.batch(&["--session", "mine"], &calls);
+    let told = lab.run(&["--json", "audit"]).json();
+    let of = |n: usize, field: &str| told["lines"][n][field].as_str().unwrap().to_owned();
+    assert_eq!((of(0, "decision"), of(0, "by")), ("allowed".into(), "the rule `Edit(one.txt)`".into()));
+    assert_eq!(of(1, "decision"), "denied");
+    assert!(of(1, "by").contains("Read(two.txt)"));
+    assert_eq!((of(2, "decision"), of(2, "by")), ("allowed".into(), "the rule `Edit(one.txt)`".into()));
+    assert_eq!(of(3, "decision"), "denied");
+    assert_eq!((told["whole"].as_bool(), of(3, "session")), (Some(true), "mine".into()));
+    let shown = lab.run(&["audit"]);
+    assert!(shown.code == 0 && shown.stdout.contains("all 4 lines are as they were written"), "{shown:?}");
+
+    let replayed = lab.run(&["rules", "replay", "mine"]).stdout;
+    assert!(replayed.ends_with("of 4 calls would end otherwise\n"), "{replayed}");
+    lab.settings("");
+    let replayed = lab.run(&["rules", "replay", "mine"]).stdout;
+    assert!(replayed.contains("Read was denied, now allowed"), "{replayed}");
+    lab.run(&["rules", "replay", "yours"]).refused("nothing is known of a session `yours`");
+
+    let file = lab.state().join("audit.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen("denied", "allowed", 1)).unwrap();
+    let changed = lab.run(&["audit"]);
+    assert!(changed.code == 1 && changed.stdout.contains("from line 2 on"), "{changed:?}");
+}
+
+#[test]
+fn a_project_is_trusted_with_the_settings_it_had_then() {
+    let lab = Lab::new(&[("a.txt", "one\n"), (".haft/config.toml", "[permissions]\nallow = [\"Write\"]\n")]);
+    let write = ["call", "Write", "file_path=b.txt", "content=x"];
+    let check = ["rules", "check", "Write", "file_path=b.txt", "content=x"];
+    assert_eq!(lab.run(&check).code, 1);
+    let nobody = lab.run(&["trust"]);
+    assert!(nobody.code == 2 && nobody.stdout.contains("allow = [\"Write\"]"), "{nobody:?}");
+    assert!(nobody.stderr.contains("nobody is there to agree"), "{nobody:?}");
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    let ran = lab.run(&write);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+
+    lab.write("ws/.haft/config.toml", "[permissions]\nallow = [\"Write\", \"Bash\"]\n");
+    let changed = lab.run(&["rules", "check", "Bash", "command=make"]);
+    assert_eq!(changed.code, 1);
+    assert!(changed.stderr.contains("have changed since it was trusted"), "{changed:?}");
+    assert!(lab.run(&["doctor"]).stdout.contains("have changed since they were trusted"));
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(lab.run(&["rules", "check", "Bash", "command=make"]).code, 0);
+}

@@ -1,0 +1,290 @@
+//! What was decided about every call, and by whom: one line each, in a file that is only added to. Each line holds the
+//! hash of the one before it, so that none can be changed, left out or put in unseen. What asked nobody is written
+//! with others; everything else at once.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use haft_sandbox::{Hash, Store};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The lines.
+const FILE: &str = "audit.jsonl";
+/// The last of them: its number and hash, so that it is seen when lines are missing at the end.
+const HEAD: &str = "audit.head";
+/// So many decisions are written at once, at most.
+const AT_ONCE: usize = 64;
+/// A longer text in the arguments is cut.
+const LONGEST_TEXT: usize = 16 << 10;
+
+/// Where decisions are written down.
+#[derive(Debug)]
+pub struct Audit {
+    store: Store,
+    waiting: Mutex<Vec<Decided>>,
+}
+
+/// A decision, before it has its place in the chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// In which session.
+    pub session: String,
+    /// About which call.
+    pub call: String,
+    /// Of which tool.
+    pub tool: String,
+    /// Its arguments; long texts are cut.
+    pub input: Value,
+    /// What: `allowed` or `denied`.
+    pub decision: Ruled,
+    /// By what or whom, in words.
+    pub by: String,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruled {
+    /// It may happen.
+    Allowed,
+    /// It may not.
+    Denied,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuditLine {
+    /// Which one, from 1 on.
+    pub number: u64,
+    /// What was decided.
+    #[serde(flatten)]
+    pub decided: Decided,
+    /// The hash of the line before it.
+    pub before: String,
+    /// The hash of this one.
+    pub hash: String,
+}
+
+/// What the file is found to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chain {
+    /// Every line follows from the one before it.
+    Whole,
+    /// From this line on it does not, and why.
+    Broken(u64, String),
+}
+
+impl Audit {
+    /// Decisions are written to a store.
+    pub fn new(store: Store) -> Self {
+        Self { store, waiting: Mutex::default() }
+    }
+
+    /// Writes a decision down. One that is `urgent` is in the file when this returns.
+    pub(crate) fn record(&self, decided: Decided, urgent: bool) -> io::Result<()> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push(decided);
+        if urgent || waiting.len() >= AT_ONCE { self.write(&mut waiting) } else { Ok(()) }
+    }
+
+    /// Writes down what waits to be.
+    pub fn flush(&self) -> io::Result<()> {
+        self.write(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write(&self, waiting: &mut Vec<Decided>) -> io::Result<()> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let _lock = self.store.lock("audit.lock")?;
+        let (mut number, mut before) = match self.store.read(HEAD)? {
+            Some(head) => {
+                parse_head(&head).ok_or_else(|| io::Error::other(format!("`{HEAD}` is damaged")))?
+            }
+            None => (0, String::new()),
+        };
+        let mut lines = Vec::new();
+        for decided in waiting.drain(..) {
+            number += 1;
+            let hash = hash(number, &decided, &before)?;
+            let line = AuditLine { number, decided, before, hash };
+            serde_json::to_writer(&mut lines, &line)?;
+            lines.push(b'\n');
+            before = line.hash;
+        }
+        self.store.append(FILE, &lines)?;
+        self.store.write_fast(HEAD, format!("{number} {before}").as_bytes())
+    }
+
+    /// Every line, and whether the chain holds.
+    pub fn read(store: &Store) -> io::Result<(Vec<AuditLine>, Chain)> {
+        let bytes = store.read(FILE)?.unwrap_or_default();
+        let mut lines: Vec<AuditLine> = Vec::new();
+        let mut chain = Chain::Whole;
+        let mut broken = |at: u64, why: &str| {
+            if chain == Chain::Whole {
+                chain = Chain::Broken(at, why.to_owned());
+            }
+        };
+        for text in bytes.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+            let at = lines.last().map_or(0, |line: &AuditLine| line.number) + 1;
+            let Ok(line) = serde_json::from_slice::<AuditLine>(text) else {
+                broken(at, "it cannot be read");
+                continue;
+            };
+            let before = lines.last().map_or("", |line| line.hash.as_str());
+            if line.number != at || line.before != before {
+                broken(at, "lines were left out, put in or exchanged");
+            } else if hash(line.number, &line.decided, &line.before)? != line.hash {
+                broken(at, "it was changed");
+            }
+            lines.push(line);
+        }
+        let last = lines.last().map_or((0, String::new()), |line| (line.number, line.hash.clone()));
+        let head = store.read(HEAD)?;
+        if head.map_or(Some((0, String::new())), |head| parse_head(&head)) != Some(last.clone()) {
+            broken(last.0 + 1, "lines are missing at the end");
+        }
+        Ok((lines, chain))
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+fn parse_head(head: &[u8]) -> Option<(u64, String)> {
+    let (number, hash) = std::str::from_utf8(head).ok()?.split_once(' ')?;
+    Some((number.parse().ok()?, hash.to_owned()))
+}
+
+fn hash(number: u64, decided: &Decided, before: &str) -> io::Result<String> {
+    let said = serde_json::to_vec(&(number, decided, before))?;
+    Ok(Hash::of(&said).to_string())
+}
+
+impl Decided {
+    /// A decision that is made now.
+    pub(crate) fn now(cx: &crate::Context, input: &Value, decision: Ruled, by: String) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            session: cx.session().id().to_string(),
+            call: cx.call().to_string(),
+            tool: cx.tool().to_string(),
+            input: shortened(input),
+            decision,
+            by,
+        }
+    }
+}
+
+/// The same with long texts cut.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.len() > LONGEST_TEXT => {
+            let kept = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+            Value::String(format!("{kept}… ({} bytes)", text.len()))
+        }
+        Value::Array(items) => items.iter().map(shortened).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), shortened(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(call: &str) -> Decided {
+        Decided {
+            at: 1,
+            session: "s".into(),
+            call: call.into(),
+            tool: "Read".into(),
+            input: serde_json::json!({"path": "a", "n": 1.5}),
+            decision: Ruled::Allowed,
+            by: "it is safe".into(),
+        }
+    }
+
+    fn three() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("state"));
+        let audit = Audit::new(store.clone());
+        audit.record(decided("1"), false).unwrap();
+        audit.record(decided("2"), true).unwrap();
+        // Another process goes on where this one stopped.
+        Audit::new(store.clone()).record(decided("3"), false).unwrap();
+        (folder, store)
+    }
+
+    #[test]
+    fn lines_follow_one_another_across_processes() {
+        let (_folder, store) = three();
+        let (lines, chain) = Audit::read(&store).unwrap();
+        assert_eq!(chain, Chain::Whole);
+        let calls: Vec<&str> = lines.iter().map(|line| line.decided.call.as_str()).collect();
+        assert_eq!(calls, ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn whatever_is_done_to_the_file_is_seen() {
+        let change = |how: fn(Vec<String>) -> Vec<String>| {
+            let (_folder, store) = three();
+            let text = String::from_utf8(store.read(FILE).unwrap().unwrap()).unwrap();
+            let lines = how(text.lines().map(str::to_owned).collect());
+            store.write(FILE, (lines.join("\n") + "\n").as_bytes()).unwrap();
+            Audit::read(&store).unwrap().1
+        };
+        assert_eq!(change(|lines| lines), Chain::Whole);
+        let broken_at = |chain| match chain {
+            Chain::Broken(at, _) => at,
+            Chain::Whole => 0,
+        };
+        assert_eq!(
+            broken_at(change(|mut lines| {
+                lines[1] = lines[1].replace("Read", "Edit");
+                lines
+            })),
+            2
+        );
+        assert_eq!(
+            broken_at(change(|mut lines| {
+                lines.remove(1);
+                lines
+            })),
+            2
+        );
+        assert_eq!(
+            broken_at(change(|mut lines| {
+                lines.pop();
+                lines
+            })),
+            3
+        );
+        assert_eq!(
+            broken_at(change(|mut lines| {
+                lines.swap(0, 1);
+                lines
+            })),
+            1
+        );
+        assert_eq!(
+            broken_at(change(|mut lines| {
+                lines.push(lines[2].clone());
+                lines
+            })),
+            4
+        );
+        assert_eq!(broken_at(change(|_| Vec::new())), 1);
+    }
+}

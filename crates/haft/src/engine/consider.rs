@@ -1,0 +1,37 @@
+//! What would become of a call: the stages up to the permission, without waiting, asking or doing.
+
+use super::Engine;
+use crate::permissions::{self, Question};
+use crate::{Call, Claims, Considered, Context, Fault, FaultKind, Session, Verdict, WouldBe};
+
+impl Engine {
+    /// What would become of a call, without making it: nobody is asked, and no hook is called.
+    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<Considered, Fault> {
+        let cx = Context::new(session.clone(), 0, call.id, call.name, session.cancel_token().child_token());
+        let entry = session.tools().find(cx.tool(), &cx)?;
+        let mut input = call.input.into_value();
+        entry.decoder.decode(&mut input, entry.tool.spec())?;
+        let (mut prepared, claims, verdict) = match self.claim(&entry, &input, &cx) {
+            Err(fault) if fault.kind() == FaultKind::Denied => {
+                let claims =
+                    entry.tool.prepare(&input, &cx).map_or_else(|_| Claims::none(), |call| call.claims());
+                return Ok(Considered { claims, outcome: WouldBe::Denied(fault.message().to_owned()) });
+            }
+            claimed => claimed?,
+        };
+        prepared.check(&cx).await?;
+        let question = Question { spec: entry.tool.spec(), input: &input, claims: &claims, cx: &cx };
+        let outcome = match permissions::weigh(&question, &verdict, &prepared.approval(&cx)) {
+            Ok(Some(asking)) => WouldBe::Asked(asking.reason().to_owned()),
+            Ok(None) => match verdict {
+                Verdict::Allow { by, .. } => WouldBe::Allowed(Some(by)),
+                _ => WouldBe::Allowed(None),
+            },
+            Err(fault) if matches!(fault.kind(), FaultKind::Denied | FaultKind::Outside) => {
+                WouldBe::Denied(fault.message().to_owned())
+            }
+            Err(fault) => return Err(fault),
+        };
+        Ok(Considered { claims, outcome })
+    }
+}

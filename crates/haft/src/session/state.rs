@@ -1,0 +1,142 @@
+//! What a session knows and what it may do: changed by one call after the other, under one lock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft_sandbox::{AbsPath, Store, Workspace};
+
+use super::SavedSession;
+use crate::planning::Planning;
+use crate::seen::SeenFiles;
+use crate::{Effect, Mode, Now, Rule};
+
+/// How many files a session remembers as changed.
+pub(super) const MAX_MODIFIED: usize = 20;
+/// How many calls a session remembers.
+const MAX_CALLS: usize = 1000;
+
+pub(super) struct State {
+    pub(super) cwd: AbsPath,
+    pub(super) mode: Mode,
+    pub(super) grants: Vec<Rule>,
+    pub(super) planning: Planning,
+    pub(super) seen: SeenFiles,
+    pub(super) modified: VecDeque<AbsPath>,
+    /// What waits for whoever leads the conversation.
+    pub(super) queued: Vec<String>,
+    pub(super) calls: Calls,
+}
+
+impl State {
+    /// Places are looked up again: what has moved out of the workspace since is forgotten.
+    pub(super) fn resume(
+        workspace: &Workspace,
+        mode: Mode,
+        saved: SavedSession,
+        contents: Option<Store>,
+    ) -> State {
+        let start = workspace.focus().unwrap_or_else(|| workspace.root()).clone();
+        let place = |path: &String| {
+            let place = workspace.resolve(&start, path).ok()?;
+            place.stat.map(|_| place.path)
+        };
+        let cwd = saved.cwd.as_ref().and_then(place).unwrap_or_else(|| start.clone());
+        // Planning goes on; what comes after it is what this run was started with.
+        let planning = Planning::resume(saved.planning.as_ref(), mode, workspace);
+        State {
+            cwd,
+            mode: if saved.planning.is_some() { Mode::Plan } else { mode },
+            grants: saved.grants,
+            planning,
+            seen: SeenFiles::resume(&saved.seen, contents, workspace),
+            modified: saved.modified.iter().filter_map(place).collect(),
+            queued: Vec::new(),
+            calls: Calls::default(),
+        }
+    }
+
+    pub(super) fn set_mode(&mut self, mode: Mode) {
+        match (self.mode, mode) {
+            (Mode::Plan, Mode::Plan) => {}
+            (before, Mode::Plan) => self.planning.before = before,
+            // Whoever has ended the planning waits for nobody's approval of it.
+            _ => self.planning.request = None,
+        }
+        self.mode = mode;
+    }
+
+    pub(super) fn grant(&mut self, rule: Rule) {
+        if !self.grants.contains(&rule) {
+            self.grants.push(rule);
+        }
+    }
+
+    /// What a call did to what the model knows of files.
+    pub(super) fn learn(&mut self, effect: Effect) {
+        match effect {
+            Effect::Read { path, seen } | Effect::Shown { path, seen } => self.seen.insert(path, seen),
+            Effect::Changed { path, now } => {
+                match now {
+                    Now::Seen(seen) => self.seen.insert(path.clone(), seen),
+                    Now::AsBefore => {}
+                    Now::Gone => self.seen.remove(&path),
+                }
+                self.modified.retain(|modified| *modified != path);
+                self.modified.push_front(path);
+                self.modified.truncate(MAX_MODIFIED);
+            }
+            Effect::Moved { from, to } => {
+                self.seen.rename(&from, &to);
+                self.modified.retain(|modified| !modified.is_within(&from) && *modified != to);
+                self.modified.push_front(to);
+                self.modified.truncate(MAX_MODIFIED);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A call that has ended, as far as something is kept of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PastCall {
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The files that hold what did not fit into the reply.
+    pub files: Vec<PathBuf>,
+}
+
+/// The calls that have ended, the oldest forgotten first.
+#[derive(Default)]
+pub(super) struct Calls {
+    by_id: BTreeMap<Arc<str>, PastCall>,
+    order: VecDeque<Arc<str>>,
+}
+
+impl Calls {
+    pub(super) fn get(&self, id: &str) -> Option<&PastCall> {
+        self.by_id.get(id)
+    }
+
+    /// Of two calls of one id the later one counts.
+    pub(super) fn insert(&mut self, id: Arc<str>, call: PastCall) {
+        self.order.retain(|known| *known != id);
+        self.order.push_back(id.clone());
+        self.by_id.insert(id, call);
+        if self.order.len() > MAX_CALLS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_id.remove(&oldest);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> Option<PastCall> {
+        self.order.retain(|known| &**known != id);
+        self.by_id.remove(id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<Arc<str>> {
+        self.order.iter().cloned().collect()
+    }
+}

@@ -1,5 +1,6 @@
 //! `haft mcp`: sessions for clients that speak the Model Context Protocol.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,7 +34,12 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
     let outcome = runtime.block_on(async {
         let mut stop = Stop::listen()?;
         match flags.http {
-            None => haft_mcp::serve_stdio(served.clone(), stop.asked()).await?,
+            None => {
+                if std::io::stdin().is_terminal() {
+                    style::notice("waiting for a client to speak the Model Context Protocol on standard input");
+                }
+                haft_mcp::serve_stdio(served.clone(), stop.asked()).await?;
+            }
             Some(address) => {
                 let http = Http {
                     address,
@@ -41,7 +47,12 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
                     origins: flags.allow_origin,
                     idle: Duration::from_secs(flags.idle_seconds.max(1)),
                 };
-                let server = http.listen().await.context("cannot listen; --token-file names a token")?;
+                if http.token.is_none() && !address.ip().to_canonical().is_loopback() {
+                    anyhow::bail!(
+                        "whoever can reach `{address}` could use it: name a token with --token-file, or in {TOKEN}"
+                    );
+                }
+                let server = http.listen().await.with_context(|| format!("cannot listen at `{address}`"))?;
                 style::notice(&format!("serving http://{}/mcp", server.address()?));
                 server.serve(served.clone(), stop.asked()).await?;
             }

@@ -77,6 +77,7 @@ impl HttpServer {
             .with_allowed_origins(self.http.origins.clone())
             .enforce_origin_validation()
             .with_cancellation_token(over.clone());
+        config.allowed_hosts.push(self.http.address.ip().to_string());
         if !is_loopback(self.http.address.ip()) {
             // Any name may lead here, and who does not know the token gets nowhere.
             config = config.disable_allowed_hosts();

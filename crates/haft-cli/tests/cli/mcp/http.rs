@@ -15,7 +15,11 @@ const TOKEN: &str = "a-token-that-nobody-guesses";
 
 impl Server {
     fn start(lab: &Lab, args: &[&str]) -> Self {
-        let mut command = lab.haft(&[&["mcp", "--http", "127.0.0.1:0"], args].concat());
+        Self::at(lab, "127.0.0.1:0", args)
+    }
+
+    fn at(lab: &Lab, address: &str, args: &[&str]) -> Self {
+        let mut command = lab.haft(&[&["mcp", "--http", address], args].concat());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -131,6 +135,9 @@ fn pages_of_other_places_are_no_clients() {
     }
     assert_eq!(server.post(&[("Origin", "http://localhost:5173")], &hello()).0, 200);
     assert_eq!(server.post(&[("Host", "evil.example")], &hello()).0, 403);
+    let elsewhere = Server::at(&lab, "127.0.0.2:0", &[]);
+    assert_eq!(elsewhere.post(&[("Host", &elsewhere.address.to_string())], &hello()).0, 200);
+    assert_eq!(elsewhere.post(&[("Host", "127.0.0.3")], &hello()).0, 403);
     assert_eq!(Server::start(&lab, &[]).post(&[("Origin", "http://localhost:5173")], &hello()).0, 403);
 }
 

@@ -30,3 +30,7 @@ figures:
     cargo bench -p haft-sandbox --bench cage
     bench/startup
     bench/search
+
+# `haft mcp` as the protocol's own Python SDK meets it. Needs the network once.
+peers:
+    bench/mcp-peers

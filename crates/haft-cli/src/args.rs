@@ -68,6 +68,14 @@ pub(crate) enum Command {
         #[arg(default_value = "-")]
         file: PathBuf,
     },
+    /// Serve the session's tools over the Model Context Protocol
+    ///
+    /// Without --http, to whoever starts haft, over its standard input and output. With it, to any number of clients,
+    /// at http://ADDR/mcp, each with a session of its own.
+    Mcp {
+        #[command(flatten)]
+        http: HttpFlags,
+    },
     /// Show what was changed, the newest first
     History {
         /// Show what each change did, as a unified diff
@@ -139,6 +147,24 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// How the protocol is served over HTTP.
+#[derive(Flags)]
+pub(crate) struct HttpFlags {
+    /// Serve over HTTP at this address and port, such as 127.0.0.1:8765
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<std::net::SocketAddr>,
+    /// A file with the token that clients must know; the variable HAFT_MCP_TOKEN may hold one instead. An address that
+    /// others can reach needs one
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A page in a browser that may be a client, such as http://localhost:5173; may be given several times
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub(crate) allow_origin: Vec<String>,
+    /// A session ends when nothing was said for so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "http", default_value_t = 3600)]
+    pub(crate) idle_seconds: u64,
 }
 
 /// What can be done with rules.

@@ -6,6 +6,7 @@ mod call;
 mod completions;
 mod doctor;
 mod history;
+mod mcp;
 mod rules;
 mod settings;
 mod stats;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Tools { format } => tools::run(common, format),
         Command::Call { tool, input } => call::run(common, &tool, &input),
         Command::Batch { file } => batch::run(common, &file),
+        Command::Mcp { http } => mcp::run(common, http),
         Command::History { diff, limit, numbers } => {
             history::run(common, diff, limit, &Numbers::all(&numbers))
         }

@@ -1,6 +1,8 @@
 //! From what was typed and what is set to an engine and a session: the one place where they meet.
 
-use std::io::IsTerminal as _;
+mod clients;
+mod engine;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,11 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use haft::journal::{self, Journal};
 use haft::{
-    Audit, CommandHook, DEFAULT_HOOK_TIMEOUT, Dialect, Durability, Engine, HookEvent, Kept, LastingValues,
-    Mode, NoApprover, Policy, SavedSession, Session, Stats, ToolPattern, Workspace,
+    Audit, Dialect, Durability, Engine, LastingValues, Mode, Policy, SavedSession, Session, SessionBuilder,
+    Stats, Workspace,
 };
 use haft_sandbox::cage::{self, Network, Wall, Walls};
-use haft_sandbox::terminal::Terminal;
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
 use haft_tools::dialects;
@@ -21,9 +22,11 @@ use haft_tools::ops::{
 };
 use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
-use crate::approve::AtTerminal;
+use engine::Asked;
+pub(crate) use engine::{command_hook, idle};
+
 use crate::args::Common;
-use crate::config::{self, Folders, HookSetting, Loaded, Settings, Trust, WallSetting, WallsSetting};
+use crate::config::{self, Folders, Loaded, Settings, Trust, WallSetting, WallsSetting};
 use crate::grants::Grants;
 use crate::style;
 
@@ -43,6 +46,7 @@ pub(crate) struct Host {
     dialect: Arc<dyn Dialect>,
     session_name: Option<String>,
     judge: Arc<RuleJudge>,
+    guards: Guards,
     /// Sessions of several dialects are one to the user, so what their tools keep is one.
     lasting: OnceLock<LastingValues>,
     /// Where plans are written.
@@ -133,8 +137,30 @@ fn workspace_key(root: &Path) -> String {
     format!("{name}-{hash:016x}")
 }
 
+/// What no session may change, and what in it it may.
+struct Guards {
+    config: PathBuf,
+    state: PathBuf,
+    plans: PathBuf,
+}
+
+impl Guards {
+    fn around(&self, workspace: Workspace) -> Workspace {
+        workspace.guarding(&self.config).guarding(&self.state).sparing(&self.plans)
+    }
+}
+
 impl Host {
     pub(crate) fn open(common: &Common) -> anyhow::Result<Self> {
+        Self::asking(common, Asked::AtTerminal)
+    }
+
+    /// One for whose sessions nobody is asked at the terminal: it is somebody else's.
+    pub(crate) fn unattended(common: &Common) -> anyhow::Result<Self> {
+        Self::asking(common, Asked::Nobody)
+    }
+
+    fn asking(common: &Common, asked: Asked) -> anyhow::Result<Self> {
         let Ground { root, loaded, state, folders } = Ground::find(common)?;
         folders.are_private()?;
         if !loaded.ignored.is_empty() {
@@ -166,7 +192,9 @@ impl Host {
         workspace = workspace.with_folder(results.dir(), Access::Read)?;
         let plans = plans(&state, settings)?;
         workspace = workspace.with_folder(plans.dir(), Access::Write)?;
-        workspace = workspace.guarding(&folders.config).guarding(&folders.state).sparing(plans.dir());
+        let guards =
+            Guards { config: folders.config.clone(), state: folders.state, plans: plans.dir().to_owned() };
+        workspace = guards.around(workspace);
         if let Some(focus) = &common.focus {
             workspace = workspace.with_focus(focus)?;
         }
@@ -174,7 +202,8 @@ impl Host {
         let dialect = dialect(common.dialect.as_deref(), settings)?;
         let grants = Arc::new(Grants { state: state.clone(), config: folders.config });
         let judge = Arc::new(RuleJudge::new(loaded.book.clone(), config::home_dir()).memory(grants));
-        let engine = engine(settings, &root, results, judge.clone(), Audit::new(state.clone()))?;
+        let engine =
+            engine::engine(settings, &root, results, judge.clone(), Audit::new(state.clone()), asked)?;
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         if journal.is_unfinished() {
             if let Err(error) = journal.recover(&workspace) {
@@ -192,10 +221,16 @@ impl Host {
             session_name: common.session.clone(),
             judge,
             loaded,
+            guards,
             lasting: OnceLock::new(),
             plan: plans.path(&plan_name(common.session.as_deref())),
             has_typed_mode: common.mode.is_some(),
         })
+    }
+
+    /// Whether what sessions know is kept under a name.
+    pub(crate) fn is_named(&self) -> bool {
+        self.session_name.is_some()
     }
 
     pub(crate) fn dialect_name(&self) -> &'static str {
@@ -204,12 +239,34 @@ impl Host {
 
     /// A session in the dialect that was asked for, or in another one.
     pub(crate) fn session(&self, other: Option<&str>) -> anyhow::Result<Session> {
+        let mut saved = self.resumed()?;
+        let lasting = saved.as_mut().map(|saved| std::mem::take(&mut saved.lasting)).unwrap_or_default();
+        let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting)).clone();
+        Ok(begin(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting)))
+    }
+
+    /// What is kept of the session that was named.
+    fn resumed(&self) -> anyhow::Result<Option<SavedSession>> {
+        let Some(name) = &self.session_name else { return Ok(None) };
+        let mut saved = self.saved(name)?;
+        if self.has_typed_mode {
+            saved.planning = None;
+        }
+        Ok(Some(saved))
+    }
+
+    fn builder(
+        &self,
+        other: Option<&str>,
+        workspace: Workspace,
+        saved: Option<SavedSession>,
+    ) -> anyhow::Result<SessionBuilder> {
         let dialect = match other {
             Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault))?,
             None => self.dialect.clone(),
         };
         let policy = self.loaded.settings.schedule.map(Policy::from).unwrap_or_default();
-        let mut builder = self.engine.session(self.workspace.clone()).mode(self.mode).policy(policy);
+        let mut builder = self.engine.session(workspace).mode(self.mode).policy(policy);
         for name in &self.loaded.settings.tools {
             builder =
                 builder.shared_tool(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
@@ -224,21 +281,10 @@ impl Host {
             .extension(self.caging())
             .extension(PlanPlace(Some(self.plan.clone())))
             .extension(Ruled(Some(self.judge.clone())));
-        let mut lasting = Default::default();
-        if let Some(name) = &self.session_name {
-            let mut saved = self.saved(name)?;
-            lasting = std::mem::take(&mut saved.lasting);
-            if self.has_typed_mode {
-                saved.planning = None;
-            }
+        if let (Some(name), Some(saved)) = (&self.session_name, saved) {
             builder = builder.id(name.clone()).resume(saved).keep_seen(self.state.folder("seen"));
         }
-        let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting));
-        let session = builder.lasting(lasting.clone()).start();
-        if session.mode() == Mode::Plan && session.plan_file().is_none() {
-            session.set_plan_file(PlanPlace::find(&session.context()));
-        }
-        Ok(session)
+        Ok(builder)
     }
 
     fn saved(&self, name: &str) -> anyhow::Result<SavedSession> {
@@ -321,6 +367,15 @@ fn plan_name(session: Option<&str>) -> String {
             format!("{NAMELESS}{time:x}-{:x}.md", std::process::id())
         }
     }
+}
+
+/// Starts a session. One that plans needs to know where.
+fn begin(builder: SessionBuilder) -> Session {
+    let session = builder.start();
+    if session.mode() == Mode::Plan && session.plan_file().is_none() {
+        session.set_plan_file(PlanPlace::find(&session.context()));
+    }
+    session
 }
 
 /// How files are changed.
@@ -433,53 +488,4 @@ pub(crate) fn dialect(typed: Option<&str>, settings: &Settings) -> anyhow::Resul
         Some(name) => dialects::by_name(name).map_err(|fault| style::wrong(&fault)),
         None => Ok(Arc::new(dialects::Claude)),
     }
-}
-
-fn engine(
-    settings: &Settings,
-    root: &Path,
-    results: Store,
-    judge: Arc<RuleJudge>,
-    audit: Audit,
-) -> anyhow::Result<Engine> {
-    let days = settings.limits.keep_days.unwrap_or(7);
-    let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
-    let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let nobody = NoApprover::telling("the user can allow it by starting with `--mode {mode}`");
-    let mut engine = match std::io::stderr().is_terminal() && Terminal::open().is_ok() {
-        true => {
-            let person = AtTerminal::new(results.clone());
-            Engine::builder().approver(person.clone()).respondent(person)
-        }
-        false => Engine::builder().approver(nobody),
-    };
-    engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
-    engine = engine.judge(judge).audit(audit);
-    if let Some(seconds) = settings.permissions.seconds {
-        engine = engine.patience(Duration::from_secs(seconds.max(1)));
-    }
-    for (tool, chars) in &settings.limits.max_result {
-        engine = engine.max_result(tool, *chars);
-    }
-    for (event, hook) in settings.hooks.all() {
-        engine = engine.hook(command_hook(event, hook, root)?);
-    }
-    Ok(engine.build())
-}
-
-/// Says that a hook never runs because its pattern fits no tool that there is.
-pub(crate) fn idle(hook: &HookSetting) -> Option<String> {
-    let pattern = ToolPattern::new(&hook.matcher).ok()?;
-    let fits = config::tool_names().iter().any(|name| pattern.matches(name));
-    (!fits).then(|| format!("the hook `{}` never runs: no tool matches `{}`", hook.command, hook.matcher))
-}
-
-pub(crate) fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> anyhow::Result<CommandHook> {
-    Ok(CommandHook {
-        event,
-        tools: ToolPattern::new(&hook.matcher).map_err(|fault| style::wrong(&fault))?,
-        command: hook.command.clone(),
-        dir: root.to_owned(),
-        timeout: hook.timeout.map_or(DEFAULT_HOOK_TIMEOUT, Duration::from_secs),
-    })
 }

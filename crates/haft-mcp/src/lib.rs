@@ -1,8 +1,21 @@
-//! haft and the Model Context Protocol: how a tool of another server is named, and how a reply is told in
-//! the protocol's words. Serving and connecting come on top of these two; neither knows a transport.
+//! haft and the Model Context Protocol: sessions served to clients over standard input and output or over HTTP. One
+//! connection is one session. The protocol itself is the SDK's matter; what a session may do is its host's.
 
+mod approve;
+mod connection;
+mod host;
+mod http;
+mod lines;
 mod name;
+mod page;
+mod relay;
+mod resources;
 mod result;
+mod roots;
+mod stdio;
 
+pub use host::{Client, Host};
+pub use http::{Http, HttpServer};
 pub use name::{ToolName, qualified};
 pub use result::call_result;
+pub use stdio::{serve, serve_stdio};

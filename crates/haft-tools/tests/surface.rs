@@ -270,7 +270,7 @@ fn definitions_have_the_fields_that_each_api_wants() {
         // Only tools that can be used have a definition.
         let usable = dialect.tools().into_iter().filter(|tool| tool.enabled(&session.context()));
         for (tool, spec) in definitions(Format::Mcp).iter().zip(usable) {
-            assert_eq!(keys(tool)[..4], ["name", "description", "inputSchema", "annotations"]);
+            assert_eq!(keys(tool)[..5], ["name", "title", "description", "inputSchema", "annotations"]);
             assert_eq!(tool["annotations"]["readOnlyHint"], spec.spec().read_only);
             assert_eq!(tool.get("outputSchema").is_some(), spec.spec().output_schema().is_some());
         }

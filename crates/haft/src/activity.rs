@@ -177,6 +177,8 @@ struct Inner {
 
 struct Queue {
     wanted: u32,
+    /// Only what happens to this call.
+    call: Option<Arc<str>>,
     unread: Mutex<Unread>,
     arrived: Notify,
 }
@@ -192,16 +194,21 @@ struct Unread {
 impl Activity {
     /// Every event from now on, until the subscription is dropped.
     pub fn subscribe(&self) -> Subscription {
-        self.listen(u32::MAX)
+        self.listen(u32::MAX, None)
     }
 
     /// Events of some kinds from now on. Gaps are told to everybody.
     pub fn subscribe_to(&self, kinds: &[EventKind]) -> Subscription {
-        self.listen(kinds.iter().fold(0, |all, kind| all | *kind as u32))
+        self.listen(all_of(kinds), None)
     }
 
-    fn listen(&self, wanted: u32) -> Subscription {
-        let queue = Arc::new(Queue { wanted, unread: Mutex::default(), arrived: Notify::new() });
+    /// Events of some kinds that happen to one call from now on.
+    pub fn subscribe_to_call(&self, call: Arc<str>, kinds: &[EventKind]) -> Subscription {
+        self.listen(all_of(kinds), Some(call))
+    }
+
+    fn listen(&self, wanted: u32, call: Option<Arc<str>>) -> Subscription {
+        let queue = Arc::new(Queue { wanted, call, unread: Mutex::default(), arrived: Notify::new() });
         let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.push(queue.clone());
         self.0.count_wanted(&queues);
@@ -220,10 +227,14 @@ impl Activity {
         }
         let event = Arc::new(event());
         let queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        for queue in queues.iter().filter(|queue| queue.wanted & kind as u32 != 0) {
+        for queue in queues.iter().filter(|queue| queue.wants(kind, &event)) {
             queue.push(&event);
         }
     }
+}
+
+fn all_of(kinds: &[EventKind]) -> u32 {
+    kinds.iter().fold(0, |all, kind| all | *kind as u32)
 }
 
 impl Inner {
@@ -243,6 +254,10 @@ impl Drop for Inner {
 }
 
 impl Queue {
+    fn wants(&self, kind: EventKind, event: &Event) -> bool {
+        self.wanted & kind as u32 != 0 && self.call.as_ref().is_none_or(|call| *call == event.call)
+    }
+
     fn push(&self, event: &Arc<Event>) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = event.what.droppable() {

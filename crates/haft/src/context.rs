@@ -268,7 +268,7 @@ impl Context {
     }
 
     /// The same place once the call is over: no longer cancelled with it, only with the session.
-    pub(crate) fn after_the_call(&self) -> Self {
+    pub fn after_the_call(&self) -> Self {
         let Inner { session, turn, call, tool, .. } = &*self.0;
         Self::new(session.clone(), *turn, call.clone(), tool.clone(), session.cancel_token().child_token())
     }

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use haft_sandbox::Workspace;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 pub use builder::EngineBuilder;
 use faults::{crashed, repeated, timed_out};
@@ -29,9 +28,9 @@ use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Audit, Call, Claims, Context, Decided, Effect, Failed, Fault, FaultKind, Input, Kept,
-    Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Ruled, Session,
-    SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
+    Access, Approver, Audit, Call, CallHandle, Claims, Context, Decided, Effect, Failed, Fault, FaultKind,
+    Input, Kept, Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Ruled,
+    Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.
@@ -149,8 +148,9 @@ struct Claimed {
 }
 
 impl Job {
-    pub(crate) fn cancel_token(&self) -> &CancellationToken {
-        self.cx.cancel_token()
+    /// What stops the call.
+    pub(crate) fn handle(&self) -> CallHandle {
+        CallHandle::new(self.cx.call().clone(), self.cx.cancel_token().clone())
     }
 
     /// Stages 4 to 9.
@@ -329,7 +329,8 @@ impl Job {
         };
         settled.answered = true;
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
-        let ask = permissions::ask(&*engine.approver, &engine.judges, engine.patience, request, &self.cx);
+        let approver = self.cx.session().approver().unwrap_or(&*engine.approver);
+        let ask = permissions::ask(approver, &engine.judges, engine.patience, request, &self.cx);
         let mut ask = Box::pin(ask);
         let answer = loop {
             tokio::select! {

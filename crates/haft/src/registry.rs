@@ -4,13 +4,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::decode::Decoder;
 use crate::{Context, DynTool, Fault, FaultKind, Sensitivity, Spec, suggest};
 
 /// The tools of a session.
 #[derive(Default)]
-pub struct Registry(RwLock<IndexMap<Arc<str>, Arc<Entry>>>);
+pub struct Registry {
+    tools: RwLock<IndexMap<Arc<str>, Arc<Entry>>>,
+    changed: watch::Sender<()>,
+}
 
 /// A tool and what checks its inputs.
 pub(crate) struct Entry {
@@ -38,12 +42,14 @@ impl Registry {
     /// Adds a tool at the end. A name that is taken is refused: use [`replace`](Registry::replace).
     pub fn register(&self, tool: Arc<dyn DynTool>) -> Result<(), Fault> {
         let name = tool.spec().name.clone();
-        let mut tools = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         if tools.contains_key(&name) {
             return Err(Fault::invalid(format!("there is a tool `{name}` already"))
                 .hint("replace it, or use another name"));
         }
         tools.insert(name, Arc::new(Entry { tool, decoder: Decoder::default() }));
+        drop(tools);
+        self.changed.send_replace(());
         Ok(())
     }
 
@@ -51,14 +57,27 @@ impl Registry {
     pub fn replace(&self, tool: Arc<dyn DynTool>) -> Option<Arc<dyn DynTool>> {
         let name = tool.spec().name.clone();
         let entry = Arc::new(Entry { tool, decoder: Decoder::default() });
-        let mut tools = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        tools.insert(name, entry).map(|old| old.tool.clone())
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let old = tools.insert(name, entry).map(|old| old.tool.clone());
+        drop(tools);
+        self.changed.send_replace(());
+        old
     }
 
     /// Takes a tool out. Calls that it is running go on.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn DynTool>> {
-        let mut tools = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        tools.shift_remove(name).map(|old| old.tool.clone())
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let old = tools.shift_remove(name).map(|old| old.tool.clone());
+        drop(tools);
+        if old.is_some() {
+            self.changed.send_replace(());
+        }
+        old
+    }
+
+    /// Tells from now on when tools are added, replaced or taken out.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// The tool of a name.
@@ -67,7 +86,7 @@ impl Registry {
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<Arc<Entry>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// The tool of a name, or a fault that names the nearest ones.
@@ -94,13 +113,13 @@ impl Registry {
 
     /// All tools, in order.
     pub fn all(&self) -> Vec<Arc<dyn DynTool>> {
-        let tools = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
         tools.values().map(|entry| entry.tool.clone()).collect()
     }
 
     /// All names, in order.
     pub fn names(&self) -> Vec<Arc<str>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// The tools of these names, in the registry's order. Names without a tool are passed over.
@@ -153,16 +172,23 @@ impl Format {
             }),
             Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
             Format::Mcp => {
+                // What is not read-only may reach anywhere, but for what works on files alone.
+                let is_open = spec.category == "web"
+                    || !(spec.read_only || matches!(&*spec.category, "file" | "search"));
                 let mut tool = json!({
                     "name": name,
+                    "title": spec.title(),
                     "description": description,
                     "inputSchema": schema,
                     "annotations": {
                         "readOnlyHint": spec.read_only,
                         "destructiveHint": !spec.read_only && spec.sensitivity != Sensitivity::Safe,
+                        "idempotentHint": spec.read_only,
+                        "openWorldHint": is_open,
                     },
                 });
-                if let Some(output) = spec.output_schema() {
+                // The protocol knows objects alone.
+                if let Some(output) = spec.output_schema().filter(|schema| schema["type"] == "object") {
                     tool["outputSchema"] = output.clone();
                 }
                 tool

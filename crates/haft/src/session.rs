@@ -25,8 +25,8 @@ use crate::planning::Planning;
 use crate::schedule::Schedule;
 use crate::seen::{Seen, Standing};
 use crate::{
-    Call, Considered, Context, Dialect, DynTool, Effect, Engine, Fault, Lasting, LastingValues, Mode, Policy,
-    Registry, Reply, Rule, Turn,
+    Approver, BoxFuture, Call, CallHandle, Considered, Context, Dialect, DynTool, Effect, Engine, Fault,
+    Lasting, LastingValues, Mode, Policy, Registry, Reply, Rule, Turn,
 };
 
 /// One conversation. Cheap to clone; ends when [`Session::cancel`] is called.
@@ -41,6 +41,8 @@ struct Inner {
     registry: Registry,
     schedule: Schedule,
     policy: Policy,
+    /// Who is asked in place of whom the engine asks.
+    approver: Option<Arc<dyn Approver>>,
     cancel: CancellationToken,
     turns: AtomicU64,
     state: Mutex<State>,
@@ -67,6 +69,15 @@ impl Session {
         let job = self.engine().take_on(self, &turn, call);
         turn.seal();
         job.carry_out().await
+    }
+
+    /// Takes on one call, which can be stopped by its handle, and is carried out by whoever awaits the future. Unlike
+    /// when that is dropped, a call that is stopped is waited for where it is changing something.
+    pub fn take_on(&self, call: Call) -> (CallHandle, BoxFuture<'static, Reply>) {
+        let turn = self.turn();
+        let job = self.engine().take_on(self, &turn, call);
+        turn.seal();
+        (job.handle(), Box::pin(job.carry_out()))
     }
 
     /// What would become of a call, without making it: it is judged as it would be, but nobody is asked, and no hook
@@ -132,6 +143,10 @@ impl Session {
     /// Its tools.
     pub fn tools(&self) -> &Registry {
         &self.0.registry
+    }
+
+    pub(crate) fn approver(&self) -> Option<&dyn Approver> {
+        self.0.approver.as_deref()
     }
 
     pub(crate) fn cancel_token(&self) -> &CancellationToken {

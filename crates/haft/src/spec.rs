@@ -144,6 +144,25 @@ impl Spec {
         line.split_inclusive(". ").next().unwrap_or(line).trim_end()
     }
 
+    /// The name as a person would write it: `read_file` and `ReadFile` are `Read file`.
+    pub fn title(&self) -> String {
+        let mut title = String::with_capacity(self.name.len() + 4);
+        let mut after_small = false;
+        for c in self.name.chars() {
+            let is_gap = matches!(c, '_' | '-' | '.' | '/');
+            if (is_gap || (c.is_uppercase() && after_small)) && !title.is_empty() && !title.ends_with(' ') {
+                title.push(' ');
+            }
+            if !is_gap {
+                let small = c.to_lowercase().next().unwrap_or(c);
+                let upper = c.to_uppercase().next().unwrap_or(c);
+                title.push(if title.is_empty() { upper } else { small });
+            }
+            after_small = c.is_lowercase() || c.is_ascii_digit();
+        }
+        title
+    }
+
     /// An input that fits the schema, made of the examples in it.
     pub fn example(&self) -> Value {
         example(self.input_schema())

@@ -39,6 +39,10 @@ pub struct CallHandle {
 }
 
 impl CallHandle {
+    pub(crate) fn new(id: Arc<str>, cancel: CancellationToken) -> Self {
+        Self { id, cancel }
+    }
+
     /// The call.
     pub fn id(&self) -> &Arc<str> {
         &self.id
@@ -70,7 +74,7 @@ impl Turn {
     pub fn submit(&mut self, call: Call) -> CallHandle {
         let (id, name) = (call.id.clone(), call.name.clone());
         let job = self.session.engine().take_on(&self.session, self, call);
-        let handle = CallHandle { id: id.clone(), cancel: job.cancel_token().clone() };
+        let handle = job.handle();
         // Boxed when it is first polled: a call that waits its turn to run is then small, however many do.
         let reply = Handle::current().spawn(async move { Box::pin(job.carry_out()).await });
         self.pending.push_back(Submitted { id, name, reply });

@@ -85,6 +85,16 @@ async fn nothing_is_told_before_subscribing_nor_after() {
     assert_eq!(kinds(&drain(&mut ends)), [EventKind::Ended]);
 }
 
+#[tokio::test]
+async fn who_listens_to_one_call_hears_of_no_other() {
+    let rig = rig();
+    let mut own = rig.engine.activity().subscribe_to_call("call".into(), &[EventKind::Output]);
+    let mut other = rig.engine.activity().subscribe_to_call("another".into(), &[EventKind::Output]);
+    rig.call("print", json!({"word": "x", "times": 2})).await;
+    assert_eq!(kinds(&drain(&mut own)), [EventKind::Output, EventKind::Output]);
+    assert!(drain(&mut other).is_empty());
+}
+
 /// Who reads nothing until the end holds nobody up, loses output, and is told how much.
 #[tokio::test]
 async fn a_slow_subscriber_misses_no_end_and_is_told_what_it_missed() {

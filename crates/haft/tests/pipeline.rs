@@ -105,6 +105,17 @@ async fn nobody_is_asked_about_a_call_that_cannot_run() {
 // 6 permit
 
 #[tokio::test]
+async fn a_session_may_have_somebody_of_its_own_to_ask() {
+    let (everybodys, own) = (Script::say([Decision::AllowOnce]), Script::say([Decision::AllowOnce]));
+    let rig = Rig::new(
+        |engine| engine.approver(everybodys.clone()),
+        |session| session.approver(std::sync::Arc::new(own.clone())),
+    );
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!((everybodys.times(), own.times()), (0, 1));
+}
+
+#[tokio::test]
 async fn whoever_is_asked_sees_the_whole_call() {
     let approver = Script::say([Decision::AllowOnce]);
     let rig = rig(&approver);

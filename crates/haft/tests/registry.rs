@@ -159,11 +159,16 @@ async fn tools_are_defined_in_the_form_of_each_api() {
     assert_eq!(
         mcp[0],
         json!({
-            "name": "note", "description": description, "inputSchema": schema,
-            "annotations": {"readOnlyHint": false, "destructiveHint": true},
+            "name": "note", "title": "Note", "description": description, "inputSchema": schema,
+            "annotations": {
+                "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": false,
+            },
         })
     );
-    assert_eq!(mcp[1]["annotations"], json!({"readOnlyHint": true, "destructiveHint": false}));
+    assert_eq!(
+        mcp[1]["annotations"],
+        json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false})
+    );
     assert_eq!(mcp[2]["outputSchema"]["properties"]["word"]["description"], "What was said");
     let haft = definitions(Format::Haft);
     assert_eq!(haft[0]["sensitivity"], "sensitive");
@@ -172,6 +177,35 @@ async fn tools_are_defined_in_the_form_of_each_api() {
     for format in [Format::OpenAi, Format::OpenAiResponses, Format::Anthropic, Format::Mcp, Format::Haft] {
         assert_eq!(definitions(format).len(), 3, "{format:?}");
     }
+}
+
+#[test]
+fn a_title_is_the_name_as_a_person_writes_it() {
+    let titles =
+        [("read_file", "Read file"), ("NotebookEdit", "Notebook edit"), ("ls", "Ls"), ("a--b.c", "A b c")];
+    for (name, title) in titles {
+        assert_eq!(haft::Spec::from_schema(name, "", json!({})).title(), title);
+    }
+}
+
+#[tokio::test]
+async fn whoever_wants_to_know_is_told_when_tools_come_and_go() {
+    let rig = rig();
+    let tools = rig.session.tools();
+    let mut changes = tools.changes();
+    assert!(!changes.has_changed().unwrap());
+    let tool = || Arc::new(function("late", "Comes late", async |_: Nothing, _cx| "here"));
+    rig.session.add_tool(tool()).unwrap();
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    assert!(rig.session.add_tool(tool()).is_err());
+    tools.remove("never there");
+    assert!(!changes.has_changed().unwrap(), "nothing has changed");
+    tools.replace(tool());
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    tools.remove("late");
+    assert!(changes.has_changed().unwrap());
 }
 
 #[derive(Deserialize, JsonSchema)]

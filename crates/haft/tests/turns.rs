@@ -336,6 +336,23 @@ async fn cancelling_one_call_leaves_its_siblings_alone() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_taken_on_alone_keeps_its_place_and_can_be_stopped() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let (first, work) = rig.session.take_on(writes("1", "a"));
+    // It comes first though nobody has begun to carry it out.
+    let (_, later) = rig.session.take_on(writes("2", "a"));
+    let later = tokio::spawn(later);
+    let work = tokio::spawn(work);
+    gates.started("1").await;
+    first.cancel();
+    gates.open("2");
+    assert_eq!(kind(&within(work).await.unwrap()), "cancelled");
+    assert_eq!(within(later).await.unwrap().full_text(), "done 2");
+    assert_eq!(logged(&rig.session), ["start 1", "start 2", "end 2"]);
+}
+
+#[tokio::test]
 async fn cancelling_the_turn_or_the_session_ends_every_call() {
     for whole_session in [false, true] {
         let gates = Gates::default();

@@ -13,6 +13,8 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod looks;
+#[cfg(target_os = "linux")]
+mod mcp;
 mod planning;
 #[cfg(target_os = "linux")]
 mod projects;

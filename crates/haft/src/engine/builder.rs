@@ -26,7 +26,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets who is asked. Nobody, unless this is said: what must be asked is then denied.
+    /// Sets who is asked, where a session has nobody of its own. Nobody, unless this is said: what must be asked is then denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.0.approver = Arc::new(approver);
         self

@@ -13,7 +13,7 @@ use super::state::State;
 use super::{Inner, Journaled, SavedSession, Session};
 use crate::journal::Journal;
 use crate::schedule::Schedule;
-use crate::{Dialect, DynTool, Engine, LastingValues, Mode, Plain, Policy, Registry};
+use crate::{Approver, Dialect, DynTool, Engine, LastingValues, Mode, Plain, Policy, Registry};
 
 /// A session that is being set up.
 pub struct SessionBuilder {
@@ -24,6 +24,7 @@ pub struct SessionBuilder {
     id: Option<Arc<str>>,
     mode: Mode,
     policy: Policy,
+    approver: Option<Arc<dyn Approver>>,
     saved: SavedSession,
     contents: Option<Store>,
     journal: Option<Journaled>,
@@ -41,6 +42,7 @@ impl SessionBuilder {
             id: None,
             mode: Mode::default(),
             policy: Policy::default(),
+            approver: None,
             saved: SavedSession::default(),
             contents: None,
             journal: None,
@@ -82,6 +84,12 @@ impl SessionBuilder {
     /// Sets who waits for whom.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Sets who is asked about this session's calls, in place of whom the engine asks.
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
         self
     }
 
@@ -138,6 +146,7 @@ impl SessionBuilder {
             registry,
             schedule: Schedule::new(),
             policy: self.policy,
+            approver: self.approver,
             cancel: CancellationToken::new(),
             turns: AtomicU64::new(1),
             state: Mutex::new(state),

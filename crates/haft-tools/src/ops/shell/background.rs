@@ -167,8 +167,9 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         known.count
     };
     let id = format!("bash_{number}");
-    let (inside, name) = (cx.clone(), id.clone());
+    let (inside, name) = (cx.after_the_call(), id.clone());
     let work = tokio::spawn(async move {
+        let mut over = std::pin::pin!(inside.cancelled());
         let Ok(task) = handed.await else { return };
         let mut is_killed = false;
         let state = loop {
@@ -178,6 +179,12 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                     Happened::Ended(_) => None,
                 }),
                 _ = killed.changed(), if !is_killed => {
+                    is_killed = true;
+                    running.kill();
+                    continue;
+                }
+                // What a session started does not outlast it.
+                () = &mut over, if !is_killed => {
                     is_killed = true;
                     running.kill();
                     continue;

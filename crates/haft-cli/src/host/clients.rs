@@ -1,0 +1,52 @@
+//! Sessions for clients of the Model Context Protocol: each by itself, in what it says it works in.
+
+use std::path::PathBuf;
+
+use haft::{AbsPath, Session, Workspace};
+use haft_mcp::Client;
+use haft_sandbox::{Access, user};
+use haft_tools::ops::PlanPlace;
+
+use super::{Host, NAMELESS, begin};
+
+impl Host {
+    /// A session for a client. Nothing of it is another one's.
+    pub(crate) fn session_for(&self, client: Client) -> anyhow::Result<Session> {
+        // A focus is the user's own word, and narrower.
+        let workspace = match self.workspace.focus() {
+            Some(_) => self.workspace.clone(),
+            None => self.narrowed(&client.roots)?,
+        };
+        let mut builder = self.builder(None, workspace, self.resumed()?)?;
+        if !self.is_named() {
+            let plan = self.plan.with_file_name(format!("{NAMELESS}{}.md", client.id));
+            builder = builder.id(client.id).extension(PlanPlace(Some(plan)));
+        }
+        if let Some(approver) = client.approver {
+            builder = builder.approver(approver);
+        }
+        Ok(begin(builder))
+    }
+
+    /// The workspace, with every folder of it narrowed to the roots that are in it, if any are. Nothing is ever added.
+    fn narrowed(&self, roots: &[PathBuf]) -> anyhow::Result<Workspace> {
+        let roots: Vec<PathBuf> = roots.iter().filter_map(|root| user::canonical(root).ok()).collect();
+        let inside = |folder: &AbsPath| -> Vec<PathBuf> {
+            roots.iter().filter(|root| root.starts_with(folder)).cloned().collect()
+        };
+        let mut narrowed: Option<Workspace> = None;
+        for folder in self.workspace.folders() {
+            let mut chosen = inside(&folder.path);
+            if chosen.is_empty() || folder.access == Access::Read {
+                chosen = vec![folder.path.as_path().to_owned()];
+            }
+            for dir in chosen {
+                narrowed = Some(match narrowed {
+                    None => Workspace::open(&dir)?,
+                    Some(workspace) => workspace.with_folder(&dir, folder.access)?,
+                });
+            }
+        }
+        Ok(self.guards.around(narrowed.unwrap_or_else(|| self.workspace.clone())))
+    }
+}

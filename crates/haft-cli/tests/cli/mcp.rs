@@ -1,0 +1,232 @@
+//! `haft mcp` over standard input and output, as a client meets it: one JSON-RPC message a line.
+
+mod asking;
+mod client;
+mod ending;
+mod http;
+mod wrong;
+
+use base64::Engine as _;
+
+use super::*;
+use client::{Client, running, started, text_of};
+
+#[test]
+fn a_client_sees_the_tools_of_the_dialect() {
+    let lab = two_files();
+    let mut client = Client::start(&lab, &[]);
+    let welcome = client.initialize(json!({}));
+    assert_eq!(welcome["serverInfo"]["name"], "haft");
+    assert_eq!(welcome["protocolVersion"], "2025-06-18");
+    assert_eq!(welcome["capabilities"]["tools"]["listChanged"], true);
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["tools"].as_array().unwrap();
+    let expected = lab.run(&["tools", "--format", "mcp"]).json();
+    assert_eq!(&listed["tools"], &expected);
+    let named = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
+    let read = named("Read");
+    assert_eq!(read["inputSchema"]["type"], "object");
+    assert_eq!(
+        read["annotations"],
+        json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false})
+    );
+    assert_eq!(
+        named("Bash")["annotations"],
+        json!({"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true})
+    );
+    assert_eq!(named("Write")["annotations"]["openWorldHint"], false);
+    assert!(listed.get("nextCursor").is_none(), "all tools fit one page");
+}
+
+#[test]
+fn every_dialect_can_be_served() {
+    let lab = two_files();
+    for dialect in ["claude", "ally", "cdd", "workspace"] {
+        let mut client = Client::start(&lab, &["--dialect", dialect]);
+        client.initialize(json!({}));
+        let listed = client.request("tools/list", json!({}));
+        let expected = lab.run(&["tools", "--format", "mcp", "--dialect", dialect]).json();
+        assert_eq!(
+            listed["tools"].as_array().unwrap().len(),
+            expected.as_array().unwrap().len(),
+            "{dialect}"
+        );
+    }
+}
+
+#[test]
+fn a_call_is_answered_with_text_and_structure() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &[]);
+    let read = client.call("Read", json!({"file_path": "one.txt"}));
+    assert_eq!(text_of(&read), ONE);
+    assert_eq!(read["structuredContent"]["total_lines"], 1);
+    assert_eq!(read["isError"], false);
+    let missing = client.call("Read", json!({"file_path": "three.txt"}));
+    assert_eq!(missing["isError"], true);
+    assert!(text_of(&missing).contains("three.txt"), "{missing}");
+}
+
+#[test]
+fn a_failure_does_not_break_the_promise_of_an_output_schema() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--dialect", "workspace"]);
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["tools"].as_array().unwrap();
+    let promised = &tools.iter().find(|tool| tool["name"] == "read_file").unwrap()["outputSchema"];
+    assert_eq!(promised["required"], json!(["ok", "value"]));
+    let read = client.call("read_file", json!({"path": "one.txt"}));
+    assert_eq!(read["structuredContent"]["ok"], true);
+    let missing = client.call("read_file", json!({"path": "none.txt"}));
+    assert_eq!(missing["isError"], true);
+    assert!(missing.get("structuredContent").is_none(), "{missing}");
+    assert!(text_of(&missing).contains("none.txt"));
+}
+
+#[test]
+fn a_picture_is_sent_as_one() {
+    let lab = two_files();
+    let dot =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let bytes = base64::engine::general_purpose::STANDARD.decode(dot).unwrap();
+    std::fs::write(lab.base.join("ws/dot.png"), bytes).unwrap();
+    let reply = Client::ready(&lab, &[]).call("Read", json!({"file_path": "dot.png"}));
+    let picture = reply["content"].as_array().unwrap().iter().find(|block| block["type"] == "image").unwrap();
+    assert_eq!(picture["mimeType"], "image/png");
+    assert!(!picture["data"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn output_is_told_as_progress_to_who_gives_a_token() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let command = "echo first; until [ -e go ]; do sleep 0.02; done; echo last";
+    let asked = json!({"name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"}});
+    let id = client.send_request("tools/call", asked);
+    let told = client.next();
+    assert_eq!(
+        (&told["method"], &told["params"]["progressToken"]),
+        (&json!("notifications/progress"), &json!("t"))
+    );
+    assert!(told["params"]["message"].as_str().unwrap().contains("first"), "{told}");
+    lab.write("ws/go", "");
+    let mut before = told["params"]["progress"].as_f64().unwrap();
+    let reply = loop {
+        let message = client.next();
+        if message["id"] == id {
+            break message;
+        }
+        let now = message["params"]["progress"].as_f64().unwrap();
+        assert!(now > before, "{message}");
+        before = now;
+    };
+    assert_eq!(text_of(&reply["result"]), "first\nlast");
+}
+
+#[test]
+fn output_is_logged_for_who_wants_a_log_and_for_nobody_else() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let command =
+        |name: &str| json!({"command": format!("echo told; until [ -e {name} ]; do sleep 0.02; done")});
+    client.request("logging/setLevel", json!({"level": "info"}));
+    let id = client.send_request("tools/call", json!({"name": "Bash", "arguments": command("one-more")}));
+    let told = client.next();
+    assert_eq!(told["method"], "notifications/message");
+    assert_eq!((&told["params"]["level"], &told["params"]["logger"]), (&json!("info"), &json!("Bash")));
+    assert!(told["params"]["data"]["text"].as_str().unwrap().contains("told"), "{told}");
+    lab.write("ws/one-more", "");
+    assert_eq!(client.reply(&id)["result"]["isError"], false);
+    client.request("logging/setLevel", json!({"level": "warning"}));
+    let id = client.send_request("tools/call", json!({"name": "Bash", "arguments": command("another")}));
+    lab.write("ws/another", "");
+    assert_eq!(client.next()["id"], id, "nothing else was told");
+}
+
+#[test]
+fn calls_of_one_connection_run_side_by_side_and_in_their_order_where_it_matters() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let pipe = lab.base.join("ws/pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let slow =
+        client.send_request("tools/call", json!({"name": "Bash", "arguments": {"command": "cat pipe"}}));
+    assert_eq!(text_of(&client.call("Read", json!({"file_path": "one.txt"}))), ONE);
+    std::fs::write(&pipe, "at last\n").unwrap();
+    assert_eq!(text_of(&client.reply(&slow)["result"]), "at last");
+    lab.write("ws/n.txt", "none\n");
+    client.call("Read", json!({"file_path": "n.txt"}));
+    let mut reads = Vec::new();
+    for number in 0..40 {
+        let written = json!({"file_path": "n.txt", "content": format!("{number}\n")});
+        client.send_request("tools/call", json!({"name": "Write", "arguments": written}));
+        reads.push(
+            client.send_request("tools/call", json!({"name": "Read", "arguments": {"file_path": "n.txt"}})),
+        );
+    }
+    // Answers may come in any order.
+    let replies: Vec<Value> = (0..80).map(|_| client.next()).collect();
+    for (number, id) in reads.iter().enumerate() {
+        let reply = replies.iter().find(|reply| reply["id"] == *id).unwrap();
+        assert_eq!(text_of(&reply["result"]), format!("     1\t{number}"));
+    }
+}
+
+#[test]
+fn what_a_session_changed_can_be_read_and_nothing_of_others() {
+    let lab = two_files();
+    let mut other = Client::ready(&lab, &["--mode", "bypass"]);
+    other.call("Write", json!({"file_path": "other.txt", "content": "other\n"}));
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    client.call("Write", json!({"file_path": "own.txt", "content": "own\n"}));
+    let journal = client.request("resources/read", json!({"uri": "haft://journal"}));
+    let rows: Vec<Value> = serde_json::from_str(journal["contents"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["files"], json!(["own.txt"]));
+    let diff = client.request("resources/read", json!({"uri": rows[0]["uri"]}));
+    assert!(diff["contents"][0]["text"].as_str().unwrap().contains("+own"), "{diff}");
+    let others = other.request("resources/read", json!({"uri": "haft://journal"}));
+    let others: Vec<Value> = serde_json::from_str(others["contents"][0]["text"].as_str().unwrap()).unwrap();
+    for uri in [
+        others[0]["uri"].as_str().unwrap(),
+        "haft://journal/x",
+        "haft://results/../stats.json",
+        "file:///etc/passwd",
+    ] {
+        let id = client.send_request("resources/read", json!({"uri": uri}));
+        assert_eq!(client.reply(&id)["error"]["code"], -32002, "{uri}");
+    }
+}
+
+#[test]
+fn a_reply_that_was_cut_is_a_resource() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    client.call("Bash", json!({"command": "seq 1 20000"}));
+    let listed = client.request("resources/list", json!({}));
+    let found = listed["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|resource| resource["uri"].as_str().unwrap().starts_with("haft://results/"));
+    let uri = &found.unwrap_or_else(|| panic!("{listed}"))["uri"];
+    let whole = client.request("resources/read", json!({"uri": uri}));
+    assert!(whole["contents"][0]["text"].as_str().unwrap().contains("\n12345\n"));
+}
+
+#[test]
+fn roots_narrow_the_workspace_and_never_widen_it() {
+    let lab = Lab::new(&[("in/a.txt", "one\n"), ("b.txt", "two\n")]);
+    lab.write("outside/c.txt", "secret\n");
+    let uri = |name: &str| format!("file://{}", lab.base.join(name).display());
+    let mut client = Client::start(&lab, &[]);
+    client.initialize_with_roots(&[&uri("ws/in"), &uri("outside")]);
+    assert_eq!(text_of(&client.call("Read", json!({"file_path": "a.txt"}))), ONE);
+    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("ws/b.txt")}))["isError"], true);
+    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
+    // Roots that hold the workspace, or lie beside it, say nothing.
+    let mut client = Client::start(&lab, &[]);
+    client.initialize_with_roots(&[&uri(""), &uri("outside"), "https://example.com/"]);
+    assert_eq!(text_of(&client.call("Read", json!({"file_path": "b.txt"}))), TWO);
+    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
+}

@@ -1,0 +1,101 @@
+//! How calls and connections end: nothing stays behind.
+
+use super::*;
+
+fn sleep(seconds: &str) -> Value {
+    json!({"name": "Bash", "arguments": {"command": format!("sleep {seconds}")}})
+}
+
+#[test]
+fn a_cancelled_call_stops_and_is_not_answered() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    // An id of 0 is one like any other.
+    client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": sleep("31401")}));
+    started("31401", 1);
+    client.notify("notifications/cancelled", json!({"requestId": 0, "reason": "enough"}));
+    started("31401", 0);
+    let id = client.send_request("ping", json!({}));
+    assert_eq!(client.next()["id"], id, "nothing was said about the call");
+    assert_eq!(client.call("Bash", json!({"command": "echo free"}))["isError"], false);
+    // What is not under way cannot be cancelled, and that is no harm.
+    client.notify("notifications/cancelled", json!({"requestId": "never"}));
+    client.notify("notifications/cancelled", json!({}));
+    client.request("ping", json!({}));
+}
+
+#[test]
+fn a_client_that_goes_leaves_no_process() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    client.call("Bash", json!({"command": "sleep 31402", "run_in_background": true}));
+    client.send_request("tools/call", sleep("31403"));
+    started("31402", 1);
+    started("31403", 1);
+    drop(client.stdin.take());
+    assert!(client.child.wait().unwrap().success());
+    started("31402", 0);
+    started("31403", 0);
+}
+
+#[test]
+fn haft_that_is_told_to_stop_leaves_no_process() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    client.send_request("tools/call", sleep("31404"));
+    started("31404", 1);
+    let id = rustix::process::Pid::from_child(&client.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert!(client.child.wait().unwrap().success());
+    started("31404", 0);
+}
+
+#[test]
+fn a_client_that_hears_no_more_has_gone() {
+    let lab = two_files();
+    let mut command = lab.haft(&["mcp"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"nonsense\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    drop(stdin);
+}
+
+#[test]
+fn requests_that_are_piped_in_are_answered_though_the_pipe_is_closed() {
+    let lab = two_files();
+    let lines = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+            "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "Read", "arguments": {"file_path": "one.txt"}}}),
+    ];
+    let ran = lab.run_with(&["mcp"], &lines.map(|line| format!("{line}\n")).concat());
+    let replies: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((ran.code, replies.len()), (0, 2), "{ran:?}");
+    assert_eq!(text_of(&replies[1]["result"]), ONE);
+}
+
+#[test]
+fn a_client_that_does_not_read_costs_no_memory_and_still_gets_its_answer() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let flood = json!({
+        "name": "Bash",
+        "arguments": {"command": "yes 0123456789abcdef | head -c 100000000; touch flooded"},
+        "_meta": {"progressToken": 7},
+    });
+    let id = client.send_request("tools/call", flood);
+    let begun = std::time::Instant::now();
+    while !lab.base.join("ws/flooded").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the command waits for the client");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", client.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 200_000, "{peak} kB");
+    assert_eq!(client.reply(&id)["result"]["isError"], false);
+}

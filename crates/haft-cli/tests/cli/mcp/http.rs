@@ -1,0 +1,208 @@
+//! The same over HTTP, with a client that is a socket.
+
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream};
+use std::process::Child;
+
+use super::*;
+
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+const TOKEN: &str = "a-token-that-nobody-guesses";
+
+impl Server {
+    fn start(lab: &Lab, args: &[&str]) -> Self {
+        Self::at(lab, "127.0.0.1:0", args)
+    }
+
+    fn at(lab: &Lab, address: &str, args: &[&str]) -> Self {
+        let mut command = lab.haft(&[&["mcp", "--http", address], args].concat());
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+        Self { child, address }
+    }
+
+    /// One request on a connection of its own; with the head and the body of the answer.
+    fn ask(&self, method: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut head =
+            format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        let usual = [
+            ("Host", "localhost"),
+            ("Accept", "application/json, text/event-stream"),
+            ("Content-Type", "application/json"),
+        ];
+        let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        for (name, value) in usual.iter().filter(|(name, _)| !is_given(name)).chain(headers) {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (code, head.to_owned(), body.to_owned())
+    }
+
+    fn post(&self, headers: &[(&str, &str)], message: &Value) -> (u16, String, String) {
+        self.ask("POST", headers, &message.to_string())
+    }
+
+    /// Begins a session; its id.
+    fn begin(&self) -> String {
+        let (code, head, body) = self.post(&[], &hello());
+        assert_eq!(code, 200, "{body}");
+        let id = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.post(&[("Mcp-Session-Id", &id)], &initialized).0, 202);
+        id
+    }
+
+    fn call(&self, session: &str, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
+        let (code, _, body) = self.post(&[("Mcp-Session-Id", session)], &asked);
+        assert_eq!(code, 200, "{body}");
+        let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let messages = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        let mut answers = messages.filter(|message| message["id"] == 5);
+        answers.next().unwrap_or_else(|| panic!("{body}"))["result"].take()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn hello() -> Value {
+    let about = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})
+}
+
+#[test]
+fn clients_have_sessions_of_their_own() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--mode", "accept-edits"]);
+    let (one, two) = (server.begin(), server.begin());
+    assert_ne!(one, two);
+    assert!(one.len() >= 32, "{one}");
+    assert_eq!(text_of(&server.call(&one, "Read", json!({"file_path": "one.txt"}))), ONE);
+    let edit = json!({"file_path": "one.txt", "old_string": "one", "new_string": "1"});
+    // What the first has read the second has not.
+    assert_eq!(server.call(&two, "Edit", edit.clone())["isError"], true);
+    assert_eq!(server.call(&one, "Edit", edit)["isError"], false);
+    let journal = |session: &str| {
+        let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "resources/read", "params": {"uri": "haft://journal"}});
+        server.post(&[("Mcp-Session-Id", session)], &asked).2
+    };
+    assert!(journal(&one).contains("one.txt"));
+    assert!(!journal(&two).contains("one.txt"));
+}
+
+#[test]
+fn an_id_that_was_not_given_opens_nothing() {
+    let lab = two_files();
+    let server = Server::start(&lab, &[]);
+    let id = server.begin();
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    assert_eq!(server.post(&[("Mcp-Session-Id", "00000000-0000-4000-8000-000000000000")], &list).0, 404);
+    assert!((400..500).contains(&server.post(&[], &list).0));
+    assert_eq!(server.post(&[("Mcp-Session-Id", &id)], &list).0, 200);
+    let ended = server.ask("DELETE", &[("Mcp-Session-Id", &id)], "").0;
+    assert!((200..300).contains(&ended), "{ended}");
+    assert_eq!(server.post(&[("Mcp-Session-Id", &id)], &list).0, 404);
+}
+
+#[test]
+fn pages_of_other_places_are_no_clients() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--allow-origin", "http://localhost:5173"]);
+    for origin in
+        ["http://evil.example", "null", "http://localhost:1", "http://localhost", "http://127.0.0.1:5173"]
+    {
+        assert_eq!(server.post(&[("Origin", origin)], &hello()).0, 403, "{origin}");
+    }
+    assert_eq!(server.post(&[("Origin", "http://localhost:5173")], &hello()).0, 200);
+    assert_eq!(server.post(&[("Host", "evil.example")], &hello()).0, 403);
+    let elsewhere = Server::at(&lab, "127.0.0.2:0", &[]);
+    assert_eq!(elsewhere.post(&[("Host", &elsewhere.address.to_string())], &hello()).0, 200);
+    assert_eq!(elsewhere.post(&[("Host", "127.0.0.3")], &hello()).0, 403);
+    assert_eq!(Server::start(&lab, &[]).post(&[("Origin", "http://localhost:5173")], &hello()).0, 403);
+}
+
+#[test]
+fn who_does_not_know_the_token_gets_nowhere() {
+    let lab = two_files();
+    lab.write("token", &format!("{TOKEN}\n"));
+    let file = lab.base.join("token");
+    let server = Server::start(&lab, &["--token-file", file.to_str().unwrap()]);
+    let with = |value: &str| server.post(&[("Authorization", value)], &hello()).0;
+    assert_eq!(server.post(&[], &hello()).0, 401);
+    for wrong in ["Bearer", "Bearer ", "Bearer x", &format!("Basic {TOKEN}"), &format!("Bearer {TOKEN}x")] {
+        assert_eq!(with(wrong), 401, "{wrong}");
+    }
+    assert_eq!(with(&format!("Bearer {TOKEN}")), 200);
+    assert_eq!(server.ask("GET", &[], "").0, 401);
+}
+
+#[test]
+fn haft_does_not_listen_to_everybody_without_a_token() {
+    let lab = two_files();
+    lab.run(&["mcp", "--http", "0.0.0.0:0"]).refused("token");
+    lab.write("token", "short");
+    let file = lab.base.join("token");
+    lab.run(&["mcp", "--http", "127.0.0.1:0", "--token-file", file.to_str().unwrap()]).refused("at least");
+    lab.run(&["mcp", "--http", "127.0.0.1:0", "--session", "x"]).refused("--session");
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused() {
+    let lab = two_files();
+    let server = Server::start(&lab, &[]);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+                Accept: application/json, text/event-stream\r\nContent-Length: 400000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let piece = vec![b' '; 1 << 20];
+    // It is given up before all of it is there.
+    let sent = (0..400).take_while(|_| stream.write_all(&piece).is_ok()).count();
+    assert!(sent < 400, "all of it was taken");
+    assert_eq!(server.post(&[], &hello()).0, 200);
+}
+
+#[test]
+fn a_session_that_idles_ends_with_what_it_started() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--mode", "bypass", "--idle-seconds", "1"]);
+    let id = server.begin();
+    server.call(&id, "Bash", json!({"command": "sleep 31405", "run_in_background": true}));
+    started("31405", 1);
+    started("31405", 0);
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    assert_eq!(server.post(&[("Mcp-Session-Id", &id)], &list).0, 404);
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_ends_with_all_that_runs() {
+    let lab = two_files();
+    let mut server = Server::start(&lab, &["--mode", "bypass"]);
+    let id = server.begin();
+    server.call(&id, "Bash", json!({"command": "sleep 31406", "run_in_background": true}));
+    started("31406", 1);
+    let pid = rustix::process::Pid::from_child(&server.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(server.child.wait().unwrap().success());
+    started("31406", 0);
+    assert_eq!(running("31406"), 0);
+}

@@ -1,0 +1,139 @@
+//! What is no message, or a message that makes no sense, is answered as JSON-RPC says, and the next one is served.
+
+use super::*;
+
+#[test]
+fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &[]);
+    let deep = format!("{}\n", "[".repeat(100_000));
+    let nested = format!("{}\n", "{\"a\":".repeat(100_000));
+    let lines: [(&[u8], i64); 9] = [
+        (b"{\"jsonrpc\":\n", -32700),
+        (b"nonsense\n", -32700),
+        (b"\xff\xfe\n", -32700),
+        (deep.as_bytes(), -32700),
+        (nested.as_bytes(), -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}\n", -32700),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]\n", -32600),
+        (b"17\n", -32600),
+        (b"{\"id\":1}\n", -32600),
+    ];
+    for (line, code) in lines {
+        client.write(line);
+        let answer = client.next();
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
+        assert_eq!(
+            (&answer["error"]["code"], &answer["id"]),
+            (&json!(code), &Value::Null),
+            "{shown}: {answer}"
+        );
+        client.request("ping", json!({}));
+    }
+    for ignored in ["\n", "\r\n", "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/unheard-of\"}\n"] {
+        client.write(ignored.as_bytes());
+        let id = client.send_request("ping", json!({}));
+        assert_eq!(client.next()["id"], id, "{ignored:?}");
+    }
+    client.send(&json!({"jsonrpc": "2.0", "id": "nobody asked", "result": {}}));
+    client.request("ping", json!({}));
+}
+
+#[test]
+fn an_id_comes_back_as_it_went_and_what_is_none_is_refused() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &[]);
+    let long = "x".repeat(100_000);
+    for id in [json!("x"), json!(0), json!(-1), json!(9_007_199_254_740_993_u64), json!(long), json!("")] {
+        client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        assert_eq!(client.next(), json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+    }
+    for id in [json!(1.5), json!(null), json!(true), json!({}), json!([])] {
+        client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        let answer = client.next();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null), "{id}");
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused_and_not_kept() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &[]);
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..200 {
+        client.write(&piece);
+    }
+    client.write(b"\n");
+    let answer = client.next();
+    assert_eq!(answer["error"]["code"], -32700, "{answer}");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", client.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 150_000, "{peak} kB");
+    client.request("ping", json!({}));
+    // One that is not is served.
+    let id = client.send_request("ping", json!({"_meta": {"x": "y".repeat(10 << 20)}}));
+    assert!(client.reply(&id).get("result").is_some());
+}
+
+#[test]
+fn methods_and_tools_that_are_not_there_are_told_apart_from_calls_that_fail() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &[]);
+    let mut answer = |method: &str, params: Value| {
+        let id = client.send_request(method, params);
+        client.reply(&id)
+    };
+    assert_eq!(answer("tools/burn", json!({}))["error"]["code"], -32601);
+    let unknown = answer("tools/call", json!({"name": "Raed", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("`Read`"), "{unknown}");
+    for params in
+        [json!({}), json!({"name": 7}), json!({"name": "Read", "arguments": [1]}), json!([1]), json!("x")]
+    {
+        let refused = answer("tools/call", params.clone());
+        assert_eq!(refused["error"]["code"], -32602, "{params}: {refused}");
+    }
+    assert_eq!(answer("tools/list", json!({"cursor": "nowhere"}))["error"]["code"], -32602);
+    let wrong = [
+        json!({"file_path": 123}),
+        json!({"file_path": "one.txt", "limit": -1}),
+        json!({"file_path": "one.txt", "limit": 1e308}),
+        json!({"file_path": "one.txt", "offset": 1e30}),
+        json!({"file_path": "one.txt", "no_such_key": 1}),
+        json!({}),
+    ];
+    for arguments in wrong {
+        let failed = answer("tools/call", json!({"name": "Read", "arguments": arguments}));
+        assert_eq!(failed["result"]["isError"], true, "{arguments}: {failed}");
+    }
+    let mended =
+        answer("tools/call", json!({"name": "Read", "arguments": {"file_path": "one.txt", "limit": "10"}}));
+    assert_eq!(mended["result"]["isError"], false, "{mended}");
+}
+
+#[test]
+fn what_comes_before_the_beginning_does_not_end_the_connection() {
+    let lab = two_files();
+    let mut client = Client::start(&lab, &[]);
+    client.notify("notifications/initialized", json!({}));
+    client.notify("notifications/cancelled", json!({"requestId": 1}));
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    client.request("ping", json!({}));
+    let id = client.send_request("tools/list", json!({}));
+    assert!(client.reply(&id).get("error").is_some());
+    client.initialize(json!({}));
+    client.request("tools/list", json!({}));
+}
+
+#[test]
+fn a_version_from_the_future_is_answered_with_one_of_today() {
+    let lab = two_files();
+    for (asked, given) in
+        [("2026-07-28", "2025-11-25"), ("2099-01-01", "2025-11-25"), ("2024-11-05", "2024-11-05")]
+    {
+        let mut client = Client::start(&lab, &[]);
+        let about = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        assert_eq!(client.request("initialize", about)["protocolVersion"], given);
+    }
+}

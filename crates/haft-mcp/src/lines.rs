@@ -1,0 +1,265 @@
+//! JSON-RPC as lines. What is no message is answered as JSON-RPC wants it and read past; a line that is too long is
+//! not kept. Calls are numbered as they come, so that they are taken on in that order.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::json as strict;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
+use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// The longest line that is read.
+pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
+/// While so many messages wait to be written, none is read: whoever does not listen is not listened to.
+const MAX_UNWRITTEN: usize = 256;
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
+
+/// A connection of two streams of lines.
+pub(crate) struct Lines<R, W> {
+    read: BufReader<R>,
+    line: Vec<u8>,
+    /// How much of the line that is being read was too much.
+    skipped: usize,
+    write: Arc<Writing<W>>,
+    begun: bool,
+    latest: Option<oneshot::Receiver<()>>,
+}
+
+struct Writing<W> {
+    to: AsyncMutex<W>,
+    unwritten: AtomicUsize,
+    written: Notify,
+    /// Cancelled when the other side says no more, or hears no more.
+    ended: CancellationToken,
+}
+
+/// A call's place in the order in which calls came.
+#[derive(Clone)]
+pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
+
+struct Place {
+    before: Option<oneshot::Receiver<()>>,
+    /// Dropped when the next one may go.
+    _after: oneshot::Sender<()>,
+}
+
+impl Arrival {
+    /// Waits until every call that came before has been taken on. The next one goes when the guard is dropped.
+    pub(crate) async fn turn(&self) -> impl Sized + use<> {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
+            let _ = before.await;
+        }
+        place
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
+    pub(crate) fn new(read: R, write: W, ended: CancellationToken) -> Self {
+        let write = Writing {
+            to: AsyncMutex::new(write),
+            unwritten: AtomicUsize::new(0),
+            written: Notify::new(),
+            ended,
+        };
+        Self {
+            read: BufReader::with_capacity(64 * 1024, read),
+            line: Vec::new(),
+            skipped: 0,
+            write: Arc::new(write),
+            begun: false,
+            latest: None,
+        }
+    }
+
+    /// The same as soon as there is room for an answer.
+    async fn next_line(&mut self) -> io::Result<Line> {
+        while self.write.unwritten.load(Ordering::Acquire) >= MAX_UNWRITTEN {
+            self.write.written.notified().await;
+        }
+        self.read_line().await
+    }
+
+    /// Reads to the end of a line, which is then in `line` unless it was too long. May be dropped and called again.
+    async fn read_line(&mut self) -> io::Result<Line> {
+        loop {
+            let read = self.read.fill_buf().await?;
+            if read.is_empty() {
+                return Ok(Line::End);
+            }
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(read.len(), |end| end + 1);
+            if self.skipped > 0 || self.line.len() + used > MAX_LINE {
+                self.skipped += self.line.len() + used;
+                self.line = Vec::new();
+            } else {
+                self.line.extend_from_slice(&read[..used]);
+            }
+            self.read.consume(used);
+            if end.is_some() {
+                return Ok(match std::mem::take(&mut self.skipped) {
+                    0 => Line::Whole,
+                    bytes => Line::TooLong(bytes),
+                });
+            }
+        }
+    }
+
+    /// Answers what is no message. On a task of its own: reading may be given up at any time, writing may not.
+    fn refuse(&self, code: i32, message: &str, id: &Value) {
+        let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        let bytes = error.to_string().into_bytes();
+        tokio::spawn(Pending::new(&self.write).write(bytes));
+    }
+
+    /// The message in a line, or none if there is nothing for anybody in it.
+    fn message(&mut self) -> Option<ClientJsonRpcMessage> {
+        let line = std::mem::take(&mut self.line);
+        let text = match std::str::from_utf8(&line) {
+            Ok(text) => text.trim_start_matches('\u{feff}').trim(),
+            Err(_) => {
+                self.refuse(PARSE_ERROR, "the line is not UTF-8", &Value::Null);
+                return None;
+            }
+        };
+        if text.is_empty() {
+            return None;
+        }
+        let value = match strict::parse(text) {
+            Ok(value) => value,
+            Err(fault) => {
+                self.refuse(PARSE_ERROR, fault.message(), &Value::Null);
+                return None;
+            }
+        };
+        let (id, is_request) = (value.get("id").cloned(), value.get("method").is_some_and(Value::is_string));
+        match ClientJsonRpcMessage::deserialize(value) {
+            // The SDK would end a connection that begins with anything but a request.
+            Ok(message) if !self.begun && !matches!(message, ClientJsonRpcMessage::Request(_)) => None,
+            // A request whose id makes no sense must not become a notification.
+            Ok(ClientJsonRpcMessage::Notification(_)) if id.is_some() => {
+                self.refuse(INVALID_REQUEST, "the id must be a string or an integer", &Value::Null);
+                None
+            }
+            Ok(message) => Some(self.number(message)),
+            Err(_) if id.is_none() && is_request => None,
+            Err(_) => {
+                match id.filter(|id| is_request && RequestId::deserialize(id).is_ok()) {
+                    Some(id) => self.refuse(INVALID_PARAMS, "the parameters must be an object", &id),
+                    None => self.refuse(INVALID_REQUEST, "this is no message of JSON-RPC 2.0", &Value::Null),
+                }
+                None
+            }
+        }
+    }
+
+    /// Gives a call its place.
+    fn number(&mut self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+        if let ClientJsonRpcMessage::Request(request) = &mut message {
+            match &mut request.request {
+                ClientRequest::InitializeRequest(_) => self.begun = true,
+                ClientRequest::CallToolRequest(call) => {
+                    let (after, next) = oneshot::channel();
+                    let place = Place { before: self.latest.replace(next), _after: after };
+                    call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(place)))));
+                }
+                _ => {}
+            }
+        }
+        message
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong(usize),
+    End,
+}
+
+/// Counts a message until it is written, or nobody wants to any more.
+struct Pending<W>(Arc<Writing<W>>);
+
+impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
+    fn new(writing: &Arc<Writing<W>>) -> Self {
+        writing.unwritten.fetch_add(1, Ordering::AcqRel);
+        Self(writing.clone())
+    }
+
+    async fn write(self, mut bytes: Vec<u8>) -> io::Result<()> {
+        bytes.push(b'\n');
+        let mut to = self.0.to.lock().await;
+        let written = match to.write_all(&bytes).await {
+            Ok(()) => to.flush().await,
+            failed => failed,
+        };
+        if written.is_err() {
+            self.0.ended.cancel();
+        }
+        written
+    }
+}
+
+impl<W> Drop for Pending<W> {
+    fn drop(&mut self) {
+        self.0.unwritten.fetch_sub(1, Ordering::AcqRel);
+        self.0.written.notify_one();
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let pending = Pending::new(&self.write);
+        async move {
+            let bytes = serde_json::to_vec(&item)?;
+            pending.write(bytes).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let ended = self.write.ended.clone();
+            let line = tokio::select! {
+                () = ended.cancelled() => return None,
+                line = self.next_line() => line,
+            };
+            match line {
+                Ok(Line::Whole) => {
+                    if let Some(message) = self.message() {
+                        return Some(message);
+                    }
+                }
+                Ok(Line::TooLong(bytes)) => {
+                    let told = format!("the line has {bytes} bytes, and {MAX_LINE} are the most");
+                    self.refuse(PARSE_ERROR, &told, &Value::Null);
+                }
+                Ok(Line::End) | Err(_) => {
+                    self.write.ended.cancel();
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

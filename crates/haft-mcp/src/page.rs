@@ -1,0 +1,61 @@
+//! Lists in pages. A cursor is the name of the last item that was given, so it stays right while others come and go.
+
+use rmcp::ErrorData;
+use rmcp::model::PaginatedRequestParams;
+
+/// So many items are in a page.
+pub(crate) const PAGE: usize = 100;
+
+/// The page that a request asks for, and the cursor of the next one.
+pub(crate) fn page<T>(
+    items: Vec<T>,
+    name: impl Fn(&T) -> &str,
+    request: Option<&PaginatedRequestParams>,
+) -> Result<(Vec<T>, Option<String>), ErrorData> {
+    let start = match request.and_then(|request| request.cursor.as_deref()) {
+        None => 0,
+        Some(cursor) => match items.iter().position(|item| name(item) == cursor) {
+            Some(at) => at + 1,
+            None => return Err(ErrorData::invalid_params("there is no such cursor", None)),
+        },
+    };
+    let more = items.len() > start + PAGE;
+    let page: Vec<T> = items.into_iter().skip(start).take(PAGE).collect();
+    let next = if more { page.last().map(|item| name(item).to_owned()) } else { None };
+    Ok((page, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("n{number}")).collect()
+    }
+
+    #[test]
+    fn pages_follow_one_another_to_the_end() {
+        let mut cursor = None;
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            let request = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let (page, next) = page(names(250), |name| name.as_str(), Some(&request)).unwrap();
+            all.extend(page);
+            cursor = next;
+        }
+        assert_eq!(all, names(250));
+        assert_eq!(cursor, None);
+    }
+
+    #[test]
+    fn a_full_page_is_the_last_one_if_nothing_follows() {
+        let (page, next) = page(names(PAGE), |name| name.as_str(), None).unwrap();
+        assert_eq!((page.len(), next), (PAGE, None));
+    }
+
+    #[test]
+    fn a_cursor_that_was_never_given_is_refused() {
+        let request = PaginatedRequestParams::default().with_cursor(Some("x".into()));
+        assert!(page(names(3), |name| name.as_str(), Some(&request)).is_err());
+    }
+}

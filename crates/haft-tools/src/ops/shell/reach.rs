@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::{AbsPath, Claims, CommandLine, Context, Resource};
-use haft_sandbox::{Access, Kind, names};
+use haft_sandbox::{Access, Kind, PathErrorKind, names};
 
 use crate::shell::{Touches, Understood};
 
@@ -68,6 +68,10 @@ fn place(path: &Path, cx: &Context) -> Option<AbsPath> {
         Ok((_, found)) if is_of_system(found.path.as_path()) => None,
         Ok((_, found)) => Some(found.path),
         Err(_) if is_of_system(path) => None,
+        // What is not there leads nowhere else.
+        Err(error) if matches!(error.kind, PathErrorKind::NotFound | PathErrorKind::NotADirectory) => {
+            Some(AbsPath::lexical(path))
+        }
         // What cannot be looked at is taken for what is named, or, where that would lie inside, for all there is.
         Err(_) => {
             let named = AbsPath::lexical(path);

@@ -39,7 +39,9 @@ fn nothing_outlives_haft(rig: &Rig) {
 
 fn nothing_outlives_haft_after(rig: &Rig, signal: &str, number: usize) {
     let mark = format!("{}{}{number}", if rig.has_view() { 1 } else { 2 }, std::process::id());
-    let mut haft = std::process::Command::new(std::env::current_exe().unwrap());
+    // Whoever runs the tests may have signals ignored, as shells do for what runs in the background.
+    let mut haft = std::process::Command::new("env");
+    haft.arg("--default-signal=INT,HUP,TERM").arg(std::env::current_exe().unwrap());
     let mut haft = haft.arg(format!("{HOLD}{mark}")).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut told = [0; 8];
     std::io::Read::read_exact(haft.stdout.as_mut().unwrap(), &mut told).unwrap();

@@ -159,7 +159,7 @@ mod tests {
         let patterns = Patterns::new(
             vec![(rule, pattern.to_owned())],
             &["/ws".into(), "/also".into()],
-            Some(Path::new("/home/me")),
+            Some(Path::new("/people/me")),
         );
         patterns.matches(Path::new(path)).is_some()
     }
@@ -178,7 +178,7 @@ mod tests {
             ("src/*.rs", "/ws/src/a.rs"),
             ("/etc/**", "/etc/ssh/x"),
             ("//etc/passwd", "/etc/passwd"),
-            ("~/notes", "/home/me/notes/a"),
+            ("~/notes", "/people/me/notes/a"),
             ("*.{key,pem}", "/ws/a/b.pem"),
             ("secrets", "/ws/a/secrets/b/c"),
         ];

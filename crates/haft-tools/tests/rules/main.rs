@@ -53,7 +53,7 @@ pub(crate) fn book(rules: &[(Effect, &str)]) -> Book {
 }
 
 pub(crate) fn session(root: &Path, state: &Path, book: Book, mode: Mode) -> Session {
-    let judge = Arc::new(RuleJudge::new(book, Some("/home/somebody".into())));
+    let judge = Arc::new(RuleJudge::new(book, Some("/people/somebody".into())));
     let engine = Engine::builder().judge(judge.clone()).build();
     let journal =
         Arc::new(haft::journal::Journal::at(haft::Store::at(state), haft::journal::Limits::default()));

@@ -2,9 +2,10 @@
 
 use haft::{Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::{ChangedFile, Success, with_file};
+use super::write::Output;
+use super::{Success, with_file};
 use crate::ops::{self, Asked, Change, Changed, Terms, To};
 
 /// The file of the notes, in the workspace's own folder.
@@ -19,15 +20,6 @@ pub(crate) struct Input {
     /// All of the notes, in Markdown
     #[schemars(example = &"# Notes\n\nTests run with `make test`.\n", length(min = 1))]
     content: String,
-}
-
-/// The reply of `ally_write`.
-#[derive(Serialize, JsonSchema)]
-struct Output {
-    /// How many bytes the file has now
-    bytes_written: u64,
-    #[serde(flatten)]
-    file: ChangedFile,
 }
 
 impl Tool for AllyWrite {

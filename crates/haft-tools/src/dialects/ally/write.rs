@@ -21,13 +21,13 @@ pub(crate) struct Input {
     content: String,
 }
 
-/// The reply of `write`.
+/// The reply of what writes a whole file.
 #[derive(Serialize, JsonSchema)]
-struct Output {
+pub(super) struct Output {
     /// How many bytes the file has now
-    bytes_written: u64,
+    pub(super) bytes_written: u64,
     #[serde(flatten)]
-    file: ChangedFile,
+    pub(super) file: ChangedFile,
 }
 
 impl Tool for Write {

@@ -110,3 +110,22 @@ fn nothing_stands_in_for_guarded_names_once_haft_was_interrupted() {
     left.sort();
     assert_eq!(left, ["one.txt", "started", "two.txt"]);
 }
+
+/// Settings may lie in the workspace, as when somebody keeps their home in order with an agent.
+#[test]
+fn no_command_changes_the_users_settings_wherever_they_lie() {
+    let lab = two_files();
+    lab.settings("mode = \"default\"\n");
+    let home = lab.base.join("home").display().to_string();
+    let read = || std::fs::read_to_string(lab.base.join("home/.config/haft/config.toml")).unwrap();
+    for command in [
+        "echo x > .config/haft/config.toml",
+        "cp .profile .config/haft/config.toml",
+        "python3 -c \"open('.config/haft/config.toml', 'w').write('x')\"",
+        "python3 -c \"import os; os.rename('.config', 'other')\"",
+    ] {
+        let command = format!("command={command}");
+        let ran = lab.run(&["--workspace", &home, "--mode", "bypass", "call", "Bash", &command]);
+        assert_eq!((ran.code, read().as_str()), (1, "mode = \"default\"\n"), "{command}: {ran:?}");
+    }
+}

@@ -93,6 +93,10 @@ fn a_project_is_trusted_with_the_settings_it_had_then() {
     assert!(nobody.code == 2 && nobody.stdout.contains("allow = [\"Write\"]"), "{nobody:?}");
     assert!(nobody.stderr.contains("nobody is there to agree"), "{nobody:?}");
     assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    // Whoever may write in a trusted folder could put another project into it.
+    lab.write("ws/pkg/.haft/config.toml", "[permissions]\nallow = [\"Write\"]\n");
+    let nested = lab.base.join("ws/pkg").display().to_string();
+    assert_eq!(lab.run(&[&["--workspace", nested.as_str()], &check[..]].concat()).code, 1);
     let ran = lab.run(&write);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
 

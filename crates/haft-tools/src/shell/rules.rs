@@ -69,10 +69,9 @@ impl Rule {
         if text.len() > super::LONGEST {
             return Err(BadRule::TooLong);
         }
-        let trimmed = text.trim();
-        let (text, open) = match trimmed.strip_suffix(":*") {
-            Some(rest) if !rest.ends_with('\\') => (rest, true),
-            _ => (trimmed, false),
+        let (text, open) = match text.trim_end().strip_suffix(":*") {
+            Some(rest) if !takes_meaning(rest) => (rest, true),
+            _ => (text, false),
         };
         let mut words = vec![Vec::new()];
         let mut chars = text.chars();
@@ -168,6 +167,11 @@ impl Rule {
         }
         self.open || args.all(|arg| arg.starts_with('-'))
     }
+}
+
+/// Whether a text takes the meaning away from what follows it: its last backslash is not itself behind one.
+fn takes_meaning(text: &str) -> bool {
+    (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
 }
 
 /// Whether a rule covers a command. A rule that cannot be read covers nothing to allow, and everything to deny.

@@ -436,6 +436,7 @@ impl Host {
                 file_size: megabytes(set.file_megabytes),
                 processes: set.processes.or(usual.processes),
                 total_memory: megabytes(set.total_memory_megabytes).or(usual.total_memory),
+                total_cpu: set.total_cpu_seconds,
                 ..usual
             },
         }

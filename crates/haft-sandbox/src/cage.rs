@@ -28,6 +28,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 pub use groups::Amounts;
+pub use guards::{Shared, shared_repository};
 pub use leaving::settle;
 pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Wall, Walls};
 pub use running::{Ended, Happened, Running};
@@ -110,6 +111,7 @@ pub struct Cage {
     /// What was guarded when it was made, and which files those were.
     guarded: Vec<Option<(u64, u64)>>,
     group: Option<Group>,
+    session: Arc<Session>,
 }
 
 impl Cage {
@@ -183,7 +185,8 @@ impl Cage {
                     Err(error) => (None, Err(error)),
                 };
                 report.note(Wall::Amounts, counted);
-                Ok(Self { child, control, out, err, report, policy: policy.clone(), guarded, group })
+                let (policy, session) = (policy.clone(), session.clone());
+                Ok(Self { child, control, out, err, report, policy, guarded, group, session })
             }
             Err(error) => {
                 let mut why = Vec::new();
@@ -267,8 +270,9 @@ impl Ready {
         Self { cages: Mutex::default(), session: Arc::new(Session::new(amounts)) }
     }
 
-    /// A cage: the one that is ready, or a new one.
+    /// A cage: the one that is ready, or a new one. None if all time for commands is used up.
     pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Cage> {
+        self.session.has_time()?;
         let ready = self.cages().remove(&(policy.clone(), output));
         if let Some(mut cage) = ready
             && cage.is_alive()

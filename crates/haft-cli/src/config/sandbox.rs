@@ -33,6 +33,9 @@ pub(crate) struct Sandbox {
     pub(crate) memory_megabytes: Option<u64>,
     /// How many seconds of processor time each process may have.
     pub(crate) cpu_seconds: Option<u64>,
+    /// How many seconds of processor time the commands of a session may have together: once they are used up, no other
+    /// command is started.
+    pub(crate) total_cpu_seconds: Option<u64>,
     /// How many megabytes the largest file may have that a command writes.
     pub(crate) file_megabytes: Option<u64>,
 }
@@ -79,6 +82,7 @@ impl Sandbox {
         self.processes = later.processes.or(self.processes);
         self.total_memory_megabytes = later.total_memory_megabytes.or(self.total_memory_megabytes);
         self.memory_megabytes = later.memory_megabytes.or(self.memory_megabytes);
+        self.total_cpu_seconds = later.total_cpu_seconds.or(self.total_cpu_seconds);
         self.cpu_seconds = later.cpu_seconds.or(self.cpu_seconds);
         self.file_megabytes = later.file_megabytes.or(self.file_megabytes);
     }

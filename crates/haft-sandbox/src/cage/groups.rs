@@ -29,6 +29,8 @@ pub struct Amounts {
     pub memory: Option<u64>,
     /// Processes and threads.
     pub processes: Option<u64>,
+    /// Seconds of processor time. What has used them up may go on, but nothing more is started.
+    pub cpu: Option<u64>,
 }
 
 /// A tree of groups.
@@ -273,16 +275,33 @@ fn is_writable(path: &Path) -> bool {
 pub(super) struct Session {
     amounts: Amounts,
     group: Mutex<Option<Arc<Group>>>,
+    /// Milliseconds of processor time that ended commands have used.
+    spent: AtomicU64,
 }
 
 impl Session {
     pub(super) fn new(amounts: Amounts) -> Self {
-        Self { amounts, group: Mutex::default() }
+        Self { amounts, group: Mutex::default(), spent: AtomicU64::new(0) }
+    }
+
+    /// Notes what an ended command has used.
+    pub(super) fn spend(&self, time: Duration) {
+        self.spent.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Refuses where the time is used up.
+    pub(super) fn has_time(&self) -> io::Result<()> {
+        match self.amounts.cpu {
+            Some(most) if self.spent.load(Ordering::Relaxed) / 1000 >= most => Err(io::Error::other(
+                format!("the commands of this session have used up their {most} seconds of processor time"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a group for one cage of the session.
     pub(super) fn leaf(&self, amounts: Amounts) -> io::Result<Group> {
-        if self.amounts == Amounts::default() {
+        if (Amounts { cpu: None, ..self.amounts }) == Amounts::default() {
             return Group::leaf(None, amounts);
         }
         let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
@@ -358,7 +377,7 @@ mod tests {
         assert_eq!(tree.base, folder.path().join("user"));
         assert!(tree.version == Version::Two && tree.memory && tree.processes);
         let group = Group { folders: vec![(tree.base.clone(), Box::leak(Box::new(tree)))], above: None };
-        group.limit(Amounts { memory: Some(1000), processes: Some(10) }).unwrap();
+        group.limit(Amounts { memory: Some(1000), processes: Some(10), cpu: None }).unwrap();
         group.enter(42).unwrap();
         let written = |file: &str| fs::read_to_string(folder.path().join("user").join(file)).unwrap();
         let files = ["memory.max", "memory.swap.max", "pids.max", "cgroup.procs"].map(written);

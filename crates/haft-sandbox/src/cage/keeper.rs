@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{MemfdFlags, OFlags};
+use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::policy::{Limits, Policy, Report, Wall, Walls};
@@ -168,7 +169,7 @@ fn finish_walls(policy: &Policy, report: &mut Report) -> io::Result<()> {
 
 fn limit(policy: &Policy) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Limits { memory, cpu, processes, files, file_size, total_memory: _ } = policy.limits;
+    let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = policy.limits;
     // The kernel counts all processes of a user: in a namespace of users only those in it, otherwise also those
     // that have nothing to do with haft.
     let others = if policy.walls == Walls::All { 0 } else { own_processes() };
@@ -227,7 +228,12 @@ fn serve(control: &UnixStream, report: &Report, scope: Scope) -> io::Result<()> 
         Ok(started) => started,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
-            let frame = Build::default().bytes("code").number(NOT_STARTED).list(std::iter::empty()).bytes("");
+            let frame = Build::default()
+                .bytes("code")
+                .number(NOT_STARTED)
+                .list(std::iter::empty())
+                .bytes("")
+                .number(0);
             frame.frame().send(control)?;
             return wait_for_end(control, None, is_namespace);
         }
@@ -250,8 +256,8 @@ fn serve(control: &UnixStream, report: &Report, scope: Scope) -> io::Result<()> 
     let left = if is_alone() { Vec::new() } else { names(&descendants()) };
     let dir = told.map(read_all).unwrap_or_default();
     // Nobody listens any more where haft is gone; then the others are being ended, which must not be cut short.
-    let _ =
-        Build::default().bytes(kind).number(value).list(left.into_iter()).bytes(dir).frame().send(control);
+    let ended = Build::default().bytes(kind).number(value).list(left.into_iter()).bytes(dir);
+    let _ = ended.number(spent()).frame().send(control);
     // What is still there is ended with the keeper, when haft closes the control.
     loop {
         std::thread::park();
@@ -276,9 +282,8 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
     pid.ok_or_else(|| io::Error::other("a process that has just been started has no number"))
 }
 
-/// Has bash tell where it is when it ends, whatever it was told to do. Read from a file in memory, so that the
-/// command itself stays as it was approved.
-const TELL_DIR: &str = "unset BASH_ENV; trap 'pwd -P >&";
+/// Where the descriptors for telling begin: scripts use the lower ones.
+const OUT_OF_THE_WAY: i32 = 230;
 
 /// What a bash that tells its folder is given: a file to begin with, and a pipe to tell it by.
 struct Telling {
@@ -290,15 +295,29 @@ struct Telling {
 
 impl Telling {
     fn new() -> io::Result<Self> {
-        // All but what is read here is for the command to have, so it is not closed when that is started.
-        let (told, tell) = rustix::pipe::pipe()?;
-        rustix::io::fcntl_setfd(&told, FdFlags::CLOEXEC)?;
-        rustix::fs::fcntl_setfl(&told, OFlags::NONBLOCK)?;
-        let begin = rustix::fs::memfd_create("haft", MemfdFlags::empty())?;
-        let text = format!("{TELL_DIR}{} 2>/dev/null' EXIT\n", tell.as_raw_fd());
+        let (told, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let begin = rustix::fs::memfd_create("haft", MemfdFlags::CLOEXEC)?;
+        let (tell, begin) = (for_command(&tell)?, for_command(&begin)?);
+        // Bash tells where it is when it ends, whatever it was told to do. It reads this from a file in memory, so
+        // that the command itself stays as it was approved, and lets go of that file.
+        let text = format!(
+            "unset BASH_ENV; exec {}<&-; trap 'pwd -P >&{} 2>/dev/null' EXIT\n",
+            begin.as_raw_fd(),
+            tell.as_raw_fd()
+        );
         rustix::io::write(&begin, text.as_bytes())?;
         Ok(Self { begin, told, _tell: tell })
     }
+}
+
+/// The same descriptor for a command to have: not closed when that is started.
+fn for_command(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let last = most.and_then(|most| i32::try_from(most).ok()).unwrap_or(i32::MAX);
+    // Two are wanted, and some may be taken.
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, OUT_OF_THE_WAY.min(last.saturating_sub(8)))?;
+    rustix::io::fcntl_setfd(&fd, FdFlags::empty())?;
+    Ok(fd)
 }
 
 /// Everything that is in a pipe.
@@ -373,6 +392,19 @@ fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::kill_process(pid, signal);
     }
+}
+
+/// Milliseconds of processor time that everything which has ended took.
+fn spent() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    #[allow(unsafe_code)]
+    // SAFETY: it is given room for what it writes, and zeroes are a value of it.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let times = [usage.ru_utime, usage.ru_stime];
+    times.iter().map(|time| time.tv_sec.unsigned_abs() * 1000 + time.tv_usec.unsigned_abs() / 1000).sum()
 }
 
 /// Waits for the command, and for all that have lost their parents meanwhile.

@@ -78,6 +78,9 @@ pub struct Limits {
     pub file_size: Option<u64>,
     /// Bytes of memory for everything together, temporary files included. Binds only where there are control groups.
     pub total_memory: Option<u64>,
+    /// Seconds of processor time for all commands of a session: once they are used up, no other is started. One that
+    /// had to be ended counts with the time it took.
+    pub total_cpu: Option<u64>,
 }
 
 impl Limits {
@@ -93,7 +96,7 @@ impl Limits {
 
     /// What of it is for everything together.
     pub fn amounts(&self) -> Amounts {
-        Amounts { memory: self.total_memory, processes: self.processes }
+        Amounts { memory: self.total_memory, processes: self.processes, cpu: self.total_cpu }
     }
 }
 
@@ -235,7 +238,7 @@ impl Policy {
             paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
         };
         // The amount of memory is seen to from outside.
-        let Limits { memory, cpu, processes, files, file_size, total_memory: _ } = self.limits;
+        let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = self.limits;
         let walls = match self.walls {
             Walls::All => "all",
             Walls::Few => "few",
@@ -277,6 +280,7 @@ impl Policy {
             files: limit()?,
             file_size: limit()?,
             total_memory: None,
+            total_cpu: None,
         };
         Ok(Self { walls, write, guarded, read, sees, hidden, network, limits, without })
     }

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
-use super::groups::Group;
+use super::groups::{Group, Session};
 use super::guards::Guards;
 use super::leaving::Leaving;
 use super::policy::{Hit, Limits, Report};
@@ -29,12 +31,17 @@ pub struct Running {
     limits: Limits,
     group: Option<Group>,
     guards: Option<Guards>,
+    /// Who is told of the time that it took, and when it began.
+    session: Option<(Arc<Session>, Instant)>,
     ended: Option<Ended>,
     chunk: Vec<u8>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if let Some((session, start)) = self.session.take() {
+            session.spend(start.elapsed());
+        }
         if let Some(guards) = self.guards.take() {
             Leaving { keeper: self.child.id(), guards: Some(guards), ..Leaving::default() }.later();
         }
@@ -50,6 +57,8 @@ pub struct Ended {
     pub left: Vec<String>,
     /// The folder it was in, where it told that.
     pub dir: Option<PathBuf>,
+    /// The processor time that it took, where it ended by itself.
+    pub cpu: Option<Duration>,
     /// Which of its limits it met, as far as that can be told.
     pub hit: Option<Hit>,
     /// What it, or somebody else meanwhile, had made under guarded names, by the names it was given instead.
@@ -59,7 +68,7 @@ pub struct Ended {
 impl Ended {
     /// In this way, and there is nothing more to say.
     pub fn of(exit: Exit) -> Self {
-        Self { exit, left: Vec::new(), dir: None, hit: None, set_aside: Vec::new() }
+        Self { exit, left: Vec::new(), dir: None, cpu: None, hit: None, set_aside: Vec::new() }
     }
 }
 
@@ -74,7 +83,7 @@ pub enum Happened<'a> {
 
 impl Running {
     pub(super) fn new(cage: Cage, guards: Guards) -> Self {
-        let Cage { child, control, out, err, report, policy, group, .. } = cage;
+        let Cage { child, control, out, err, report, policy, group, session, .. } = cage;
         Self {
             child,
             control: Some(control),
@@ -85,6 +94,7 @@ impl Running {
             limits: policy.limits,
             group,
             guards: Some(guards),
+            session: Some((session, Instant::now())),
             ended: None,
             chunk: vec![0; CHUNK],
         }
@@ -134,6 +144,9 @@ impl Running {
                 let ended = self.ended.get_or_insert_with(lost);
                 if let Some(group) = self.group.take() {
                     ended.hit = group.hit();
+                }
+                if let Some((session, start)) = self.session.take() {
+                    session.spend(ended.cpu.unwrap_or_else(|| start.elapsed()));
                 }
                 if let Some(guards) = self.guards.take() {
                     ended.set_aside = guards.after();
@@ -193,7 +206,8 @@ async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::R
                 let dir = Some(parts.bytes()?)
                     .filter(|dir| !dir.is_empty())
                     .map(|dir| OsString::from_vec(dir).into());
-                return Ok(Ended { left, dir, ..Ended::of(exit) });
+                let cpu = Some(Duration::from_millis(parts.number()?));
+                return Ok(Ended { left, dir, cpu, ..Ended::of(exit) });
             }
         }
         let mut more = [0; 512];

@@ -13,7 +13,21 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     processes_are_counted_together,
     memory_is_counted_together,
     what_a_session_uses_is_counted_together,
+    a_session_has_so_much_time,
 ];
+
+fn a_session_has_so_much_time(rig: &Rig) {
+    let ready = Ready::new(Amounts { cpu: Some(1), ..Amounts::default() });
+    let run = |script: &str| rig.within(&ready, &rig.policy, rig.task(script));
+    assert!(run("sleep 1.5").unwrap().ended.cpu.unwrap().as_millis() < 1000, "waiting is free");
+    // What its children take counts.
+    let busy = "(end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do :; done) & wait";
+    let done = run(busy).unwrap();
+    assert!(done.succeeded() && done.ended.cpu.unwrap().as_millis() > 0, "{:?}", done.ended);
+    // How much a busy second is depends on what else the machine does.
+    let refused = (0..60).find_map(|_| run(busy).err());
+    assert!(refused.unwrap().to_string().contains("used up their 1 seconds of processor time"));
+}
 
 /// Whether cages have control groups here.
 fn has_groups(rig: &Rig) -> bool {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, missing_docs)]
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -192,8 +193,13 @@ impl Rig {
     }
 
     fn run(&self, policy: &Policy, task: Task) -> Done {
+        self.within(&Ready::default(), policy, task).unwrap()
+    }
+
+    /// Runs it as one of the commands of a session.
+    fn within(&self, session: &Ready, policy: &Policy, task: Task) -> io::Result<Done> {
         self.runtime.block_on(async {
-            let cage = Cage::new(policy, Output::Apart).await.unwrap();
+            let cage = session.take(policy, Output::Apart).await?;
             let mut running = cage.run(task).await.unwrap();
             let report = running.report().clone();
             let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -205,7 +211,7 @@ impl Rig {
                 }
             };
             let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-            Done { out: text(out), err: text(err), ended, report }
+            Ok(Done { out: text(out), err: text(err), ended, report })
         })
     }
 }

@@ -25,7 +25,8 @@ fn a_command_says_what_it_says(rig: &Rig) {
         (done.out.as_str(), done.err.as_str()),
         (&*format!("out\n{}\n", rig.path("ws").display()), "err\n")
     );
-    assert_eq!(done.ended, Ended { dir: Some(rig.path("ws")), ..Ended::of(Exit::Code(3)) });
+    let ended = Ended { cpu: None, ..done.ended };
+    assert_eq!(ended, Ended { dir: Some(rig.path("ws")), ..Ended::of(Exit::Code(3)) });
     let wanted: &[Wall] = match rig.has_view() {
         true => &[Wall::Processes, Wall::View, Wall::Network, Wall::Paths, Wall::Calls],
         false => &[Wall::Paths, Wall::Calls],
@@ -37,6 +38,11 @@ fn a_command_says_what_it_says(rig: &Rig) {
     assert_eq!(report, Report { standing: wanted.to_vec(), missing: Vec::new() });
     assert_eq!(rig.bash("cd /usr && cd lib; false").ended.dir, Some("/usr/lib".into()));
     assert_eq!(rig.bash("cd /usr; exec true").ended.dir, None);
+    // Telling that takes nothing that a script could want.
+    let done = rig.bash("exec 3>a 4>b 5>c 6>d 7>e; cd /usr");
+    assert_eq!((done.ended.dir, std::fs::read(rig.path("ws/c")).unwrap()), (Some("/usr".into()), Vec::new()));
+    let held = "import os; print([fd for fd in range(3, 200) if os.path.exists(f\"/proc/self/fd/{fd}\")])";
+    assert_eq!(rig.bash(&format!("python3 -c '{held}'")).out, "[]\n");
     assert_eq!(rig.bash("kill -TERM $$").ended.exit, Exit::Signal(15));
     assert_eq!(rig.bash("cat; read line || echo closed").out, "closed\n", "nothing can be read");
 }

@@ -19,6 +19,7 @@ const CHUNK: usize = 100_000;
 const LIMITS: Limits = Limits {
     memory: Some(4 << 30),
     total_memory: None,
+    total_cpu: None,
     cpu: Some(600),
     processes: Some(512),
     files: Some(4096),

@@ -166,6 +166,7 @@ impl Program {
         let (limits, own) = (&mut policy.limits, self.limits);
         limits.memory = limits.memory.or(own.memory);
         limits.total_memory = limits.total_memory.or(own.total_memory);
+        limits.total_cpu = limits.total_cpu.or(own.total_cpu);
         limits.cpu = limits.cpu.or(own.cpu);
         limits.processes = limits.processes.or(own.processes);
         limits.files = limits.files.or(own.files);

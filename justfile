@@ -16,6 +16,12 @@ doc:
 deny:
     cargo deny check
 
+# The properties of the tests with other inputs than the usual ones, as often as wanted.
+properties rounds="20":
+    for seed in $(shuf -i 1-1000000 -n {{rounds}}); do \
+        PROPTEST_RNG_SEED=$seed cargo test -p haft -p haft-sandbox -p haft-tools --lib \
+            --test decode --test limits --test journal --test shell --test rules || exit 1; done
+
 # Takes what the tests printed as right: cases, snapshots and generated documents. Review the diff.
 update:
     UPDATE_CASES=1 UPDATE_DOCS=1 INSTA_UPDATE=always cargo test --workspace

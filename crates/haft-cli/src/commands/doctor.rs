@@ -176,8 +176,8 @@ fn look_at_settings(
 
 /// What a command in a cage could try; each prints what it got away with.
 const PROBES: &str = r#"
-{ echo x > "$HOME/.haft-probe"; } 2>/dev/null && echo "it can write to the home"
-{ echo x > /etc/.haft-probe; } 2>/dev/null && echo "it can write to /etc"
+{ echo x > "$HOME/.haft-probe"; } 2>/dev/null && rm "$HOME/.haft-probe" && echo "it can write to the home"
+{ echo x > /etc/.haft-probe; } 2>/dev/null && rm /etc/.haft-probe && echo "it can write to /etc"
 { exec 3<>/dev/tcp/1.1.1.1/53; } 2>/dev/null && echo "it can reach the network"
 { echo x > /proc/sys/kernel/core_pattern; } 2>/dev/null && echo "it can change the kernel's settings"
 mount -t tmpfs none /mnt 2>/dev/null && echo "it can mount file systems"
@@ -214,7 +214,7 @@ fn look_at_sandbox(root: &Path, found: &mut Findings) {
     for (wall, why) in &report.missing {
         // Few machines let ordinary users make control groups; the limits of each process stay.
         let state = if *wall == cage::Wall::Amounts { State::Note } else { State::Bad };
-        found.add("sandbox", state, format!("{}: no {}: {why}", wall.name(), wall.made_of()));
+        found.add("sandbox", state, format!("{}: missing ({}): {why}", wall.name(), wall.made_of()));
     }
     for got_away in printed.lines() {
         found.add("sandbox", State::Bad, format!("a command was tried in it, and {got_away}"));

@@ -112,9 +112,19 @@ fn type_of(field: &Value) -> String {
     };
     match kinds.as_slice() {
         ["array"] if field["items"]["properties"].is_object() => "list of tables".to_owned(),
-        ["array"] => format!("list of {}s", type_of(&field["items"])),
-        ["object"] => format!("table of {}s", type_of(&field["additionalProperties"])),
+        ["array"] => format!("list of {}", several(&field["items"])),
+        ["object"] if field["properties"].is_object() => "table".to_owned(),
+        ["object"] => format!("table of {}", several(&field["additionalProperties"])),
         ["integer"] => "number".to_owned(),
         kinds => kinds.join(" or "),
     }
+}
+
+/// The plural of a type, or of each that may be.
+fn several(field: &Value) -> String {
+    let types: Vec<String> = match field["anyOf"].as_array() {
+        Some(branches) => branches.iter().map(type_of).collect(),
+        None => vec![type_of(field)],
+    };
+    types.iter().map(|name| format!("{name}s")).collect::<Vec<_>>().join(" or ")
 }

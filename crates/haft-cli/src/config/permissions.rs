@@ -1,11 +1,13 @@
 //! What may happen without being asked, and what may not happen at all.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::Context as _;
 use haft_tools::rules::{Book, Effect, Written};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// Rules about calls: what is denied stays denied, then it is asked, then it is allowed.
 ///
@@ -31,8 +33,8 @@ pub(crate) struct Permissions {
 }
 
 /// A rule, alone or with examples.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(untagged)]
 pub(crate) enum RuleSetting {
     /// The rule.
     Text(String),
@@ -52,6 +54,29 @@ pub(crate) struct RuleWithExamples {
     /// Others that it does not.
     #[serde(default)]
     not_matches: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for RuleSetting {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = RuleSetting;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a rule such as \"Bash(git status:*)\", or a table with `rule` and examples")
+            }
+
+            fn visit_str<E: de::Error>(self, rule: &str) -> Result<RuleSetting, E> {
+                Ok(RuleSetting::Text(rule.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RuleSetting, A::Error> {
+                let table = RuleWithExamples::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(RuleSetting::WithExamples(table))
+            }
+        }
+        from.deserialize_any(Either)
+    }
 }
 
 impl RuleSetting {

@@ -203,6 +203,57 @@ fn git_reads_run_nothing_of_the_repository() {
 }
 
 #[test]
+fn a_linked_working_tree_is_worked_in_like_any_other() {
+    if !has("git") {
+        return;
+    }
+    let lab = Lab::new(&[]);
+    let main = lab.base.join("main");
+    let git = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C"]).arg(&main).args(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    lab.write("main/a.txt", "one\n");
+    let ws = lab.base.join("ws");
+    std::fs::remove_dir(&ws).unwrap();
+    git(&["init", "-q", "-b", "main"]);
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "Begin"]);
+    git(&["worktree", "add", "-q", "../other"]);
+    git(&["worktree", "add", "-q", "../ws"]);
+
+    let bash = |command: &str| lab.ask("claude", "bypass", "Bash", json!({"command": command}));
+    lab.write("ws/a.txt", "two\n");
+    let (_, reply) = lab.ask("claude", "default", "Bash", json!({"command": "git status --short"}));
+    assert_eq!(reply["value"]["stdout"], json!(" M a.txt"), "{reply}");
+    let (code, reply) = bash("git -c user.name=Ada -c user.email=a@example.com commit -qam Second");
+    assert_eq!(code, 0, "{reply}");
+    assert_eq!(git(&["log", "--format=%s", "ws"]), "Second\nBegin\n");
+
+    // What makes git run something, and what belongs to other trees, stays as it is.
+    for place in ["hooks/post-commit", "config", "worktrees/other/commondir", "worktrees/ws/commondir"] {
+        let path = main.join(".git").join(place);
+        let before = std::fs::read(&path).ok();
+        bash(&format!("echo evil >> '{}'", path.display()));
+        assert_eq!(std::fs::read(&path).ok(), before, "{place}");
+    }
+    // A tree that only claims to be one gets nothing.
+    let claimed = lab.base.join("claimed");
+    std::fs::create_dir(&claimed).unwrap();
+    let git_file = std::fs::read_to_string(ws.join(".git")).unwrap();
+    std::fs::write(claimed.join(".git"), git_file).unwrap();
+    let object = main.join(".git/objects/planted");
+    let input = json!({"command": format!("touch '{}'", object.display())}).to_string();
+    let mut command = lab.haft(&["--mode", "bypass", "call", "Bash", &input]);
+    command.arg("--workspace").arg(&claimed);
+    command.output().unwrap();
+    assert!(!object.exists());
+}
+
+#[test]
 fn long_code_runs_as_it_is() {
     let lab = Lab::new(&[]);
     let code = format!("# {}\necho end", "é".repeat(200_000));

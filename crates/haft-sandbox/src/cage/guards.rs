@@ -55,6 +55,33 @@ fn real_gits(git: &Path) -> Vec<PathBuf> {
     [real].into_iter().chain(common).collect()
 }
 
+/// What a working tree of git shares with others, elsewhere: `git worktree add` makes such trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    /// The repository's folder.
+    pub repository: PathBuf,
+    /// What belongs to the other working trees in it.
+    pub others: Vec<PathBuf>,
+}
+
+/// The repository of a folder that is a linked working tree. Both have to say so: a `.git` alone can be made to lead
+/// anywhere, but a repository that names this folder had it added by whoever may write there.
+pub fn shared_repository(folder: &Path) -> Option<Shared> {
+    let git = folder.join(GIT);
+    if !fs::symlink_metadata(&git).ok()?.is_file() {
+        return None;
+    }
+    let [own, repository] = real_gits(&git).try_into().ok()?;
+    let trees = repository.join("worktrees");
+    let says = fs::read_to_string(own.join("gitdir")).ok()?;
+    let is_meant = Path::new(says.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
+    if own.parent() != Some(&trees) || !is_meant {
+        return None;
+    }
+    let others = fs::read_dir(&trees).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    Some(Shared { others: others.filter(|tree| *tree != own).collect(), repository })
+}
+
 /// How many commands run that a name is taken for, by this process.
 fn taken() -> MutexGuard<'static, HashMap<PathBuf, usize>> {
     static TAKEN: OnceLock<Mutex<HashMap<PathBuf, usize>>> = OnceLock::new();

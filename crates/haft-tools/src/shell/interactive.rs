@@ -73,8 +73,9 @@ fn way_around(command: &Command) -> Option<&'static str> {
             .iter()
             .any(|redirect| matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here));
     let has = |word: &str| args.contains(&word);
+    let options = args.split(|arg| *arg == "--").next().unwrap_or_default();
     let short = |letter: char| {
-        args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
+        options.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
     };
     if matches!(args.as_slice(), ["--version" | "-V" | "--help" | "-h"]) {
         return None;
@@ -150,7 +151,8 @@ fn of_git(args: &[&str], has: &impl Fn(&str) -> bool, short: &impl Fn(char) -> b
     if has("rebase") && (short('i') || has("--interactive")) {
         return Some("set `GIT_SEQUENCE_EDITOR`, or use `git rebase --onto` or `git cherry-pick`");
     }
-    if (has("add") || has("checkout") || has("reset") || has("stash") || has("commit") || has("restore"))
+    let stashes = has("stash") && !["show", "list", "apply", "pop", "drop"].into_iter().any(has);
+    if (has("add") || has("checkout") || has("reset") || stashes || has("commit") || has("restore"))
         && (has("-p") || has("--patch") || (has("add") && (short('i') || short('e'))))
     {
         return Some("name the files");

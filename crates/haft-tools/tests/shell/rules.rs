@@ -165,6 +165,22 @@ fn the_rules_that_are_offered_are_literal_and_no_wider() {
 }
 
 #[test]
+fn what_a_backslash_means_is_asked_of_each() {
+    // A backslash that is itself behind one takes no meaning away.
+    assert_eq!(shell::patterns(&shell::parse("'a\\' x")), [r"a\\:*"]);
+    for (rule, covered, not) in [
+        (r"a\\:*", r"'a\' x", r"'a\:x'"),
+        (r"a\:*", r"'a:x'", "a x"),
+        (r"a\ ", "'a '", "a"),
+        (r"a\ :*", "'a ' x", "a x"),
+        (r"echo \*", r"echo '*'", "echo x"),
+    ] {
+        assert!(allowed(&[rule], covered), "{rule} {covered}");
+        assert!(!allowed(&[rule], not), "{rule} {not}");
+    }
+}
+
+#[test]
 fn what_a_command_touches_is_what_it_names() {
     let touches = |command: &str| shell::touches(&shell::parse(command), Path::new("/ws"));
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<BTreeSet<_>>();

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use super::profile::{self, Env};
 use super::{Command, May};
 use crate::rules::{Ruled, Rules};
-use haft_sandbox::cage::{Cage, Limits, Network, Policy, Ready, Sees, Wall, Walls};
+use haft_sandbox::cage::{self, Cage, Limits, Network, Policy, Ready, Sees, Wall, Walls};
 
 /// In a folder that can be written, what makes other programs run something.
 const GUARDED: [&str; 11] = [
@@ -187,6 +187,15 @@ impl Caging {
             read.append(&mut write);
             write.push(focus.as_path().to_owned());
         }
+        // Git keeps what it knows of a linked working tree elsewhere.
+        let mut others = Vec::new();
+        for shared in write.clone().iter().filter_map(|folder| cage::shared_repository(folder)) {
+            write.push(shared.repository);
+            others.extend(shared.others);
+        }
+        read.extend(
+            read.clone().iter().filter_map(|folder| Some(cage::shared_repository(folder)?.repository)),
+        );
         if may == May::Read {
             // Should it write after all, that fails.
             read.append(&mut write);
@@ -194,7 +203,7 @@ impl Caging {
         let own = workspace.guarded().iter().map(|place| place.as_path().to_owned());
         let own = own.filter(|place| write.iter().any(|folder| place.starts_with(folder)));
         let names = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name)));
-        let guarded = names.chain(own).collect();
+        let guarded = names.chain(own).chain(others).collect();
         let hidden = self.hidden();
         Policy {
             walls: self.walls,

@@ -225,19 +225,20 @@ fn a_linked_working_tree_is_worked_in_like_any_other() {
     git(&["worktree", "add", "-q", "../other"]);
     git(&["worktree", "add", "-q", "../ws"]);
 
-    let bash = |command: &str| lab.ask("claude", "bypass", "Bash", json!({"command": command}));
+    let bash = |mode: &str, command: &str| {
+        lab.run(&["--mode", mode, "call", "Bash", &json!({"command": command}).to_string()])
+    };
     lab.write("ws/a.txt", "two\n");
-    let (_, reply) = lab.ask("claude", "default", "Bash", json!({"command": "git status --short"}));
-    assert_eq!(reply["value"]["stdout"], json!(" M a.txt"), "{reply}");
-    let (code, reply) = bash("git -c user.name=Ada -c user.email=a@example.com commit -qam Second");
-    assert_eq!(code, 0, "{reply}");
+    assert_eq!(bash("default", "git status --short").stdout, " M a.txt\n");
+    let ran = bash("bypass", "git -c user.name=Ada -c user.email=a@example.com commit -qam Second");
+    assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(git(&["log", "--format=%s", "ws"]), "Second\nBegin\n");
 
     // What makes git run something, and what belongs to other trees, stays as it is.
     for place in ["hooks/post-commit", "config", "worktrees/other/commondir", "worktrees/ws/commondir"] {
         let path = main.join(".git").join(place);
         let before = std::fs::read(&path).ok();
-        bash(&format!("echo evil >> '{}'", path.display()));
+        bash("bypass", &format!("echo evil >> '{}'", path.display()));
         assert_eq!(std::fs::read(&path).ok(), before, "{place}");
     }
     // A tree that only claims to be one gets nothing.

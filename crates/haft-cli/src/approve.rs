@@ -199,11 +199,14 @@ impl Asked<'_> {
 /// What is asked, with so many lines of what would happen.
 fn question(request: &ApprovalRequest, most: Option<usize>) -> String {
     let mut text = String::new();
+    let works_for =
+        request.works_for.as_ref().map(|parent| format!(", which works for {}", harmless(parent)));
     let _ = writeln!(
         text,
-        "\n{BOLD}{}{BOLD:#} wants to run ({})",
+        "\n{BOLD}{}{BOLD:#} wants to run ({}{})",
         harmless(&request.tool),
-        harmless(&request.session)
+        harmless(&request.session),
+        works_for.unwrap_or_default()
     );
     let _ = writeln!(text, "{DIM}because{DIM:#} {}", harmless(&request.reason));
     let what = match &request.preview {

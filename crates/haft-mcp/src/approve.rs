@@ -102,7 +102,9 @@ fn decision(request: &ApprovalRequest, content: Option<&Value>) -> Decision {
 }
 
 fn question(request: &ApprovalRequest) -> String {
-    let mut text = format!("Allow `{}`? {}", shown(&request.tool), shown(&request.reason));
+    let asks = request.works_for.as_ref().map(|_| format!(" to `{}`", shown(&request.session)));
+    let asks = asks.unwrap_or_default();
+    let mut text = format!("Allow `{}`{asks}? {}", shown(&request.tool), shown(&request.reason));
     match &request.preview {
         Some(preview) => write_part(&mut text, &preview.diff),
         None => write_part(&mut text, &format!("{:#}", request.input)),

@@ -64,6 +64,13 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Mode; 4] = [Mode::Default, Mode::Plan, Mode::AcceptEdits, Mode::Bypass];
 
+    /// The one of two that lets less through.
+    #[must_use]
+    pub fn stricter(self, other: Mode) -> Mode {
+        let strict_first = [Mode::Plan, Mode::Default, Mode::AcceptEdits, Mode::Bypass];
+        strict_first.into_iter().find(|mode| *mode == self || *mode == other).unwrap_or(self)
+    }
+
     /// The name of the mode.
     pub fn name(self) -> &'static str {
         match self {

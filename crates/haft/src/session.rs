@@ -35,6 +35,8 @@ pub struct Session(Arc<Inner>);
 
 struct Inner {
     id: Arc<str>,
+    /// The session that it works for.
+    parent: Option<Session>,
     engine: Engine,
     dialect: Arc<dyn Dialect>,
     workspace: RwLock<Workspace>,
@@ -47,6 +49,8 @@ struct Inner {
     turns: AtomicU64,
     state: Mutex<State>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Those of them that it was set up with.
+    given: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     lasting: LastingValues,
     journal: Option<Journaled>,
     /// Told when something is allowed that was not before.
@@ -54,6 +58,7 @@ struct Inner {
 }
 
 /// Where changes are recorded, and how surely.
+#[derive(Clone)]
 pub(crate) struct Journaled {
     pub(crate) journal: Arc<Journal>,
     pub(crate) durability: Durability,
@@ -145,8 +150,26 @@ impl Session {
         &self.0.registry
     }
 
+    /// Sets up a session that works for this one, under a name of its own, with the same workspace, dialect, journal
+    /// and values that this one was set up with. Whoever is asked about this session's calls is asked about the
+    /// other's, and told its name. It is never more permissive than this one, whatever its mode; what is allowed for
+    /// the session is so for both; and it ends with this one.
+    pub fn delegate(&self, name: &str) -> SessionBuilder {
+        SessionBuilder::below(self, name)
+    }
+
+    /// The session that it works for, if there is one.
+    pub fn parent(&self) -> Option<&Session> {
+        self.0.parent.as_ref()
+    }
+
+    /// The session that nobody else's work is behind.
+    fn root(&self) -> &Session {
+        self.parent().map_or(self, Session::root)
+    }
+
     pub(crate) fn approver(&self) -> Option<&dyn Approver> {
-        self.0.approver.as_deref()
+        self.0.approver.as_deref().or_else(|| self.parent()?.approver())
     }
 
     pub(crate) fn cancel_token(&self) -> &CancellationToken {
@@ -177,13 +200,14 @@ impl Session {
 
     /// How permissive it is.
     pub fn mode(&self) -> Mode {
-        self.state().mode
+        let own = self.state().mode;
+        self.parent().map_or(own, |parent| own.stricter(parent.mode()))
     }
 
     /// Changes how permissive it is.
     pub fn set_mode(&self, mode: Mode) {
         self.state().set_mode(mode);
-        self.0.loosened.send_replace(());
+        self.root().0.loosened.send_replace(());
     }
 
     /// The file that may be changed while the session only plans.
@@ -207,23 +231,24 @@ impl Session {
 
     /// Tells from now on when something may be allowed that was not before.
     pub(crate) fn loosened(&self) -> watch::Receiver<()> {
-        self.0.loosened.subscribe()
+        self.root().0.loosened.subscribe()
     }
 
     /// What was allowed for good.
     pub fn grants(&self) -> Vec<Rule> {
-        self.state().grants.clone()
+        self.root().state().grants.clone()
     }
 
     /// Allows something for good.
     pub fn grant(&self, rule: Rule) {
-        self.state().grant(rule);
-        self.0.loosened.send_replace(());
+        let root = self.root();
+        root.state().grant(rule);
+        root.0.loosened.send_replace(());
     }
 
     /// Allows something no longer.
     pub fn revoke(&self, rule: &Rule) -> bool {
-        let mut state = self.state();
+        let mut state = self.root().state();
         let before = state.grants.len();
         state.grants.retain(|grant| grant != rule);
         state.grants.len() < before

@@ -7,6 +7,7 @@ mod activity;
 mod asks;
 mod common;
 mod decode;
+mod delegates;
 mod hooks;
 mod limits;
 mod pipeline;

@@ -19,8 +19,10 @@ use crate::{BoxFuture, Claims, Context, Fault, Preview};
 pub struct ApprovalRequest {
     /// The call.
     pub call: Arc<str>,
-    /// The session. One that works for another has a name of its own.
+    /// The session.
     pub session: Arc<str>,
+    /// The session that it works for, if there is one.
+    pub works_for: Option<Arc<str>>,
     /// The tool's name.
     pub tool: Arc<str>,
     /// The arguments.
@@ -236,6 +238,7 @@ pub(crate) fn request(
     ApprovalRequest {
         call: cx.call().clone(),
         session: cx.session().id().clone(),
+        works_for: cx.session().parent().map(|parent| parent.id().clone()),
         tool: cx.tool().clone(),
         input: (*input).clone(),
         claims: (*claims).clone(),

@@ -30,6 +30,7 @@ pub struct SessionBuilder {
     journal: Option<Journaled>,
     extensions: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     lasting: Option<LastingValues>,
+    parent: Option<Session>,
 }
 
 impl SessionBuilder {
@@ -48,6 +49,22 @@ impl SessionBuilder {
             journal: None,
             extensions: HashMap::new(),
             lasting: None,
+            parent: None,
+        }
+    }
+
+    /// A session that works for another one.
+    pub(super) fn below(parent: &Session, name: &str) -> Self {
+        let Inner { engine, dialect, policy, journal, given, .. } = &*parent.0;
+        Self {
+            dialect: dialect.clone(),
+            id: Some(name.into()),
+            mode: parent.mode(),
+            policy: *policy,
+            journal: journal.clone(),
+            extensions: given.clone(),
+            parent: Some(parent.clone()),
+            ..Self::new(engine.clone(), parent.workspace())
         }
     }
 
@@ -138,8 +155,10 @@ impl SessionBuilder {
         let lasting = std::mem::take(&mut self.saved.lasting);
         let lasting = self.lasting.unwrap_or_else(|| LastingValues::new(lasting));
         let state = State::resume(&self.workspace, self.mode, self.saved, self.contents);
+        let cancel = self.parent.as_ref().map(|parent| parent.cancel_token().child_token());
         Session(Arc::new(Inner {
             id,
+            parent: self.parent,
             engine: self.engine,
             dialect: self.dialect,
             workspace: RwLock::new(self.workspace),
@@ -147,9 +166,10 @@ impl SessionBuilder {
             schedule: Schedule::new(),
             policy: self.policy,
             approver: self.approver,
-            cancel: CancellationToken::new(),
+            cancel: cancel.unwrap_or_default(),
             turns: AtomicU64::new(1),
             state: Mutex::new(state),
+            given: self.extensions.clone(),
             extensions: Mutex::new(self.extensions),
             lasting,
             journal: self.journal,

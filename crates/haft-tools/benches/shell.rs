@@ -43,6 +43,18 @@ fn main() {
             black_box(rules.allows(&understood));
             black_box(shell::matches("curl *", &understood, Side::Deny));
         });
+        if std::env::var_os("STAGES").is_some() {
+            let stages: [(&str, &dyn Fn()); 6] = [
+                ("parse", &|| drop(black_box(shell::parse(black_box(text))))),
+                ("read-only", &|| drop(black_box(shell::read_only(&understood)))),
+                ("banned", &|| drop(black_box(shell::banned(&understood)))),
+                ("sensitive", &|| drop(black_box(shell::sensitive(&understood)))),
+                ("interactive", &|| drop(black_box(shell::interactive(&understood)))),
+                ("touches", &|| drop(black_box(shell::touches(&understood, Path::new("/ws"))))),
+            ];
+            let times = stages.map(|(stage, work)| format!("{stage} {:.1?}", median(work)));
+            println!("    {}", times.join(", "));
+        }
         let limit = if text.len() <= 1100 { format!("limit {LIMIT:?}") } else { String::new() };
         println!(
             "{name:<42} {:>6} bytes  judged {judged:>9.1?}  {limit:<12}  rules {asked:>9.1?}",

@@ -1,7 +1,8 @@
 //! The table of programs that only read, and of the options that make them or others write or run something.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
 
 use super::options::{Options, goes_on_behind_operand};
 use super::{Command, git, sed};
@@ -131,7 +132,7 @@ static RISKY: &[(&[&str], Options)] = &[
 ];
 
 pub(super) fn nature(name: &str) -> Option<&'static Nature> {
-    static BY_NAME: LazyLock<HashMap<&str, &Nature>> = LazyLock::new(|| {
+    static BY_NAME: LazyLock<FxHashMap<&str, &Nature>> = LazyLock::new(|| {
         READERS.iter().flat_map(|(names, nature)| names.iter().map(move |name| (*name, nature))).collect()
     });
     BY_NAME.get(name).copied()

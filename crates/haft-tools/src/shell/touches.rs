@@ -1,6 +1,7 @@
 //! What a command touches, as far as it shows: files that it names and hosts that it talks to. Paths are resolved by
 //! their text alone; where links lead is for whoever opens them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
@@ -34,8 +35,8 @@ const LOOKS_AROUND: &[&str] =
 /// Programs whose words are no files.
 const SPEAKS: &[&str] = &[
     "echo", "printf", "true", "false", ":", "seq", "sleep", "date", "uname", "whoami", "id", "which", "type",
-    "printenv", "expr", "basename", "dirname", "tr", "pwd", "cd", "hostname", "nproc", "ps", "pgrep",
-    "command", "timeout", "nice", "stdbuf",
+    "printenv", "expr", "basename", "dirname", "tr", "pwd", "hostname", "nproc", "ps", "pgrep", "command",
+    "timeout", "nice", "stdbuf",
 ];
 /// Options of programs that read, and the file that follows is written.
 const WRITES_TO: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
@@ -113,8 +114,8 @@ pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
     let mut found = Touches::default();
     for command in understood.commands() {
         let at = match &command.cwd {
-            Cwd::Start => Some(cwd.to_owned()),
-            Cwd::At(path) => Some(resolve(cwd, path)),
+            Cwd::Start => Some(Cow::Borrowed(cwd)),
+            Cwd::At(path) => Some(Cow::Owned(resolve(cwd, path))),
             Cwd::Unknown => None,
         };
         Found { out: &mut found, at }.command(command);
@@ -131,6 +132,10 @@ pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
 
 /// Joins and folds `.` and `..`, by text.
 fn resolve(base: &Path, path: &str) -> PathBuf {
+    let below = path.strip_prefix('/').unwrap_or(path);
+    if below.split('/').all(|name| !matches!(name, "" | "." | "..")) {
+        return base.join(path);
+    }
     let mut resolved = PathBuf::new();
     for component in base.join(path).components() {
         match component {
@@ -146,7 +151,7 @@ fn resolve(base: &Path, path: &str) -> PathBuf {
 
 struct Found<'a> {
     out: &'a mut Touches,
-    at: Option<PathBuf>,
+    at: Option<Cow<'a, Path>>,
 }
 
 impl Found<'_> {
@@ -203,7 +208,6 @@ impl Found<'_> {
         }
         let Some(program) = command.argv.first() else { return };
         let name = command.name();
-        let here = Word::literal(".");
         let mut operands: Vec<&Word> =
             command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
         if let Some(pattern) = pattern(command) {
@@ -233,6 +237,9 @@ impl Found<'_> {
                     }
                 }
             }
+        } else if name == "cd" {
+            // Whatever comes after it may look around there.
+            operands.iter().for_each(|word| self.read(word));
         } else if SPEAKS.contains(&name) {
         } else if matches!(name, "sed" | "gsed") {
             match sed::call(command) {
@@ -263,7 +270,11 @@ impl Found<'_> {
                 self.read(&Word::literal(path));
             }
             if LOOKS_AROUND.contains(&name) || name == "git" {
-                self.read(&here);
+                match &self.at {
+                    Some(at) if self.out.reads.contains(&**at) => {}
+                    Some(at) => drop(self.out.reads.insert(at.to_path_buf())),
+                    None => self.unsure(Doubt::Folder.to_string()),
+                }
             }
         } else if !wrap::is_wrapper(name) || wrap::is_runner(name) {
             self.unsure(format!("what `{name}` touches is not known"));
@@ -296,8 +307,7 @@ impl Found<'_> {
     }
 
     fn hosts(&mut self, command: &Command, operands: &[&Word]) {
-        for word in command.argv.iter().skip(1) {
-            let text = word.text();
+        for text in command.args().filter(|text| text.contains(':')) {
             if let Some((_, rest)) = text.split_once("://") {
                 let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
                 self.host(authority.rsplit('@').next().unwrap_or_default());

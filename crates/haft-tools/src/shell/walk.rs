@@ -535,7 +535,6 @@ impl Walk {
     }
 }
 
-/// The parser counts on what the gate has let through. Should it panic all the same, the command is unknown.
 /// Whether a redirection gives input.
 fn feeds(redirect: &ast::IoRedirect) -> bool {
     match redirect {
@@ -575,6 +574,7 @@ fn decides(program: &ast::Program) -> Option<Decides> {
     Some(Decides { argv, before })
 }
 
+/// The parser counts on what the gate has let through. Should it panic all the same, the command is unknown.
 fn parse(text: &str, options: &ParserOptions) -> Result<ast::Program, Doubt> {
     let parsed = catch_unwind(AssertUnwindSafe(|| {
         let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| Doubt::Syntax)?;

@@ -3,8 +3,9 @@
 
 mod table;
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
 
 use self::table::{EVALUATES, FLAGS, How, INTERPRETERS, RUNNERS, SHELLS, WRAPPERS, Wrapper};
 use super::{Command, Doubt, RedirectKind, Word};
@@ -36,8 +37,8 @@ struct Known {
 }
 
 fn known(name: &str) -> Option<&'static Known> {
-    static KNOWN: LazyLock<HashMap<&str, Known>> = LazyLock::new(|| {
-        let mut known: HashMap<&str, Known> = HashMap::new();
+    static KNOWN: LazyLock<FxHashMap<&str, Known>> = LazyLock::new(|| {
+        let mut known: FxHashMap<&str, Known> = FxHashMap::default();
         WRAPPERS.iter().for_each(|wrapper| known.entry(wrapper.name).or_default().wrapper = Some(wrapper));
         SHELLS.iter().for_each(|name| known.entry(name).or_default().shell = true);
         RUNNERS.iter().for_each(|name| known.entry(name).or_default().runner = true);

@@ -233,15 +233,42 @@ fn usual_work_asks_nobody() {
         })
         .collect();
     assert!(asked.is_empty(), "{}", asked.join("\n"));
-    // And what should be asked or denied, still is.
-    for call in [
-        "Bash: git push",
-        "Bash: rm -rf src",
-        "Bash: curl http://a.test",
-        "Read: .env",
-        "Bash: cat .env",
-        "Write: .git/hooks/x",
-    ] {
-        assert_ne!(runtime.block_on(decided(&session, call)).0, "allow", "{call}");
+}
+
+/// With the same rules, and others that allow more than they should, nothing dangerous goes through unseen.
+#[test]
+fn what_is_dangerous_is_asked_or_denied() {
+    haft_sandbox::cage::arm();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut unseen = Vec::new();
+    for block in include_str!("dangerous.txt").split("\n== ").skip(1) {
+        let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
+        let out = folder.path().canonicalize().unwrap().join("out").display().to_string();
+        let is_temporary = folder.path().starts_with("/tmp");
+        let (mut book, mut mode) = (Book::default(), Mode::Default);
+        book.recommend().unwrap();
+        let lines = block.lines().skip(1).filter(|line| !line.trim().is_empty());
+        let (calls, rules): (Vec<&str>, Vec<&str>) =
+            lines.partition(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+        for line in rules {
+            let (word, rest) = line.split_once(' ').unwrap();
+            match Effect::ALL.into_iter().find(|effect| effect.name() == word) {
+                Some(effect) => book.add(effect, rest, "test").unwrap(),
+                None => mode = rest.parse().unwrap(),
+            }
+        }
+        let session = session(folder.path(), state.path(), book, mode);
+        for line in calls {
+            if is_temporary && (line.contains("$OUT") || line.contains("cd ..")) {
+                continue;
+            }
+            let call = line.replace("$OUT", &out).replace("\\n", "\n");
+            let (decision, why) = runtime.block_on(decided(&session, &call));
+            // What waits for somebody to type is refused before anything else is asked.
+            if !matches!(decision, "ask" | "deny" | "invalid_input") {
+                unseen.push(format!("{line}: {decision}, {why}"));
+            }
+        }
     }
+    assert!(unseen.is_empty(), "{}", unseen.join("\n"));
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use haft_sandbox::{AbsPath, Workspace, names};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use crate::audit::{Decided, Ruled};
 use crate::crash::caught;
 use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Rule, Session};
 
@@ -168,6 +170,12 @@ impl Session {
             }
         })?;
         let Some(awaited) = awaited else { return Ok(()) };
+        if let Err(error) = self.record_answer(&awaited, &answer) {
+            self.with_planning(|planning| planning.request = Some(Request::Waiting(awaited)));
+            return Err(Fault::failed(format!(
+                "the answer could not be written down, so it does not count: {error}"
+            )));
+        }
         let how = match answer {
             PlanAnswer::Approved => {
                 self.set_plan_file(None);
@@ -182,6 +190,22 @@ impl Session {
         };
         self.context().finished(id, &how);
         Ok(())
+    }
+}
+
+impl Session {
+    /// Writes down what was decided about a plan.
+    fn record_answer(&self, awaited: &Awaited, answer: &PlanAnswer) -> std::io::Result<()> {
+        let Some(audit) = self.engine().audit() else { return Ok(()) };
+        let decision = match answer {
+            PlanAnswer::Approved => Ruled::Allowed,
+            PlanAnswer::Rejected { .. } => Ruled::Denied,
+        };
+        let grants: Vec<String> = awaited.grants.iter().map(ToString::to_string).collect();
+        let cancel = self.cancel_token().child_token();
+        let cx = Context::new(self.clone(), 0, awaited.id.as_str().into(), "plan".into(), cancel);
+        let by = "whoever approves of plans".to_owned();
+        audit.record(Decided::now(&cx, &json!({ "grants": grants }), decision, by), true)
     }
 }
 

@@ -184,6 +184,31 @@ async fn a_plan_that_is_rejected_is_planned_on() {
 }
 
 #[tokio::test]
+async fn the_answer_to_a_plan_is_written_down_or_does_not_count() {
+    let (leader, kept) = (Leader::default(), tempfile::tempdir().unwrap());
+    let store = Store::at(kept.path());
+    let rig = Rig::new(
+        |engine| engine.plan_approver(leader).audit(haft::Audit::new(store.clone())),
+        |session| session.mode(Mode::Plan).tool(hands_in()),
+    );
+    rig.call("hands_in", json!({})).await;
+    let file = kept.path().join("audit.jsonl");
+    std::fs::create_dir(&file).unwrap();
+    let fault = rig.session.answer_plan("request 1", PlanAnswer::Approved).unwrap_err();
+    assert!(fault.message().contains("does not count"), "{fault}");
+    assert_eq!((rig.session.mode(), rig.session.awaited_plan().as_deref()), (Mode::Plan, Some("request 1")));
+    std::fs::remove_dir(&file).unwrap();
+    rig.session.answer_plan("request 1", PlanAnswer::Approved).unwrap();
+    let (lines, chain) = haft::Audit::read(&store).unwrap();
+    let decided = &lines.last().unwrap().decided;
+    assert_eq!(
+        (chain, decided.call.as_str(), decided.tool.as_str()),
+        (haft::Chain::Whole, "request 1", "plan")
+    );
+    assert_eq!((decided.decision, &decided.input["grants"][0]), (haft::Ruled::Allowed, &json!("note(a)")));
+}
+
+#[tokio::test]
 async fn an_answer_may_come_before_the_id_is_known() {
     let leader = Leader::default();
     let rig = planning(&leader);

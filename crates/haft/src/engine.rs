@@ -118,6 +118,9 @@ impl Engine {
             cx,
         });
         let claimed = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
+        if matches!(&claimed, Err(fault) if fault.kind() == FaultKind::NotFound) {
+            job.look_again_later();
+        }
         job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
         job.claimed = Some(claimed);
         job
@@ -202,7 +205,14 @@ impl Job {
 
     /// Stages 4 to 6, until it is settled that the call may happen.
     async fn settle(&mut self, claimed: Result<Claimed, Fault>) -> Result<(Claimed, Settled), Fault> {
-        let mut claimed = claimed?;
+        let mut claimed = match claimed {
+            Err(_) if self.ticket.is_some() => {
+                self.wait().await?;
+                let input = std::mem::take(&mut self.input);
+                self.admit(Input::Value(input))?
+            }
+            claimed => claimed?,
+        };
         let mut settled = Settled::default();
         loop {
             self.wait().await?;
@@ -252,6 +262,17 @@ impl Job {
             }
         }
         Ok(Claimed { prepared, claims, verdict, seen: None })
+    }
+
+    /// What is missing may be what an earlier call is about to make. It is looked for again when those are done that
+    /// change something.
+    fn look_again_later(&mut self) {
+        let session = self.cx.session();
+        let Some(entry) = self.entry.as_ref().filter(|_| !session.schedule().is_idle()) else { return };
+        let access = if entry.tool.spec().read_only { Access::Read } else { Access::Write };
+        let place = Place { turn: self.turn.number, policy: session.policy(), access };
+        let everything = Claims::none().read(Resource::Everything);
+        self.ticket = Some(session.schedule().enter(self.cx.call(), place, &everything));
     }
 
     /// 4 wait: for earlier calls that touch the same.

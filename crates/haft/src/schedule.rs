@@ -84,6 +84,11 @@ impl Schedule {
         Ticket { schedule: self.clone(), slot, state }
     }
 
+    /// Whether no call is unfinished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().is_idle()
+    }
+
     /// No more calls will be submitted in this turn. A call that comes nevertheless is not held back.
     pub(crate) fn seal(&self, turn: u64) {
         let freed = self.lock().seal(turn);

@@ -89,6 +89,34 @@ fn a_batch_without_a_last_line_end_is_answered_whole() {
 }
 
 #[test]
+fn a_call_finds_what_an_earlier_one_of_its_turn_makes() {
+    let lab = Lab::new(&[("old.txt", "old\n")]);
+    let call = |id: &str, name: &str, input: Value| json!({"id": id, "name": name, "input": input});
+    let turn = json!([
+        call("1", "Write", json!({"file_path": "new.txt", "content": "one\n"})),
+        call("2", "Read", json!({"file_path": "new.txt"})),
+        call("3", "Edit", json!({"file_path": "new.txt", "old_string": "one", "new_string": "two"})),
+        call("4", "Bash", json!({"command": "mkdir made && cp new.txt made/copy.txt"})),
+        call("5", "Read", json!({"file_path": "made/copy.txt"})),
+        call("6", "Read", json!({"file_path": "never.txt"})),
+        call("7", "Read", json!({"file_path": "old.txt"})),
+    ]);
+    let replies = lab.batch(&["--mode", "bypass"], &[&turn.to_string()]);
+    let text = |n: usize| replies[n]["content"][0]["text"].as_str().unwrap();
+    let failed: Vec<&Value> = replies.iter().filter(|reply| reply["is_error"] == true).collect();
+    assert_eq!(failed.len(), 1, "{failed:#?}");
+    assert!(text(1).contains("one") && text(4).contains("two"), "{replies:#?}");
+    assert!(text(5).contains("`never.txt` does not exist"), "{}", text(5));
+    let workspace = json!([
+        call("1", "write_file", json!({"path": "a.txt", "content": "one\n"})),
+        call("2", "move_file", json!({"from": "a.txt", "to": "b.txt"})),
+        call("3", "read_file", json!({"path": "b.txt"})),
+    ]);
+    let replies = lab.batch(&["--dialect", "workspace", "--mode", "bypass"], &[&workspace.to_string()]);
+    assert!(replies.iter().all(|reply| reply["is_error"] == false), "{replies:#?}");
+}
+
+#[test]
 fn a_batch_may_be_a_file() {
     let lab = two_files();
     lab.write("ws/calls.jsonl", "{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n");

@@ -97,6 +97,10 @@ impl Calls {
         }
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        self.free.len() == self.entries.len()
+    }
+
     pub(super) fn add(&mut self, call: Option<Arc<str>>, turn: Option<u64>) -> usize {
         let slot = self.free.pop().unwrap_or(self.entries.len());
         let seq = self.next_seq;
@@ -215,7 +219,7 @@ impl Calls {
             self.close_turn(turn);
         }
         self.free.push(slot);
-        if self.free.len() == self.entries.len() && self.entries.capacity() > KEPT_WHEN_EMPTY {
+        if self.is_idle() && self.entries.capacity() > KEPT_WHEN_EMPTY {
             self.entries = Vec::new();
             self.free = Vec::new();
         }

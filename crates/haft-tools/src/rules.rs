@@ -11,7 +11,7 @@ mod written;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::{AbsPath, Access, Claims, Resource, Workspace};
+use haft::{AbsPath, Access, Claims, CommandLine, Resource, Workspace};
 
 pub use book::Book;
 pub use judge::{Memory, RuleJudge, Ruled};
@@ -93,6 +93,16 @@ impl Rules {
             .or_else(|| self.covered(called))
     }
 
+    /// A rule that denies commands and might be about one of these, which does not tell what it runs.
+    pub fn might_deny(&self, claims: &Claims) -> Option<(&Written, String)> {
+        claims.iter().find_map(|(_, resource)| match resource {
+            Resource::Command(line) => {
+                Some((self.deny.might_deny_command(&meaning(line))?, line.text().to_owned()))
+            }
+            _ => None,
+        })
+    }
+
     /// Whether the content of a file is not to be read.
     pub fn hides(&self, path: &AbsPath) -> bool {
         self.deny.paths(Class::Read).matches(path.as_path()).is_some()
@@ -132,9 +142,7 @@ impl Rules {
             let found = match resource {
                 Resource::Path(path) => rules.on_path(access, path, called.workspace),
                 Resource::Command(line) => {
-                    let understood = line.meaning::<Understood>();
-                    let understood = understood.unwrap_or_else(|| Arc::new(shell::parse(line.text())));
-                    rules.denies_command(&understood).map(|rule| (rule, format!("`{}`", line.text())))
+                    rules.denies_command(&meaning(line)).map(|rule| (rule, format!("`{}`", line.text())))
                 }
                 Resource::Host(host) => rules.host(host).map(|rule| (rule, format!("`{host}`"))),
                 _ => None,
@@ -182,9 +190,7 @@ impl Rules {
                     None => return None,
                 },
                 Resource::Command(line) => {
-                    let understood = line.meaning::<Understood>();
-                    let understood = understood.unwrap_or_else(|| Arc::new(shell::parse(line.text())));
-                    match rules.allows_command(&understood) {
+                    match rules.allows_command(&meaning(line)) {
                         Some((rule, exact)) => {
                             exactly &= exact;
                             written_down = exact;
@@ -209,6 +215,11 @@ impl Rules {
         }
         ruling(by?, exactly)
     }
+}
+
+/// What a command means, as whoever claimed it knows or as it is read now.
+fn meaning(line: &CommandLine) -> Arc<Understood> {
+    line.meaning::<Understood>().unwrap_or_else(|| Arc::new(shell::parse(line.text())))
 }
 
 fn is_command(claims: &Claims) -> bool {

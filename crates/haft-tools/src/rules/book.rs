@@ -129,6 +129,10 @@ impl Compiled {
         self.commands.denies(understood).map(|rule| &self.command_rules[rule])
     }
 
+    pub(super) fn might_deny_command(&self, understood: &Understood) -> Option<&Written> {
+        self.commands.might_deny(understood).map(|rule| &self.command_rules[rule])
+    }
+
     pub(super) fn allows_command(&self, understood: &Understood) -> Option<(&Written, bool)> {
         let covered = self.commands.allows(understood)?;
         Some((&self.command_rules[covered.by], covered.exactly))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::{Access, Claims, Context, Judge, Question, Resource, Rule, Scope, Verdict};
+use haft::{Access, Claims, Context, Judge, Mode, Question, Resource, Rule, Scope, Verdict};
 
 use super::{Book, Called, Effect, Rules, Ruling, Written};
 use crate::shell::{self, Understood};
@@ -78,7 +78,17 @@ impl Judge for RuleJudge {
     fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
         let Question { spec, claims, cx, .. } = question;
         let called = Called { tool: &spec.name, claims, workspace: cx.session_workspace() };
-        let Some(Ruling { effect, rule, about, exactly }) = self.rules(cx).rule_on(&called) else {
+        let rules = self.rules(cx);
+        let ruling = rules.rule_on(&called);
+        // Where nobody is asked about what a command does not tell, a denial would be worth nothing.
+        let is_unsure = cx.session().mode() == Mode::Bypass
+            && ruling.as_ref().is_none_or(|ruling| ruling.effect != Effect::Deny);
+        if let Some((rule, command)) = is_unsure.then(|| rules.might_deny(claims)).flatten() {
+            return Ok(Verdict::Deny(format!(
+                "`{command}` may run what the rule `{rule}` denies: it does not tell for certain what it runs"
+            )));
+        }
+        let Some(Ruling { effect, rule, about, exactly }) = ruling else {
             return Ok(Verdict::Abstain);
         };
         Ok(match effect {

@@ -311,6 +311,23 @@ fn escape(word: &str) -> String {
     escaped
 }
 
+/// A shell's pattern of file names, made wider: whatever stands for a character stands for any number.
+fn pattern_of(text: &str) -> Vec<Piece> {
+    let mut chars = text.chars();
+    let mut pieces = Vec::new();
+    while let Some(c) = chars.next() {
+        match c {
+            '*' | '?' => pieces.push(Piece::Any),
+            '[' => {
+                pieces.push(Piece::Any);
+                chars.by_ref().find(|c| *c == ']');
+            }
+            c => pieces.push(Piece::Char(c)),
+        }
+    }
+    pieces
+}
+
 /// Whether a pattern covers a word, in time proportional to their lengths multiplied at worst.
 fn glob(pattern: &[Piece], word: &str) -> bool {
     let word: Vec<char> = word.chars().collect();

@@ -82,6 +82,14 @@ pub(super) fn takes_script(command: &Command) -> bool {
     matches!(name, "at" | "batch" | "xargs" | "parallel" | "sudo") || is_shell(name) || is_interpreter(name)
 }
 
+/// Whether a program is given code in a language of its own.
+pub(super) fn takes_code(command: &Command) -> bool {
+    let name = command.name();
+    is_interpreter(name)
+        || name.ends_with("awk")
+        || matches!(name, "sed" | "gsed" | "make" | "gmake" | "vim" | "ex")
+}
+
 /// Also with a version: `python3.11`.
 fn interpreter(name: &str) -> Option<&'static str> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
@@ -135,6 +143,10 @@ pub(super) fn inside(command: &Command) -> Vec<Inside> {
         inside.extend(script_of_shell(args));
         let here = command.redirects.iter().filter(|redirect| redirect.kind == RedirectKind::Here);
         inside.extend(here.map(|redirect| Inside::Script(redirect.target.text().to_owned())));
+    } else if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" {
+        // The loader of programs, by itself.
+        let program = args.iter().position(|arg| !arg.text().starts_with('-')).unwrap_or(args.len());
+        inside.extend(args.get(program..).filter(|argv| !argv.is_empty()).map(|argv| plain(argv.to_vec())));
     } else if name == "find" || name == "gfind" {
         run_by_find(args, &mut inside);
     } else if name == "fd" || name == "fdfind" {

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use haft_sandbox::{Durability, Store, Workspace};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::state::State;
 use super::{Inner, Journaled, SavedSession, Session};

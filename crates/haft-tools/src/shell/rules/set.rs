@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::{Command, Doubt, Understood, Word, raw};
-use super::{Rule, is_way_down, names, parts_of};
+use super::super::{Command, Doubt, Understood, Word, raw, wrap};
+use super::{Piece, Rule, glob, is_way_down, names, parts_of, pattern_of};
 
 /// Rules for commands.
 #[derive(Debug, Clone, Default)]
@@ -93,6 +93,36 @@ impl RuleSet {
             about.filter(move |n| self.rules[*n].denies_scanned(word, following))
         });
         commands.chain(texts).min()
+    }
+
+    /// A rule that might be meant by a part of a command that does not tell what it runs: by a variable or a pattern in
+    /// place of a program, or in the code for an interpreter.
+    pub fn might_deny(&self, understood: &Understood) -> Option<usize> {
+        understood.commands().iter().filter_map(|command| self.might_deny_one(command)).min()
+    }
+
+    fn might_deny_one(&self, command: &Command) -> Option<usize> {
+        let first = command.argv.first()?;
+        let becomes: Vec<Piece> = match first.doubt() {
+            // These stand for what their text says.
+            None | Some(Doubt::Backslash | Doubt::Quoting | Doubt::Tilde) => Vec::new(),
+            Some(Doubt::Glob) => pattern_of(raw::basename(first.text())),
+            Some(_) => vec![Piece::Any],
+        };
+        let fits = |rule: &Rule| rule.program().is_none_or(|program| glob(&becomes, &program));
+        if !becomes.is_empty() {
+            return self.rules.iter().position(fits);
+        }
+        if !wrap::takes_code(command) {
+            return None;
+        }
+        let words: Vec<String> = command.args().flat_map(raw::tokens).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let named = words.iter().enumerate().filter_map(|(n, word)| {
+            let following = words.get(n + 1..).unwrap_or_default();
+            self.about(word).filter(|n| self.rules[*n].denies_scanned(word, following)).min()
+        });
+        named.min()
     }
 
     fn denies_one(&self, command: &Command) -> Option<usize> {

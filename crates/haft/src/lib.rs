@@ -64,7 +64,7 @@ pub use registry::{Format, Registry};
 pub use reply::{Audience, Block, Content, IntoReply, Reply};
 pub use schedule::Policy;
 pub use seen::{SavedSeen, Seen, Standing};
-pub use session::{PastCall, SavedSession, Session, SessionBuilder};
+pub use session::{PastCall, SavedSession, Session, SessionBuilder, WeakSession};
 pub use spec::{DEFAULT_MAX_RESULT, Spec};
 pub use stats::{Outcome, Stats, ToolStats};
 pub use tool::{BoxFuture, DynTool, Prepared, Tool, Typed};

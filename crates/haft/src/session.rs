@@ -8,7 +8,7 @@ mod state;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use haft_sandbox::{AbsPath, Durability, Stamp, Workspace, names};
 use tokio::sync::watch;
@@ -32,6 +32,17 @@ use crate::{
 /// One conversation. Cheap to clone; ends when [`Session::cancel`] is called.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
+
+/// A session that may be over: what belongs to it can know it by this without keeping it.
+#[derive(Clone)]
+pub struct WeakSession(Weak<Inner>);
+
+impl WeakSession {
+    /// The session, if somebody still has it.
+    pub fn upgrade(&self) -> Option<Session> {
+        self.0.upgrade().map(Session)
+    }
+}
 
 struct Inner {
     id: Arc<str>,
@@ -95,6 +106,16 @@ impl Session {
     /// Stops every call of the session. Calls that come later are answered as cancelled.
     pub fn cancel(&self) {
         self.0.cancel.cancel();
+    }
+
+    /// The same without keeping it.
+    pub fn downgrade(&self) -> WeakSession {
+        WeakSession(Arc::downgrade(&self.0))
+    }
+
+    /// Whether there is somebody who can be asked questions: see [`Context::inquire`].
+    pub fn can_inquire(&self) -> bool {
+        self.engine().respondent().is_some()
     }
 
     /// The session's name.

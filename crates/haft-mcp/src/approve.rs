@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use haft::{ApprovalRequest, Approver, BoxFuture, Decision, Scope};
 use rmcp::model::{
-    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction,
-    ElicitationSchema, RequestId, ServerRequest,
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction, ElicitationSchema, ServerRequest,
 };
-use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RoleServer, ServiceError};
+use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RoleServer};
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
+
+use crate::withdraw;
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
@@ -38,7 +38,10 @@ impl Approver for Elicits {
             let message = question(&request);
             let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
             let asked = ServerRequest::ElicitRequest(ElicitRequest::new(params));
-            let answer = ask(&self.0, asked).await.map_err(|error| error.to_string())?;
+            let asked = self.0.send_cancellable_request(asked, PeerRequestOptions::no_options()).await;
+            let asked = asked.map_err(|error| error.to_string())?;
+            // A question that is settled otherwise is taken back.
+            let answer = withdraw::answered(asked).await.map_err(|error| error.to_string())?;
             let ClientResult::ElicitResult(answer) = answer else {
                 return Err("the client answered something else".to_owned());
             };
@@ -47,25 +50,6 @@ impl Approver for Elicits {
                 _ => Decision::Deny { feedback: None },
             })
         })
-    }
-}
-
-/// Asks, and takes the question back when nobody waits for the answer any more.
-async fn ask(peer: &Peer<RoleServer>, request: ServerRequest) -> Result<ClientResult, ServiceError> {
-    let asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-    let mut withdraws = Withdraws(Some((peer.clone(), asked.id.clone())));
-    let answer = asked.await_response().await;
-    withdraws.0 = None;
-    answer
-}
-
-struct Withdraws(Option<(Peer<RoleServer>, RequestId)>);
-
-impl Drop for Withdraws {
-    fn drop(&mut self) {
-        let (Some((peer, id)), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
-        let withdrawn = CancelledNotificationParam::new(Some(id), Some("it is settled".to_owned()));
-        runtime.spawn(async move { peer.notify_cancelled(withdrawn).await });
     }
 }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use haft::{Call, FaultKind, Format, Session};
 use rmcp::ServerHandler;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
+use crate::client::Servers;
 use crate::lines::Arrival;
 use crate::page::page;
 use crate::relay::{self, Listener};
@@ -23,6 +25,9 @@ use crate::{Client, Host, approve, resources, roots};
 
 /// The newest version of the protocol in which a connection is a session and a server may ask its client.
 const NEWEST: ProtocolVersion = ProtocolVersion::V_2025_11_25;
+
+/// How long a list of tools waits for other servers whose tools are in it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One client.
 pub(crate) struct Connection {
@@ -75,6 +80,9 @@ impl Connection {
             };
             let session = self.host.open(client).map_err(|error| ErrorData::internal_error(error, None))?;
             tokio::spawn(tell_changes(session.tools().changes(), peer.clone(), self.gone.clone()));
+            for servers in Servers::joined(&session) {
+                tokio::spawn(async move { servers.start_all().await });
+            }
             Ok(session)
         };
         self.session.get_or_try_init(open).await
@@ -161,6 +169,13 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let session = self.session(&context.peer).await?;
+        // Whoever is slower comes later, and then the client is told that there are other tools.
+        let starting = async {
+            for servers in Servers::joined(session) {
+                servers.start_all().await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, starting).await;
         let definitions = session.tools().definitions(Format::Mcp, &session.context());
         let tools: Vec<Tool> = definitions.into_iter().filter_map(definition).collect();
         let (tools, next) = page(tools, |tool| &tool.name, request.as_ref())?;
@@ -185,6 +200,13 @@ impl ServerHandler for Connection {
         let input = Value::Object(request.arguments.unwrap_or_default());
         let call = Call::new(format!("{}-{number}", self.id), &*request.name, input);
         let listener = self.listener(&context).map(|listener| listener.listen(session, &call));
+        for servers in Servers::joined(session).iter().filter(|servers| servers.may_have(&request.name)) {
+            // Others are not kept waiting by a server that starts.
+            if let Some(arrival) = context.extensions.get::<Arrival>() {
+                arrival.pass();
+            }
+            servers.start_for(&[&request.name]).await;
+        }
         let turn = match context.extensions.get::<Arrival>() {
             Some(arrival) => Some(arrival.turn().await),
             None => None,

@@ -62,6 +62,12 @@ impl Arrival {
         }
         place
     }
+
+    /// Gives up the place: calls that came later go as soon as those are taken on that came before.
+    pub(crate) fn pass(&self) {
+        let arrival = self.clone();
+        tokio::spawn(async move { drop(arrival.turn().await) });
+    }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {

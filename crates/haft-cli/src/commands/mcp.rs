@@ -59,6 +59,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         }
         anyhow::Ok(())
     });
+    runtime.block_on(served.0.end_servers());
     served.0.close(&[]);
     // Whoever still waits for a line must not keep haft from ending.
     runtime.shutdown_background();
@@ -101,6 +102,7 @@ impl haft_mcp::Host for Served {
     }
 
     fn close(&self, session: &Session) {
+        self.0.let_go(session);
         self.0.close(std::slice::from_ref(session));
     }
 

@@ -1,11 +1,14 @@
 //! Sessions for clients of the Model Context Protocol: each by itself, in what it says it works in.
 
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use haft::{AbsPath, Session, Workspace};
 use haft_mcp::Client;
+use haft_mcp::client::Servers;
 use haft_sandbox::{Access, user};
 use haft_tools::ops::PlanPlace;
+use tokio::runtime::Handle;
 
 use super::{Host, NAMELESS, begin};
 
@@ -25,7 +28,27 @@ impl Host {
         if let Some(approver) = client.approver {
             builder = builder.approver(approver);
         }
-        Ok(begin(builder))
+        let session = begin(builder);
+        // What is told to one client's servers is not to be known by another's.
+        let servers = super::servers(&self.loaded, self.workspace.root().as_path());
+        if !servers.is_empty() {
+            servers.join(&session);
+            self.others.lock().unwrap_or_else(PoisonError::into_inner).push(servers);
+        }
+        Ok(session)
+    }
+
+    /// Ends the servers of a client that has left.
+    pub(crate) fn let_go(&self, session: &Session) {
+        let left = Servers::joined(session);
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).retain(|servers| !left.contains(servers));
+        if let (false, Ok(runtime)) = (left.is_empty(), Handle::try_current()) {
+            runtime.spawn(async move {
+                for servers in left {
+                    servers.close().await;
+                }
+            });
+        }
     }
 
     /// The workspace, with every folder of it narrowed to the roots that are in it, if any are. Nothing is ever added.

@@ -22,10 +22,15 @@ impl Host {
             let plan = self.plan.with_file_name(format!("{NAMELESS}{}.md", client.id));
             builder = builder.id(client.id).extension(PlanPlace(Some(plan)));
         }
-        if let Some(approver) = client.approver {
-            builder = builder.approver(approver);
+        Ok(begin(builder.approver(client.approver).respondent(client.respondent)))
+    }
+
+    /// Follows a client that works in other folders now.
+    pub(crate) fn follow(&self, session: &Session, roots: &[PathBuf]) -> anyhow::Result<()> {
+        if self.workspace.focus().is_none() {
+            session.set_workspace(self.narrowed(roots)?);
         }
-        Ok(begin(builder))
+        Ok(())
     }
 
     /// The workspace, with every folder of it narrowed to the roots that are in it, if any are. Nothing is ever added.

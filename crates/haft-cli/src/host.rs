@@ -57,7 +57,7 @@ pub(crate) struct Host {
     /// The servers whose tools the sessions have, which are one to the user.
     servers: Servers,
     /// Those of sessions that are each by itself.
-    others: Mutex<Vec<Servers>>,
+    others: Arc<Mutex<Vec<Servers>>>,
 }
 
 /// The workspace's folder, the settings in force for it, and where its state is kept.
@@ -230,7 +230,7 @@ impl Host {
             plan: plans.path(&plan_name(common.session.as_deref())),
             has_typed_mode: common.mode.is_some(),
             servers: servers(&loaded, &root),
-            others: Mutex::default(),
+            others: Arc::default(),
             loaded,
         })
     }

@@ -26,7 +26,7 @@ use crate::schedule::Schedule;
 use crate::seen::{Seen, Standing};
 use crate::{
     Approver, BoxFuture, Call, CallHandle, Considered, Context, Dialect, DynTool, Effect, Engine, Fault,
-    Lasting, LastingValues, Mode, Policy, Registry, Reply, Rule, Turn,
+    Lasting, LastingValues, Mode, Policy, Registry, Reply, Respondent, Rule, Turn,
 };
 
 /// One conversation. Cheap to clone; ends when [`Session::cancel`] is called.
@@ -54,6 +54,7 @@ struct Inner {
     policy: Policy,
     /// Who is asked in place of whom the engine asks.
     approver: Option<Arc<dyn Approver>>,
+    respondent: Option<Arc<dyn Respondent>>,
     cancel: CancellationToken,
     turns: AtomicU64,
     state: Mutex<State>,
@@ -115,7 +116,7 @@ impl Session {
 
     /// Whether there is somebody who can be asked questions: see [`Context::inquire`].
     pub fn can_inquire(&self) -> bool {
-        self.engine().respondent().is_some()
+        self.respondent().or(self.engine().respondent()).is_some()
     }
 
     /// The session's name.
@@ -136,6 +137,20 @@ impl Session {
     /// The folders it may touch now. A call holds on to those that it began with.
     pub fn workspace(&self) -> Workspace {
         self.0.workspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has other folders from now on. A focus and a current folder that do not lie in them are left.
+    pub fn set_workspace(&self, workspace: Workspace) {
+        let mut held = self.0.workspace.write().unwrap_or_else(PoisonError::into_inner);
+        let focus = held.focus().map(|focus| names::show(focus.as_path()));
+        *held = match focus.map(|focus| workspace.with_focus(&focus)) {
+            Some(Ok(focused)) => focused,
+            _ => workspace,
+        };
+        let mut state = self.state();
+        if held.access(&state.cwd).is_none() {
+            state.cwd = held.root().clone();
+        }
     }
 
     /// The folder that it is narrowed to, if any.
@@ -168,6 +183,10 @@ impl Session {
 
     pub(crate) fn approver(&self) -> Option<&dyn Approver> {
         self.0.approver.as_deref()
+    }
+
+    pub(crate) fn respondent(&self) -> Option<&Arc<dyn Respondent>> {
+        self.0.respondent.as_ref()
     }
 
     pub(crate) fn cancel_token(&self) -> &CancellationToken {

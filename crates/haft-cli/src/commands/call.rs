@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
-use haft::{Call, Content, Input, Reply, Session, json as strict, takes_string};
+use haft::{Call, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
 use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
@@ -54,10 +54,9 @@ fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
 }
 
 fn words(reply: &Reply) -> String {
-    let blocks = reply.content.iter().map(|block| match &block.content {
-        Content::Text(text) => text.clone(),
-        Content::Image { media_type, data } => format!("[{media_type}, {} bytes]", data.len()),
-        _ => String::new(),
+    let blocks = reply.content.iter().map(|block| match block.content.text() {
+        Some(text) => text.to_owned(),
+        None => block.content.summary().unwrap_or_default(),
     });
     blocks.collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,7 @@
 //! `haft mcp`: sessions for clients that speak the Model Context Protocol.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +99,12 @@ impl haft_mcp::Host for Served {
 
     fn open(&self, client: Client) -> Result<Session, String> {
         self.0.session_for(client).map_err(|error| format!("{error:#}"))
+    }
+
+    fn moved(&self, session: &Session, roots: Vec<PathBuf>) {
+        if let Err(error) = self.0.follow(session, &roots) {
+            style::notice(&format!("a client has moved to where it cannot be followed: {error:#}"));
+        }
     }
 
     fn close(&self, session: &Session) {

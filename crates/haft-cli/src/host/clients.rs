@@ -25,10 +25,7 @@ impl Host {
             let plan = self.plan.with_file_name(format!("{NAMELESS}{}.md", client.id));
             builder = builder.id(client.id).extension(PlanPlace(Some(plan)));
         }
-        if let Some(approver) = client.approver {
-            builder = builder.approver(approver);
-        }
-        let session = begin(builder);
+        let session = begin(builder.approver(client.approver).respondent(client.respondent));
         // What is told to one client's servers is not to be known by another's.
         let servers = super::servers(&self.loaded, self.workspace.root().as_path());
         if !servers.is_empty() {
@@ -38,15 +35,27 @@ impl Host {
         Ok(session)
     }
 
+    /// Follows a client that works in other folders now.
+    pub(crate) fn follow(&self, session: &Session, roots: &[PathBuf]) -> anyhow::Result<()> {
+        if self.workspace.focus().is_none() {
+            session.set_workspace(self.narrowed(roots)?);
+        }
+        Ok(())
+    }
+
     /// Ends the servers of a client that has left.
     pub(crate) fn let_go(&self, session: &Session) {
-        let left = Servers::joined(session);
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).retain(|servers| !left.contains(servers));
+        let (left, others) = (Servers::joined(session), self.others.clone());
         if let (false, Ok(runtime)) = (left.is_empty(), Handle::try_current()) {
             runtime.spawn(async move {
-                for servers in left {
+                for servers in &left {
                     servers.close().await;
                 }
+                // Only now: whoever ends haft waits for those that are still there.
+                others
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .retain(|servers| !left.contains(servers));
             });
         }
     }

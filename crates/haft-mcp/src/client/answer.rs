@@ -1,19 +1,19 @@
-//! What a server answers, as a reply: texts and pictures as they are, everything else in words. What a model cannot be
-//! shown is kept in a file that the reply names.
+//! What a server answers, as a reply. What is said of texts, pictures and sounds is bounded; they themselves are held to
+//! the limits of every reply.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use haft::{Audience, Block, Context, Fault, Reply};
+use haft::{Audience, Block, Body, Content, Fault, Reply};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Resource, ResourceContents, Role};
 use serde_json::Value;
 
 use super::bounds;
 
 /// The result of a call.
-pub(super) fn reply(server: &str, result: CallToolResult, cx: &Context) -> Result<Reply, Fault> {
+pub(super) fn reply(server: &str, result: CallToolResult) -> Result<Reply, Fault> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let structured = structured_content.filter(|value| !value.is_null());
-    let blocks: Vec<Block> = content.into_iter().map(|content| block(content, cx)).collect();
+    let blocks: Vec<Block> = content.into_iter().map(block).collect();
     let reply = match (blocks.is_empty(), &structured) {
         (true, Some(value)) => Reply::object(value.clone()),
         (true, None) => Reply::text("(the tool answered nothing)"),
@@ -37,22 +37,30 @@ fn failed(server: &str, reply: &Reply, structured: Option<Value>) -> Fault {
     }
 }
 
-fn block(content: ContentBlock, cx: &Context) -> Block {
+fn block(content: ContentBlock) -> Block {
     match content {
         ContentBlock::Text(text) => meant(Block::text(text.text), text.annotations.as_ref()),
         ContentBlock::Image(image) => {
-            meant(bytes(&image.mime_type, &image.data, "a picture", cx), image.annotations.as_ref())
+            let block = decoded(&image.data, &image.mime_type, Block::image);
+            meant(block, image.annotations.as_ref())
         }
         ContentBlock::Audio(audio) => {
-            meant(bytes(&audio.mime_type, &audio.data, "a recording", cx), audio.annotations.as_ref())
+            let block = decoded(&audio.data, &audio.mime_type, Block::audio);
+            meant(block, audio.annotations.as_ref())
         }
-        ContentBlock::Resource(embedded) => {
-            meant(contents(embedded.resource, cx), embedded.annotations.as_ref())
-        }
-        ContentBlock::ResourceLink(link) => Block::text(described(&link)),
-        _ => Block::text("(something that haft does not know)"),
+        ContentBlock::Resource(embedded) => meant(contents(embedded.resource), embedded.annotations.as_ref()),
+        ContentBlock::ResourceLink(link) => Block::from(Content::Link {
+            uri: bounds::word(&link.uri),
+            name: bounds::word(link.title.as_deref().unwrap_or(&link.name)),
+            media_type: link.mime_type.as_deref().map(bounds::word),
+            description: link.description.map(|about| bounds::text(&about, bounds::MAX_MESSAGE)),
+        }),
+        _ => Block::text(UNKNOWN),
     }
 }
+
+/// What stands for content that haft does not know.
+const UNKNOWN: &str = "(something that haft does not know)";
 
 /// A block for whom it is meant.
 fn meant(mut block: Block, annotations: Option<&Annotations>) -> Block {
@@ -64,16 +72,26 @@ fn meant(mut block: Block, annotations: Option<&Annotations>) -> Block {
 }
 
 /// What a resource holds.
-pub(super) fn contents(contents: ResourceContents, cx: &Context) -> Block {
+pub(super) fn contents(contents: ResourceContents) -> Block {
     match contents {
-        ResourceContents::TextResourceContents { uri, text, .. } => {
-            Block::text(format!("{}:\n{text}", bounds::word(&uri)))
+        ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
+            Block::from(Content::Resource {
+                uri: bounds::word(&uri),
+                media_type: mime_type.as_deref().map(bounds::word),
+                body: Body::Text(text),
+            })
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
             let kind = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-            bytes(&kind, &blob, &bounds::word(&uri), cx)
+            match kind.starts_with("image/") {
+                true => decoded(&blob, &kind, Block::image),
+                false => decoded(&blob, &kind, |kind, data| {
+                    let (uri, media_type, body) = (bounds::word(&uri), Some(kind), Body::Bytes(data));
+                    Block::from(Content::Resource { uri, media_type, body })
+                }),
+            }
         }
-        _ => Block::text("(something that haft does not know)"),
+        _ => Block::text(UNKNOWN),
     }
 }
 
@@ -96,19 +114,11 @@ pub(super) fn described(resource: &Resource) -> String {
     }
 }
 
-/// A picture, or what else was sent as bytes in words.
-fn bytes(kind: &str, data: &str, what: &str, cx: &Context) -> Block {
+/// What was sent as base64.
+fn decoded(data: &str, kind: &str, block: impl FnOnce(String, Vec<u8>) -> Block) -> Block {
     let kind = bounds::word(kind);
-    let Ok(bytes) = BASE64.decode(data.trim()) else {
-        return Block::text(format!("({what}, {kind}, that cannot be read: it is no base64)"));
-    };
-    if kind.starts_with("image/") && kind != "image/svg+xml" {
-        return Block::image(kind, bytes);
+    match BASE64.decode(data.trim()) {
+        Ok(bytes) => block(kind, bytes),
+        Err(_) => Block::text(format!("({kind} that cannot be read: it is no base64)")),
     }
-    let size = bytes.len();
-    let kept = cx.keep_output().map(|mut keeping| {
-        keeping.add(&bytes);
-        format!(", kept in {}", keeping.path().display())
-    });
-    Block::text(format!("({what}, {kind}, {size} bytes{})", kept.unwrap_or_default()))
 }

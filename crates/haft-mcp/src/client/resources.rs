@@ -171,7 +171,7 @@ impl Prepared for ReadCall {
         }
     }
 
-    fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn run(self: Box<Self>, _: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
         Box::pin(async move {
             let live = self.link.live().await?;
             let params = ReadResourceRequestParams::new(self.uri);
@@ -187,7 +187,7 @@ impl Prepared for ReadCall {
                     ));
                 }
             };
-            let blocks: Vec<Block> = contents.into_iter().map(|part| answer::contents(part, &cx)).collect();
+            let blocks: Vec<Block> = contents.into_iter().map(answer::contents).collect();
             Ok(if blocks.is_empty() { Reply::text("(the resource is empty)") } else { Reply::blocks(blocks) })
         })
     }

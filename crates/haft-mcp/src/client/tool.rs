@@ -122,7 +122,7 @@ impl Prepared for RemoteCall {
             live.tell_folders(&link.surroundings).await;
             let params = CallToolRequestParams::new(own_name.to_string()).with_arguments(arguments);
             let result = call(&link, &live, params, &cx).await?;
-            answer::reply(&link.server.name, result, &cx)
+            answer::reply(&link.server.name, result)
         })
     }
 }

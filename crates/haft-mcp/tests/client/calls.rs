@@ -28,21 +28,19 @@ async fn the_input_is_checked_before_the_server_sees_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_become_replies() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(server) = fault("fault", "plain") else { return };
-    let kept = Kept::new(Store::at(folder.path()), Duration::from_secs(3600), 1 << 20);
-    let world = World::with(vec![server], Engine::builder().keep_results(kept));
-    world.servers.start_all().await;
+    let Some(world) = World::fault("plain").await else { return };
     let picture = world.call("picture", json!({})).await;
     assert!(
         matches!(&picture.content[0].content, Content::Image { media_type, .. } if media_type == "image/png")
     );
-    let sound = world.text("sound", json!({})).await;
-    assert!(sound.contains("audio/wav, 4 bytes, kept in "), "{sound}");
-    let file = sound.split("kept in ").nth(1).unwrap().trim_end_matches(')');
-    assert_eq!(std::fs::read(file).unwrap(), b"RIFF");
-    let embedded = world.text("embedded", json!({})).await;
-    assert!(embedded.contains("test://a:\ninside") && embedded.contains("test://b (b), text/plain, 7 bytes"));
+    let sound = world.call("sound", json!({})).await;
+    assert!(matches!(&sound.content[0].content, Content::Audio { data, .. } if data == b"RIFF"), "{sound:?}");
+    let embedded = world.call("embedded", json!({})).await;
+    assert_eq!(embedded.full_text(), "inside");
+    assert!(matches!(&embedded.content[0].content, Content::Resource { uri, .. } if uri == "test://a"));
+    assert!(
+        matches!(&embedded.content[1].content, Content::Link { uri, name, .. } if uri == "test://b" && name == "b")
+    );
     let structured = world.call("structured", json!({})).await;
     assert_eq!(structured.structured, Some(json!({"degrees": 21})));
     let fail = world.call("fail", json!({})).await;
@@ -143,7 +141,7 @@ async fn resources_are_listed_and_read_and_prompts_are_told() {
         listed.full_text()
     );
     let read = call("ReadMcpResource", json!({"server": "fault", "uri": "test://a"})).await;
-    assert_eq!(read.full_text(), "test://a:\nthe content of a");
+    assert_eq!(read.full_text(), "the content of a");
     let missing = call("ReadMcpResource", json!({"server": "fault", "uri": "test://z"})).await;
     assert_eq!(missing.fault().unwrap().kind(), FaultKind::NotFound);
     let unknown = call("ReadMcpResource", json!({"server": "flt", "uri": "test://a"})).await;

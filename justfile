@@ -40,3 +40,11 @@ figures:
 # `haft mcp` as the protocol's own Python SDK meets it. Needs the network once.
 peers:
     bench/mcp-peers
+
+# The conformance suite of the protocol. Needs npm, and the network once.
+conformance:
+    conformance/run
+
+# `haft mcp` beside other servers of the protocol, with ratios. Needs npm, and the network once.
+beside:
+    bench/mcp

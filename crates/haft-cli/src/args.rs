@@ -72,9 +72,12 @@ pub(crate) enum Command {
     ///
     /// Without --http, to whoever starts haft, over its standard input and output. With it, to any number of clients,
     /// at http://ADDR/mcp, each with a session of its own.
+    #[command(args_conflicts_with_subcommands = true)]
     Mcp {
         #[command(flatten)]
         http: HttpFlags,
+        #[command(subcommand)]
+        command: Option<McpCommand>,
     },
     /// Show what was changed, the newest first
     History {
@@ -165,6 +168,18 @@ pub(crate) struct HttpFlags {
     /// A session ends when nothing was said for so many seconds
     #[arg(long, value_name = "SECONDS", requires = "http", default_value_t = 3600)]
     pub(crate) idle_seconds: u64,
+}
+
+/// What can be done with the servers whose tools haft uses.
+#[derive(Subcommand)]
+pub(crate) enum McpCommand {
+    /// Show the servers whose tools are used, where each comes from, and whether it works
+    List,
+    /// Start a server and show what it offers; the exit code is 1 if it cannot be used
+    Test {
+        /// The server's name
+        server: String,
+    },
 }
 
 /// What can be done with rules.

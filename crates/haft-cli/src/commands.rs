@@ -8,6 +8,7 @@ mod doctor;
 mod history;
 mod mcp;
 mod rules;
+mod servers;
 mod settings;
 mod stats;
 mod todos;
@@ -23,6 +24,7 @@ use haft::{EventKind, Reply, Session, Subscription, What};
 use haft_tools::ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};
+use crate::host::Host;
 use crate::style;
 
 /// Does what was typed.
@@ -32,7 +34,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Tools { format } => tools::run(common, format),
         Command::Call { tool, input } => call::run(common, &tool, &input),
         Command::Batch { file } => batch::run(common, &file),
-        Command::Mcp { http } => mcp::run(common, http),
+        Command::Mcp { http, command: None } => mcp::run(common, http),
+        Command::Mcp { command: Some(command), .. } => servers::run(common, command),
         Command::History { diff, limit, numbers } => {
             history::run(common, diff, limit, &Numbers::all(&numbers))
         }
@@ -87,6 +90,25 @@ async fn interruptible<T>(session: &Session, stop: &mut Stop, work: impl Future<
         () = stop.asked() => session.cancel(),
     }
     Worked::Stopped(tokio::time::timeout(LAST_WORDS, work).await.ok())
+}
+
+/// Starts the servers that the tools of these names may be of, unless haft is told to stop.
+async fn ready(
+    host: &Host,
+    tools: impl IntoIterator<Item = &str>,
+    stop: &mut Stop,
+) -> Result<(), Interrupted> {
+    let servers = host.servers();
+    let mut asked: Vec<&str> = tools.into_iter().filter(|tool| servers.may_have(tool)).collect();
+    asked.dedup();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    tokio::select! {
+        biased;
+        () = servers.start_for(&asked) => Ok(()),
+        () = stop.asked() => Err(Interrupted),
+    }
 }
 
 /// Hears what goes wrong beside a call, such as a hook that comes after it: no reply tells of that.

@@ -3,6 +3,7 @@
 
 mod permissions;
 mod sandbox;
+mod servers;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(crate) use sandbox::{Sandbox, WallSetting, WallsSetting};
+pub(crate) use servers::{Found, Mcp};
+use servers::{MCP_JSON, read_mcp_json};
 
 use crate::grants::Grants;
 
@@ -62,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) journal: JournalLimits,
     /// Commands that see every call before or after it runs. Trusted projects only.
     pub(crate) hooks: Hooks,
+    /// Other servers whose tools are used.
+    pub(crate) mcp: Mcp,
 }
 
 /// How files are changed.
@@ -226,6 +231,10 @@ pub(crate) struct Loaded {
     pub(crate) trust: Trust,
     /// The settings of the project that were passed over, for want of trust.
     pub(crate) ignored: Vec<String>,
+    /// The servers whose tools are used, with where they were found.
+    pub(crate) servers: Vec<Found>,
+    /// The servers of the project that are not started, for want of trust.
+    pub(crate) held_back: Vec<Found>,
     of_project: Vec<(PathBuf, Option<Vec<u8>>)>,
     seal: String,
 }
@@ -236,8 +245,9 @@ const PROJECT_FILES: [&str; 2] = ["config.toml", "config.local.toml"];
 const SEAL: &str = "trusted";
 
 /// What tells other settings of a project from these.
-fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)]) -> String {
-    let all: Vec<&Option<Vec<u8>>> = of_project.iter().map(|(_, bytes)| bytes).collect();
+fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)], mcp_json: &Option<Vec<u8>>) -> String {
+    let settings = of_project.iter().map(|(_, bytes)| bytes);
+    let all: Vec<&Option<Vec<u8>>> = settings.chain(mcp_json.is_some().then_some(mcp_json)).collect();
     haft::Hash::of(&serde_json::to_vec(&all).unwrap_or_default()).to_string()
 }
 
@@ -329,18 +339,35 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         let bytes = read_of_project(workspace, &path)?;
         of_project.push((path, bytes));
     }
-    let seal = seal(&of_project);
+    let mcp_json = read_of_project(workspace, &workspace.join(MCP_JSON));
+    let mcp_json_text = mcp_json.as_ref().ok().cloned().flatten();
+    let seal = seal(&of_project, &mcp_json_text);
     let trust = match (is_trusted, state.read(SEAL)?) {
         (false, _) => Trust::None,
         (true, Some(sealed)) if sealed != seal.as_bytes() => Trust::Changed,
         (true, _) => Trust::Full,
     };
     let mut ignored = Vec::new();
+    let mut servers = Vec::new();
+    let mut held_back = Vec::new();
+    settings.mcp.write_down(&mut servers, &user_file.display().to_string());
+    match read_mcp_json(&workspace.join(MCP_JSON), mcp_json, trust) {
+        Ok(mcp) if trust == Trust::Full => mcp.write_down(&mut servers, MCP_JSON),
+        // Other programs read this file, too: as long as nothing of it is used, it may be what it likes.
+        Ok(mcp) if mcp.servers.is_empty() => {}
+        Ok(mcp) => {
+            ignored.push(format!("{MCP_JSON}: mcpServers"));
+            mcp.write_down(&mut held_back, MCP_JSON);
+        }
+        Err(error) => return Err(error),
+    }
     for (name, (path, bytes)) in PROJECT_FILES.into_iter().zip(of_project.clone()) {
         let Some(mut found) = read(path.clone(), bytes)? else { continue };
         if !found.trusted.is_empty() {
             bail!("`{}` sets `trusted`, which only the user's own file can", path.display());
         }
+        let place = format!(".haft/{name}");
+        found.mcp.write_down(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
         if trust != Trust::Full {
             ignored.extend(found.restrict(&settings).into_iter().map(|key| format!(".haft/{name}: {key}")));
         }
@@ -348,7 +375,8 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         settings.add(found);
     }
     Grants { state, config: folders.config.clone() }.write_down(&mut book)?;
-    Ok(Loaded { settings, book, files, trust, ignored, of_project, seal })
+    of_project.push((workspace.join(MCP_JSON), mcp_json_text));
+    Ok(Loaded { settings, book, files, trust, ignored, servers, held_back, of_project, seal })
 }
 
 /// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of
@@ -398,9 +426,11 @@ impl Settings {
     /// What the types cannot say: names must be those of tools, and numbers make sense.
     fn check(&self, workspace: &Path) -> anyhow::Result<()> {
         self.permissions.check(workspace)?;
+        self.mcp.check()?;
         let names = tool_names();
         for (tool, chars) in &self.limits.max_result {
-            if !names.iter().any(|name| **name == **tool) {
+            // What other servers offer is not known before they are started.
+            if !tool.starts_with("mcp__") && !names.iter().any(|name| **name == **tool) {
                 let near = suggest::nearest(tool, names.iter().map(|name| &**name), 1);
                 let meant = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 bail!("`limits.max_result` names `{tool}`, which is no tool of any dialect{meant}");
@@ -442,6 +472,7 @@ impl Settings {
         self.hooks.pre_tool_use.extend(later.hooks.pre_tool_use);
         self.hooks.post_tool_use.extend(later.hooks.post_tool_use);
         self.hooks.post_tool_use_failure.extend(later.hooks.post_tool_use_failure);
+        self.mcp.servers.extend(later.mcp.servers);
     }
 
     /// How long a reply of a tool may be as things stand, whatever the dialect.
@@ -506,6 +537,9 @@ impl Settings {
             && hooks.post_tool_use_failure.is_empty())
         {
             out.push("hooks");
+        }
+        if !std::mem::take(&mut self.mcp.servers).is_empty() {
+            out.push("mcp.servers");
         }
         out
     }

@@ -4,7 +4,7 @@ mod clients;
 mod engine;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -13,6 +13,7 @@ use haft::{
     Audit, Dialect, Durability, Engine, LastingValues, Mode, Policy, SavedSession, Session, SessionBuilder,
     Stats, Workspace,
 };
+use haft_mcp::client::Servers;
 use haft_sandbox::cage::{self, Network, Wall, Walls};
 use haft_sandbox::{Access, Store, user};
 use haft_tools::check::Checkers;
@@ -26,7 +27,7 @@ use engine::Asked;
 pub(crate) use engine::{command_hook, idle};
 
 use crate::args::Common;
-use crate::config::{self, Folders, Loaded, Settings, Trust, WallSetting, WallsSetting};
+use crate::config::{self, Folders, Found, Loaded, Settings, Trust, WallSetting, WallsSetting};
 use crate::grants::Grants;
 use crate::style;
 
@@ -53,6 +54,10 @@ pub(crate) struct Host {
     plan: PathBuf,
     /// Whether the mode was typed, and not only set or kept.
     has_typed_mode: bool,
+    /// The servers whose tools the sessions have, which are one to the user.
+    servers: Servers,
+    /// Those of sessions that are each by itself.
+    others: Arc<Mutex<Vec<Servers>>>,
 }
 
 /// The workspace's folder, the settings in force for it, and where its state is kept.
@@ -220,11 +225,13 @@ impl Host {
             dialect,
             session_name: common.session.clone(),
             judge,
-            loaded,
             guards,
             lasting: OnceLock::new(),
             plan: plans.path(&plan_name(common.session.as_deref())),
             has_typed_mode: common.mode.is_some(),
+            servers: servers(&loaded, &root),
+            others: Arc::default(),
+            loaded,
         })
     }
 
@@ -242,7 +249,22 @@ impl Host {
         let mut saved = self.resumed()?;
         let lasting = saved.as_mut().map(|saved| std::mem::take(&mut saved.lasting)).unwrap_or_default();
         let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting)).clone();
-        Ok(begin(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting)))
+        let session = begin(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting));
+        self.servers.join(&session);
+        Ok(session)
+    }
+
+    /// The servers whose tools the sessions have.
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// Ends every server that was started.
+    pub(crate) async fn end_servers(&self) {
+        let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
+        for servers in others.iter().chain([&self.servers]) {
+            servers.close().await;
+        }
     }
 
     /// What is kept of the session that was named.
@@ -376,6 +398,12 @@ fn begin(builder: SessionBuilder) -> Session {
         session.set_plan_file(PlanPlace::find(&session.context()));
     }
     session
+}
+
+/// The servers whose tools are used, of which none is started yet.
+pub(crate) fn servers(loaded: &Loaded, root: &Path) -> Servers {
+    let used = loaded.servers.iter().filter(|found| !found.config.disabled);
+    Servers::new(used.map(Found::server).collect(), root)
 }
 
 /// How files are changed.

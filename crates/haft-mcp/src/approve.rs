@@ -1,16 +1,15 @@
-//! Asking a client's user, by elicitation. Everything that comes from a model is shown so that nothing of it can hide.
+//! Asking a client's user what may happen, with a form. Everything that comes from a model is shown so that nothing of
+//! it can hide.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, OnceLock, Weak};
 
 use haft::{ApprovalRequest, Approver, BoxFuture, Decision, Scope};
-use rmcp::model::{
-    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction,
-    ElicitationSchema, RequestId, ServerRequest,
-};
-use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RoleServer, ServiceError};
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
+
+use crate::Caller;
+use crate::caller::{Callers, Elicited};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
@@ -19,54 +18,47 @@ const NO: &str = "no";
 /// No more of a diff, or of the arguments, is shown.
 const MAX_SHOWN: usize = 12_000;
 
-/// Somebody to ask, if the client offers that.
-pub(crate) fn through(peer: &Peer<RoleServer>) -> Option<Arc<dyn Approver>> {
-    let can_ask = peer.supported_elicitation_modes().contains(&ElicitationMode::Form);
-    can_ask.then(|| Arc::new(Elicits(peer.clone())) as Arc<dyn Approver>)
+/// The clients of a session, which is not there yet when it is said who is asked in it.
+#[derive(Default)]
+pub(crate) struct Asks(OnceLock<Weak<Callers>>);
+
+impl Asks {
+    /// Asks the clients of a session from now on.
+    pub(crate) fn begin(&self, callers: &Arc<Callers>) {
+        let _ = self.0.set(Arc::downgrade(callers));
+    }
+
+    /// Who made a call, if they can be asked.
+    pub(crate) fn whom(&self, call: &str) -> Option<Caller> {
+        self.0.get()?.upgrade()?.of(call).filter(Caller::can_elicit)
+    }
 }
 
-struct Elicits(Peer<RoleServer>);
-
-impl Approver for Elicits {
+impl Approver for Asks {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
         Box::pin(async move {
-            let Value::Object(schema) = schema(&request) else {
-                return Err("there is no question".to_owned());
-            };
-            let requested_schema =
-                ElicitationSchema::from_json_schema(schema).map_err(|error| error.to_string())?;
+            let caller = self.whom(&request.call).ok_or("the client has gone")?;
             let message = question(&request);
-            let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
-            let asked = ServerRequest::ElicitRequest(ElicitRequest::new(params));
-            let answer = ask(&self.0, asked).await.map_err(|error| error.to_string())?;
-            let ClientResult::ElicitResult(answer) = answer else {
-                return Err("the client answered something else".to_owned());
-            };
-            Ok(match answer.action {
-                ElicitationAction::Accept => decision(&request, answer.content.as_ref()),
-                _ => Decision::Deny { feedback: None },
+            // The answer to a question is not one to another: of other arguments, or with another diff.
+            let name = format!("permission-{:016x}", hash(&message));
+            let answer = caller.elicit(&name, message, schema(&request)).await;
+            Ok(match answer.map_err(|fault| fault.message().to_owned())? {
+                Elicited::Accepted(content) => decision(&request, &content),
+                Elicited::Declined | Elicited::Dismissed => Decision::Deny { feedback: None },
             })
         })
     }
-}
 
-/// Asks, and takes the question back when nobody waits for the answer any more.
-async fn ask(peer: &Peer<RoleServer>, request: ServerRequest) -> Result<ClientResult, ServiceError> {
-    let asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-    let mut withdraws = Withdraws(Some((peer.clone(), asked.id.clone())));
-    let answer = asked.await_response().await;
-    withdraws.0 = None;
-    answer
-}
-
-struct Withdraws(Option<(Peer<RoleServer>, RequestId)>);
-
-impl Drop for Withdraws {
-    fn drop(&mut self) {
-        let (Some((peer, id)), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
-        let withdrawn = CancelledNotificationParam::new(Some(id), Some("it is settled".to_owned()));
-        runtime.spawn(async move { peer.notify_cancelled(withdrawn).await });
+    fn is_there(&self, call: &str) -> bool {
+        self.whom(call).is_some()
     }
+}
+
+/// A name for a question, by what it is.
+pub(crate) fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn schema(request: &ApprovalRequest) -> Value {
@@ -86,8 +78,8 @@ fn schema(request: &ApprovalRequest) -> Value {
 }
 
 /// Only a clear yes is one.
-fn decision(request: &ApprovalRequest, content: Option<&Value>) -> Decision {
-    let said = |name: &str| content.and_then(|content| content.get(name)).and_then(Value::as_str);
+fn decision(request: &ApprovalRequest, content: &Value) -> Decision {
+    let said = |name: &str| content.get(name).and_then(Value::as_str);
     match said("answer") {
         Some(ONCE) => Decision::AllowOnce,
         Some(SESSION) if !request.offered().is_empty() => {
@@ -125,7 +117,7 @@ fn write_part(text: &mut String, part: &str) {
 }
 
 /// Text in which every character can be seen.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         let is_hidden = matches!(

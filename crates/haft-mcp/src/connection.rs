@@ -1,120 +1,62 @@
-//! One client and its session: what each request of the protocol means. The session is started when it is first
-//! needed, because a client says only then which folders it works in.
-#![expect(deprecated, reason = "clients of today have a log level")]
+//! What each request of the protocol means.
+#![expect(deprecated, reason = "clients of today have a log level, and subscribe to resources one by one")]
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use haft::{Call, FaultKind, Format, Session};
+use haft::{Format, Session};
 use rmcp::ServerHandler;
 use rmcp::model::*;
-use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer};
-use serde_json::{Value, json};
-use tokio::sync::{OnceCell, OwnedSemaphorePermit};
-use tokio_util::sync::CancellationToken;
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::lines::Arrival;
+use crate::client::Servers;
+use crate::conversation::{Conversation, is_stateless};
+use crate::lines::NEWEST;
 use crate::page::page;
-use crate::relay::{self, Listener};
-use crate::result::call_result;
-use crate::{Client, Host, approve, resources, roots};
+use crate::resources::JOURNAL;
+use crate::{Caller, news, resources, roots};
 
 /// The newest version of the protocol in which a connection is a session and a server may ask its client.
-const NEWEST: ProtocolVersion = ProtocolVersion::V_2025_11_25;
+const NEWEST_WITH_SESSIONS: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
-/// One client.
+/// How long a list of tools waits for other servers whose tools are in it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One client, or one request of clients that are not told apart.
+#[derive(Clone)]
 pub(crate) struct Connection {
-    host: Arc<dyn Host>,
-    id: Arc<str>,
-    session: OnceCell<Session>,
-    calls: AtomicU64,
-    level: Mutex<Option<LoggingLevel>>,
-    /// Cancelled when nobody waits for answers any more.
-    gone: CancellationToken,
+    own: Arc<Conversation>,
+    /// The one that all requests which stand for themselves are part of, where they come by connections of their own.
+    shared: Option<Arc<Conversation>>,
     /// Where there is not room for everybody.
-    _seat: Option<OwnedSemaphorePermit>,
+    _seat: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Connection {
-    pub(crate) fn new(host: Arc<dyn Host>, gone: CancellationToken) -> Self {
-        let random = RandomState::new().build_hasher().finish();
-        Self {
-            host,
-            id: format!("mcp-{random:016x}").into(),
-            session: OnceCell::new(),
-            calls: AtomicU64::new(1),
-            level: Mutex::new(None),
-            gone,
-            _seat: None,
-        }
+    /// A client with a connection of its own.
+    pub(crate) fn new(own: Arc<Conversation>) -> Self {
+        Self { own, shared: None, _seat: None }
     }
 
     /// The same for one of those that there is room for.
-    pub(crate) fn seated(host: Arc<dyn Host>, gone: CancellationToken, seat: OwnedSemaphorePermit) -> Self {
-        let mut connection = Self::new(host, gone);
-        connection._seat = Some(seat);
-        connection
+    pub(crate) fn seated(own: Conversation, shared: Arc<Conversation>, seat: OwnedSemaphorePermit) -> Self {
+        Self { own: Arc::new(own), shared: Some(shared), _seat: Some(Arc::new(seat)) }
     }
 
-    /// Stops everything that the session does.
-    pub(crate) fn close(&self) {
-        self.gone.cancel();
-        if let Some(session) = self.session.get() {
-            session.cancel();
+    fn conversation(&self, context: &RequestContext<RoleServer>) -> &Conversation {
+        match &self.shared {
+            Some(shared) if is_stateless(context) => shared,
+            _ => &self.own,
         }
     }
 
-    async fn session(&self, peer: &Peer<RoleServer>) -> Result<&Session, ErrorData> {
-        let open = || async {
-            let client = Client {
-                id: self.id.clone(),
-                roots: roots::of(peer).await,
-                approver: approve::through(peer),
-            };
-            let session = self.host.open(client).map_err(|error| ErrorData::internal_error(error, None))?;
-            tokio::spawn(tell_changes(session.tools().changes(), peer.clone(), self.gone.clone()));
-            Ok(session)
-        };
-        self.session.get_or_try_init(open).await
-    }
-
-    fn listener(&self, context: &RequestContext<RoleServer>) -> Option<Listener> {
-        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        match context.meta.get_progress_token() {
-            Some(token) => Some(Listener::Progress(token)),
-            None if matches!(level, Some(LoggingLevel::Debug | LoggingLevel::Info)) => Some(Listener::Log),
-            None => None,
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.close();
-        if let Some(session) = self.session.get() {
-            self.host.close(session);
-        }
-    }
-}
-
-/// Tells a client when there are other tools.
-async fn tell_changes(
-    mut changes: tokio::sync::watch::Receiver<()>,
-    peer: Peer<RoleServer>,
-    gone: CancellationToken,
-) {
-    let telling = async {
-        while changes.changed().await.is_ok() {
-            if peer.notify_tool_list_changed().await.is_err() {
-                break;
-            }
-        }
-    };
-    tokio::select! {
-        () = telling => {}
-        () = gone.cancelled() => {}
+    /// The conversation of a request, and its session.
+    async fn at(&self, context: &RequestContext<RoleServer>) -> Result<(&Conversation, &Session), ErrorData> {
+        let conversation = self.conversation(context);
+        Ok((conversation, conversation.session(&context.peer).await?))
     }
 }
 
@@ -122,18 +64,41 @@ fn definition(value: Value) -> Option<Tool> {
     serde_json::from_value(value).ok()
 }
 
+/// Does the work, unless it needs to know more first.
+async fn unless_asked<T>(
+    caller: &Caller,
+    work: impl Future<Output = Result<T, ErrorData>>,
+) -> Option<Result<T, ErrorData>> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = caller.wants() => None,
+    }
+}
+
+fn needs_to_know(wants: Option<InputRequiredResult>) -> Result<InputRequiredResult, ErrorData> {
+    wants.ok_or_else(|| ErrorData::internal_error("there is no question", None))
+}
+
 impl ServerHandler for Connection {
     fn get_info(&self) -> ServerConfig {
-        let can = ServerCapabilities::builder()
+        let mut can = ServerCapabilities::builder()
             .enable_logging()
             .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
             .enable_tools()
             .enable_tool_list_changed()
             .build();
+        if self.own.host.offers().is_some() {
+            can.completions = Some(JsonObject::new());
+            let prompts = can.prompts.insert(PromptsCapability::default());
+            prompts.list_changed = Some(true);
+        }
         let mut info = ServerConfig::new(can);
-        info.protocol_version = NEWEST;
+        info.protocol_version = NEWEST_WITH_SESSIONS;
         info.server_info = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-        info.instructions = Some(self.host.instructions());
+        info.instructions = Some(self.own.host.instructions());
         info
     }
 
@@ -143,15 +108,25 @@ impl ServerHandler for Connection {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         // What cannot be opened is told to whoever asks for something.
-        let _ = self.session(&context.peer).await;
+        let _ = self.own.session(&context.peer).await;
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        let roots = roots::of(&context.peer).await;
+        if let Some(session) = self.own.begun() {
+            self.own.host.moved(session, roots);
+        }
     }
 
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        self.own.set_level(request.level);
         Ok(())
     }
 
@@ -160,7 +135,14 @@ impl ServerHandler for Connection {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let session = self.session(&context.peer).await?;
+        let (_, session) = self.at(&context).await?;
+        // Whoever is slower comes later, and then the client is told that there are other tools.
+        let starting = async {
+            for servers in Servers::joined(session) {
+                servers.start_all().await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, starting).await;
         let definitions = session.tools().definitions(Format::Mcp, &session.context());
         let tools: Vec<Tool> = definitions.into_iter().filter_map(definition).collect();
         let (tools, next) = page(tools, |tool| &tool.name, request.as_ref())?;
@@ -170,7 +152,8 @@ impl ServerHandler for Connection {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let session = self.session.get()?;
+        let begun = self.own.begun().or_else(|| self.shared.as_ref()?.begun());
+        let session = begun?;
         let tool = session.tools().get(name)?;
         definition(Format::Mcp.define(tool.spec(), &tool.describe(&session.context())))
     }
@@ -180,41 +163,7 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let session = self.session(&context.peer).await?;
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let input = Value::Object(request.arguments.unwrap_or_default());
-        let call = Call::new(format!("{}-{number}", self.id), &*request.name, input);
-        let listener = self.listener(&context).map(|listener| listener.listen(session, &call));
-        let turn = match context.extensions.get::<Arrival>() {
-            Some(arrival) => Some(arrival.turn().await),
-            None => None,
-        };
-        let (handle, work) = session.take_on(call);
-        drop(turn);
-        let stopped = async {
-            tokio::select! {
-                () = context.ct.cancelled() => {}
-                () = self.gone.cancelled() => {}
-            }
-        };
-        let reply = relay::carry(&handle, work, stopped, listener, &context.peer).await;
-        match reply.fault() {
-            Some(fault) if fault.kind() == FaultKind::UnknownTool => {
-                Err(ErrorData::invalid_params(reply.full_text(), Some(json!({"tool": &*request.name}))))
-            }
-            _ => {
-                let mut result = call_result(&reply);
-                // A failure has not the form that is promised for what works, and clients hold a server to that.
-                let promised = session
-                    .tools()
-                    .get(&request.name)
-                    .is_some_and(|tool| tool.spec().output_schema().is_some());
-                if reply.is_error && promised {
-                    result.structured_content = None;
-                }
-                Ok(result.into())
-            }
-        }
+        self.conversation(&context).call(request, context).await
     }
 
     async fn list_resources(
@@ -222,9 +171,12 @@ impl ServerHandler for Connection {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let session = self.session(&context.peer).await?.clone();
-        let (host, id) = (self.host.clone(), self.id.clone());
-        let all = resources::blocking(move || resources::list(&*host, &session, &id)).await?;
+        let (at, session) = self.at(&context).await?;
+        let (host, id, own) = (at.host.clone(), at.id.clone(), session.clone());
+        let mut all = resources::blocking(move || resources::list(&*host, &own, &id)).await?;
+        if let Some(offers) = at.host.offers() {
+            all.extend(offers.resources(session));
+        }
         let (resources, next) = page(all, |resource| &resource.uri, request.as_ref())?;
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = next;
@@ -233,10 +185,17 @@ impl ServerHandler for Connection {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        let mut all = resources::templates();
+        if let Some(offers) = self.own.host.offers() {
+            all.extend(offers.templates());
+        }
+        let (templates, next) = page(all, |template| &template.uri_template, request.as_ref())?;
+        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     async fn read_resource(
@@ -244,33 +203,134 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let session = self.session(&context.peer).await?.clone();
-        let (host, id) = (self.host.clone(), self.id.clone());
-        let contents =
-            resources::blocking(move || resources::read(&*host, &session, &id, &request.uri)).await?;
+        let (at, session) = self.at(&context).await?;
+        let uri = request.uri;
+        if !uri.starts_with("haft://")
+            && let Some(offers) = at.host.offers()
+        {
+            let same = || format!("resources/read {uri}");
+            let caller =
+                at.caller(&context, same, request.input_responses, request.request_state.as_deref())?;
+            match unless_asked(&caller, offers.read(&uri, session, &caller)).await {
+                Some(read) => {
+                    let known = read?.ok_or_else(|| resources::unknown(&uri))?;
+                    return Ok(known.into());
+                }
+                None => return Ok(needs_to_know(at.wants(&caller, same)?)?.into()),
+            }
+        }
+        let (host, id, session) = (at.host.clone(), at.id.clone(), session.clone());
+        let contents = resources::blocking(move || resources::read(&*host, &session, &id, &uri)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        match self.own.subscribed.add(request.uri) {
+            true => Ok(()),
+            false => Err(ErrorData::invalid_params("there are too many subscriptions", None)),
+        }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.own.subscribed.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let (at, session) = self.at(context.request_context()).await?;
+        let uris = context.accepted().resource_subscriptions.iter().flatten();
+        if uris.clone().any(|uri| uri == JOURNAL) {
+            at.subscribed.add(JOURNAL.to_owned());
+        }
+        news::tell_listener(at.news.listen(session), &context, at.gone()).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let Some(offers) = self.own.host.offers() else {
+            return Err(ErrorData::method_not_found::<ListPromptsRequestMethod>());
+        };
+        let (_, session) = self.at(&context).await?;
+        let (prompts, next) = page(offers.prompts(session), |prompt| &prompt.name, request.as_ref())?;
+        let mut result = ListPromptsResult::with_all_items(prompts);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn get_prompt(
+        &self,
+        mut request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let Some(offers) = self.own.host.offers() else {
+            return Err(ErrorData::method_not_found::<GetPromptRequestMethod>());
+        };
+        let (at, session) = self.at(&context).await?;
+        let (answers, state) = (request.input_responses.take(), request.request_state.take());
+        let same = {
+            let (name, arguments) = (request.name.clone(), request.arguments.clone().unwrap_or_default());
+            move || format!("prompts/get {name} {}", Value::Object(arguments.clone()))
+        };
+        let caller = at.caller(&context, &same, answers, state.as_deref())?;
+        match unless_asked(&caller, offers.prompt(request, session, &caller)).await {
+            Some(prompt) => Ok(prompt?.into()),
+            None => Ok(needs_to_know(at.wants(&caller, same)?)?.into()),
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let Some(offers) = self.own.host.offers() else {
+            return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
+        };
+        let (_, session) = self.at(&context).await?;
+        Ok(CompleteResult::new(offers.complete(request, session).await?))
     }
 
     /// A request that is known but does not fit comes here, too.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        const KNOWN: [&str; 7] = [
-            "initialize",
-            "logging/setLevel",
+        const KNOWN: [&str; 6] = [
             "resources/list",
             "resources/read",
             "resources/templates/list",
+            "subscriptions/listen",
             "tools/call",
             "tools/list",
         ];
-        let method = request.method;
-        if KNOWN.contains(&method.as_str()) {
+        const KNOWN_WITH_SESSIONS: [&str; 4] =
+            ["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+        const KNOWN_WITH_OFFERS: [&str; 3] = ["completion/complete", "prompts/get", "prompts/list"];
+        let method = request.method.as_str();
+        let is_known = KNOWN.contains(&method)
+            || (KNOWN_WITH_SESSIONS.contains(&method) && !is_stateless(&context))
+            || (KNOWN_WITH_OFFERS.contains(&method) && self.own.host.offers().is_some());
+        if is_known {
             let told = format!("the parameters of `{method}` are not what the protocol says");
             return Err(ErrorData::invalid_params(told, None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 }

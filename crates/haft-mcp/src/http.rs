@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Host;
 use crate::connection::Connection;
+use crate::conversation::Conversation;
 use crate::lines::MAX_LINE;
 
 /// More sessions are not held at a time.
@@ -87,11 +88,14 @@ impl HttpServer {
         session.keep_alive = Some(self.http.idle);
         sessions.session_config = session;
         let (gone, seats) = (over.clone(), Arc::new(Semaphore::new(MAX_CLIENTS)));
+        // Nothing tells apart clients that know no sessions.
+        let shared = Arc::new(Conversation::new(host.clone(), gone.child_token()));
         let service = StreamableHttpService::new(
             move || {
                 let seat = seats.clone().try_acquire_owned();
                 let seat = seat.map_err(|_| io::Error::other("there are too many clients already"))?;
-                Ok(Connection::seated(host.clone(), gone.child_token(), seat))
+                let own = Conversation::new(host.clone(), gone.child_token());
+                Ok(Connection::seated(own, shared.clone(), seat))
             },
             Arc::new(sessions),
             config,

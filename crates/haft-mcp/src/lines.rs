@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::json as strict;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize as _;
@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
 /// While so many messages wait to be written, none is read: whoever does not listen is not listened to.
 const MAX_UNWRITTEN: usize = 256;
+
+/// The newest version of the protocol that is spoken.
+pub(crate) const NEWEST: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -61,6 +64,12 @@ impl Arrival {
             let _ = before.await;
         }
         place
+    }
+
+    /// Gives up the place: calls that came later go as soon as those are taken on that came before.
+    pub(crate) fn pass(&self) {
+        let arrival = self.clone();
+        tokio::spawn(async move { drop(arrival.turn().await) });
     }
 }
 
@@ -166,8 +175,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     /// Gives a call its place.
     fn number(&mut self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
         if let ClientJsonRpcMessage::Request(request) = &mut message {
+            self.begun = self.begun || begins(&request.request);
             match &mut request.request {
-                ClientRequest::InitializeRequest(_) => self.begun = true,
                 ClientRequest::CallToolRequest(call) => {
                     let (after, next) = oneshot::channel();
                     let place = Place { before: self.latest.replace(next), _after: after };
@@ -177,6 +186,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             }
         }
         message
+    }
+}
+
+/// Whether the SDK serves whatever comes after a request: one that begins a session, or stands for itself.
+fn begins(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::DiscoverRequest(_) | ClientRequest::PingRequest(_) => false,
+        request => {
+            let meta = request.get_meta();
+            let is_known =
+                |version: &ProtocolVersion| ProtocolVersion::known_up_to(&NEWEST).contains(version);
+            meta.missing_required_keys(&NEWEST).is_empty()
+                && meta.protocol_version().as_ref().is_some_and(is_known)
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Names of tools that other servers offer: `mcp__server__tool`, legal for every model API.
 
 /// The longest name that every model API takes.
-const MAX_NAME: usize = 64;
+pub(crate) const MAX_NAME: usize = 64;
 
 /// The two parts of a qualified name.
 #[derive(Clone, Debug, PartialEq, Eq)]

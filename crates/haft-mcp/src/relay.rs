@@ -26,7 +26,7 @@ impl Listener {
     pub(crate) fn listen(self, session: &Session, call: &Call) -> Listening {
         let kinds = [EventKind::Output, EventKind::Progress];
         let events = session.engine().activity().subscribe_to_call(call.id.clone(), &kinds);
-        Listening { listener: self, events, call: call.id.clone(), tool: call.name.clone(), told: 0.0 }
+        Listening { listener: self, events, call: call.id.clone(), tool: call.name.clone(), told: None }
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Listening {
     call: Arc<str>,
     tool: Arc<str>,
     /// The progress that was told last. It must grow each time.
-    told: f64,
+    told: Option<f64>,
 }
 
 /// What is told at once.
@@ -79,14 +79,16 @@ impl Listening {
                 Box::pin(async move { drop(peer.notify_logging_message(message).await) })
             }
             Listener::Progress(token) => {
-                let step = match news.done {
-                    Some(done) => (done as f64).max(self.told.next_up()),
-                    None if self.told.fract() == 0.0 => self.told + 1.0,
-                    None => self.told.next_up(),
+                let step = match (news.done, self.told) {
+                    (Some(done), None) => done as f64,
+                    (Some(done), Some(told)) => (done as f64).max(told.next_up()),
+                    (None, None) => 1.0,
+                    (None, Some(told)) if told.fract() == 0.0 => told + 1.0,
+                    (None, Some(told)) => told.next_up(),
                 };
-                self.told = step;
-                let mut progress =
-                    ProgressNotificationParam::new(token.clone(), step).with_message(news.text);
+                self.told = Some(step);
+                let mut progress = ProgressNotificationParam::new(token.clone(), step);
+                progress.message = Some(news.text).filter(|text| !text.is_empty());
                 progress.total = news.total.map(|total| total as f64);
                 Box::pin(async move { drop(peer.notify_progress(progress).await) })
             }

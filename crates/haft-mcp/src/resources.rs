@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::Host;
 
-const JOURNAL: &str = "haft://journal";
+/// Where the changes are told.
+pub(crate) const JOURNAL: &str = "haft://journal";
 const RESULTS: &str = "haft://results";
 /// How far back is looked.
 const MAX_ENTRIES: usize = 1000;
@@ -69,7 +70,7 @@ pub(crate) fn read(
     id: &str,
     uri: &str,
 ) -> Result<ResourceContents, ErrorData> {
-    let unknown = || ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(json!({"uri": uri})));
+    let unknown = || unknown(uri);
     if uri == JOURNAL {
         let rows: Vec<Value> = entries(session)?.iter().map(|entry| row(session, entry)).collect();
         let text = serde_json::to_string_pretty(&rows).map_err(failed)?;
@@ -99,6 +100,11 @@ pub(crate) fn read(
             Ok(ResourceContents::text(text, uri).with_mime_type("text/plain"))
         }
     }
+}
+
+/// The error for an address at which there is nothing.
+pub(crate) fn unknown(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(json!({"uri": uri})))
 }
 
 /// Results are named after calls, and calls after the connection.

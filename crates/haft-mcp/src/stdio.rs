@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Host;
 use crate::connection::Connection;
+use crate::conversation::Conversation;
 use crate::lines::Lines;
 
 /// What is under way when the client says no more may still be answered within this time: whoever pipes requests into
@@ -31,10 +32,10 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (ended, gone) = (CancellationToken::new(), CancellationToken::new());
-    let connection = Arc::new(Connection::new(host, gone.clone()));
+    let conversation = Arc::new(Conversation::new(host, gone.clone()));
     let stopped = CancellationToken::new();
     let lines = Lines::new(read, write, ended.clone());
-    let serving = connection.clone().serve_with_ct(lines, stopped.clone());
+    let serving = Connection::new(conversation.clone()).serve_with_ct(lines, stopped.clone());
     let work = async {
         match serving.await {
             Ok(running) => {
@@ -57,6 +58,6 @@ pub async fn serve(
         () = work => {}
         () = over => {}
     }
-    connection.close();
+    conversation.close();
     Ok(())
 }

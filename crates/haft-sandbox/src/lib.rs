@@ -22,7 +22,7 @@ pub use change::{
 };
 pub use error::{Obstacle, PathError, PathErrorKind};
 pub use path::AbsPath;
-pub use process::{Exit, Finished, Run, run};
+pub use process::{Exit, Finished, Partner, Pipes, Run, Start, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
 pub use store::{Store, StoreEntry, StoreLock};
 pub use workspace::{Access, Draft, Folder, OpenFile, OpenFolder, Place, Workspace};

@@ -1,8 +1,12 @@
 //! Running a program to its end. Its output is always drained and never more is kept than was asked for;
-//! when it ends, times out or is no longer wanted, nothing that it started is left in its group.
+//! when it ends, times out or is no longer wanted, nothing that it started is left in its group. `partner` is for
+//! programs that are talked to.
 #![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 
+mod partner;
 mod tree;
+
+pub use partner::{Partner, Pipes, Start};
 
 use std::ffi::OsString;
 use std::future::Future;

@@ -6,7 +6,8 @@ use std::future::pending;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft_sandbox::{Exit, Finished, Run, run};
+use haft_sandbox::{Exit, Finished, Partner, Run, Start, run};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
 /// Long enough never to be waited for.
 const LONG: Duration = Duration::from_secs(600);
@@ -211,5 +212,76 @@ async fn many_run_at_once() {
         (0..50).map(|n| tokio::spawn(async move { finish(sh(&format!("echo {n}"))).await })).collect();
     for (n, run) in runs.into_iter().enumerate() {
         assert_eq!(text(&run.await.unwrap().stdout), n.to_string());
+    }
+}
+
+fn partner(script: &str) -> Start {
+    Start {
+        program: "sh".into(),
+        args: vec!["-c".into(), script.into()],
+        dir: "/".into(),
+        env: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+        max_said: 100,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partner_is_talked_to_until_its_input_ends() {
+    let (partner, mut pipes) = Partner::start(&partner("echo said >&2; cat; exit 5")).unwrap();
+    pipes.input.write_all(b"hello\n").await.unwrap();
+    let mut line = String::new();
+    BufReader::new(&mut pipes.output).read_line(&mut line).await.unwrap();
+    assert_eq!(line, "hello\n");
+    assert_eq!(partner.exit(), None);
+    drop(pipes.input);
+    assert_eq!(partner.ended().await, Exit::Code(5));
+    assert_eq!(partner.said(), "said\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_a_partner_says_the_end_is_kept() {
+    let (partner, _pipes) = Partner::start(&partner("seq 100000 >&2")).unwrap();
+    partner.ended().await;
+    assert_eq!(partner.said().len(), 100);
+    assert!(partner.said().ends_with("\n99999\n100000\n"), "{}", partner.said());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partner_has_only_the_variables_that_it_is_given() {
+    let (partner, mut pipes) = Partner::start(&partner("env")).unwrap();
+    let mut printed = String::new();
+    pipes.output.read_to_string(&mut printed).await.unwrap();
+    partner.ended().await;
+    let names: Vec<&str> = printed.lines().filter_map(|line| line.split('=').next()).collect();
+    // The shell sets some itself.
+    let own = |name: &&str| {
+        ["PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(name) || name.starts_with("HAFT_PARTNER_")
+    };
+    assert!(names.iter().all(own), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_partner_has_started_ends_with_it_wherever_it_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inner, outer) = (folder.path().join("inner"), folder.path().join("outer"));
+    // Twice removed, and in a session of its own.
+    let script = format!(
+        "(setsid sh -c 'echo $$ > {}; exec sleep 600' >/dev/null 2>&1 &); echo $$ > {}; trap '' TERM; cat; sleep 600",
+        inner.display(),
+        outer.display()
+    );
+    for ends in ["end", "drop"] {
+        let (partner, pipes) = Partner::start(&partner(&script)).unwrap();
+        let (inner, outer) = (line_in(&inner).await, line_in(&outer).await);
+        assert!(is_running(&inner) && is_running(&outer));
+        drop(pipes);
+        match ends {
+            "end" => drop(partner.end().await),
+            _ => drop(partner),
+        }
+        assert_ends(&outer);
+        assert_ends(&inner);
+        std::fs::remove_file(folder.path().join("inner")).unwrap();
+        std::fs::remove_file(folder.path().join("outer")).unwrap();
     }
 }

@@ -1,5 +1,5 @@
 //! The stream of events about everything that happens. Emitting never blocks and never waits: a slow
-//! subscriber loses output chunks and progress (and is told how many), but never the end of a call.
+//! subscriber loses output chunks, progress and logs (and is told how many), but never the end of a call.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::{Fault, Reply, Resource};
 
-/// Output chunks and progress beyond this many unread ones are dropped.
+/// Output chunks, progress and logs beyond this many unread ones are dropped.
 const MAX_UNREAD: usize = 1024;
 /// And output beyond this many unread bytes.
 const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
@@ -56,6 +56,15 @@ pub enum What {
     },
     /// How far a call has come.
     Progress(Progress),
+    /// Something that a call works with has told about itself, such as a server of tools.
+    Log {
+        /// Who.
+        source: String,
+        /// How grave it is: `debug`, `info`, `warning`, `error` …
+        level: String,
+        /// What.
+        text: String,
+    },
     /// Somebody is asked for permission.
     Asked {
         /// Why.
@@ -87,7 +96,7 @@ pub enum What {
         /// The earlier call.
         call: Arc<str>,
     },
-    /// Output and progress that this subscriber was too slow for, beginning with this call's.
+    /// Output, progress and logs that this subscriber was too slow for, beginning with this call's.
     Gap {
         /// How many events.
         lost: u64,
@@ -132,6 +141,8 @@ pub enum EventKind {
     Finished = 1 << 9,
     /// An earlier call is dropped.
     Forgotten = 1 << 10,
+    /// Something has told about itself.
+    Log = 1 << 11,
 }
 
 impl What {
@@ -142,6 +153,7 @@ impl What {
             What::Waiting { .. } => EventKind::Waiting,
             What::Output { .. } => EventKind::Output,
             What::Progress(_) => EventKind::Progress,
+            What::Log { .. } => EventKind::Log,
             What::Asked { .. } => EventKind::Asked,
             What::Answered { .. } => EventKind::Answered,
             What::Fault(_) => EventKind::Fault,
@@ -159,6 +171,7 @@ impl What {
         match self {
             What::Output { chunk } => Some(chunk.len()),
             What::Progress(progress) => Some(progress.message.len()),
+            What::Log { text, .. } => Some(text.len()),
             _ => None,
         }
     }

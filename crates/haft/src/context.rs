@@ -308,6 +308,15 @@ impl Context {
         self.emit(EventKind::Progress, || What::Progress(progress));
     }
 
+    /// Tells what something that the call works with has told about itself.
+    pub fn log(&self, source: &str, level: &str, text: &str) {
+        self.emit(EventKind::Log, || What::Log {
+            source: source.to_owned(),
+            level: level.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+
     /// Reports what the call did to what the session knows.
     pub fn effect(&self, effect: Effect) {
         self.0.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);

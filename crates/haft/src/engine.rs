@@ -350,7 +350,8 @@ impl Job {
         };
         settled.answered = true;
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
-        let approver = self.cx.session().approver().unwrap_or(&*engine.approver);
+        let own = self.cx.session().approver().filter(|own| own.is_there(self.cx.call()));
+        let approver = own.unwrap_or(&*engine.approver);
         let ask = permissions::ask(approver, &engine.judges, engine.patience, request, &self.cx);
         let mut ask = Box::pin(ask);
         let answer = loop {

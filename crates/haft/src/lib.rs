@@ -61,10 +61,10 @@ pub use planning::{Awaited, PlanAnswer, PlanApprover, PlanRequest, SavedPlanning
 pub use preview::result as preview_result;
 pub use questions::{Answer, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent};
 pub use registry::{Format, Registry};
-pub use reply::{Audience, Block, Content, IntoReply, Reply};
+pub use reply::{Audience, Block, Body, Content, IntoReply, Reply};
 pub use schedule::Policy;
 pub use seen::{SavedSeen, Seen, Standing};
-pub use session::{PastCall, SavedSession, Session, SessionBuilder};
+pub use session::{PastCall, SavedSession, Session, SessionBuilder, WeakSession};
 pub use spec::{DEFAULT_MAX_RESULT, Spec};
 pub use stats::{Outcome, Stats, ToolStats};
 pub use tool::{BoxFuture, DynTool, Prepared, Tool, Typed};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Audience, Content, Reply};
+use crate::{Audience, Reply};
 
 /// The fields in which a structured reply carries what it is about, best first.
 const BODY_FIELDS: [&str; 5] = ["content", "output", "result", "data", "value"];
@@ -13,11 +13,8 @@ pub fn result(reply: &Reply, max_lines: usize) -> Vec<String> {
     if reply.content.iter().all(|block| block.audience == Audience::Model) {
         return Vec::new();
     }
-    let images = reply.content.iter().filter_map(|block| match &block.content {
-        Content::Image { media_type, data } => Some(format!("[{media_type}, {} bytes]", data.len())),
-        Content::Text(_) => None,
-    });
-    let mut lines: Vec<String> = images.collect();
+    let others = reply.content.iter().filter_map(|block| block.content.summary());
+    let mut lines: Vec<String> = others.collect();
     let body = reply.structured.as_ref().filter(|_| reply.is_object).and_then(body);
     let text = body.unwrap_or_else(|| reply.display_text());
     lines.extend(text.lines().map(str::to_owned));

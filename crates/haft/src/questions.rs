@@ -91,13 +91,19 @@ pub trait Respondent: Send + Sync {
     /// Asks, and waits for the answers for as long as it takes: one for each question, in order. When nobody wants to
     /// know any more, the future is dropped.
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>>;
+
+    /// Whether there is anybody who can be asked by a call. If not, a session's questions go to the engine's respondent.
+    fn is_there(&self, _call: &str) -> bool {
+        true
+    }
 }
 
 impl Context {
     /// Asks whoever can be asked, and waits for the answers, as long as answers are waited for.
     pub async fn inquire(&self, questions: Vec<Inquiry>) -> Result<Vec<Answer>, Fault> {
         let engine = self.session().engine();
-        let Some(respondent) = engine.respondent().cloned() else {
+        let own = self.session().respondent().filter(|own| own.is_there(self.call()));
+        let Some(respondent) = own.or(engine.respondent()).cloned() else {
             return Err(unanswered("there is nobody who can be asked".to_owned()));
         };
         let set = QuestionSet::new(self.call().clone(), self.session().id().clone(), questions.clone());

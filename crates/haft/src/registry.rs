@@ -9,10 +9,14 @@ use tokio::sync::watch;
 use crate::decode::Decoder;
 use crate::{Context, DynTool, Fault, FaultKind, Sensitivity, Spec, suggest};
 
+/// Says why there is no tool of a name, if it knows.
+type Explain = Arc<dyn Fn(&str) -> Option<Fault> + Send + Sync>;
+
 /// The tools of a session.
 #[derive(Default)]
 pub struct Registry {
     tools: RwLock<IndexMap<Arc<str>, Arc<Entry>>>,
+    explains: RwLock<Vec<Explain>>,
     changed: watch::Sender<()>,
 }
 
@@ -75,6 +79,11 @@ impl Registry {
         old
     }
 
+    /// Adds somebody who knows why there is no tool of a name, such as where tools come from that cannot be reached.
+    pub fn explain(&self, explain: impl Fn(&str) -> Option<Fault> + Send + Sync + 'static) {
+        self.explains.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(explain));
+    }
+
     /// Tells from now on when tools are added, replaced or taken out.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
@@ -100,6 +109,10 @@ impl Registry {
     }
 
     fn unknown(&self, name: &str) -> Fault {
+        let explains = self.explains.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(fault) = explains.iter().find_map(|explain| explain(name)) {
+            return fault;
+        }
         let names = self.names();
         let known = || names.iter().map(|name| &**name);
         let near = suggest::nearest(name, known(), 3);

@@ -13,10 +13,13 @@ use crate::{Block, Content, Context, Reply};
 /// What is left free in a value for saying that it was cut.
 const ROOM_FOR_NOTICE: usize = 600;
 
+/// The most bytes of a sound or a file that are passed on.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
 /// Makes a reply fit: at most `max` characters of text, and as many of structured value.
 pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
     // First, because what is not shown becomes text.
-    reply.content.iter_mut().for_each(check_image);
+    reply.content.iter_mut().for_each(check_bytes);
     if reply.is_object {
         fit_object(reply, max, keep, kept);
     } else {
@@ -127,7 +130,7 @@ fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option
         share = self::share(&lengths, max - length(&notice));
     }
     for block in reply.content.iter_mut().skip(from) {
-        let Content::Text(text) = &mut block.content else { continue };
+        let Some(text) = block.content.text_mut() else { continue };
         let marker = |dropped| if once { String::new() } else { marker(dropped, &whole) };
         if let Some(cut) = cut_text(text, share, keep, &marker) {
             *text = cut;
@@ -183,10 +186,7 @@ fn share(lengths: &[usize], room: usize) -> usize {
 }
 
 fn text_of(block: &Block) -> Option<&str> {
-    match &block.content {
-        Content::Text(text) => Some(text),
-        Content::Image { .. } => None,
-    }
+    block.content.text()
 }
 
 fn length(text: &str) -> usize {
@@ -226,8 +226,13 @@ pub(crate) async fn fit_images(reply: &mut Reply) {
     }
 }
 
-/// Nothing that has not been looked at is shown.
-fn check_image(block: &mut Block) {
+/// Nothing that has not been looked at is shown, and nothing that nobody could use.
+fn check_bytes(block: &mut Block) {
+    let size = block.content.bytes().map_or(0, <[u8]>::len);
+    if size > MAX_BYTES {
+        let what = block.content.summary().unwrap_or_default();
+        block.content = Content::Text(format!("{what} is not passed on: {MAX_BYTES} bytes are the most"));
+    }
     if matches!(block.content, Content::Image { .. }) && !block.fits {
         block.content = Content::Text("[a picture is not shown: it was not checked]".to_owned());
     }

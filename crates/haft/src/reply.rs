@@ -53,6 +53,82 @@ pub enum Content {
         /// The file's bytes.
         data: Vec<u8>,
     },
+    /// A sound.
+    Audio {
+        /// Such as `audio/wav`.
+        media_type: String,
+        /// The file's bytes.
+        data: Vec<u8>,
+    },
+    /// Something that has an address, with what is there.
+    Resource {
+        /// The address.
+        uri: String,
+        /// Such as `text/plain`.
+        media_type: Option<String>,
+        /// What is there.
+        body: Body,
+    },
+    /// The address of something that can be looked at.
+    Link {
+        /// The address.
+        uri: String,
+        /// What it is called.
+        name: String,
+        /// Such as `text/plain`.
+        media_type: Option<String>,
+        /// What it is, in a sentence.
+        description: Option<String>,
+    },
+}
+
+/// What is at an address.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl Content {
+    /// The text, where it is text that the model reads.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Content::Text(text) | Content::Resource { body: Body::Text(text), .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Content::Text(text) | Content::Resource { body: Body::Text(text), .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Bytes that are passed on as they are.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Content::Image { data, .. } | Content::Audio { data, .. } => Some(data),
+            Content::Resource { body: Body::Bytes(data), .. } => Some(data),
+            _ => None,
+        }
+    }
+
+    /// What it is in a few words, where it is not text.
+    pub fn summary(&self) -> Option<String> {
+        match self {
+            Content::Text(_) | Content::Resource { body: Body::Text(_), .. } => None,
+            Content::Image { media_type, data } | Content::Audio { media_type, data } => {
+                Some(format!("[{media_type}, {} bytes]", data.len()))
+            }
+            Content::Resource { uri, body: Body::Bytes(data), .. } => {
+                Some(format!("[{uri}, {} bytes]", data.len()))
+            }
+            Content::Link { uri, name, .. } => Some(format!("[{name}: {uri}]")),
+        }
+    }
 }
 
 /// Whom a piece of content is for.
@@ -153,7 +229,7 @@ impl Reply {
     fn texts(&self, wanted: impl Fn(&Block) -> bool) -> String {
         let mut all = String::new();
         for block in self.content.iter().filter(|block| wanted(block)) {
-            if let Content::Text(text) = &block.content {
+            if let Some(text) = block.content.text() {
                 if !all.is_empty() {
                     all.push('\n');
                 }
@@ -178,26 +254,61 @@ impl Reply {
 impl Block {
     /// A text for everyone.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Content::Text(text.into()), audience: Audience::Everyone, fits: false }
+        Content::Text(text.into()).into()
     }
 
     /// A picture for everyone.
     pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
-        let content = Content::Image { media_type: media_type.into(), data };
-        Self { content, audience: Audience::Everyone, fits: false }
+        Content::Image { media_type: media_type.into(), data }.into()
     }
 
-    fn to_json(&self) -> Value {
+    /// A sound for everyone.
+    pub fn audio(media_type: impl Into<String>, data: Vec<u8>) -> Self {
+        Content::Audio { media_type: media_type.into(), data }.into()
+    }
+
+    /// The block as the Model Context Protocol writes it.
+    pub fn to_json(&self) -> Value {
         let mut value = match &self.content {
             Content::Text(text) => json!({"type": "text", "text": text}),
             Content::Image { media_type, data } => {
                 json!({"type": "image", "data": BASE64.encode(data), "mimeType": media_type})
+            }
+            Content::Audio { media_type, data } => {
+                json!({"type": "audio", "data": BASE64.encode(data), "mimeType": media_type})
+            }
+            Content::Resource { uri, media_type, body } => {
+                let mut resource = json!({"uri": uri});
+                match body {
+                    Body::Text(text) => resource["text"] = json!(text),
+                    Body::Bytes(data) => resource["blob"] = json!(BASE64.encode(data)),
+                }
+                set(&mut resource, "mimeType", media_type.as_deref());
+                json!({"type": "resource", "resource": resource})
+            }
+            Content::Link { uri, name, media_type, description } => {
+                let mut link = json!({"type": "resource_link", "uri": uri, "name": name});
+                set(&mut link, "mimeType", media_type.as_deref());
+                set(&mut link, "description", description.as_deref());
+                link
             }
         };
         if self.audience == Audience::Model {
             value["annotations"] = json!({"audience": ["assistant"]});
         }
         value
+    }
+}
+
+fn set(object: &mut Value, name: &str, text: Option<&str>) {
+    if let Some(text) = text {
+        object[name] = json!(text);
+    }
+}
+
+impl From<Content> for Block {
+    fn from(content: Content) -> Self {
+        Self { content, audience: Audience::Everyone, fits: false }
     }
 }
 

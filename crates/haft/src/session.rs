@@ -8,7 +8,7 @@ mod state;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use haft_sandbox::{AbsPath, Durability, Stamp, Workspace, names};
 use tokio::sync::watch;
@@ -26,12 +26,23 @@ use crate::schedule::Schedule;
 use crate::seen::{Seen, Standing};
 use crate::{
     Approver, BoxFuture, Call, CallHandle, Considered, Context, Dialect, DynTool, Effect, Engine, Fault,
-    Lasting, LastingValues, Mode, Policy, Registry, Reply, Rule, Turn,
+    Lasting, LastingValues, Mode, Policy, Registry, Reply, Respondent, Rule, Turn,
 };
 
 /// One conversation. Cheap to clone; ends when [`Session::cancel`] is called.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
+
+/// A session that may be over: what belongs to it can know it by this without keeping it.
+#[derive(Clone)]
+pub struct WeakSession(Weak<Inner>);
+
+impl WeakSession {
+    /// The session, if somebody still has it.
+    pub fn upgrade(&self) -> Option<Session> {
+        self.0.upgrade().map(Session)
+    }
+}
 
 struct Inner {
     id: Arc<str>,
@@ -45,6 +56,7 @@ struct Inner {
     policy: Policy,
     /// Who is asked in place of whom the engine asks.
     approver: Option<Arc<dyn Approver>>,
+    respondent: Option<Arc<dyn Respondent>>,
     cancel: CancellationToken,
     turns: AtomicU64,
     state: Mutex<State>,
@@ -102,6 +114,16 @@ impl Session {
         self.0.cancel.cancel();
     }
 
+    /// The same without keeping it.
+    pub fn downgrade(&self) -> WeakSession {
+        WeakSession(Arc::downgrade(&self.0))
+    }
+
+    /// Whether there is somebody who can be asked questions: see [`Context::inquire`].
+    pub fn can_inquire(&self) -> bool {
+        self.respondent().or(self.engine().respondent()).is_some()
+    }
+
     /// The session's name.
     pub fn id(&self) -> &Arc<str> {
         &self.0.id
@@ -120,6 +142,20 @@ impl Session {
     /// The folders it may touch now. A call holds on to those that it began with.
     pub fn workspace(&self) -> Workspace {
         self.0.workspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has other folders from now on. A focus and a current folder that do not lie in them are left.
+    pub fn set_workspace(&self, workspace: Workspace) {
+        let mut held = self.0.workspace.write().unwrap_or_else(PoisonError::into_inner);
+        let focus = held.focus().map(|focus| names::show(focus.as_path()));
+        *held = match focus.map(|focus| workspace.with_focus(&focus)) {
+            Some(Ok(focused)) => focused,
+            _ => workspace,
+        };
+        let mut state = self.state();
+        if held.access(&state.cwd).is_none() {
+            state.cwd = held.root().clone();
+        }
     }
 
     /// The folder that it is narrowed to, if any.
@@ -170,6 +206,10 @@ impl Session {
 
     pub(crate) fn approver(&self) -> Option<&dyn Approver> {
         self.0.approver.as_deref().or_else(|| self.parent()?.approver())
+    }
+
+    pub(crate) fn respondent(&self) -> Option<&Arc<dyn Respondent>> {
+        self.0.respondent.as_ref().or_else(|| self.parent()?.respondent())
     }
 
     pub(crate) fn cancel_token(&self) -> &CancellationToken {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haft::{
-    Audience, Content, Cut, Engine, Function, HookAnswer, HookEvent, Kept, Reply, Workspace, function,
+    Audience, Block, Body, Content, Cut, Engine, Function, HookAnswer, HookEvent, Kept, Reply, Workspace,
+    function,
 };
 use haft_sandbox::Store;
 use proptest::prelude::*;
@@ -27,11 +28,7 @@ async fn answered(reply: Reply, max: usize, cut: Cut) -> (Reply, TempDir) {
 }
 
 fn length(reply: &Reply) -> usize {
-    let texts = reply.content.iter().map(|block| match &block.content {
-        Content::Text(text) => text.chars().count(),
-        _ => 0,
-    });
-    texts.sum()
+    reply.content.iter().filter_map(|block| block.content.text()).map(|text| text.chars().count()).sum()
 }
 
 /// What is in the one file that was kept, which the reply must name.
@@ -170,6 +167,34 @@ async fn a_picture_that_is_none_is_replaced_by_words() {
         assert!(length(&reply) <= 30, "{}", reply.full_text());
         assert!(reply.content.iter().all(|block| matches!(block.content, Content::Text(_))));
     }
+}
+
+#[tokio::test]
+async fn what_has_an_address_is_cut_like_any_text() {
+    let body = Body::Text(lines(1000));
+    let resource = Content::Resource { uri: "a://b".to_owned(), media_type: None, body };
+    let reply = Reply::text("this is it").block(resource);
+    let whole = reply.full_text();
+    let (reply, store) = answered(reply, 2000, Cut::Start).await;
+    assert!(length(&reply) <= 2000);
+    let Content::Resource { uri, body: Body::Text(text), .. } = &reply.content[1].content else {
+        panic!("none")
+    };
+    assert!(uri == "a://b" && text.contains("characters cut here"), "{text}");
+    assert_eq!(kept_whole(&reply, &store), whole);
+}
+
+#[tokio::test]
+async fn a_sound_is_passed_on_unless_it_is_too_large() {
+    let (reply, _store) =
+        answered(Reply::blocks(vec![Block::audio("audio/wav", vec![7])]), 100, Cut::End).await;
+    assert_eq!(
+        reply.content[0].content,
+        Content::Audio { media_type: "audio/wav".to_owned(), data: vec![7] }
+    );
+    let large = Block::audio("audio/wav", vec![0; 9 * 1024 * 1024]);
+    let (reply, _store) = answered(Reply::blocks(vec![large]), 100, Cut::End).await;
+    assert_says(&reply, &["[audio/wav, 9437184 bytes] is not passed on"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use haft_tools::dialects;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible};
+use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
 use crate::args::Common;
 use crate::host::Host;
 
@@ -36,6 +36,7 @@ pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     };
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
     let outcome = answer_all(&mut sessions, input, &runtime, &mut stop, form);
+    runtime.block_on(host.end_servers());
     host.close(&sessions.all());
     // A line that is still being waited for must not keep haft from ending.
     runtime.shutdown_background();
@@ -80,6 +81,10 @@ fn answer_all(
                     continue;
                 }
             };
+        let names = calls.iter().flatten().map(|call| &*call.name);
+        if let Err(Interrupted) = runtime.block_on(ready(sessions.host, names, stop)) {
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
         let shown = (form == Form::Shown).then(|| Shown::new(&session));
         let work = answer(&session, number, calls, form);
         let (replies, code) = match runtime.block_on(interruptible(&session, stop, work)) {

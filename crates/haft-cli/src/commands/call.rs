@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
-use haft::{Call, Content, Input, Reply, Session, json as strict, takes_string};
+use haft::{Call, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
-use super::{Beside, INTERRUPTED, Stop, Worked, interruptible};
+use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
 use crate::args::Common;
 use crate::host::Host;
 use crate::style::harmless;
@@ -15,14 +15,18 @@ use crate::style::harmless;
 pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
     let session = host.session(None)?;
-    let input = read_input(words, tool, &session)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut stop = {
+        let _inside = runtime.enter();
+        Stop::listen()?
+    };
+    if let Err(Interrupted) = runtime.block_on(ready(&host, [tool], &mut stop)) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let input = read_input(words, tool, &session)?;
     let call = Call::new("call_1", tool, input);
     let mut beside = Beside::of(&session);
-    let outcome = runtime.block_on(async {
-        let mut stop = Stop::listen()?;
-        anyhow::Ok(interruptible(&session, &mut stop, session.call(call)).await)
-    })?;
+    let outcome = runtime.block_on(interruptible(&session, &mut stop, session.call(call)));
     let (reply, code) = match outcome {
         Worked::Done(reply) => {
             let code = if reply.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
@@ -33,6 +37,7 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     // What was done is told first: that it cannot be counted or kept does not undo it.
     let printed = reply.as_ref().map_or(Ok(()), |reply| print(reply, common));
     beside.tell(reply.as_slice());
+    runtime.block_on(host.end_servers());
     host.close(std::slice::from_ref(&session));
     printed.map(|()| code)
 }
@@ -49,10 +54,9 @@ fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
 }
 
 fn words(reply: &Reply) -> String {
-    let blocks = reply.content.iter().map(|block| match &block.content {
-        Content::Text(text) => text.clone(),
-        Content::Image { media_type, data } => format!("[{media_type}, {} bytes]", data.len()),
-        _ => String::new(),
+    let blocks = reply.content.iter().map(|block| match block.content.text() {
+        Some(text) => text.to_owned(),
+        None => block.content.summary().unwrap_or_default(),
     });
     blocks.collect::<Vec<_>>().join("\n")
 }

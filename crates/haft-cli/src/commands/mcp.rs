@@ -1,7 +1,7 @@
 //! `haft mcp`: sessions for clients that speak the Model Context Protocol.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +59,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         }
         anyhow::Ok(())
     });
+    runtime.block_on(served.0.end_servers());
     served.0.close(&[]);
     // Whoever still waits for a line must not keep haft from ending.
     runtime.shutdown_background();
@@ -100,7 +101,14 @@ impl haft_mcp::Host for Served {
         self.0.session_for(client).map_err(|error| format!("{error:#}"))
     }
 
+    fn moved(&self, session: &Session, roots: Vec<PathBuf>) {
+        if let Err(error) = self.0.follow(session, &roots) {
+            style::notice(&format!("a client has moved to where it cannot be followed: {error:#}"));
+        }
+    }
+
     fn close(&self, session: &Session) {
+        self.0.let_go(session);
         self.0.close(std::slice::from_ref(session));
     }
 

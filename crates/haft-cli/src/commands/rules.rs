@@ -83,9 +83,13 @@ fn remove(common: &Common, rule: &str, place: Where) -> anyhow::Result<ExitCode>
 fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
     let session = host.session(None)?;
-    let input = read_input(words, tool, &session)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if host.servers().may_have(tool) {
+        runtime.block_on(host.servers().start_for(&[tool]));
+    }
+    let input = read_input(words, tool, &session)?;
     let considered = runtime.block_on(session.consider(Call::new("check", tool, input)));
+    runtime.block_on(host.end_servers());
     let considered =
         considered.map_err(|fault| crate::style::wrong(&fault)).context("the call cannot be made")?;
     let (word, style, why) = match &considered.outcome {

@@ -64,7 +64,7 @@ fn reference() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The settings that are lists of the same sort of table.
+/// The settings that are lists, or tables, of the same sort of table.
 struct Entries {
     of: Vec<String>,
     schema: Value,
@@ -79,7 +79,7 @@ fn rows(text: &mut String, prefix: &str, schema: &Value, entries: &mut Vec<Entri
             continue;
         }
         writeln!(text, "| `{name}` | {} | {} |", type_of(field), cell(about))?;
-        let items = &field["items"];
+        let items = if field["items"].is_object() { &field["items"] } else { &field["additionalProperties"] };
         if items["properties"].is_object() {
             match entries.iter_mut().find(|entries| entries.schema == *items) {
                 Some(same) => same.of.push(name),

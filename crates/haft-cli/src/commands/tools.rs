@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use haft::{Registry, Spec};
+use haft_mcp::client::{State, Status};
 use haft_tools::dialects;
 use serde_json::Value;
 
@@ -27,6 +28,15 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
     }
     for name in &ground.loaded.settings.tools {
         tools.replace(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
+    }
+    let servers = host::servers(&ground.loaded, &ground.root);
+    if !servers.is_empty() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        for status in runtime.block_on(servers.start_all()) {
+            tell(&status);
+        }
+        servers.tools().into_iter().for_each(|tool| drop(tools.replace(tool)));
+        runtime.block_on(servers.close());
     }
     let tools = tools.all();
     if let Some(api) = format.api() {
@@ -59,6 +69,18 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
         others.join(", ")
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells of a server what the list of tools does not.
+fn tell(status: &Status) {
+    if let State::Down(fault) = &status.state {
+        style::notice(fault.message());
+    }
+    let server = &status.server;
+    status
+        .problems
+        .iter()
+        .for_each(|problem| style::notice(&format!("the MCP server `{server}`: {problem}")));
 }
 
 /// A field of a schema.

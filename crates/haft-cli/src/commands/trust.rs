@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::args::Common;
 use crate::config::Trust;
 use crate::host::Ground;
-use crate::style::{BOLD, DIM, harmless};
+use crate::style::{BOLD, DIM, harmless, one_line};
 
 pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     let ground = Ground::find(common)?;
@@ -21,6 +21,13 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
         for line in harmless(text).lines() {
             writeln!(out, "  {line}")?;
         }
+    }
+    let loaded = &ground.loaded;
+    for found in
+        loaded.held_back.iter().chain(loaded.servers.iter().filter(|found| found.from.starts_with('.')))
+    {
+        let how = if found.config.url.is_some() { "would connect to" } else { "would start" };
+        writeln!(out, "{BOLD}{}{BOLD:#} {how}: {}", one_line(&found.name), one_line(&found.written()))?;
     }
     if ground.loaded.trust == Trust::Full {
         writeln!(out, "{DIM}these settings are followed already{DIM:#}")?;

@@ -1,11 +1,14 @@
 //! Sessions for clients of the Model Context Protocol: each by itself, in what it says it works in.
 
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use haft::{AbsPath, Session, Workspace};
 use haft_mcp::Client;
+use haft_mcp::client::Servers;
 use haft_sandbox::{Access, user};
 use haft_tools::ops::PlanPlace;
+use tokio::runtime::Handle;
 
 use super::{Host, NAMELESS, begin};
 
@@ -22,10 +25,39 @@ impl Host {
             let plan = self.plan.with_file_name(format!("{NAMELESS}{}.md", client.id));
             builder = builder.id(client.id).extension(PlanPlace(Some(plan)));
         }
-        if let Some(approver) = client.approver {
-            builder = builder.approver(approver);
+        let session = begin(builder.approver(client.approver).respondent(client.respondent));
+        // What is told to one client's servers is not to be known by another's.
+        let servers = super::servers(&self.loaded, self.workspace.root().as_path());
+        if !servers.is_empty() {
+            servers.join(&session);
+            self.others.lock().unwrap_or_else(PoisonError::into_inner).push(servers);
         }
-        Ok(begin(builder))
+        Ok(session)
+    }
+
+    /// Follows a client that works in other folders now.
+    pub(crate) fn follow(&self, session: &Session, roots: &[PathBuf]) -> anyhow::Result<()> {
+        if self.workspace.focus().is_none() {
+            session.set_workspace(self.narrowed(roots)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the servers of a client that has left.
+    pub(crate) fn let_go(&self, session: &Session) {
+        let (left, others) = (Servers::joined(session), self.others.clone());
+        if let (false, Ok(runtime)) = (left.is_empty(), Handle::try_current()) {
+            runtime.spawn(async move {
+                for servers in &left {
+                    servers.close().await;
+                }
+                // Only now: whoever ends haft waits for those that are still there.
+                others
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .retain(|servers| !left.contains(servers));
+            });
+        }
     }
 
     /// The workspace, with every folder of it narrowed to the roots that are in it, if any are. Nothing is ever added.

@@ -62,7 +62,9 @@ pub(super) fn engine(
 /// Says that a hook never runs because its pattern fits no tool that there is.
 pub(crate) fn idle(hook: &HookSetting) -> Option<String> {
     let pattern = ToolPattern::new(&hook.matcher).ok()?;
-    let fits = config::tool_names().iter().any(|name| pattern.matches(name));
+    // What other servers offer is not known before they are started.
+    let fits =
+        hook.matcher.contains("mcp__") || config::tool_names().iter().any(|name| pattern.matches(name));
     (!fits).then(|| format!("the hook `{}` never runs: no tool matches `{}`", hook.command, hook.matcher))
 }
 

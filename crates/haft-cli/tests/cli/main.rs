@@ -23,6 +23,8 @@ mod replay;
 mod ruling;
 #[cfg(target_os = "linux")]
 mod searching;
+#[cfg(target_os = "linux")]
+mod servers;
 mod state;
 mod unkept;
 mod workspace;

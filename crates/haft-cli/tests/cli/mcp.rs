@@ -1,7 +1,7 @@
 //! `haft mcp` over standard input and output, as a client meets it: one JSON-RPC message a line.
 
 mod asking;
-mod client;
+pub(super) mod client;
 mod ending;
 mod http;
 mod wrong;

@@ -16,12 +16,22 @@ pub(super) struct Tree {
     leader_gone: bool,
     over: bool,
     known: HashMap<Pid, Handle>,
+    /// A variable that only this tree has in its environment.
+    mark: Option<String>,
 }
 
 impl Tree {
     /// Takes charge of a process that leads its own group.
     pub(super) fn new(leader: Pid) -> Self {
-        Self { leader, leader_gone: false, over: false, known: HashMap::new() }
+        Self { leader, leader_gone: false, over: false, known: HashMap::new(), mark: None }
+    }
+
+    /// The same for a process that was started with a variable which no other has. Whatever it starts inherits that, and
+    /// is found by it even when its parents are gone.
+    pub(super) fn marked(leader: Pid, mark: String) -> Self {
+        let mut tree = Self::new(leader);
+        tree.mark = Some(mark);
+        tree
     }
 
     /// Notes that the leader has ended and was waited for.
@@ -79,19 +89,21 @@ impl Tree {
         if !self.leader_gone {
             open.push(self.leader);
         }
-        let mut seen: HashSet<Pid> = open.iter().copied().collect();
-        while let Some(parent) = open.pop() {
-            for child in children(parent) {
-                if seen.insert(child)
-                    && let Some(handle) = Handle::open(child)
+        let mut seen: HashSet<Pid> = open.iter().copied().chain([self.leader]).collect();
+        let mut found = self.mark.as_deref().map(having).unwrap_or_default();
+        loop {
+            for pid in found {
+                if seen.insert(pid)
+                    && let Some(handle) = Handle::open(pid)
                 {
-                    self.known.insert(child, handle);
-                    new.push(child);
-                    open.push(child);
+                    self.known.insert(pid, handle);
+                    new.push(pid);
+                    open.push(pid);
                 }
             }
+            let Some(parent) = open.pop() else { return new };
+            found = children(parent);
         }
-        new
     }
 }
 
@@ -139,6 +151,27 @@ fn children(pid: Pid) -> Vec<Pid> {
             pids.filter_map(Pid::from_raw).collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// The processes that were started with a variable.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+fn having(mark: &str) -> Vec<Pid> {
+    let is_marked = |pid: &Pid| {
+        let environment =
+            std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| {
+            variable.strip_prefix(mark.as_bytes()).is_some_and(|value| value.starts_with(b"="))
+        })
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    pids.filter(is_marked).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn having(_: &str) -> Vec<Pid> {
+    Vec::new()
 }
 
 /// Elsewhere only the group is known, so there are none of these.

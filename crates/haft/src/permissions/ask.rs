@@ -96,6 +96,11 @@ pub trait Approver: Send + Sync {
     /// Asks, and waits for the answer for as long as it takes. When the question is withdrawn, because nobody wants
     /// the call any more or another answer has settled it, the future is dropped.
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>>;
+
+    /// Whether there is anybody who can be asked about a call. If not, a session's questions go to the engine's approver.
+    fn is_there(&self, _call: &str) -> bool {
+        true
+    }
 }
 
 /// Nobody to ask: every question is answered with no.

@@ -12,7 +12,7 @@ use super::state::State;
 use super::{Inner, Journaled, SavedSession, Session};
 use crate::journal::Journal;
 use crate::schedule::Schedule;
-use crate::{Approver, Dialect, DynTool, Engine, LastingValues, Mode, Plain, Policy, Registry};
+use crate::{Approver, Dialect, DynTool, Engine, LastingValues, Mode, Plain, Policy, Registry, Respondent};
 
 /// A session that is being set up.
 pub struct SessionBuilder {
@@ -24,6 +24,7 @@ pub struct SessionBuilder {
     mode: Mode,
     policy: Policy,
     approver: Option<Arc<dyn Approver>>,
+    respondent: Option<Arc<dyn Respondent>>,
     saved: SavedSession,
     contents: Option<Store>,
     journal: Option<Journaled>,
@@ -43,6 +44,7 @@ impl SessionBuilder {
             mode: Mode::default(),
             policy: Policy::default(),
             approver: None,
+            respondent: None,
             saved: SavedSession::default(),
             contents: None,
             journal: None,
@@ -109,6 +111,12 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets who answers the questions of this session's tools, in place of whom the engine asks.
+    pub fn respondent(mut self, respondent: Arc<dyn Respondent>) -> Self {
+        self.respondent = Some(respondent);
+        self
+    }
+
     /// Goes on where an earlier run stopped.
     pub fn resume(mut self, saved: SavedSession) -> Self {
         self.saved = saved;
@@ -165,6 +173,7 @@ impl SessionBuilder {
             schedule: Schedule::new(),
             policy: self.policy,
             approver: self.approver,
+            respondent: self.respondent,
             cancel: cancel.unwrap_or_default(),
             turns: AtomicU64::new(1),
             state: Mutex::new(state),

@@ -8,15 +8,15 @@ use super::*;
 /// Whoever waits longer waits in vain.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Client {
-    pub(super) child: Child,
-    pub(super) stdin: Option<ChildStdin>,
+pub(in super::super) struct Client {
+    pub(in super::super) child: Child,
+    pub(in super::super) stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     count: u64,
 }
 
 impl Client {
-    pub(super) fn start(lab: &Lab, args: &[&str]) -> Self {
+    pub(in super::super) fn start(lab: &Lab, args: &[&str]) -> Self {
         let mut command = lab.haft(&[&["mcp"], args].concat());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -35,13 +35,13 @@ impl Client {
     }
 
     /// One that has begun.
-    pub(super) fn ready(lab: &Lab, args: &[&str]) -> Self {
+    pub(in super::super) fn ready(lab: &Lab, args: &[&str]) -> Self {
         let mut client = Self::start(lab, args);
         client.initialize(json!({}));
         client
     }
 
-    pub(super) fn initialize(&mut self, capabilities: Value) -> Value {
+    pub(in super::super) fn initialize(&mut self, capabilities: Value) -> Value {
         let about = json!({
             "protocolVersion": "2025-06-18",
             "capabilities": capabilities,
@@ -52,7 +52,7 @@ impl Client {
         welcome
     }
 
-    pub(super) fn initialize_with_roots(&mut self, roots: &[&str]) {
+    pub(in super::super) fn initialize_with_roots(&mut self, roots: &[&str]) {
         self.initialize(json!({"roots": {}}));
         let asked = self.next();
         assert_eq!(asked["method"], "roots/list");
@@ -60,19 +60,19 @@ impl Client {
         self.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}}));
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+    pub(in super::super) fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(in super::super) fn send(&mut self, message: &Value) {
         self.write(format!("{message}\n").as_bytes());
     }
 
-    pub(super) fn notify(&mut self, method: &str, params: Value) {
+    pub(in super::super) fn notify(&mut self, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    pub(super) fn send_request(&mut self, method: &str, params: Value) -> Value {
+    pub(in super::super) fn send_request(&mut self, method: &str, params: Value) -> Value {
         self.count += 1;
         let id = json!(self.count);
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -80,13 +80,13 @@ impl Client {
     }
 
     /// The next message, whatever it is.
-    pub(super) fn next(&mut self) -> Value {
+    pub(in super::super) fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("no message: {error}"));
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// The answer to a request; what else comes before it is passed over.
-    pub(super) fn reply(&mut self, id: &Value) -> Value {
+    pub(in super::super) fn reply(&mut self, id: &Value) -> Value {
         loop {
             let message = self.next();
             if message["id"] == *id && message.get("method").is_none() {
@@ -95,14 +95,14 @@ impl Client {
         }
     }
 
-    pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(in super::super) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send_request(method, params);
         let mut reply = self.reply(&id);
         assert!(reply.get("error").is_none(), "{reply}");
         reply["result"].take()
     }
 
-    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(in super::super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 }
@@ -115,12 +115,12 @@ impl Drop for Client {
     }
 }
 
-pub(super) fn text_of(result: &Value) -> &str {
+pub(in super::super) fn text_of(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"))
 }
 
 /// How many processes sleep for so long.
-pub(super) fn running(seconds: &str) -> usize {
+pub(in super::super) fn running(seconds: &str) -> usize {
     let wanted = format!("sleep\0{seconds}\0").into_bytes();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -129,7 +129,7 @@ pub(super) fn running(seconds: &str) -> usize {
 }
 
 /// Waits until so many do.
-pub(super) fn started(seconds: &str, count: usize) {
+pub(in super::super) fn started(seconds: &str, count: usize) {
     let begun = std::time::Instant::now();
     while running(seconds) != count {
         assert!(begun.elapsed() < PATIENCE, "{} of {count} sleep for {seconds}", running(seconds));

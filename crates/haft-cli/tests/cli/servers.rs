@@ -1,0 +1,268 @@
+//! Other servers' tools at the command line: where servers come from, when they are started, and what holds for them.
+
+use super::mcp::client::{Client, text_of};
+use super::*;
+
+/// A workspace with `tests/peers/fault.py` as a server of the user's; nothing where there is no Python.
+fn lab() -> Option<Lab> {
+    let has_python = Command::new("python3").arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !has_python {
+        eprintln!("skipped: there is no python3");
+        return None;
+    }
+    let lab = Lab::new(&[("one.txt", "one\n"), (".env", "SECRET=1\n")]);
+    lab.settings(&settings("fault", &[]));
+    Some(lab)
+}
+
+fn script() -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/fault.py");
+    script.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// A server that leaves a mark in the workspace when it is started.
+fn settings(name: &str, manner: &[&str]) -> String {
+    let manner = manner.join(" ");
+    let line = format!("touch started-{name}; exec python3 {} {manner}", script());
+    format!("[mcp.servers.{name}]\ncommand = \"sh\"\nargs = [\"-c\", \"{line}\"]\n")
+}
+
+fn mcp_json(manner: &str) -> String {
+    let line = format!("touch started-project; exec python3 {} {manner}", script());
+    json!({"mcpServers": {"project": {"command": "sh", "args": ["-c", line]}}}).to_string()
+}
+
+impl Lab {
+    fn has(&self, name: &str) -> bool {
+        self.base.join("ws").join(name).exists()
+    }
+}
+
+#[test]
+fn a_servers_tool_is_called_like_any_other_and_no_server_is_started_for_others() {
+    let Some(lab) = lab() else { return };
+    let read = lab.run(&["call", "Read", "file_path=one.txt"]);
+    assert_eq!((read.code, read.stdout.as_str(), read.stderr.as_str()), (0, "     1\tone\n", ""));
+    assert!(!lab.has("started-fault"), "nobody wanted it");
+    let denied = lab.run(&["call", "mcp__fault__echo", "text=hello"]);
+    assert_eq!(denied.code, 1);
+    assert!(denied.stdout.contains("with the rule `mcp__fault__echo`"), "{denied:?}");
+    lab.run(&["rules", "allow", "mcp__fault__*"]);
+    let called = lab.run(&["call", "mcp__fault__echo", "text=7"]);
+    assert_eq!((called.code, called.stdout.as_str()), (0, "7\n"), "{called:?}");
+    assert!(lab.has("started-fault"));
+    let stats = lab.run(&["stats"]);
+    assert!(stats.stdout.contains("mcp__fault__echo"), "{stats:?}");
+}
+
+#[test]
+fn what_cannot_be_started_says_why_and_what_is_no_tool_what_is() {
+    let Some(lab) = lab() else { return };
+    lab.settings(&(settings("fault", &[]) + &settings("dead", &["exits"])));
+    let dead = lab.run(&["call", "mcp__dead__echo"]);
+    assert_eq!(dead.code, 1);
+    for word in ["`dead`", "code 7", "the port is taken", "haft mcp test dead"] {
+        assert!(dead.stdout.contains(word), "{dead:?}");
+    }
+    assert!(!lab.has("started-fault"));
+    let unknown = lab.run(&["call", "mcp__fault__ecco"]);
+    assert!(unknown.stdout.contains("mcp__fault__echo"), "{unknown:?}");
+}
+
+#[test]
+fn rules_about_files_hold_for_a_servers_tools() {
+    let Some(lab) = lab() else { return };
+    lab.run(&["rules", "allow", "mcp__fault__*"]);
+    lab.run(&["rules", "deny", "Read(**/.env)"]);
+    let absolute = format!("path={}/ws/.env", lab.base.display());
+    for path in ["path=.env", "path=./x/../.env", absolute.as_str()] {
+        let read = lab.run(&["call", "mcp__fault__peek", path]);
+        assert_eq!(read.code, 1, "{read:?}");
+        assert!(read.stdout.contains("Read(**/.env)"), "{read:?}");
+    }
+    assert_eq!(lab.run(&["call", "mcp__fault__peek", "path=one.txt"]).stdout, "peek one.txt\n");
+    lab.run(&["rules", "deny", "Edit(one.txt)"]);
+    assert_eq!(lab.run(&["call", "mcp__fault__peek", "path=one.txt"]).code, 0);
+    assert_eq!(lab.run(&["call", "mcp__fault__wipe", "path=one.txt"]).code, 1);
+    let own = format!("path={}/home/.config/haft/config.toml", lab.base.display());
+    let guarded = lab.run(&["--mode", "bypass", "call", "mcp__fault__wipe", &own]);
+    assert!(guarded.stdout.contains("haft's own"), "{guarded:?}");
+    let checked = lab.run(&["rules", "check", "mcp__fault__peek", "path=.env"]);
+    assert_eq!(checked.code, 1);
+    assert!(checked.stdout.contains("deny"), "{checked:?}");
+    let planning = lab.run(&["--mode", "plan", "call", "mcp__fault__add", "a=1", "b=2"]);
+    assert!(planning.stdout.contains("only plans"), "{planning:?}");
+}
+
+#[test]
+fn hooks_see_a_servers_tools() {
+    let Some(lab) = lab() else { return };
+    let hook = "[[hooks.pre_tool_use]]\nmatcher = \"mcp__fault__.*\"\ncommand = \"cat > seen.json\"\n";
+    lab.settings(&(settings("fault", &[]) + hook));
+    lab.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=hello"]);
+    let seen = std::fs::read_to_string(lab.base.join("ws/seen.json")).unwrap();
+    assert!(seen.contains("mcp__fault__echo") && seen.contains("hello"), "{seen}");
+}
+
+#[test]
+fn a_projects_servers_are_started_once_it_is_trusted_with_them() {
+    let Some(lab) = lab() else { return };
+    lab.settings("");
+    lab.write("ws/.mcp.json", &mcp_json("plain"));
+    let call = ["--mode", "bypass", "call", "mcp__project__echo", "text=hello"];
+    let before = lab.run(&call);
+    assert_eq!(before.code, 1, "{before:?}");
+    assert!(before.stderr.contains(".mcp.json: mcpServers"), "{before:?}");
+    let listed = lab.run(&["--json", "mcp", "list"]).json();
+    assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("project"), &json!("not trusted")));
+    lab.run(&["mcp", "test", "project"]).refused("not trusted");
+    lab.run(&["tools"]);
+    let shown = lab.run(&["trust"]);
+    assert!(shown.stdout.contains("project would start: sh -c touch started-project"), "{shown:?}");
+    assert!(!lab.has("started-project"), "nobody agreed");
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(lab.run(&call).stdout, "hello\n");
+    // What it is now is not what was agreed to.
+    std::fs::remove_file(lab.base.join("ws/started-project")).unwrap();
+    lab.write("ws/.mcp.json", &mcp_json("other"));
+    let changed = lab.run(&call);
+    assert!(changed.stderr.contains("have changed since it was trusted"), "{changed:?}");
+    assert!(!lab.has("started-project"));
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(lab.run(&call).stdout, "hello\n");
+}
+
+#[test]
+fn servers_in_a_projects_settings_need_trust_too() {
+    let Some(lab) = lab() else { return };
+    lab.settings("");
+    lab.write("ws/.haft/config.toml", &settings("mine", &[]));
+    let call = ["--mode", "bypass", "call", "mcp__mine__echo", "text=hello"];
+    assert_eq!(lab.run(&call).code, 1);
+    assert!(!lab.has("started-mine"));
+    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(lab.run(&call).stdout, "hello\n");
+}
+
+#[test]
+fn what_is_wrong_with_a_server_is_told_with_file_server_and_key() {
+    let lab = two_files();
+    let user = lab.base.join("home/.config/haft/config.toml");
+    for (written, words) in [
+        ("[mcp.servers.a]\ncommand = \"x\"\nurl = \"http://x\"", &["`a`", "`command`", "`url`"][..]),
+        ("[mcp.servers.a]\ncomand = \"x\"", &["comand", "line 2"]),
+        ("[mcp.servers.a]\ncommand = \"x\"\ncall_seconds = 0", &["`a`", "`call_seconds`"]),
+        ("[mcp.servers.a]\ncommand = \"x\"\nargs = \"y\"", &["args"]),
+    ] {
+        lab.settings(written);
+        let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
+        ran.refused(user.to_str().unwrap());
+        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
+    }
+    lab.settings(&format!("trusted = [\"{}\"]", lab.base.join("ws").display()));
+    for (written, words) in [
+        (r#"{"mcpServers": {"a": {"command": "x", "colour": 1}}}"#, &["`a`", "colour"][..]),
+        (r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, &["a"]),
+        ("{", &["JSON"]),
+        (r#"{"mcpServers": {"a": {}}}"#, &["`a`", "neither"]),
+    ] {
+        lab.write("ws/.mcp.json", written);
+        let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
+        ran.refused(".mcp.json");
+        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
+    }
+    // Other programs read the file, too: as long as nothing of it is used, it may be what it likes.
+    lab.settings("");
+    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+}
+
+#[test]
+fn a_variable_that_is_missing_is_told_when_the_server_is_wanted() {
+    let lab = two_files();
+    lab.settings("[mcp.servers.a]\nurl = \"http://127.0.0.1:9/mcp\"\nbearer_token = \"${NO_SUCH_TOKEN}\"");
+    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let ran = lab.run(&["mcp", "test", "a"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("`bearer_token`") && ran.stdout.contains("NO_SUCH_TOKEN"), "{ran:?}");
+}
+
+#[test]
+fn servers_are_listed_and_tested() {
+    let Some(lab) = lab() else { return };
+    let off = "[mcp.servers.off]\ncommand = \"x\"\ndisabled = true\n";
+    lab.settings(&(settings("fault", &[]) + &settings("dead", &["exits"]) + off));
+    let listed = lab.run(&["--json", "mcp", "list"]).json();
+    let states: Vec<(&str, &str)> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["name"].as_str().unwrap(), row["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(states, [("dead", "fails"), ("fault", "works"), ("off", "disabled")]);
+    assert!(
+        listed[1]["tools"].as_u64().unwrap() > 20
+            && listed[1]["from"].as_str().unwrap().ends_with("config.toml")
+    );
+    assert!(lab.run(&["mcp", "list"]).stdout.contains("fault 1, protocol 2025-11-25"));
+    let tested = lab.run(&["--json", "mcp", "test", "fault"]).json();
+    assert_eq!((&tested["name"], &tested["works"]), (&json!("fault"), &json!(true)));
+    assert!(tested["latency_ms"].as_f64().unwrap() > 0.0);
+    let dead = lab.run(&["mcp", "test", "dead"]);
+    assert_eq!(dead.code, 1);
+    assert!(dead.stdout.contains("the port is taken"), "{dead:?}");
+    lab.run(&["mcp", "test", "fualt"]).refused("there is no MCP server `fualt`");
+}
+
+#[test]
+fn the_tools_of_servers_are_defined_for_apis() {
+    let Some(lab) = lab() else { return };
+    let tools = lab.run(&["tools", "--format", "anthropic"]).json();
+    let names: Vec<&str> =
+        tools.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(names.contains(&"Read") && names.contains(&"mcp__fault__echo"), "{names:?}");
+}
+
+#[test]
+fn a_batch_starts_a_server_once() {
+    let Some(lab) = lab() else { return };
+    let replies = lab.batch(
+        &["--mode", "bypass"],
+        &[
+            r#"{"name":"Read","input":{"file_path":"one.txt"}}"#,
+            r#"[{"name":"mcp__fault__pid","input":{}},{"name":"mcp__fault__echo","input":{"text":"a"}}]"#,
+            r#"{"dialect":"ally","calls":[{"name":"mcp__fault__pid","input":{}}]}"#,
+        ],
+    );
+    assert_eq!(text(&replies[2]), "a");
+    assert_eq!(text(&replies[1]), text(&replies[3]), "another session of the same user");
+    let pid = text(&replies[1]);
+    assert!(!Path::new("/proc").join(pid).exists(), "{pid} is still there");
+}
+
+#[test]
+fn a_client_of_haft_has_the_tools_of_its_servers() {
+    let Some(lab) = lab() else { return };
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let listed = client.request("tools/list", json!({}));
+    let has = |listed: &Value, name: &str| {
+        listed["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == name)
+    };
+    assert!(has(&listed, "mcp__fault__echo") && has(&listed, "Read"));
+    let pid = client.call("mcp__fault__pid", json!({}));
+    let pid = text_of(&pid).to_owned();
+    // A change of the server's list is told on.
+    client.send_request("tools/call", json!({"name": "mcp__fault__grow", "arguments": {}}));
+    while client.next()["method"] != "notifications/tools/list_changed" {}
+    let listed = client.request("tools/list", json!({}));
+    assert!(has(&listed, "mcp__fault__extra_0"));
+    drop(client.stdin.take());
+    assert!(client.child.wait().unwrap().success());
+    assert!(!Path::new("/proc").join(&pid).exists(), "{pid} is still there");
+}
+
+#[test]
+fn a_call_may_come_before_the_tools_were_listed() {
+    let Some(lab) = lab() else { return };
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    assert_eq!(text_of(&client.call("mcp__fault__echo", json!({"text": "early"}))), "early");
+}

@@ -1,0 +1,383 @@
+//! haft beside other servers of the Model Context Protocol, all driven by the same few lines: whole messages are
+//! written and read, and only the first answer of each kind is looked at, so that what is measured is the server.
+//! Rounds go from server to server, and of each figure the best round counts. `bench/mcp` installs the others.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // a bench
+#![allow(clippy::disallowed_methods)] // the files of a bench are its own
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const IN_FLIGHT: usize = 64;
+const ROUNDS: usize = 3;
+/// A row of a round takes about so long.
+const ROW: Duration = Duration::from_millis(1500);
+const STARTS: usize = 7;
+
+/// A server, and how it spells what is asked of it.
+struct Peer {
+    name: &'static str,
+    read: Option<(&'static str, Value)>,
+    edit: Option<Edit>,
+    shell: Option<(&'static str, Value)>,
+}
+
+/// The call that replaces one text with another in a file.
+type Edit = (&'static str, fn(&Path, &str, &str) -> Value);
+
+fn peers(dir: &Path) -> Vec<Peer> {
+    let lines = dir.join("lines.txt");
+    let edits = |path: &Path, old: &str, new: &str| json!({"path": path, "edits": [{"oldText": old, "newText": new}]});
+    let strings =
+        |path: &Path, old: &str, new: &str| json!({"file_path": path, "old_string": old, "new_string": new});
+    vec![
+        Peer {
+            name: "haft",
+            read: Some(("Read", json!({"file_path": lines}))),
+            edit: Some(("Edit", strings)),
+            shell: Some(("Bash", json!({"command": "true"}))),
+        },
+        Peer {
+            name: "minimal",
+            read: Some(("read", json!({"path": lines}))),
+            edit: None,
+            shell: Some(("shell", json!({"command": "true"}))),
+        },
+        Peer {
+            name: "rust-mcp-filesystem",
+            read: Some(("read_text_file", json!({"path": lines}))),
+            edit: Some(("edit_file", edits)),
+            shell: None,
+        },
+        Peer {
+            name: "server-filesystem",
+            read: Some(("read_text_file", json!({"path": lines}))),
+            edit: Some(("edit_file", edits)),
+            shell: None,
+        },
+        Peer {
+            name: "desktop-commander",
+            read: Some(("read_file", json!({"path": lines}))),
+            edit: Some(("edit_block", strings)),
+            shell: Some(("start_process", json!({"command": "true", "timeout_ms": 5000}))),
+        },
+    ]
+}
+
+/// A server that runs.
+struct Server {
+    child: Child,
+    write: ChildStdin,
+    read: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    next: u64,
+}
+
+impl Server {
+    fn start(command: &str, world: &World) -> Self {
+        let mut words = command.split(' ');
+        let mut child = Command::new(words.next().unwrap())
+            .args(words)
+            .current_dir(&world.work)
+            .env("HOME", &world.home)
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("XDG_CONFIG_HOME")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("`{command}` does not start: {error}"));
+        let write = child.stdin.take().unwrap();
+        let read = BufReader::with_capacity(256 * 1024, child.stdout.take().unwrap());
+        let mut server = Self { child, write, read, line: Vec::new(), next: 1 };
+        let about = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        });
+        server.ask("initialize", &about);
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.write.write_all(format!("{message}\n").as_bytes()).unwrap();
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> String {
+        let id = self.next;
+        self.next += 1;
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    }
+
+    /// Reads to the next answer, past everything else that a server may say.
+    fn answer(&mut self) {
+        loop {
+            self.line.clear();
+            let read = self.read.read_until(b'\n', &mut self.line).unwrap();
+            assert!(read > 0, "the server has ended");
+            let starts = |with: &str| self.line.starts_with(with.as_bytes());
+            if starts("{") && !starts("{\"method\"") && !starts("{\"jsonrpc\":\"2.0\",\"method\"") {
+                return;
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let line = self.request(method, params);
+        self.write.write_all(line.as_bytes()).unwrap();
+        self.answer();
+        serde_json::from_slice(&self.line).unwrap()
+    }
+
+    /// Calls a tool that must do what is asked.
+    fn call(&mut self, (tool, arguments): (&str, &Value)) -> Value {
+        let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
+        assert!(answer["result"].is_object() && answer["result"]["isError"] != true, "{tool}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// How long one call takes after the other, in the middle.
+    fn sequential(&mut self, calls: impl Fn(usize) -> (&'static str, Value)) -> Duration {
+        for at in 0..4 {
+            let (tool, arguments) = calls(at);
+            self.call((tool, &arguments));
+        }
+        let (mut taken, begun) = (Vec::new(), Instant::now());
+        while begun.elapsed() < ROW {
+            let (tool, arguments) = calls(taken.len());
+            let line = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
+            let start = Instant::now();
+            self.write.write_all(line.as_bytes()).unwrap();
+            self.answer();
+            taken.push(start.elapsed());
+            assert!(!is_error(&self.line), "{}", String::from_utf8_lossy(&self.line));
+        }
+        if taken.len() % 2 == 1 {
+            // An edit and its counterpart.
+            let (tool, arguments) = calls(taken.len());
+            self.call((tool, &arguments));
+        }
+        taken.sort();
+        taken[taken.len() / 2]
+    }
+
+    /// How many calls are answered in a second while there are always as many under way.
+    fn pipelined(&mut self, (tool, arguments): (&str, &Value)) -> f64 {
+        let params = json!({"name": tool, "arguments": arguments});
+        let (mut sent, mut answered, begun) = (0, 0, Instant::now());
+        let mut batch = String::new();
+        let mut ended = None;
+        loop {
+            let may_send = ended.is_none();
+            while may_send && sent - answered < IN_FLIGHT {
+                batch.push_str(&self.request("tools/call", &params));
+                sent += 1;
+            }
+            self.write.write_all(batch.as_bytes()).unwrap();
+            batch.clear();
+            // Whatever is there already is taken before more is sent.
+            loop {
+                self.answer();
+                assert!(!is_error(&self.line), "{}", String::from_utf8_lossy(&self.line));
+                answered += 1;
+                if answered == sent || !self.read.buffer().contains(&b'\n') {
+                    break;
+                }
+            }
+            if ended.is_none() && begun.elapsed() > ROW {
+                ended = Some(answered as f64 / begun.elapsed().as_secs_f64());
+            }
+            if let (Some(figure), true) = (ended, answered == sent) {
+                return figure;
+            }
+        }
+    }
+
+    /// The most memory that the server has had, in megabytes.
+    fn peak(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+    }
+
+    fn end(mut self) {
+        drop(self.write);
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            if begun.elapsed() > Duration::from_secs(3) {
+                self.child.kill().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn is_error(line: &[u8]) -> bool {
+    let has = |text: &[u8]| {
+        let end = line.len().saturating_sub(200);
+        line[..line.len().min(200)].windows(text.len()).any(|part| part == text)
+            || line[end..].windows(text.len()).any(|part| part == text)
+    };
+    has(b"\"isError\":true") || has(b"\"error\":{")
+}
+
+struct World {
+    work: PathBuf,
+    home: PathBuf,
+}
+
+impl World {
+    fn make(base: &Path) -> Self {
+        let (work, home) = (base.join("work"), base.join("home"));
+        std::fs::create_dir_all(home.join(".config/haft")).unwrap();
+        std::fs::create_dir_all(&work).unwrap();
+        let lines = |count: usize| (0..count).map(|n| format!("this is line {n}\n")).collect::<String>();
+        std::fs::write(work.join("lines.txt"), lines(200)).unwrap();
+        let functions = (0..500).map(|n| format!("fn f{n}() -> u32 {{\n    {n}\n}}\n\n")).collect::<String>();
+        std::fs::write(work.join("code.rs"), functions).unwrap();
+        let settings = "[permissions]\nallow = [\"Edit\", \"Bash\"]\n[files]\ndurability = \"fast\"\n";
+        std::fs::write(home.join(".config/haft/config.toml"), settings).unwrap();
+        Self { work, home }
+    }
+}
+
+/// What was measured of one server, the best of all rounds.
+#[derive(Default)]
+struct Row {
+    start: Option<f64>,
+    read: Option<f64>,
+    pipelined: Option<f64>,
+    edit: Option<f64>,
+    shell: Option<f64>,
+    peak: Option<f64>,
+}
+
+fn best(kept: &mut Option<f64>, new: f64, better: fn(f64, f64) -> f64) {
+    *kept = Some(kept.map_or(new, |kept| better(kept, new)));
+}
+
+fn round(peer: &Peer, command: &str, world: &World, row: &mut Row) {
+    for _ in 0..STARTS {
+        let start = Instant::now();
+        let mut server = Server::start(command, world);
+        let listed = server.ask("tools/list", &json!({}));
+        best(&mut row.start, start.elapsed().as_secs_f64() * 1e3, f64::min);
+        assert!(listed["result"]["tools"].is_array(), "{listed}");
+        server.end();
+    }
+    let mut server = Server::start(command, world);
+    if let Some((tool, arguments)) = &peer.read {
+        let seen = server.call((tool, arguments)).to_string();
+        assert!(seen.contains("this is line 199"), "{}: {seen}", peer.name);
+        let median = server.sequential(|_| (tool, arguments.clone()));
+        best(&mut row.read, median.as_secs_f64() * 1e3, f64::min);
+        best(&mut row.pipelined, server.pipelined((tool, arguments)), f64::max);
+    }
+    if let Some((tool, edit)) = peer.edit {
+        let file = world.work.join("code.rs");
+        if peer.name == "haft" {
+            server.call(("Read", &json!({"file_path": file})));
+        }
+        let (old, new) = ("    250\n", "    200 + 50\n");
+        let median = server.sequential(|at| {
+            let (old, new) = if at % 2 == 0 { (old, new) } else { (new, old) };
+            (tool, edit(&file, old, new))
+        });
+        best(&mut row.edit, median.as_secs_f64() * 1e3, f64::min);
+        assert!(std::fs::read_to_string(&file).unwrap().contains(old), "{}: not edited as asked", peer.name);
+    }
+    if let Some((tool, arguments)) = &peer.shell {
+        let median = server.sequential(|_| (tool, arguments.clone()));
+        best(&mut row.shell, median.as_secs_f64() * 1e3, f64::min);
+    }
+    best(&mut row.peak, server.peak(), f64::max);
+    server.end();
+}
+
+fn told(figure: Option<f64>, digits: usize) -> String {
+    figure.map_or("–".to_owned(), |figure| format!("{figure:.digits$}"))
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let servers: BTreeMap<&str, &str> = args.iter().filter_map(|arg| arg.split_once('=')).collect();
+    let base = tempfile::tempdir().unwrap();
+    let world = World::make(&base.path().canonicalize().unwrap());
+    let peers: Vec<Peer> =
+        peers(&world.work).into_iter().filter(|peer| servers.contains_key(peer.name)).collect();
+    if peers.is_empty() {
+        println!(
+            "name servers as NAME=COMMAND: haft, minimal, …; DIR in a command is the folder that is worked in"
+        );
+        return;
+    }
+    let mut rows: Vec<Row> = peers.iter().map(|_| Row::default()).collect();
+    for _ in 0..ROUNDS {
+        for (peer, row) in peers.iter().zip(&mut rows) {
+            let command = servers[peer.name].replace("DIR", &world.work.to_string_lossy());
+            round(peer, &command, &world, row);
+        }
+    }
+    println!(
+        "| server | start, ms | read, ms | reads in a second, {IN_FLIGHT} at once | edit, ms | shell, ms | peak, MB |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for (peer, row) in peers.iter().zip(&rows) {
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            peer.name,
+            told(row.start, 1),
+            told(row.read, 3),
+            told(row.pipelined, 0),
+            told(row.edit, 2),
+            told(row.shell, 2),
+            told(row.peak, 1),
+        );
+    }
+    judge(&peers, &rows);
+}
+
+/// haft's figures beside their limits.
+fn judge(peers: &[Peer], rows: &[Row]) {
+    let of = |name: &str| peers.iter().position(|peer| peer.name == name).map(|at| &rows[at]);
+    let Some(haft) = of("haft") else { return };
+    let mut over = 0;
+    let mut tell = |what: &str, figure: f64, limit: f64| {
+        let holds = figure <= limit;
+        over += usize::from(!holds);
+        println!("{what}: {figure:.2} (at most {limit}) {}", if holds { "ok" } else { "OVER" });
+    };
+    let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs?);
+    if let Some(minimal) = of("minimal") {
+        if let Some(figure) = ratio(haft.read, minimal.read) {
+            tell("a read, against the minimal server's", figure, 1.3);
+        }
+        if let Some(figure) = ratio(haft.start, minimal.start) {
+            tell("the start, against the minimal server's", figure, 2.0);
+        }
+    }
+    for (peer, row) in peers.iter().zip(rows).filter(|(peer, _)| !["haft", "minimal"].contains(&peer.name)) {
+        let name = peer.name;
+        if let Some(figure) = ratio(haft.read, row.read) {
+            tell(&format!("a read, against {name}"), figure, 0.66);
+        }
+        if let Some(figure) = ratio(row.pipelined, haft.pipelined) {
+            tell(&format!("reads at once of {name}, against haft's"), figure, 0.5);
+        }
+        if let Some(figure) = ratio(haft.edit, row.edit) {
+            tell(&format!("an edit, against {name}"), figure, 1.0);
+        }
+        if let Some(figure) = ratio(haft.shell, row.shell) {
+            tell(&format!("a command in a cage, against {name} without one"), figure, 1.0);
+        }
+    }
+    if let Some(peak) = haft.peak {
+        tell("peak memory, MB", peak, 30.0);
+    }
+    std::process::exit(i32::from(over > 0));
+}

@@ -1,0 +1,73 @@
+//! A server for the protocol's own conformance suite: the tools, prompts and resources that it asks for by name, said
+//! with haft's library. `conformance/run` starts it, and tells what the suite says of it.
+//!
+//! It listens on a port of this machine and prints its address.
+#![allow(missing_docs, clippy::print_stdout)] // an example
+#![allow(deprecated)] // the suite wants to see a log
+
+#[path = "conformance_server/offers.rs"]
+mod offers;
+#[path = "conformance_server/tools.rs"]
+mod tools;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::journal::Entry;
+use haft::{Engine, Session, Store, Workspace};
+use haft_mcp::{Client, Host, Http, Offers};
+
+struct Everything {
+    folder: tempfile::TempDir,
+    offers: offers::Fixtures,
+}
+
+impl Host for Everything {
+    fn instructions(&self) -> String {
+        "Fixtures for a conformance suite.".to_owned()
+    }
+
+    fn open(&self, client: Client) -> Result<Session, String> {
+        let workspace = Workspace::open(self.folder.path()).map_err(|error| error.to_string())?;
+        let mut session = Engine::default()
+            .session(workspace)
+            .id(client.id)
+            .approver(client.approver)
+            .respondent(client.respondent);
+        for tool in tools::all(client.news) {
+            session = session.shared_tool(tool);
+        }
+        Ok(session.start())
+    }
+
+    fn close(&self, _: &Session) {}
+
+    fn results(&self) -> Store {
+        Store::at(self.folder.path())
+    }
+
+    fn difference(&self, _: &Session, _: &Entry) -> Result<String, String> {
+        Err("nothing is changed here".to_owned())
+    }
+
+    fn offers(&self) -> Option<&dyn Offers> {
+        Some(&self.offers)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let http = Http {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        token: None,
+        // Pages of this machine are let in: the suite looks whether they are, and whether others are not.
+        origins: ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:*")).into(),
+        idle: Duration::from_secs(600),
+    };
+    let server = http.listen().await?;
+    println!("http://{}/mcp", server.address()?);
+    let host = Everything { folder: tempfile::tempdir()?, offers: offers::Fixtures };
+    server.serve(Arc::new(host), std::future::pending()).await?;
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The least that a server built on the SDK can be: it reads a file and numbers its lines, or runs a command. It checks
+//! nothing and confines nothing. What haft costs is told beside it.
+#![allow(missing_docs, clippy::disallowed_methods)] // a yardstick goes through no door
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use rmcp::model::*;
+use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+use rmcp::transport::io::stdio_pipes;
+use rmcp::{ErrorData, ServerHandler};
+use serde_json::json;
+
+struct Minimal;
+
+fn tool(name: &'static str, parameter: &str) -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {parameter: {"type": "string"}},
+        "required": [parameter],
+    });
+    let serde_json::Value::Object(schema) = schema else { unreachable!("it is an object") };
+    Tool::new(name, name, Arc::new(schema))
+}
+
+fn numbered(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for (at, line) in text.lines().enumerate() {
+        let _ = writeln!(out, "{:>6}\t{line}", at + 1);
+    }
+    out
+}
+
+impl ServerHandler for Minimal {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(vec![tool("read", "path"), tool("shell", "command")]))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let said = |name: &str| arguments.get(name).and_then(|value| value.as_str()).unwrap_or_default();
+        let text = match &*request.name {
+            "read" => std::fs::read_to_string(said("path")).map(|text| numbered(&text)),
+            _ => std::process::Command::new("bash")
+                .args(["-c", said("command")])
+                .output()
+                .map(|output| String::from_utf8_lossy(&output.stdout).into_owned()),
+        };
+        match text {
+            Ok(text) => Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into()),
+            Err(error) => Err(ErrorData::internal_error(error.to_string(), None)),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let running = Minimal.serve(stdio_pipes()).await?;
+        running.waiting().await?;
+        Ok(())
+    })
+}

@@ -1,0 +1,26 @@
+//! Other servers' tools as one's own: which servers there are, how they are started and ended, and how what they offer
+//! becomes tools of a session. A server is not believed: what it calls itself, says of its tools and sends back is
+//! bounded, and whether a call may happen is decided as for every tool.
+
+mod answer;
+mod bounds;
+mod config;
+mod connect;
+mod elicit;
+mod handler;
+mod link;
+mod listing;
+mod overhear;
+mod paths;
+mod pipe;
+mod resources;
+mod server;
+mod servers;
+mod tool;
+
+pub use config::{BadServer, ServerConfig, Variables, servers_in};
+pub use link::{State, Status};
+pub use listing::About;
+pub use resources::{Prompt, PromptArgument};
+pub use server::{Access, Limits, Protocol, Server};
+pub use servers::{Servers, Tested};

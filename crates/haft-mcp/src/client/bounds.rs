@@ -1,0 +1,232 @@
+//! What a server may say, and how much of it. Its words go to a model and to terminals, so nothing in them may hide or
+//! steer; its schemas are compiled and walked, so they may be neither large nor deep.
+
+use serde_json::{Map, Value, json};
+
+/// No server has more tools.
+pub(super) const MAX_TOOLS: usize = 500;
+/// No list has more pages.
+pub(super) const MAX_PAGES: usize = 100;
+/// The longest description of a tool, in characters.
+pub(super) const MAX_DESCRIPTION: usize = 8_000;
+/// The longest name, title or other word.
+pub(super) const MAX_WORD: usize = 200;
+/// The longest message that is told, such as one of a log.
+pub(super) const MAX_MESSAGE: usize = 4_000;
+/// The largest schema, as bytes of JSON.
+const MAX_SCHEMA: usize = 128 * 1024;
+/// The deepest schema.
+const MAX_DEPTH: usize = 40;
+
+/// A text of at most so many characters, without any that cannot be seen.
+pub(super) fn text(text: &str, most: usize) -> String {
+    let seen = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c));
+    let mut out: String = text.chars().filter(seen).take(most + 1).collect();
+    if out.chars().count() > most {
+        let keep = most.saturating_sub(1);
+        let end = out.char_indices().nth(keep).map_or(out.len(), |(at, _)| at);
+        out.truncate(end);
+        out.push('…');
+    }
+    out
+}
+
+/// The same in one line.
+pub(super) fn word(word: &str) -> String {
+    text(word, MAX_WORD).replace(['\n', '\t'], " ")
+}
+
+/// Marks that change how the text around them is read without being seen themselves.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// The schema of an input, as far as it can be taken: or why it cannot.
+pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
+    let mut value = Value::Object(schema.clone());
+    let depth = depth(&value);
+    if depth > MAX_DEPTH {
+        return Err(format!("its schema is nested {depth} levels deep, and at most {MAX_DEPTH} are taken"));
+    }
+    let bytes = value.to_string().len();
+    if bytes > MAX_SCHEMA {
+        return Err(format!("its schema has {bytes} bytes, and at most {MAX_SCHEMA} are taken"));
+    }
+    if let Some(reference) = foreign_reference(&value) {
+        return Err(format!("its schema refers to `{}`, which is not in it", word(reference)));
+    }
+    if is_circular(&value) {
+        return Err("its schema refers to itself without an end".to_owned());
+    }
+    tidy(&mut value);
+    let root = value.as_object_mut().ok_or("its schema is no object")?;
+    match root.get("type") {
+        None => {
+            root.insert("type".to_owned(), json!("object"));
+        }
+        Some(kind) if kind == "object" => {}
+        Some(other) => {
+            return Err(format!(
+                "its schema is not one of an object: its type is {}",
+                word(&other.to_string())
+            ));
+        }
+    }
+    root.entry("properties").or_insert_with(|| json!({}));
+    Ok(value)
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// A reference that leads out of the schema.
+fn foreign_reference(value: &Value) -> Option<&str> {
+    match value {
+        Value::Array(items) => items.iter().find_map(foreign_reference),
+        Value::Object(fields) => fields.iter().find_map(|(key, value)| match (key.as_str(), value) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) if !to.starts_with('#') => {
+                Some(to.as_str())
+            }
+            (_, value) => foreign_reference(value),
+        }),
+        _ => None,
+    }
+}
+
+/// Whether a reference leads to itself through nothing but references and alternatives: to check a value against such a
+/// schema would never end.
+fn is_circular(root: &Value) -> bool {
+    let mut references = Vec::new();
+    collect_references(root, &mut references);
+    references.iter().any(|start| {
+        let mut open = vec![*start];
+        let mut seen = Vec::new();
+        while let Some(reference) = open.pop() {
+            let Some(target) = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) else {
+                continue;
+            };
+            for next in immediate(target) {
+                if next == *start {
+                    return true;
+                }
+                if !seen.contains(&next) {
+                    seen.push(next);
+                    open.push(next);
+                }
+            }
+        }
+        false
+    })
+}
+
+fn collect_references<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, into)),
+        Value::Object(fields) => {
+            if let Some(Value::String(to)) = fields.get("$ref")
+                && !into.contains(&to.as_str())
+            {
+                into.push(to);
+            }
+            fields.values().for_each(|field| collect_references(field, into));
+        }
+        _ => {}
+    }
+}
+
+/// The references that are followed for the same value that this schema is asked about.
+fn immediate(schema: &Value) -> Vec<&str> {
+    let Value::Object(fields) = schema else { return Vec::new() };
+    let mut found = Vec::new();
+    for (key, value) in fields {
+        match (key.as_str(), value) {
+            ("$ref", Value::String(to)) => found.push(to.as_str()),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(branches)) => {
+                found.extend(branches.iter().flat_map(immediate));
+            }
+            ("not" | "if" | "then" | "else", branch) => found.extend(immediate(branch)),
+            ("dependentSchemas", Value::Object(branches)) => {
+                found.extend(branches.values().flat_map(immediate))
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Makes what a schema says to people harmless.
+fn tidy(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                match field {
+                    Value::String(said) if matches!(key.as_str(), "description" | "title" | "$comment") => {
+                        *said = text(said, MAX_DESCRIPTION);
+                    }
+                    other => tidy(other),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(value: Value) -> Result<Value, String> {
+        schema(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn nothing_hides_in_a_text() {
+        assert_eq!(text("a\u{1b}[2Jb\u{202e}c\u{e0041}\n\td", 100), "a[2Jbc\n\td");
+        assert_eq!(text("ééééé", 3), "éé…");
+        assert_eq!(word("a\nb"), "a b");
+    }
+
+    #[test]
+    fn a_schema_is_one_of_an_object() {
+        assert_eq!(taken(json!({})).unwrap(), json!({"type": "object", "properties": {}}));
+        assert!(taken(json!({"type": "array"})).unwrap_err().contains("not one of an object"));
+    }
+
+    #[test]
+    fn large_deep_and_foreign_schemas_are_not_taken() {
+        let mut deep = json!({});
+        for _ in 0..100 {
+            deep = json!({"properties": {"a": deep}});
+        }
+        assert!(taken(deep).unwrap_err().contains("deep"));
+        assert!(taken(json!({"description": "x".repeat(200_000)})).unwrap_err().contains("bytes"));
+        let foreign = json!({"properties": {"a": {"$ref": "https://a.example/schema"}}});
+        assert!(taken(foreign).unwrap_err().contains("https://a.example/schema"));
+    }
+
+    #[test]
+    fn a_schema_may_refer_to_itself_only_where_that_ends() {
+        let tree = json!({
+            "type": "object",
+            "properties": {"tree": {"$ref": "#/$defs/node"}},
+            "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+        });
+        assert!(taken(tree).is_ok());
+        assert!(taken(json!({"$ref": "#"})).is_err());
+        let circle = json!({
+            "properties": {"a": {"$ref": "#/$defs/a"}},
+            "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}},
+        });
+        assert!(taken(circle).unwrap_err().contains("without an end"));
+    }
+}

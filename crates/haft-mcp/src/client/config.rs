@@ -1,0 +1,339 @@
+//! Servers as people write them down: in `.mcp.json`, and in haft's settings. What is wrong is told with the server and
+//! the key; nothing is guessed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haft::json as strict;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::server::{Access, Limits, Protocol, Server};
+
+/// One server, as it is written.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerConfig {
+    /// The program that is the server, spoken to over its standard input and output. A server has this or `url`.
+    pub command: Option<String>,
+    /// The arguments of the program.
+    pub args: Vec<String>,
+    /// Variables of the program's environment. It gets these, a few that every program needs, and no others.
+    pub env: BTreeMap<String, String>,
+    /// Variables that the program is given as haft has them.
+    pub pass_env: Vec<String>,
+    /// The folder that the program works in: absolute, or relative to the workspace (the workspace when nothing is said).
+    pub cwd: Option<PathBuf>,
+    /// Where a server is that is there already, spoken to over Streamable HTTP.
+    pub url: Option<String>,
+    /// Headers that every request to that server carries.
+    pub headers: BTreeMap<String, String>,
+    /// A token that every request to that server carries, such as `${GITHUB_TOKEN}`.
+    pub bearer_token: Option<String>,
+    /// How the server is spoken to: `stdio` or `http`. It follows from `command` or `url` and need not be said.
+    pub r#type: Option<String>,
+    /// Whether the server is left out (false when nothing is said).
+    pub disabled: bool,
+    /// Within how many seconds the server must have started and told its tools (30 when nothing is said).
+    pub startup_seconds: Option<u64>,
+    /// How many seconds a call may take (600 when nothing is said).
+    pub call_seconds: Option<u64>,
+    /// Whether the server's word is taken that a tool of it only reads, so that nobody is asked about it (false when
+    /// nothing is said).
+    pub believe_read_only: bool,
+}
+
+/// What is wrong with a server as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadServer {
+    /// The server, unless the whole file is wrong.
+    pub server: Option<String>,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl BadServer {
+    fn file(why: impl Into<String>) -> Self {
+        Self { server: None, why: why.into() }
+    }
+
+    fn of(server: &str, why: impl Into<String>) -> Self {
+        Self { server: Some(server.to_owned()), why: why.into() }
+    }
+}
+
+impl std::fmt::Display for BadServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.server {
+            Some(server) => write!(f, "the server `{server}`: {}", self.why),
+            None => f.write_str(&self.why),
+        }
+    }
+}
+
+impl std::error::Error for BadServer {}
+
+/// What `${NAME}` stands for.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The servers of a `.mcp.json` file, in the order they are written.
+pub fn servers_in(text: &str) -> Result<Vec<(String, ServerConfig)>, BadServer> {
+    let value = strict::parse(text).map_err(|fault| BadServer::file(fault.message()))?;
+    let Value::Object(mut top) = value else {
+        return Err(BadServer::file("it must be an object with `mcpServers`"));
+    };
+    // Editors want to know what kind of file it is.
+    top.remove("$schema");
+    let servers = match top.remove("mcpServers") {
+        Some(Value::Object(servers)) => servers,
+        Some(_) => {
+            return Err(BadServer::file("`mcpServers` must be an object, with a server for each name"));
+        }
+        None => return Err(BadServer::file("`mcpServers` is missing")),
+    };
+    if let Some(key) = top.keys().next() {
+        return Err(BadServer::file(format!("unknown key `{key}`: only `mcpServers` is known")));
+    }
+    let read = |(name, value): (String, Value)| {
+        let config = serde_path(value).map_err(|why| BadServer::of(&name, why))?;
+        Ok((name, config))
+    };
+    servers.into_iter().map(read).collect()
+}
+
+fn serde_path(value: Value) -> Result<ServerConfig, String> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error.inner().to_string();
+        if path == "." || why.contains(&path) { why } else { format!("`{path}`: {why}") }
+    })
+}
+
+impl ServerConfig {
+    /// Checks what the types cannot say. Looks at nothing but what is written.
+    pub fn check(&self, name: &str) -> Result<(), BadServer> {
+        let bad = |why: String| Err(BadServer::of(name, why));
+        if name.trim().is_empty() {
+            return Err(BadServer::file("a server has no name"));
+        }
+        let seconds = [("startup_seconds", self.startup_seconds), ("call_seconds", self.call_seconds)];
+        if let Some((key, _)) = seconds.iter().find(|(_, seconds)| *seconds == Some(0)) {
+            return bad(format!("`{key}` is 0: it must be 1 at least"));
+        }
+        let kind = match (&self.command, &self.url) {
+            (Some(_), Some(_)) => {
+                return bad(
+                    "it has both `command` and `url`: it is started, or it is somewhere already".to_owned()
+                );
+            }
+            (None, None) => return bad("it has neither `command` nor `url`".to_owned()),
+            (Some(command), None) if command.trim().is_empty() => return bad("`command` is empty".to_owned()),
+            (Some(_), None) => "stdio",
+            (None, Some(_)) => "http",
+        };
+        match self.r#type.as_deref() {
+            None => {}
+            Some(said) if said == kind => {}
+            Some("streamable-http" | "streamableHttp") if kind == "http" => {}
+            Some("sse") => {
+                return bad(
+                    "`type` is `sse`, which was given up by the protocol: most servers also speak `http`"
+                        .to_owned(),
+                );
+            }
+            Some(said @ ("stdio" | "http")) => {
+                return bad(format!("`type` is `{said}`, but what else is said of it makes it `{kind}`"));
+            }
+            Some(other) => return bad(format!("`type` is `{other}`: it can be `stdio` or `http`")),
+        }
+        let foreign: &[(&str, bool)] = match kind {
+            "stdio" => {
+                &[("headers", !self.headers.is_empty()), ("bearer_token", self.bearer_token.is_some())]
+            }
+            _ => &[
+                ("args", !self.args.is_empty()),
+                ("env", !self.env.is_empty()),
+                ("pass_env", !self.pass_env.is_empty()),
+                ("cwd", self.cwd.is_some()),
+            ],
+        };
+        if let Some((key, _)) = foreign.iter().find(|(_, is_said)| *is_said) {
+            let with = if kind == "stdio" { "url" } else { "command" };
+            return bad(format!("`{key}` is for servers with `{with}`"));
+        }
+        Ok(())
+    }
+
+    /// The server, with its variables expanded.
+    pub fn expand(&self, name: &str, variables: Variables<'_>) -> Result<Server, BadServer> {
+        self.check(name)?;
+        let expanded = |key: &str, text: &str| {
+            expand(text, variables).map_err(|why| BadServer::of(name, format!("`{key}`: {why}")))
+        };
+        let all = |key: &str, of: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, BadServer> {
+            let one = |(name, value): (&String, &String)| {
+                Ok((name.clone(), expanded(&format!("{key}.{name}"), value)?))
+            };
+            of.iter().map(one).collect()
+        };
+        let access = match (&self.command, &self.url) {
+            (Some(command), _) => Access::Command {
+                program: expanded("command", command)?,
+                args: self.args.iter().map(|arg| expanded("args", arg)).collect::<Result<_, _>>()?,
+                dir: self.cwd.clone(),
+                env: all("env", &self.env)?,
+                pass_env: self.pass_env.clone(),
+            },
+            (None, url) => {
+                let url = expanded("url", url.as_deref().unwrap_or_default())?;
+                let parsed = Url::parse(&url).map_err(|error| {
+                    BadServer::of(name, format!("`url` is `{url}`, which is none: {error}"))
+                })?;
+                if !matches!(parsed.scheme(), "http" | "https") {
+                    let scheme = parsed.scheme();
+                    return Err(BadServer::of(
+                        name,
+                        format!("`url` begins with `{scheme}`: it must be http or https"),
+                    ));
+                }
+                let bearer = self.bearer_token.as_deref().map(|token| expanded("bearer_token", token));
+                Access::Http { url, headers: all("headers", &self.headers)?, bearer: bearer.transpose()? }
+            }
+        };
+        let usual = Limits::default();
+        let seconds = |set: Option<u64>, usual| set.map_or(usual, |set| Duration::from_secs(set.min(86_400)));
+        Ok(Server {
+            name: name.to_owned(),
+            access,
+            limits: Limits {
+                start: seconds(self.startup_seconds, usual.start),
+                call: seconds(self.call_seconds, usual.call),
+            },
+            protocol: Protocol::default(),
+            believed: self.believe_read_only,
+        })
+    }
+}
+
+/// A text in which `${NAME}` is what the variable is, and `${NAME:-other}` is `other` where there is none.
+fn expand(text: &str, variables: Variables<'_>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        out.push_str(&rest[..at]);
+        let inside = &rest[at + 2..];
+        let Some(end) = inside.find('}') else {
+            return Err(format!("`{}` has no end", &rest[at..]));
+        };
+        let (name, other) = match inside[..end].split_once(":-") {
+            Some((name, other)) => (name, Some(other)),
+            None => (&inside[..end], None),
+        };
+        let is_name = |name: &str| {
+            let mut chars = name.chars();
+            chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+                && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        if !is_name(name) {
+            return Err(format!("`${{{name}}}` names no variable"));
+        }
+        match (variables(name).filter(|value| !value.is_empty()), other) {
+            (Some(value), _) => out.push_str(&value),
+            (None, Some(other)) => out.push_str(other),
+            (None, None) => {
+                return Err(format!(
+                    "the variable `{name}` is not set; set it, or write `${{{name}:-something}}`"
+                ));
+            }
+        }
+        rest = &inside[end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(name: &str) -> Option<String> {
+        match name {
+            "HOME" => Some("/home/me".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        }
+    }
+
+    fn only(text: &str) -> Result<Server, String> {
+        let (name, config) = servers_in(text).map_err(|bad| bad.to_string())?.remove(0);
+        config.expand(&name, &variables).map_err(|bad| bad.to_string())
+    }
+
+    #[test]
+    fn variables_are_expanded_and_may_have_another_value() {
+        let expanded = |text| expand(text, &variables);
+        assert_eq!(expanded("${HOME}/bin:${X:-y}$z ${EMPTY:-e}"), Ok("/home/me/bin:y$z e".to_owned()));
+        assert_eq!(expanded("${X:-}"), Ok(String::new()));
+        for (text, why) in
+            [("${X}", "`X` is not set"), ("${HOME", "has no end"), ("${a b}", "names no variable")]
+        {
+            assert!(expanded(text).unwrap_err().contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_as_everybody_writes_it() {
+        let server = only(
+            r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "${HOME}"], "env": {"A": "1"}}}}"#,
+        );
+        let Ok(Server { access: Access::Command { program, args, env, .. }, .. }) = &server else {
+            panic!("{server:?}")
+        };
+        assert_eq!(
+            (program.as_str(), args.as_slice()),
+            ("npx", &["-y".to_owned(), "/home/me".to_owned()][..])
+        );
+        assert_eq!(env["A"], "1");
+        let server =
+            only(r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp"}}}"#).unwrap();
+        assert!(matches!(server.access, Access::Http { .. }));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_the_server_and_the_key() {
+        let wrong = |server: &str, words: &[&str]| {
+            let told = only(&format!(r#"{{"mcpServers": {{"fs": {server}}}}}"#)).unwrap_err();
+            assert!(words.iter().all(|word| told.contains(word)), "{server}: {told}");
+            assert!(told.contains("`fs`"), "{told}");
+        };
+        wrong(r#"{"command": "a", "url": "http://b"}"#, &["`command`", "`url`"]);
+        wrong(r#"{}"#, &["neither `command` nor `url`"]);
+        wrong(r#"{"command": "a", "comand": "b"}"#, &["comand"]);
+        wrong(r#"{"command": 7}"#, &["command", "7"]);
+        wrong(r#"{"command": "a", "args": [1]}"#, &["args[0]"]);
+        wrong(r#"{"command": "a", "headers": {"a": "b"}}"#, &["`headers`", "`url`"]);
+        wrong(r#"{"url": "http://a", "env": {"a": "b"}}"#, &["`env`", "`command`"]);
+        wrong(r#"{"url": "file:///a"}"#, &["`url`", "file"]);
+        wrong(r#"{"type": "sse", "url": "http://a"}"#, &["`type`", "sse"]);
+        wrong(r#"{"type": "stdio", "url": "http://a"}"#, &["`type`", "`http`"]);
+        wrong(r#"{"command": "a", "call_seconds": 0}"#, &["`call_seconds`"]);
+        wrong(r#"{"command": "a", "env": {"T": "${NOT_THERE}"}}"#, &["`env.T`", "NOT_THERE"]);
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_told() {
+        for (text, why) in [
+            ("[]", "must be an object"),
+            ("{}", "`mcpServers` is missing"),
+            (r#"{"mcpServers": {}, "mcp": 1}"#, "`mcp`"),
+            (r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, "a"),
+            ("{", ""),
+        ] {
+            let told = servers_in(text).unwrap_err().to_string();
+            assert!(told.contains(why), "{text}: {told}");
+        }
+    }
+}

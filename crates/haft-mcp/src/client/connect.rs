@@ -1,0 +1,413 @@
+//! From a server as it is described to a connection that is open, and to why it is not. A server that haft starts is
+//! ended with its connection.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderName, HeaderValue};
+use haft::{Fault, FaultKind};
+use haft_sandbox::{Exit, Partner, Start};
+use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient, RunningService,
+    ServiceError,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::runtime::Handle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::bounds;
+use super::handler::{Ears, Surroundings};
+use super::listing::About;
+use super::overhear::Overheard;
+use super::pipe::{Noise, Pipe};
+use super::server::{Access, Protocol, Server};
+
+/// So much of what a server says on standard error is kept.
+const MAX_SAID: usize = 16 * 1024;
+/// So much of that is told when it fails.
+const MAX_TOLD: usize = 1_500;
+const MAX_TOLD_LINES: usize = 12;
+/// How long it may take until it is known how a server ended that hangs up.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long hanging up may take, and how often it is looked whether it is done.
+const FAREWELL: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// Variables that every program needs, and that are no secrets.
+const PASSED: [&str; 17] = [
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// A connection that is open, and the process at its other end if haft has started that.
+pub(super) struct Live {
+    pub(super) running: RunningService<RoleClient, Ears>,
+    end: Arc<End>,
+    pub(super) about: About,
+    pub(super) since: Instant,
+    /// Cancelled with this.
+    over: DropGuard,
+    /// The folders that the server knows of.
+    folders: Mutex<Vec<PathBuf>>,
+}
+
+/// The other end of a connection.
+#[derive(Default)]
+struct End {
+    partner: Option<Partner>,
+    noise: Option<Arc<Noise>>,
+}
+
+impl Live {
+    /// Begins a connection.
+    pub(super) async fn open(server: &Server, root: &Path, ears: impl Fn() -> Ears) -> Result<Self, Fault> {
+        let newest =
+            || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+        let first = match server.protocol {
+            Protocol::Initialize => ClientLifecycleMode::Initialize,
+            Protocol::Discover => newest(),
+        };
+        match attempt(server, root, ears(), first).await {
+            Err((_, error)) if server.protocol == Protocol::Initialize && wants_discovery(&error) => {
+                let again = attempt(server, root, ears(), newest()).await;
+                again.map_err(|(fault, _)| fault)
+            }
+            outcome => outcome.map_err(|(fault, _)| fault),
+        }
+    }
+
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        self.running.peer()
+    }
+
+    /// Tells the server if the folders of the workspace are others than it knows.
+    pub(super) async fn tell_folders(&self, surroundings: &Surroundings) {
+        let now = surroundings.folders();
+        let is_news = {
+            let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_news = *known != now;
+            *known = now;
+            is_news
+        };
+        if is_news {
+            // One that cannot be told will not answer a call, either.
+            let _ = self.peer().notify_roots_list_changed().await;
+        }
+    }
+
+    /// How long the server takes to answer, if it does.
+    pub(super) async fn ping(&self, patience: Duration) -> Option<Duration> {
+        let asked = Instant::now();
+        let ping = self.peer().send_request(ClientRequest::PingRequest(PingRequest::default()));
+        tokio::time::timeout(patience, ping).await.ok()?.ok()?;
+        Some(asked.elapsed())
+    }
+
+    /// Cancelled when this is dropped.
+    pub(super) fn over(&self) -> CancellationToken {
+        self.over.token().clone()
+    }
+
+    /// Whether nothing can be asked any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.running.is_closed()
+            || self.peer().is_transport_closed()
+            || self.end.partner.as_ref().is_some_and(|partner| partner.exit().is_some())
+    }
+
+    /// Why it is over.
+    pub(super) async fn obituary(&self, server: &str) -> Fault {
+        self.end.failed(server, "has hung up").await
+    }
+
+    /// What a request that failed says of the server.
+    pub(super) async fn failed(&self, server: &str, error: ServiceError) -> Fault {
+        match error {
+            ServiceError::McpError(error) => refused(server, &error),
+            ServiceError::TransportClosed => self.obituary(server).await,
+            ServiceError::TransportSend(error) => {
+                let why = format!("could not be spoken to: {}", chain(&*error.error));
+                self.end.failed(server, &why).await
+            }
+            ServiceError::UnexpectedResponse => {
+                Fault::failed(format!("the MCP server `{server}` has answered something else than was asked"))
+            }
+            other => Fault::failed(format!("the MCP server `{server}`: {other}")),
+        }
+    }
+
+    /// Ends the connection, and the process at its other end.
+    pub(super) async fn close(&self) {
+        self.running.cancellation_token().cancel();
+        let hanging_up = async {
+            while !self.peer().is_transport_closed() {
+                tokio::time::sleep(GLANCE).await;
+            }
+        };
+        // A server that is somewhere else is told, too; but it need not listen.
+        let _ = tokio::time::timeout(FAREWELL, hanging_up).await;
+        self.end.end().await;
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // The connection ends by being dropped, and by that the server is told. It may end by itself if there is time.
+        let end = std::mem::take(&mut self.end);
+        if end.partner.is_some()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move { end.end().await });
+        }
+    }
+}
+
+impl End {
+    async fn end(&self) {
+        if let Some(partner) = &self.partner {
+            partner.end().await;
+        }
+    }
+
+    /// The fault of a server that cannot be spoken to, with how it ended and what it said last.
+    async fn failed(&self, server: &str, why: &str) -> Fault {
+        let mut message = format!("the MCP server `{server}` {why}");
+        let mut fault_details = None;
+        if let Some(partner) = &self.partner {
+            let exit = tokio::time::timeout(LAST_WORDS, partner.ended()).await.ok();
+            match exit {
+                Some(Exit::Code(code)) => message = format!("{message}: its process ended with code {code}"),
+                Some(Exit::Signal(signal)) => {
+                    message = format!("{message}: its process was ended by signal {signal}")
+                }
+                _ => {}
+            }
+            if let Some(noise) = self.noise.as_ref().and_then(|noise| noise.told()) {
+                message = format!("{message}; {noise}");
+            }
+            let said = last_words(&partner.said());
+            if !said.is_empty() {
+                message = format!("{message}; it said last:\n{said}");
+                fault_details = Some(said);
+            }
+        }
+        let fault = Fault::failed(message).hint(advice(server)).with("server", server);
+        match fault_details {
+            Some(said) => fault.with("stderr", said),
+            None => fault,
+        }
+    }
+}
+
+fn advice(server: &str) -> String {
+    format!("go on without it, or have the user run `haft mcp test {server}`, which shows what is wrong")
+}
+
+/// The fault of a server that has not started in time.
+pub(super) fn too_slow(server: &Server) -> Fault {
+    let seconds = server.limits.start.as_secs_f64();
+    let name = &server.name;
+    Fault::new(FaultKind::Timeout, format!("the MCP server `{name}` has not started within {seconds} s"))
+        .hint(format!("{}; the user can set `startup_seconds` for it", advice(name)))
+        .with("server", name)
+}
+
+/// What a server refuses.
+pub(super) fn refused(server: &str, error: &ErrorData) -> Fault {
+    let said = bounds::text(&error.message, bounds::MAX_MESSAGE);
+    let kind = match error.code {
+        ErrorCode::INVALID_PARAMS => FaultKind::InvalidInput,
+        ErrorCode::RESOURCE_NOT_FOUND => FaultKind::NotFound,
+        _ => FaultKind::Failed,
+    };
+    let said = if said.trim().is_empty() { format!("error {}", error.code.0) } else { said };
+    Fault::new(kind, format!("the MCP server `{server}` says: {said}")).with("code", error.code.0)
+}
+
+/// Whether a server speaks, but not as it was spoken to.
+fn wants_discovery(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => {
+            matches!(error.code, ErrorCode::METHOD_NOT_FOUND | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION)
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion { .. } => true,
+        _ => false,
+    }
+}
+
+async fn attempt(
+    server: &Server,
+    root: &Path,
+    ears: Ears,
+    lifecycle: ClientLifecycleMode,
+) -> Result<Live, (Fault, ClientInitializeError)> {
+    let wrong = |why: String| {
+        let fault = Fault::failed(format!("the MCP server `{}` cannot be reached: {why}", server.name))
+            .hint(advice(&server.name))
+            .with("server", &server.name);
+        (fault, ClientInitializeError::Cancelled)
+    };
+    let (name, surroundings) = (ears.server.clone(), ears.surroundings.clone());
+    let folders = surroundings.folders();
+    let mut end = End::default();
+    let begun = match &server.access {
+        Access::Command { .. } => {
+            let (partner, pipe, noise) =
+                start(&server.access, root).map_err(|error| wrong(error.to_string()))?;
+            (end.partner, end.noise) = (Some(partner), Some(noise));
+            let inner = pipe;
+            ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
+        }
+        Access::Unusable(why) => return Err(wrong(why.clone())),
+        Access::Http { url, headers, bearer } => {
+            install_tls();
+            let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+            config = config.custom_headers(self::headers(headers).map_err(wrong)?);
+            if let Some(bearer) = bearer {
+                config = config.auth_header(bearer.as_str());
+            }
+            let inner = StreamableHttpClientTransport::from_config(config);
+            ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
+        }
+    };
+    match begun {
+        Ok(running) => {
+            let about = running.peer().peer_info().map(|info| About::read(&info)).unwrap_or_default();
+            let over = CancellationToken::new().drop_guard();
+            Ok(Live {
+                running,
+                end: Arc::new(end),
+                about,
+                since: Instant::now(),
+                over,
+                folders: Mutex::new(folders),
+            })
+        }
+        Err(error) => {
+            let why = unwelcome(&error);
+            let fault = end.failed(&server.name, &why).await;
+            end.end().await;
+            Err((fault, error))
+        }
+    }
+}
+
+/// Why a connection could not be begun.
+fn unwelcome(error: &ClientInitializeError) -> String {
+    if error.is_authorization_required() {
+        return "wants to know who asks: it needs a `bearer_token`, a header, or a login".to_owned();
+    }
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => "has hung up before it had begun".to_owned(),
+        ClientInitializeError::TransportError { error, .. } => {
+            format!("cannot be reached: {}", chain(&*error.error))
+        }
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("refuses to begin: {}", bounds::text(&error.message, bounds::MAX_WORD))
+        }
+        other => {
+            format!("does not speak the protocol: {}", bounds::text(&other.to_string(), bounds::MAX_WORD))
+        }
+    }
+}
+
+/// An error with what caused it, each once.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    bounds::text(&text, bounds::MAX_MESSAGE)
+}
+
+fn start(access: &Access, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
+    let Access::Command { program, args, dir, env, pass_env } = access else {
+        return Err(std::io::ErrorKind::Unsupported.into());
+    };
+    let is_passed = |name: &OsString| {
+        let name = name.to_string_lossy();
+        PASSED.contains(&&*name) || name.starts_with("LC_") || pass_env.iter().any(|passed| *passed == name)
+    };
+    let own = std::env::vars_os()
+        .filter(|(name, _)| is_passed(name) && !env.contains_key(&*name.to_string_lossy()));
+    let set = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let (partner, pipes) = Partner::start(&Start {
+        program: program.into(),
+        args: args.iter().map(OsString::from).collect(),
+        dir: dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(dir)),
+        env: own.chain(set).collect(),
+        max_said: MAX_SAID,
+    })?;
+    let (pipe, noise) = Pipe::new(pipes);
+    Ok((partner, pipe, noise))
+}
+
+/// The last lines of a text.
+fn last_words(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let kept = lines[lines.len().saturating_sub(MAX_TOLD_LINES)..].join("\n");
+    let from = kept.ceil_char_boundary(kept.len().saturating_sub(MAX_TOLD));
+    bounds::text(&kept[from..], MAX_TOLD)
+}
+
+fn headers(
+    written: &std::collections::BTreeMap<String, String>,
+) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let one = |(name, value): (&String, &String)| {
+        let header =
+            HeaderName::try_from(name.as_str()).map_err(|_| format!("`{name}` cannot be a header"))?;
+        // What it is may be a secret.
+        let mut value = HeaderValue::try_from(value.as_str())
+            .map_err(|_| format!("the header `{name}` has a value that cannot be sent"))?;
+        value.set_sensitive(true);
+        Ok((header, value))
+    };
+    written.iter().map(one).collect()
+}
+
+/// Chooses, once, how connections are secured. Without that none could be made at all.
+fn install_tls() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // Failing means that somebody has chosen already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_words_are_told() {
+        let said: String = (0..100).map(|line| format!("line {line}\n\n")).collect();
+        let told = last_words(&said);
+        assert!(told.starts_with("line 88") && told.ends_with("line 99"), "{told}");
+        assert!(last_words(&"é".repeat(5_000)).chars().count() <= MAX_TOLD);
+    }
+}

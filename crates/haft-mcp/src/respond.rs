@@ -1,0 +1,113 @@
+//! Questions of tools to a client's user, as one form: a field for each question, and one for an answer in words.
+
+use haft::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
+use serde_json::{Map, Value, json};
+
+use crate::approve::{Asks, hash, shown};
+use crate::caller::Elicited;
+
+impl Respondent for Asks {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+        Box::pin(async move {
+            let caller = self.whom(&set.call).ok_or("the client has gone")?;
+            let message = match set.questions.as_slice() {
+                [only] => shown(&only.text),
+                _ => "Please answer these questions.".to_owned(),
+            };
+            let form = form(&set.questions);
+            let name = format!("questions-{:016x}", hash(&form.to_string()));
+            let answer = caller.elicit(&name, message, form).await;
+            match answer.map_err(|fault| fault.message().to_owned())? {
+                Elicited::Accepted(content) => Ok(answers(&set.questions, &content)),
+                Elicited::Declined | Elicited::Dismissed => {
+                    Err("the user does not want to answer".to_owned())
+                }
+            }
+        })
+    }
+
+    fn is_there(&self, call: &str) -> bool {
+        self.whom(call).is_some()
+    }
+}
+
+fn form(questions: &[Inquiry]) -> Value {
+    let mut fields = Map::new();
+    for (at, question) in questions.iter().enumerate() {
+        let choices: Vec<Value> = question
+            .options
+            .iter()
+            .map(|option| {
+                let meaning = if option.description.is_empty() { "" } else { ": " };
+                let title = format!("{}{meaning}{}", shown(&option.label), shown(&option.description));
+                json!({"const": option.label, "title": title})
+            })
+            .collect();
+        let (title, text) = (shown(&question.header), shown(&question.text));
+        if !choices.is_empty() {
+            let field = match question.choosing {
+                Choosing::One => {
+                    json!({"type": "string", "title": title, "description": text, "oneOf": choices})
+                }
+                Choosing::Several => {
+                    json!({"type": "array", "title": title, "description": text, "items": {"anyOf": choices}})
+                }
+            };
+            fields.insert(format!("answer_{}", at + 1), field);
+        }
+        let title = format!("{title}, in other words");
+        let other = json!({"type": "string", "title": title, "description": text});
+        fields.insert(format!("other_{}", at + 1), other);
+    }
+    json!({"type": "object", "properties": fields})
+}
+
+/// What was said in words counts where one answer is wanted.
+fn answers(questions: &[Inquiry], content: &Value) -> Vec<Answer> {
+    let answer = |(at, question): (usize, &Inquiry)| {
+        let said = content.get(format!("answer_{}", at + 1));
+        let labels: Vec<&str> = match said {
+            Some(Value::Array(labels)) => labels.iter().filter_map(Value::as_str).collect(),
+            Some(Value::String(label)) => vec![label],
+            _ => Vec::new(),
+        };
+        let index = |label: &&str| question.options.iter().position(|option| option.label == **label);
+        let mut chosen: Vec<usize> = labels.iter().filter_map(index).collect();
+        let other = content.get(format!("other_{}", at + 1)).and_then(Value::as_str);
+        let other = other.filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        if other.is_some() && question.choosing == Choosing::One {
+            chosen.clear();
+        }
+        Answer { chosen, other }
+    };
+    questions.iter().enumerate().map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use haft::AnswerOption;
+
+    use super::*;
+
+    fn inquiry(choosing: Choosing) -> Inquiry {
+        let option = |label: &str| AnswerOption { label: label.to_owned(), description: "it".to_owned() };
+        let options = vec![option("a"), option("b")];
+        Inquiry { header: "H".to_owned(), text: "which?".to_owned(), options, choosing }
+    }
+
+    #[test]
+    fn a_form_has_a_field_for_each_question_and_for_other_words() {
+        let form = form(&[inquiry(Choosing::One), inquiry(Choosing::Several)]);
+        assert_eq!(form["properties"]["answer_1"]["oneOf"][1], json!({"const": "b", "title": "b: it"}));
+        assert_eq!(form["properties"]["answer_2"]["items"]["anyOf"][0]["const"], "a");
+        assert_eq!(form["properties"]["other_2"]["type"], "string");
+    }
+
+    #[test]
+    fn what_is_filled_in_becomes_answers() {
+        let questions = [inquiry(Choosing::One), inquiry(Choosing::Several), inquiry(Choosing::One)];
+        let content = json!({"answer_1": "b", "answer_2": ["b", "a"], "answer_3": "a", "other_3": "c"});
+        let expected = [Answer::option(1), Answer { chosen: vec![1, 0], other: None }, Answer::other("c")];
+        assert_eq!(answers(&questions, &content), expected);
+    }
+}

@@ -1,0 +1,142 @@
+//! Servers that fail, and servers that mean harm. What one does is no matter of the others.
+
+use haft::FaultKind;
+use haft_mcp::client::State;
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_in_a_call_is_told_with_its_last_words_and_started_anew() {
+    let Some(world) = World::fault("plain").await else { return };
+    let before = world.text("pid", json!({})).await;
+    let told = world.failure("crash", json!({})).await;
+    for word in ["`fault`", "code 3", "the disk is on fire", "haft mcp test fault"] {
+        assert!(told.contains(word), "`{word}` is not in: {told}");
+    }
+    let after = world.text("pid", json!({})).await;
+    assert_ne!(before, after);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_again_and_again_is_left_alone_for_a_while() {
+    let Some(world) = World::fault("plain").await else { return };
+    world.failure("crash", json!({})).await;
+    world.failure("crash", json!({})).await;
+    let told = world.failure("echo", json!({"text": "a"})).await;
+    assert!(told.contains("is started again in") && told.contains("code 3"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_others_work_on() {
+    let (Some(dies), Some(lives)) = (fault("dies", "plain"), fault("fault", "plain")) else { return };
+    let Some(never) = fault("never", "exits") else { return };
+    let world = World::with(vec![dies, lives, never], Engine::builder());
+    world.servers.start_all().await;
+    let crash = world.session.call(Call::new("1", "mcp__dies__crash", json!({}))).await;
+    assert!(crash.is_error);
+    assert_eq!(world.text("echo", json!({"text": "still here"})).await, "still here");
+    let told = world.session.call(Call::new("1", "mcp__never__anything", json!({}))).await.full_text();
+    for word in ["`never`", "code 7", "the port is taken"] {
+        assert!(told.contains(word), "`{word}` is not in: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_started_says_why() {
+    for (manner, words) in [
+        ("exits", &["code 7", "the port is taken"][..]),
+        ("garbage", &["no message of the protocol", "garbage garbage"]),
+        ("wrong-ids", &["does not speak the protocol"]),
+    ] {
+        let Some(server) = fault("fault", manner) else { return };
+        let world = World::with(vec![server], Engine::builder());
+        let told = world.servers.start("fault").await.unwrap_err();
+        for word in words {
+            assert!(told.message().contains(word), "{manner}: `{word}` is not in: {told}");
+        }
+    }
+    let missing = Server::new("fault", command("there-is-no-such-program", &[]));
+    let world = World::with(vec![missing], Engine::builder());
+    let told = world.servers.start("fault").await.unwrap_err();
+    assert!(told.message().contains("`there-is-no-such-program` cannot be started"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_given_up_in_time() {
+    for manner in ["silent", "half-line", "unlisted", "slow-start 600"] {
+        let Some(mut server) = fault("fault", manner) else { return };
+        server.limits.start = Duration::from_millis(700);
+        let world = World::with(vec![server], Engine::builder());
+        let told = world.servers.start("fault").await.unwrap_err();
+        assert_eq!(told.kind(), FaultKind::Timeout, "{manner}: {told}");
+        assert!(told.message().contains("within 0.7 s"), "{told}");
+        assert!(told.hint_text().unwrap().contains("startup_seconds"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_server_does_not_keep_others_waiting() {
+    let (Some(mut slow), Some(quick)) = (fault("slow", "slow-start 600"), fault("fault", "plain")) else {
+        return;
+    };
+    slow.limits.start = Duration::from_secs(600);
+    let world = World::with(vec![slow, quick], Engine::builder());
+    let servers = world.servers.clone();
+    let starting = tokio::spawn(async move { servers.start_all().await });
+    until("the quick one is there", || world.session.tools().get("mcp__fault__echo").is_some()).await;
+    assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
+    assert!(!starting.is_finished());
+    starting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_message_is_passed_over() {
+    let Some(world) = World::fault("plain").await else { return };
+    assert_eq!(world.text("noise", json!({})).await, "after the noise");
+    assert_eq!(world.text("wrong_id", json!({})).await, "for you");
+    assert_eq!(world.text("flood", json!({"count": 20_000})).await, "flooded");
+    assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_long_is_told_to_whoever_waits_for_it() {
+    let Some(world) = World::fault("plain").await else { return };
+    for end in [false, true] {
+        let told = world.failure("big", json!({"bytes": 17_000_000, "end": end})).await;
+        assert!(told.contains("at most 16777216 are taken"), "{told}");
+    }
+    assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_tools_are_made_harmless_or_left_out() {
+    let Some(world) = World::fault("hostile").await else { return };
+    let status = world.servers.status().remove(0);
+    assert!(matches!(status.state, State::Up(_)), "{status:?}");
+    let names: Vec<&str> = status.tools.iter().map(|(name, _)| name.as_str()).collect();
+    for (name, description) in &status.tools {
+        assert!(name.len() <= 64, "{name}");
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')), "{name}");
+        assert!(description.chars().count() <= 8_000);
+        assert!(!description.contains(['\u{202e}', '\u{1b}']), "{description}");
+    }
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert!(names.contains(&"mcp__fault__fine") && names.contains(&"mcp__fault__a_b"));
+    for left_out in ["`fine` twice", "`deep`", "`list`", "`circle`", "`away`", "`large`"] {
+        assert!(status.problems.iter().any(|problem| problem.contains(left_out)), "{:?}", status.problems);
+    }
+    let reply = world.call("fine", json!({"anything": {"at": "all"}})).await;
+    assert!(reply.full_text().contains("no tool fine"), "{}", reply.full_text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_have_no_end_are_not_followed() {
+    let Some(world) = World::fault("paging").await else { return };
+    let status = world.servers.status().remove(0);
+    assert_eq!(status.tools.len(), 3);
+    assert!(status.problems.last().unwrap().contains("was there before"), "{:?}", status.problems);
+    let Some(world) = World::fault("many").await else { return };
+    let status = world.servers.status().remove(0);
+    assert_eq!(status.tools.len(), 500);
+    assert!(status.problems[0].contains("more than 500 tools"), "{:?}", status.problems);
+}

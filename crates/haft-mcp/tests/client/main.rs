@@ -1,0 +1,113 @@
+//! Other servers' tools as a session has them. The server is `tests/peers/fault.py`, which does as it is told, and what
+//! people use from npm where that can be had.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a test looks from outside
+#![allow(clippy::print_stderr)] // says why a test is skipped
+
+mod calls;
+mod changes;
+mod ending;
+mod faults;
+mod npm;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use haft::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
+use haft_mcp::client::{Access, Server, Servers};
+use serde_json::{Value, json};
+
+/// Whoever waits longer waits in vain.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A session that has joined servers.
+struct World {
+    _folder: tempfile::TempDir,
+    dir: PathBuf,
+    servers: Servers,
+    session: Session,
+}
+
+impl World {
+    fn with(servers: Vec<Server>, engine: EngineBuilder) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().canonicalize().unwrap();
+        let workspace = Workspace::open(&dir).unwrap();
+        let session = engine.build().session(workspace).mode(Mode::Bypass).start();
+        let servers = Servers::new(servers, &dir);
+        servers.join(&session);
+        Self { _folder: folder, dir, servers, session }
+    }
+
+    /// With `fault.py` as the server `fault`; nothing where there is no Python.
+    async fn fault(manner: &str) -> Option<Self> {
+        let world = Self::with(vec![fault("fault", manner)?], Engine::builder());
+        world.servers.start_all().await;
+        Some(world)
+    }
+
+    async fn call(&self, tool: &str, input: Value) -> Reply {
+        let name = format!("mcp__fault__{tool}");
+        let call = self.session.call(Call::new("1", name, input));
+        tokio::time::timeout(PATIENCE, call).await.unwrap()
+    }
+
+    /// The answer of a call that works.
+    async fn text(&self, tool: &str, input: Value) -> String {
+        let reply = self.call(tool, input).await;
+        assert!(!reply.is_error, "{tool}: {}", reply.full_text());
+        reply.full_text()
+    }
+
+    /// What a call that fails says.
+    async fn failure(&self, tool: &str, input: Value) -> String {
+        let reply = self.call(tool, input).await;
+        assert!(reply.is_error, "{tool}: {}", reply.full_text());
+        reply.full_text()
+    }
+}
+
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers").canonicalize().unwrap()
+}
+
+fn command(program: &str, args: &[&str]) -> Access {
+    Access::Command {
+        program: program.to_owned(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        dir: None,
+        env: BTreeMap::new(),
+        pass_env: Vec::new(),
+    }
+}
+
+/// `fault.py` in some manner.
+fn fault(name: &str, manner: &str) -> Option<Server> {
+    let has_python = Command::new("python3").arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !has_python {
+        eprintln!("skipped: there is no python3");
+        return None;
+    }
+    let script = peers().join("fault.py");
+    let args: Vec<&str> = std::iter::once(script.to_str().unwrap()).chain(manner.split(' ')).collect();
+    Some(Server::new(name, command("python3", &args)))
+}
+
+/// Waits until something holds.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "not yet: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether a process is there that was not only forgotten.
+fn is_running(pid: &str) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,167 @@
+//! Servers that people use, from npm, at the versions that `tests/peers/package-lock.json` names. They are installed once,
+//! beside the build; where there is no npm or no network, these tests say so and are passed over.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+
+use haft::{Content, EventKind, What};
+
+use super::*;
+
+/// The folder of the packages, if they can be had.
+fn packages() -> Option<&'static Path> {
+    static INSTALLED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    INSTALLED.get_or_init(install).as_deref()
+}
+
+fn install() -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    let lock = std::fs::read(peers().join("package-lock.json")).unwrap();
+    let done = dir.join("installed");
+    if std::fs::read(&done).is_ok_and(|installed| installed == lock) {
+        return Some(dir);
+    }
+    std::fs::create_dir_all(&dir).unwrap();
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(peers().join(file), dir.join(file)).unwrap();
+    }
+    let ci = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    match Command::new("npm").args(ci).current_dir(&dir).output() {
+        Ok(ran) if ran.status.success() => {
+            std::fs::write(done, lock).unwrap();
+            Some(dir)
+        }
+        Ok(ran) => {
+            eprintln!("skipped: npm cannot install: {}", String::from_utf8_lossy(&ran.stderr));
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: there is no npm: {error}");
+            None
+        }
+    }
+}
+
+fn script(package: &str) -> Option<String> {
+    let dir = packages()?.join("node_modules/@modelcontextprotocol").join(package).join("dist/index.js");
+    Some(dir.to_str().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_everything_over_lines() {
+    let Some(script) = script("server-everything") else { return };
+    let world = World::with(vec![Server::new("fault", command("node", &[&script]))], Engine::builder());
+    let tested = world.servers.test("fault").await.unwrap();
+    assert!(tested.latency.is_some());
+    assert!(tested.status.problems.is_empty(), "{:?}", tested.status.problems);
+    speaks(&world).await;
+    let pid = pid_of(&script);
+    world.servers.close().await;
+    until("it is gone", || pid.iter().all(|pid| !is_running(pid))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_everything_over_http() {
+    let Some(script) = script("server-everything") else { return };
+    let Some((server, port)) = served(&script) else { return };
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let access = Access::Http { url, headers: BTreeMap::new(), bearer: None };
+    let world = World::with(vec![Server::new("fault", access)], Engine::builder());
+    world.servers.start("fault").await.unwrap();
+    speaks(&world).await;
+    world.servers.close().await;
+    drop(server);
+    let told = world.servers.start("fault").await.unwrap_err();
+    assert!(told.message().contains("cannot be reached"), "{told}");
+}
+
+/// Everything that is expected of it, whichever way it is spoken to.
+async fn speaks(world: &World) {
+    assert_eq!(world.text("echo", json!({"message": "hello"})).await, "Echo: hello");
+    let sum = world.text("get-sum", json!({"a": 2, "b": 40})).await;
+    assert!(sum.contains("42"), "{sum}");
+    let image = world.call("get-tiny-image", json!({})).await;
+    assert!(image.content.iter().any(|block| matches!(block.content, Content::Image { .. })));
+    let weather = world.call("get-structured-content", json!({"location": "Chicago"})).await;
+    assert!(weather.structured.unwrap()["temperature"].is_number());
+    let roots = world.text("get-roots-list", json!({})).await;
+    assert!(roots.contains(world.dir.to_str().unwrap()), "{roots}");
+    let mut events = world.session.engine().activity().subscribe_to(&[EventKind::Progress]);
+    world.text("trigger-long-running-operation", json!({"duration": 1, "steps": 3})).await;
+    let event = tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap();
+    assert!(matches!(&event.what, What::Progress(progress) if progress.total == Some(3)), "{event:?}");
+    let listed = world.session.call(Call::new("1", "ListMcpResources", json!({}))).await;
+    let resources = listed.structured.unwrap()["resources"].as_array().unwrap().clone();
+    let uri = resources.iter().find_map(|resource| resource["uri"].as_str()).unwrap().to_owned();
+    let read =
+        world.session.call(Call::new("1", "ReadMcpResource", json!({"server": "fault", "uri": uri}))).await;
+    assert!(!read.is_error, "{}", read.full_text());
+    let prompts = world.servers.prompts("fault").await.unwrap();
+    assert!(!prompts.is_empty());
+    let wrong = world.failure("get-sum", json!({"a": 2})).await;
+    assert!(wrong.contains("`b` is missing"), "{wrong}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_filesystem() {
+    let Some(script) = script("server-filesystem") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().canonicalize().unwrap();
+    std::fs::write(dir.join("a.txt"), "one\n").unwrap();
+    let access = command("node", &[&script, dir.to_str().unwrap()]);
+    let world = World::with(vec![Server::new("fault", access)], Engine::builder());
+    std::fs::write(world.dir.join("b.txt"), "two\n").unwrap();
+    world.servers.start("fault").await.unwrap();
+    // It takes the roots of its client in place of what it was started with.
+    let begun = Instant::now();
+    while !world.text("list_allowed_directories", json!({})).await.contains(world.dir.to_str().unwrap()) {
+        assert!(begun.elapsed() < PATIENCE, "it has not heard of the roots");
+    }
+    let path = |name: &str| world.dir.join(name).to_str().unwrap().to_owned();
+    assert!(world.text("read_text_file", json!({"path": path("b.txt")})).await.starts_with("two"));
+    world.text("write_file", json!({"path": path("c.txt"), "content": "three"})).await;
+    assert_eq!(std::fs::read_to_string(world.dir.join("c.txt")).unwrap(), "three");
+    let outside = world.failure("read_text_file", json!({"path": "/etc/hostname"})).await;
+    assert!(outside.contains("outside"), "{outside}");
+}
+
+/// The processes that run a script.
+fn pid_of(script: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let runs = |pid: &String| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let parent = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent =
+            parent.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)).map(str::to_owned);
+        line.split(|byte| *byte == 0).any(|word| word == script.as_bytes())
+            && parent == Some(std::process::id().to_string())
+    };
+    processes.filter_map(|entry| entry.file_name().into_string().ok()).filter(runs).collect()
+}
+
+/// A server that is there already, and its port.
+fn served(script: &str) -> Option<(Served, u16)> {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut child = Command::new("node")
+        .args([script, "streamableHttp"])
+        .env("PORT", free.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let served = Served(child);
+    let said = lines.by_ref().map_while(Result::ok).find(|line| line.contains("listening"));
+    std::thread::spawn(move || lines.for_each(drop));
+    said.map(|_| (served, free))
+}
+
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

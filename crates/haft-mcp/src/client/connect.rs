@@ -15,14 +15,19 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient, RunningService,
     ServiceError,
 };
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::auth::{AuthClient, AuthorizationManager};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig,
+};
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use tokio::runtime::Handle;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bounds;
 use super::handler::{Ears, Surroundings};
 use super::listing::About;
+use super::login::{self, Kept, Visitor};
 use super::overhear::Overheard;
 use super::pipe::{Noise, Pipe};
 use super::server::{Access, Protocol, Server};
@@ -34,6 +39,8 @@ const MAX_TOLD: usize = 1_500;
 const MAX_TOLD_LINES: usize = 12;
 /// How long it may take until it is known how a server ended that hangs up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// No request is sent on more often.
+const MAX_REDIRECTS: usize = 10;
 /// How long hanging up may take, and how often it is looked whether it is done.
 const FAREWELL: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(2);
@@ -69,6 +76,67 @@ pub(super) struct Live {
     over: DropGuard,
     /// The folders that the server knows of.
     folders: Mutex<Vec<PathBuf>>,
+    logins: Logins,
+}
+
+/// How haft has logged in to a server, over all of its connections.
+#[derive(Clone, Default)]
+pub(super) struct Logins(Arc<Login>);
+
+#[derive(Default)]
+struct Login {
+    kept: Kept,
+    manager: Mutex<Option<Arc<AsyncMutex<AuthorizationManager>>>>,
+    challenge: Mutex<Option<String>>,
+}
+
+impl Logins {
+    pub(super) fn new(kept: Kept) -> Self {
+        Self(Arc::new(Login { kept, ..Login::default() }))
+    }
+
+    /// What authorizes requests, if there was a login.
+    async fn authorized(
+        &self,
+        url: &str,
+        web: reqwest::Client,
+    ) -> Result<Option<AuthClient<reqwest::Client>>, String> {
+        let known = self.0.manager.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let manager = match known {
+            Some(manager) => manager,
+            None if !self.0.kept.is_there() => return Ok(None),
+            None => {
+                let manager = login::resumed(url, &self.0.kept).await.map_err(|error| error.to_string())?;
+                self.remember(manager)
+            }
+        };
+        // A client is made with a manager of its own, and then shares the one there is.
+        let spare = AuthorizationManager::new(url).await.map_err(|error| error.to_string())?;
+        let mut client = AuthClient::new(web, spare);
+        client.auth_manager = manager;
+        Ok(Some(client))
+    }
+
+    fn remember(&self, manager: AuthorizationManager) -> Arc<AsyncMutex<AuthorizationManager>> {
+        let manager = Arc::new(AsyncMutex::new(manager));
+        *self.0.manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager.clone());
+        manager
+    }
+
+    fn challenged(&self, challenge: Option<&str>) {
+        if let Some(challenge) = challenge {
+            *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.to_owned());
+        }
+    }
+
+    /// Logs in anew.
+    pub(super) async fn login(&self, server: &Server, visitor: &dyn Visitor) -> Result<(), Fault> {
+        install_tls();
+        let challenge = self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let manager = login::login(server, challenge.as_deref(), &self.0.kept, visitor).await?;
+        self.remember(manager);
+        Ok(())
+    }
 }
 
 /// The other end of a connection.
@@ -80,16 +148,21 @@ struct End {
 
 impl Live {
     /// Begins a connection.
-    pub(super) async fn open(server: &Server, root: &Path, ears: impl Fn() -> Ears) -> Result<Self, Fault> {
+    pub(super) async fn open(
+        server: &Server,
+        root: &Path,
+        logins: &Logins,
+        ears: impl Fn() -> Ears,
+    ) -> Result<Self, Fault> {
         let newest =
             || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
         let first = match server.protocol {
             Protocol::Initialize => ClientLifecycleMode::Initialize,
             Protocol::Discover => newest(),
         };
-        match attempt(server, root, ears(), first).await {
+        match attempt(server, root, logins, ears(), first).await {
             Err((_, error)) if server.protocol == Protocol::Initialize && wants_discovery(&error) => {
-                let again = attempt(server, root, ears(), newest()).await;
+                let again = attempt(server, root, logins, ears(), newest()).await;
                 again.map_err(|(fault, _)| fault)
             }
             outcome => outcome.map_err(|(fault, _)| fault),
@@ -145,6 +218,10 @@ impl Live {
         match error {
             ServiceError::McpError(error) => refused(server, &error),
             ServiceError::TransportClosed => self.obituary(server).await,
+            ServiceError::TransportSend(error) if challenge(&error).is_some() => {
+                self.logins.challenged(challenge(&error));
+                self.end.failed(server, &unknown_here(server)).await
+            }
             ServiceError::TransportSend(error) => {
                 let why = format!("could not be spoken to: {}", chain(&*error.error));
                 self.end.failed(server, &why).await
@@ -258,6 +335,7 @@ fn wants_discovery(error: &ClientInitializeError) -> bool {
 async fn attempt(
     server: &Server,
     root: &Path,
+    logins: &Logins,
     ears: Ears,
     lifecycle: ClientLifecycleMode,
 ) -> Result<Live, (Fault, ClientInitializeError)> {
@@ -279,15 +357,29 @@ async fn attempt(
             ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
         }
         Access::Unusable(why) => return Err(wrong(why.clone())),
-        Access::Http { url, headers, bearer } => {
-            install_tls();
+        Access::Http { url, headers, bearer, .. } => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             config = config.custom_headers(self::headers(headers).map_err(wrong)?);
             if let Some(bearer) = bearer {
                 config = config.auth_header(bearer.as_str());
             }
-            let inner = StreamableHttpClientTransport::from_config(config);
-            ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
+            let web = web().map_err(wrong)?;
+            let authorized = match bearer {
+                Some(_) => None,
+                None => logins.authorized(url, web.clone()).await.map_err(wrong)?,
+            };
+            match authorized {
+                Some(web) => {
+                    let inner = StreamableHttpClientTransport::with_client(web, config);
+                    ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle)
+                        .await
+                }
+                None => {
+                    let inner = StreamableHttpClientTransport::with_client(web, config);
+                    ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle)
+                        .await
+                }
+            }
         }
     };
     match begun {
@@ -301,10 +393,12 @@ async fn attempt(
                 since: Instant::now(),
                 over,
                 folders: Mutex::new(folders),
+                logins: logins.clone(),
             })
         }
         Err(error) => {
-            let why = unwelcome(&error);
+            logins.challenged(error.auth_challenge());
+            let why = unwelcome(&error, &server.name);
             let fault = end.failed(&server.name, &why).await;
             end.end().await;
             Err((fault, error))
@@ -313,9 +407,9 @@ async fn attempt(
 }
 
 /// Why a connection could not be begun.
-fn unwelcome(error: &ClientInitializeError) -> String {
+fn unwelcome(error: &ClientInitializeError, server: &str) -> String {
     if error.is_authorization_required() {
-        return "wants to know who asks: it needs a `bearer_token`, a header, or a login".to_owned();
+        return unknown_here(server);
     }
     match error {
         ClientInitializeError::ConnectionClosed(_) => "has hung up before it had begun".to_owned(),
@@ -329,6 +423,13 @@ fn unwelcome(error: &ClientInitializeError) -> String {
             format!("does not speak the protocol: {}", bounds::text(&other.to_string(), bounds::MAX_WORD))
         }
     }
+}
+
+/// What is said of a server that does not know for whom haft acts.
+fn unknown_here(server: &str) -> String {
+    format!(
+        "wants to know for whom it works: log in with `haft mcp login {server}`, or set its `bearer_token`"
+    )
 }
 
 /// An error with what caused it, each once.
@@ -388,6 +489,38 @@ fn headers(
         Ok((header, value))
     };
     written.iter().map(one).collect()
+}
+
+/// What the server answered to somebody whom it does not know, or does not allow enough.
+fn challenge(error: &DynamicTransportError) -> Option<&str> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*error.error);
+    while let Some(cause) = next {
+        if let Some(unknown) = cause.downcast_ref::<AuthRequiredError>() {
+            return Some(&unknown.www_authenticate_header);
+        }
+        if let Some(too_little) = cause.downcast_ref::<InsufficientScopeError>() {
+            return Some(&too_little.www_authenticate_header);
+        }
+        next = cause.source();
+    }
+    None
+}
+
+/// What makes requests. A redirect is followed only where the message stays what it is and goes to the same server.
+fn web() -> Result<reqwest::Client, String> {
+    install_tls();
+    let follow = reqwest::redirect::Policy::custom(|attempt| {
+        let is_same =
+            attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+        if is_same && keeps && attempt.previous().len() < MAX_REDIRECTS {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    });
+    let built = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(follow).build();
+    built.map_err(|error| chain(&error))
 }
 
 /// Chooses, once, how connections are secured. Without that none could be made at all.

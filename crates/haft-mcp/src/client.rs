@@ -18,6 +18,7 @@ mod resources;
 mod server;
 mod servers;
 mod tool;
+mod web;
 
 pub use config::{BadServer, ServerConfig, Variables, servers_in};
 pub use link::{State, Status};

@@ -1,13 +1,11 @@
 //! From a server as it is described to a connection that is open, and to why it is not. A server that haft starts is
 //! ended with its connection.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderName, HeaderValue};
 use haft::{Fault, FaultKind};
 use haft_sandbox::{Exit, Partner, Start};
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
@@ -15,22 +13,19 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient, RunningService,
     ServiceError,
 };
-use rmcp::transport::auth::{AuthClient, AuthorizationManager};
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig,
-};
-use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::runtime::Handle;
-use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bounds;
 use super::handler::{Ears, Surroundings};
 use super::listing::About;
-use super::login::{self, Kept, Visitor};
+use super::login::{self, Logins};
 use super::overhear::Overheard;
 use super::pipe::{Noise, Pipe};
 use super::server::{Access, Protocol, Server};
+use super::web;
 
 /// So much of what a server says on standard error is kept.
 const MAX_SAID: usize = 16 * 1024;
@@ -39,8 +34,6 @@ const MAX_TOLD: usize = 1_500;
 const MAX_TOLD_LINES: usize = 12;
 /// How long it may take until it is known how a server ended that hangs up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// No request is sent on more often.
-const MAX_REDIRECTS: usize = 10;
 /// How long hanging up may take, and how often it is looked whether it is done.
 const FAREWELL: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(2);
@@ -77,66 +70,6 @@ pub(super) struct Live {
     /// The folders that the server knows of.
     folders: Mutex<Vec<PathBuf>>,
     logins: Logins,
-}
-
-/// How haft has logged in to a server, over all of its connections.
-#[derive(Clone, Default)]
-pub(super) struct Logins(Arc<Login>);
-
-#[derive(Default)]
-struct Login {
-    kept: Kept,
-    manager: Mutex<Option<Arc<AsyncMutex<AuthorizationManager>>>>,
-    challenge: Mutex<Option<String>>,
-}
-
-impl Logins {
-    pub(super) fn new(kept: Kept) -> Self {
-        Self(Arc::new(Login { kept, ..Login::default() }))
-    }
-
-    /// What authorizes requests, if there was a login.
-    async fn authorized(
-        &self,
-        url: &str,
-        web: reqwest::Client,
-    ) -> Result<Option<AuthClient<reqwest::Client>>, String> {
-        let known = self.0.manager.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let manager = match known {
-            Some(manager) => manager,
-            None if !self.0.kept.is_there() => return Ok(None),
-            None => {
-                let manager = login::resumed(url, &self.0.kept).await.map_err(|error| error.to_string())?;
-                self.remember(manager)
-            }
-        };
-        // A client is made with a manager of its own, and then shares the one there is.
-        let spare = AuthorizationManager::new(url).await.map_err(|error| error.to_string())?;
-        let mut client = AuthClient::new(web, spare);
-        client.auth_manager = manager;
-        Ok(Some(client))
-    }
-
-    fn remember(&self, manager: AuthorizationManager) -> Arc<AsyncMutex<AuthorizationManager>> {
-        let manager = Arc::new(AsyncMutex::new(manager));
-        *self.0.manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager.clone());
-        manager
-    }
-
-    fn challenged(&self, challenge: Option<&str>) {
-        if let Some(challenge) = challenge {
-            *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.to_owned());
-        }
-    }
-
-    /// Logs in anew.
-    pub(super) async fn login(&self, server: &Server, visitor: &dyn Visitor) -> Result<(), Fault> {
-        install_tls();
-        let challenge = self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let manager = login::login(server, challenge.as_deref(), &self.0.kept, visitor).await?;
-        self.remember(manager);
-        Ok(())
-    }
 }
 
 /// The other end of a connection.
@@ -218,8 +151,8 @@ impl Live {
         match error {
             ServiceError::McpError(error) => refused(server, &error),
             ServiceError::TransportClosed => self.obituary(server).await,
-            ServiceError::TransportSend(error) if challenge(&error).is_some() => {
-                self.logins.challenged(challenge(&error));
+            ServiceError::TransportSend(error) if login::challenge(&error).is_some() => {
+                self.logins.challenged(login::challenge(&error));
                 self.end.failed(server, &unknown_here(server)).await
             }
             ServiceError::TransportSend(error) => {
@@ -359,11 +292,11 @@ async fn attempt(
         Access::Unusable(why) => return Err(wrong(why.clone())),
         Access::Http { url, headers, bearer, .. } => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-            config = config.custom_headers(self::headers(headers).map_err(wrong)?);
+            config = config.custom_headers(web::headers(headers).map_err(wrong)?);
             if let Some(bearer) = bearer {
                 config = config.auth_header(bearer.as_str());
             }
-            let web = web().map_err(wrong)?;
+            let web = web::client().map_err(|error| wrong(chain(&error)))?;
             let authorized = match bearer {
                 Some(_) => None,
                 None => logins.authorized(url, web.clone()).await.map_err(wrong)?,
@@ -474,62 +407,6 @@ fn last_words(said: &str) -> String {
     let kept = lines[lines.len().saturating_sub(MAX_TOLD_LINES)..].join("\n");
     let from = kept.ceil_char_boundary(kept.len().saturating_sub(MAX_TOLD));
     bounds::text(&kept[from..], MAX_TOLD)
-}
-
-fn headers(
-    written: &std::collections::BTreeMap<String, String>,
-) -> Result<HashMap<HeaderName, HeaderValue>, String> {
-    let one = |(name, value): (&String, &String)| {
-        let header =
-            HeaderName::try_from(name.as_str()).map_err(|_| format!("`{name}` cannot be a header"))?;
-        // What it is may be a secret.
-        let mut value = HeaderValue::try_from(value.as_str())
-            .map_err(|_| format!("the header `{name}` has a value that cannot be sent"))?;
-        value.set_sensitive(true);
-        Ok((header, value))
-    };
-    written.iter().map(one).collect()
-}
-
-/// What the server answered to somebody whom it does not know, or does not allow enough.
-fn challenge(error: &DynamicTransportError) -> Option<&str> {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*error.error);
-    while let Some(cause) = next {
-        if let Some(unknown) = cause.downcast_ref::<AuthRequiredError>() {
-            return Some(&unknown.www_authenticate_header);
-        }
-        if let Some(too_little) = cause.downcast_ref::<InsufficientScopeError>() {
-            return Some(&too_little.www_authenticate_header);
-        }
-        next = cause.source();
-    }
-    None
-}
-
-/// What makes requests. A redirect is followed only where the message stays what it is and goes to the same server.
-fn web() -> Result<reqwest::Client, String> {
-    install_tls();
-    let follow = reqwest::redirect::Policy::custom(|attempt| {
-        let is_same =
-            attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        let keeps = matches!(attempt.status().as_u16(), 307 | 308);
-        if is_same && keeps && attempt.previous().len() < MAX_REDIRECTS {
-            attempt.follow()
-        } else {
-            attempt.stop()
-        }
-    });
-    let built = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(follow).build();
-    built.map_err(|error| chain(&error))
-}
-
-/// Chooses, once, how connections are secured. Without that none could be made at all.
-fn install_tls() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // Failing means that somebody has chosen already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 #[cfg(test)]

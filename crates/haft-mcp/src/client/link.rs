@@ -10,10 +10,10 @@ use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, Live, Logins};
+use super::connect::{self, Live};
 use super::handler::{Asks, Ears, Surroundings};
 use super::listing::{self, About, Listing, Offered};
-use super::login::{Kept, Visitor};
+use super::login::{Logins, Visitor};
 use super::resources;
 use super::server::Server;
 use super::tool::Remote;
@@ -89,7 +89,7 @@ pub struct Status {
 impl Link {
     pub(super) fn new(server: Server, root: PathBuf, logins: Option<&Store>) -> Arc<Self> {
         Arc::new(Self {
-            logins: Logins::new(Kept::new(logins, &server)),
+            logins: Logins::new(logins, &server),
             server,
             root,
             surroundings: Arc::default(),

@@ -5,16 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use haft::{BoxFuture, Fault, Store};
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore,
+    AuthClient, AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore,
     StoredCredentials, WWWAuthenticateParams,
 };
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex as AsyncMutex;
 use url::Url;
 
 use super::bounds;
 use super::server::{Access, OAuth, Server};
+use super::web;
 
 /// Somebody who can be sent to a page, and is sent back from there.
 pub trait Visitor: Send + Sync {
@@ -77,15 +81,75 @@ impl<F: Fn(&str) + Send + Sync> Visitor for Loopback<F> {
 /// How long a browser may take to say what it wants.
 const READING: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// How haft has logged in to a server, over all of its connections.
+#[derive(Clone, Default)]
+pub(super) struct Logins(Arc<Login>);
+
+#[derive(Default)]
+struct Login {
+    kept: Kept,
+    manager: Mutex<Option<Arc<AsyncMutex<AuthorizationManager>>>>,
+    challenge: Mutex<Option<String>>,
+}
+
+impl Logins {
+    pub(super) fn new(store: Option<&Store>, server: &Server) -> Self {
+        Self(Arc::new(Login { kept: Kept::new(store, server), ..Login::default() }))
+    }
+
+    /// What authorizes requests, if there was a login.
+    pub(super) async fn authorized(
+        &self,
+        url: &str,
+        web: reqwest::Client,
+    ) -> Result<Option<AuthClient<reqwest::Client>>, String> {
+        let known = self.0.manager.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let manager = match known {
+            Some(manager) => manager,
+            None if !self.0.kept.is_there() => return Ok(None),
+            None => {
+                let manager = resumed(url, &self.0.kept).await.map_err(|error| error.to_string())?;
+                self.remember(manager)
+            }
+        };
+        // A client is made with a manager of its own, and then shares the one there is.
+        let spare = AuthorizationManager::new(url).await.map_err(|error| error.to_string())?;
+        let mut client = AuthClient::new(web, spare);
+        client.auth_manager = manager;
+        Ok(Some(client))
+    }
+
+    fn remember(&self, manager: AuthorizationManager) -> Arc<AsyncMutex<AuthorizationManager>> {
+        let manager = Arc::new(AsyncMutex::new(manager));
+        *self.0.manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager.clone());
+        manager
+    }
+
+    pub(super) fn challenged(&self, challenge: Option<&str>) {
+        if let Some(challenge) = challenge {
+            *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.to_owned());
+        }
+    }
+
+    /// Logs in anew.
+    pub(super) async fn login(&self, server: &Server, visitor: &dyn Visitor) -> Result<(), Fault> {
+        web::install_tls();
+        let challenge = self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let manager = login(server, challenge.as_deref(), &self.0.kept, visitor).await?;
+        self.remember(manager);
+        Ok(())
+    }
+}
+
 /// What is kept of a login: in a file, if there is a place for it.
 #[derive(Clone, Default)]
-pub(super) struct Kept {
+struct Kept {
     file: Option<(Store, String)>,
     here: Arc<Mutex<Option<StoredCredentials>>>,
 }
 
 impl Kept {
-    pub(super) fn new(store: Option<&Store>, server: &Server) -> Self {
+    fn new(store: Option<&Store>, server: &Server) -> Self {
         let Access::Http { url, .. } = &server.access else { return Self::default() };
         let name = haft::Hash::of(url.as_bytes()).to_string();
         Self { file: store.map(|store| (store.clone(), format!("{name}.json"))), here: Arc::default() }
@@ -115,7 +179,7 @@ impl Kept {
     }
 
     /// Whether there is anything to log in with.
-    pub(super) fn is_there(&self) -> bool {
+    fn is_there(&self) -> bool {
         self.read().is_ok_and(|kept| kept.is_some())
     }
 }
@@ -136,7 +200,7 @@ impl CredentialStore for Kept {
 }
 
 /// What authorizes requests, with what was kept of an earlier login.
-pub(super) async fn resumed(url: &str, kept: &Kept) -> Result<AuthorizationManager, AuthError> {
+async fn resumed(url: &str, kept: &Kept) -> Result<AuthorizationManager, AuthError> {
     let mut manager = AuthorizationManager::new(url).await?;
     manager.set_credential_store(kept.clone());
     manager.initialize_from_store().await?;
@@ -144,7 +208,7 @@ pub(super) async fn resumed(url: &str, kept: &Kept) -> Result<AuthorizationManag
 }
 
 /// Logs in. The challenge is what the server answered to somebody it does not know.
-pub(super) async fn login(
+async fn login(
     server: &Server,
     challenge: Option<&str>,
     kept: &Kept,
@@ -205,4 +269,19 @@ fn request(
         }
     }
     if wanted.is_empty() { request } else { request.with_scopes(wanted) }
+}
+
+/// What the server answered to somebody whom it does not know, or does not allow enough.
+pub(super) fn challenge(error: &DynamicTransportError) -> Option<&str> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*error.error);
+    while let Some(cause) = next {
+        if let Some(unknown) = cause.downcast_ref::<AuthRequiredError>() {
+            return Some(&unknown.www_authenticate_header);
+        }
+        if let Some(too_little) = cause.downcast_ref::<InsufficientScopeError>() {
+            return Some(&too_little.www_authenticate_header);
+        }
+        next = cause.source();
+    }
+    None
 }

@@ -210,7 +210,8 @@ impl Servers {
     /// Ends all servers that are there. They are started again when they are wanted.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
-        for link in self.0.iter().cloned() {
+        for link in self.0.iter() {
+            let link = link.clone();
             closing.spawn(async move { link.close().await });
         }
         while closing.join_next().await.is_some() {}

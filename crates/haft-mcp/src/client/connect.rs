@@ -13,10 +13,11 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient, RunningService,
     ServiceError,
 };
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
 
 use super::bounds;
 use super::handler::{Ears, Surroundings};
@@ -77,6 +78,8 @@ pub(super) struct Live {
 struct End {
     partner: Option<Partner>,
     noise: Option<Arc<Noise>>,
+    /// An address that may hold a secret.
+    address: Option<Url>,
 }
 
 impl Live {
@@ -201,6 +204,10 @@ impl End {
 
     /// The fault of a server that cannot be spoken to, with how it ended and what it said last.
     async fn failed(&self, server: &str, why: &str) -> Fault {
+        let why = match &self.address {
+            Some(address) => why.replace(address.as_str(), &web::shown(address)),
+            None => why.to_owned(),
+        };
         let mut message = format!("the MCP server `{server}` {why}");
         let mut fault_details = None;
         if let Some(partner) = &self.partner {
@@ -278,19 +285,18 @@ async fn attempt(
             .with("server", &server.name);
         (fault, ClientInitializeError::Cancelled)
     };
-    let (name, surroundings) = (ears.server.clone(), ears.surroundings.clone());
-    let folders = surroundings.folders();
+    let folders = ears.surroundings.folders();
     let mut end = End::default();
     let begun = match &server.access {
         Access::Command { .. } => {
             let (partner, pipe, noise) =
                 start(&server.access, root).map_err(|error| wrong(error.to_string()))?;
             (end.partner, end.noise) = (Some(partner), Some(noise));
-            let inner = pipe;
-            ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
+            serve(ears, pipe, lifecycle).await
         }
         Access::Unusable(why) => return Err(wrong(why.clone())),
         Access::Http { url, headers, bearer, .. } => {
+            end.address = Url::parse(url).ok();
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             config = config.custom_headers(web::headers(headers).map_err(wrong)?);
             if let Some(bearer) = bearer {
@@ -303,15 +309,9 @@ async fn attempt(
             };
             match authorized {
                 Some(web) => {
-                    let inner = StreamableHttpClientTransport::with_client(web, config);
-                    ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle)
-                        .await
+                    serve(ears, StreamableHttpClientTransport::with_client(web, config), lifecycle).await
                 }
-                None => {
-                    let inner = StreamableHttpClientTransport::with_client(web, config);
-                    ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle)
-                        .await
-                }
+                None => serve(ears, StreamableHttpClientTransport::with_client(web, config), lifecycle).await,
             }
         }
     };
@@ -337,6 +337,16 @@ async fn attempt(
             Err((fault, error))
         }
     }
+}
+
+/// Begins a connection that is listened to.
+async fn serve(
+    ears: Ears,
+    inner: impl Transport<RoleClient> + 'static,
+    lifecycle: ClientLifecycleMode,
+) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError> {
+    let (server, surroundings) = (ears.server.clone(), ears.surroundings.clone());
+    ears.serve_with_lifecycle(Overheard { inner, server, surroundings }, lifecycle).await
 }
 
 /// Why a connection could not be begun.

@@ -285,3 +285,54 @@ pub(super) fn challenge(error: &DynamicTransportError) -> Option<&str> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn browse(redirect: &str, target: &str) -> String {
+        let address = Url::parse(redirect).unwrap().socket_addrs(|| None).unwrap()[0];
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_user_is_waited_for_until_they_come_back() {
+        let told = Arc::new(Mutex::new(String::new()));
+        let page = told.clone();
+        let loopback = Loopback::open(move |url| page.lock().unwrap().push_str(url)).await.unwrap();
+        let redirect = loopback.redirect();
+        let browser = async {
+            assert!(browse(&redirect, "/favicon.ico").await.starts_with("HTTP/1.1 404"));
+            assert!(browse(&redirect, "/callback?code=a&state=b").await.contains("You are logged in"));
+        };
+        let (back, ()) = tokio::join!(loopback.visit("https://login.example/page"), browser);
+        assert_eq!(back, Ok(format!("{redirect}?code=a&state=b")));
+        assert_eq!(*told.lock().unwrap(), "https://login.example/page");
+    }
+
+    #[tokio::test]
+    async fn a_login_is_kept_for_its_server_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("logins"));
+        let server = |url: &str| {
+            let (headers, url) = (Default::default(), url.to_owned());
+            Server::new("s", Access::Http { url, headers, bearer: None, oauth: OAuth::default() })
+        };
+        let kept = Kept::new(Some(&store), &server("https://a.example/mcp"));
+        kept.save(StoredCredentials::new("id".to_owned(), None, vec!["read".to_owned()], None))
+            .await
+            .unwrap();
+        let again = Kept::new(Some(&store), &server("https://a.example/mcp"));
+        assert_eq!(again.load().await.unwrap().unwrap().granted_scopes, ["read"]);
+        assert!(!Kept::new(Some(&store), &server("https://b.example/mcp")).is_there());
+        again.clear().await.unwrap();
+        assert!(!kept.is_there());
+    }
+}

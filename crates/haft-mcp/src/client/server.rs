@@ -77,7 +77,10 @@ impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Access::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
-            Access::Http { url, .. } => f.debug_tuple("Http").field(url).finish(),
+            Access::Http { url, .. } => {
+                let shown = url::Url::parse(url).map(|url| super::web::shown(&url)).unwrap_or_default();
+                f.debug_tuple("Http").field(&shown).finish()
+            }
             Access::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Once;
 
 use axum::http::{HeaderName, HeaderValue};
+use url::Url;
 
 /// No request is sent on more often.
 const MAX_REDIRECTS: usize = 10;
@@ -48,4 +49,26 @@ pub(super) fn headers(
         Ok((header, value))
     };
     written.iter().map(one).collect()
+}
+
+/// An address as it may be told: without what may be secret in it.
+pub(super) fn shown(address: &Url) -> String {
+    let mut shown = address.clone();
+    shown.set_query(None);
+    shown.set_fragment(None);
+    // Failing means that there is nobody in it.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_secret_in_an_address_is_not_told() {
+        let address = Url::parse("https://me:pass@a.example/mcp?key=secret#x").unwrap();
+        assert_eq!(shown(&address), "https://a.example/mcp");
+    }
 }

@@ -175,6 +175,11 @@ pub(crate) struct HttpFlags {
 pub(crate) enum McpCommand {
     /// Show the servers whose tools are used, where each comes from, and whether it works
     List,
+    /// Log in to a server that wants to know for whom haft works; it is kept, and renewed by itself
+    Login {
+        /// The server's name
+        server: String,
+    },
     /// Start a server and show what it offers; the exit code is 1 if it cannot be used
     Test {
         /// The server's name

@@ -334,12 +334,13 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     let is_trusted = trusted.into_iter().any(|folder| workspace == folder);
     let state = crate::host::state_of(folders, workspace);
     let mut of_project = Vec::new();
+    let root = workspace.parent().map(|_| Workspace::open(workspace)).transpose()?;
     for name in PROJECT_FILES {
         let path = project.join(name);
-        let bytes = read_of_project(workspace, &path)?;
+        let bytes = read_of_project(root.as_ref(), &path)?;
         of_project.push((path, bytes));
     }
-    let mcp_json = read_of_project(workspace, &workspace.join(MCP_JSON));
+    let mcp_json = read_of_project(root.as_ref(), &workspace.join(MCP_JSON));
     let mcp_json_text = mcp_json.as_ref().ok().cloned().flatten();
     let seal = seal(&of_project, &mcp_json_text);
     let trust = match (is_trusted, state.read(SEAL)?) {
@@ -381,13 +382,12 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
 
 /// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of
 /// it will do.
-fn read_of_project(root: &Path, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    if root.parent().is_none() {
+fn read_of_project(root: Option<&Workspace>, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some(workspace) = root else {
         // The root of everything is no workspace, but may be asked about.
         return Ok(user::read_regular(path, MAX_BYTES)?);
-    }
-    let workspace = Workspace::open(root)?;
-    let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+    };
+    let below = path.strip_prefix(workspace.root()).unwrap_or(path).to_string_lossy();
     let wrong = |error: PathError| anyhow::anyhow!("the project's settings cannot be read: {error}");
     let place = match workspace.resolve(workspace.root(), &below) {
         Ok(place) if place.stat.is_some() => place,

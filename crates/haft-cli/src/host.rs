@@ -197,6 +197,7 @@ impl Host {
         workspace = workspace.with_folder(results.dir(), Access::Read)?;
         let plans = plans(&state, settings)?;
         workspace = workspace.with_folder(plans.dir(), Access::Write)?;
+        let state_of_user = folders.state.clone();
         let guards =
             Guards { config: folders.config.clone(), state: folders.state, plans: plans.dir().to_owned() };
         workspace = guards.around(workspace);
@@ -229,7 +230,7 @@ impl Host {
             lasting: OnceLock::new(),
             plan: plans.path(&plan_name(common.session.as_deref())),
             has_typed_mode: common.mode.is_some(),
-            servers: servers(&loaded, &root),
+            servers: servers(&loaded, &root, &state_of_user),
             others: Arc::default(),
             loaded,
         })
@@ -401,9 +402,14 @@ fn begin(builder: SessionBuilder) -> Session {
 }
 
 /// The servers whose tools are used, of which none is started yet.
-pub(crate) fn servers(loaded: &Loaded, root: &Path) -> Servers {
+pub(crate) fn servers(loaded: &Loaded, root: &Path, state: &Path) -> Servers {
     let used = loaded.servers.iter().filter(|found| !found.config.disabled);
-    Servers::new(used.map(Found::server).collect(), root)
+    Servers::keeping_logins(used.map(Found::server).collect(), root, &Store::at(logins(state)))
+}
+
+/// Where it is kept how haft has logged in to servers, for every workspace.
+fn logins(state: &Path) -> PathBuf {
+    state.join("logins")
 }
 
 /// How files are changed.
@@ -451,7 +457,7 @@ impl Host {
                 .hidden
                 .iter()
                 .map(|path| config::home(path))
-                .chain([self.state.dir().to_owned()])
+                .chain([self.state.dir().to_owned(), logins(&self.guards.state)])
                 .collect(),
             passed: set.pass_env.clone(),
             profile: match set.profile {

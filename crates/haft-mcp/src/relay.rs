@@ -24,7 +24,7 @@ pub(crate) enum Listener {
 impl Listener {
     /// Listens to a call from now on.
     pub(crate) fn listen(self, session: &Session, call: &Call) -> Listening {
-        let kinds = [EventKind::Output, EventKind::Progress];
+        let kinds = [EventKind::Output, EventKind::Progress, EventKind::Log];
         let events = session.engine().activity().subscribe_to_call(call.id.clone(), &kinds);
         Listening { listener: self, events, call: call.id.clone(), tool: call.name.clone(), told: None }
     }
@@ -100,6 +100,7 @@ impl News {
     fn add(&mut self, event: &Event) {
         match &event.what {
             What::Output { chunk } => self.text.push_str(chunk),
+            What::Log { source, text, .. } => self.text.push_str(&format!("{source}: {text}\n")),
             What::Progress(progress) => {
                 (self.done, self.total) = (Some(progress.done), progress.total);
                 if !self.text.is_empty() && !self.text.ends_with('\n') {

@@ -162,6 +162,14 @@ fn look_at_settings(
             found.add("tool", State::Good, name.as_str());
         }
     }
+    for server in &loaded.servers {
+        let off = if server.config.disabled { ", disabled" } else { "" };
+        found.add(
+            "server",
+            State::Note,
+            format!("{}: {} ({}{off})", server.name, server.written(), server.from),
+        );
+    }
     for (event, hook) in settings.hooks.all() {
         let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
         match (found.of("hook", host::command_hook(event, hook, root)), host::idle(hook)) {

@@ -1,9 +1,9 @@
-//! `haft mcp list` and `haft mcp test`: the servers whose tools haft uses.
+//! `haft mcp list`, `haft mcp test` and `haft mcp login`: the servers whose tools haft uses.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use haft_mcp::client::{Servers, State, Status};
+use haft_mcp::client::{Loopback, Servers, State, Status};
 use serde_json::{Value, json};
 
 use crate::args::{Common, McpCommand};
@@ -14,11 +14,12 @@ use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, harmless, one_line};
 pub(super) fn run(common: &Common, command: McpCommand) -> anyhow::Result<ExitCode> {
     let ground = Ground::look(common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let servers = host::servers(&ground.loaded, &ground.root);
+    let servers = host::servers(&ground.loaded, &ground.root, &ground.folders.state);
     let outcome = runtime.block_on(async {
         match command {
             McpCommand::List => list(common, &ground, &servers).await,
             McpCommand::Test { server } => test(common, &ground, &servers, &server).await,
+            McpCommand::Login { server } => login(&ground, &servers, &server).await,
         }
     });
     runtime.block_on(servers.close());
@@ -102,7 +103,15 @@ fn row<'a>(found: &'a Found, statuses: &[Status]) -> Row<'a> {
     Row { found, state, detail, tools }
 }
 
-async fn test(common: &Common, ground: &Ground, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
+async fn login(ground: &Ground, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
+    may_be_used(ground, name)?;
+    let visitor = Loopback::open(|page| style::notice(&format!("open this page to log in: {page}"))).await?;
+    servers.login(name, &visitor).await.map_err(|fault| style::wrong(&fault))?;
+    writeln!(anstream::stdout(), "logged in to {}", one_line(name))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn may_be_used(ground: &Ground, name: &str) -> anyhow::Result<()> {
     if ground.loaded.held_back.iter().any(|found| found.name == name)
         && !ground.loaded.servers.iter().any(|found| found.name == name)
     {
@@ -111,6 +120,11 @@ async fn test(common: &Common, ground: &Ground, servers: &Servers, name: &str) -
     if ground.loaded.servers.iter().any(|found| found.name == name && found.config.disabled) {
         anyhow::bail!("the server `{name}` is disabled");
     }
+    Ok(())
+}
+
+async fn test(common: &Common, ground: &Ground, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
+    may_be_used(ground, name)?;
     let tested = servers.test(name).await;
     let mut out = anstream::stdout().lock();
     let tested = match tested {

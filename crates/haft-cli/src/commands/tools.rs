@@ -29,7 +29,7 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
     for name in &ground.loaded.settings.tools {
         tools.replace(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
     }
-    let servers = host::servers(&ground.loaded, &ground.root);
+    let servers = host::servers(&ground.loaded, &ground.root, &ground.folders.state);
     if !servers.is_empty() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for status in runtime.block_on(servers.start_all()) {

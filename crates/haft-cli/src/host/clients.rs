@@ -27,7 +27,7 @@ impl Host {
         }
         let session = begin(builder.approver(client.approver).respondent(client.respondent));
         // What is told to one client's servers is not to be known by another's.
-        let servers = super::servers(&self.loaded, self.workspace.root().as_path());
+        let servers = super::servers(&self.loaded, self.workspace.root().as_path(), &self.guards.state);
         if !servers.is_empty() {
             servers.join(&session);
             self.others.lock().unwrap_or_else(PoisonError::into_inner).push(servers);

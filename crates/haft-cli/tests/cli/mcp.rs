@@ -3,7 +3,7 @@
 mod asking;
 pub(super) mod client;
 mod ending;
-mod http;
+pub(super) mod http;
 mod wrong;
 
 use base64::Engine as _;

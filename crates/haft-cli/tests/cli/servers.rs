@@ -1,6 +1,7 @@
 //! Other servers' tools at the command line: where servers come from, when they are started, and what holds for them.
 
 use super::mcp::client::{Client, text_of};
+use super::mcp::http::Server;
 use super::*;
 
 /// A workspace with `tests/peers/fault.py` as a server of the user's; nothing where there is no Python.
@@ -265,4 +266,27 @@ fn a_call_may_come_before_the_tools_were_listed() {
     let Some(lab) = lab() else { return };
     let mut client = Client::ready(&lab, &["--mode", "bypass"]);
     assert_eq!(text_of(&client.call("mcp__fault__echo", json!({"text": "early"}))), "early");
+}
+
+#[test]
+fn a_server_over_http_is_sent_its_token() {
+    let other = two_files();
+    other.write("token", "a-token-that-nobody-guesses");
+    let file = other.base.join("token");
+    let served = Server::start(&other, &["--token-file", file.to_str().unwrap()]);
+    let lab = Lab::new(&[]);
+    let url = format!("url = \"http://{}/mcp\"", served.address);
+    lab.settings(&format!(
+        "[mcp.servers.haft]\n{url}\nbearer_token = \"${{TOKEN}}\"\n[mcp.servers.open]\n{url}\n"
+    ));
+    let mut call = lab.haft(&["--mode", "bypass", "call", "mcp__haft__Read", "file_path=one.txt"]);
+    let ran = Ran::of(call.env("TOKEN", "a-token-that-nobody-guesses").output().unwrap());
+    assert_eq!((ran.code, ran.stdout.trim_end()), (0, ONE), "{ran:?}");
+    let mut wrong = lab.haft(&["mcp", "test", "haft"]);
+    let ran = Ran::of(wrong.env("TOKEN", "another-token-altogether").output().unwrap());
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("wants to know for whom"), "{ran:?}");
+    assert!(!ran.stdout.contains("another-token"), "a token is not told");
+    let none = lab.run(&["mcp", "test", "open"]);
+    assert!(none.stdout.contains("haft mcp login open"), "{none:?}");
 }

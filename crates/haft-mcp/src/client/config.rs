@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::server::{Access, Limits, Protocol, Server};
+use super::server::{Access, Limits, OAuth, Protocol, Server};
 
 /// One server, as it is written.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
@@ -33,6 +33,12 @@ pub struct ServerConfig {
     pub headers: BTreeMap<String, String>,
     /// A token that every request to that server carries, such as `${GITHUB_TOKEN}`.
     pub bearer_token: Option<String>,
+    /// The name under which haft is known to the server's login, if it must be known beforehand. `haft mcp login` logs in.
+    pub oauth_client_id: Option<String>,
+    /// The secret that goes with it.
+    pub oauth_client_secret: Option<String>,
+    /// What haft asks to be allowed when it logs in (what the server wants when nothing is said).
+    pub oauth_scopes: Vec<String>,
     /// How the server is spoken to: `stdio` or `http`. It follows from `command` or `url` and need not be said.
     pub r#type: Option<String>,
     /// Whether the server is left out (false when nothing is said).
@@ -150,9 +156,13 @@ impl ServerConfig {
             Some(other) => return bad(format!("`type` is `{other}`: it can be `stdio` or `http`")),
         }
         let foreign: &[(&str, bool)] = match kind {
-            "stdio" => {
-                &[("headers", !self.headers.is_empty()), ("bearer_token", self.bearer_token.is_some())]
-            }
+            "stdio" => &[
+                ("headers", !self.headers.is_empty()),
+                ("bearer_token", self.bearer_token.is_some()),
+                ("oauth_client_id", self.oauth_client_id.is_some()),
+                ("oauth_client_secret", self.oauth_client_secret.is_some()),
+                ("oauth_scopes", !self.oauth_scopes.is_empty()),
+            ],
             _ => &[
                 ("args", !self.args.is_empty()),
                 ("env", !self.env.is_empty()),
@@ -199,8 +209,20 @@ impl ServerConfig {
                         format!("`url` begins with `{scheme}`: it must be http or https"),
                     ));
                 }
-                let bearer = self.bearer_token.as_deref().map(|token| expanded("bearer_token", token));
-                Access::Http { url, headers: all("headers", &self.headers)?, bearer: bearer.transpose()? }
+                let optional = |key: &str, text: &Option<String>| {
+                    text.as_deref().map(|text| expanded(key, text)).transpose()
+                };
+                Access::Http {
+                    url,
+                    headers: all("headers", &self.headers)?,
+                    bearer: optional("bearer_token", &self.bearer_token)?,
+                    oauth: OAuth {
+                        client_id: optional("oauth_client_id", &self.oauth_client_id)?,
+                        client_secret: optional("oauth_client_secret", &self.oauth_client_secret)?,
+                        scopes: self.oauth_scopes.clone(),
+                        client_metadata_url: None,
+                    },
+                }
             }
         };
         let usual = Limits::default();

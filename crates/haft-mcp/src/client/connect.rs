@@ -1,13 +1,11 @@
 //! From a server as it is described to a connection that is open, and to why it is not. A server that haft starts is
 //! ended with its connection.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderName, HeaderValue};
 use haft::{Fault, FaultKind};
 use haft_sandbox::{Exit, Partner, Start};
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
@@ -15,17 +13,20 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient, RunningService,
     ServiceError,
 };
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
 
 use super::bounds;
 use super::handler::{Ears, Surroundings};
 use super::listing::About;
+use super::login::{self, Logins};
 use super::overhear::Overheard;
 use super::pipe::{Noise, Pipe};
 use super::server::{Access, Protocol, Server};
+use super::web;
 
 /// So much of what a server says on standard error is kept.
 const MAX_SAID: usize = 16 * 1024;
@@ -69,6 +70,7 @@ pub(super) struct Live {
     over: DropGuard,
     /// The folders that the server knows of.
     folders: Mutex<Vec<PathBuf>>,
+    logins: Logins,
 }
 
 /// The other end of a connection.
@@ -76,20 +78,27 @@ pub(super) struct Live {
 struct End {
     partner: Option<Partner>,
     noise: Option<Arc<Noise>>,
+    /// An address that may hold a secret.
+    address: Option<Url>,
 }
 
 impl Live {
     /// Begins a connection.
-    pub(super) async fn open(server: &Server, root: &Path, ears: impl Fn() -> Ears) -> Result<Self, Fault> {
+    pub(super) async fn open(
+        server: &Server,
+        root: &Path,
+        logins: &Logins,
+        ears: impl Fn() -> Ears,
+    ) -> Result<Self, Fault> {
         let newest =
             || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
         let first = match server.protocol {
             Protocol::Initialize => ClientLifecycleMode::Initialize,
             Protocol::Discover => newest(),
         };
-        match attempt(server, root, ears(), first).await {
+        match attempt(server, root, logins, ears(), first).await {
             Err((_, error)) if server.protocol == Protocol::Initialize && wants_discovery(&error) => {
-                let again = attempt(server, root, ears(), newest()).await;
+                let again = attempt(server, root, logins, ears(), newest()).await;
                 again.map_err(|(fault, _)| fault)
             }
             outcome => outcome.map_err(|(fault, _)| fault),
@@ -145,6 +154,10 @@ impl Live {
         match error {
             ServiceError::McpError(error) => refused(server, &error),
             ServiceError::TransportClosed => self.obituary(server).await,
+            ServiceError::TransportSend(error) if login::challenge(&error).is_some() => {
+                self.logins.challenged(login::challenge(&error));
+                self.end.failed(server, &unknown_here(server)).await
+            }
             ServiceError::TransportSend(error) => {
                 let why = format!("could not be spoken to: {}", chain(&*error.error));
                 self.end.failed(server, &why).await
@@ -191,6 +204,10 @@ impl End {
 
     /// The fault of a server that cannot be spoken to, with how it ended and what it said last.
     async fn failed(&self, server: &str, why: &str) -> Fault {
+        let why = match &self.address {
+            Some(address) => why.replace(address.as_str(), &web::shown(address)),
+            None => why.to_owned(),
+        };
         let mut message = format!("the MCP server `{server}` {why}");
         let mut fault_details = None;
         if let Some(partner) = &self.partner {
@@ -258,6 +275,7 @@ fn wants_discovery(error: &ClientInitializeError) -> bool {
 async fn attempt(
     server: &Server,
     root: &Path,
+    logins: &Logins,
     ears: Ears,
     lifecycle: ClientLifecycleMode,
 ) -> Result<Live, (Fault, ClientInitializeError)> {
@@ -267,27 +285,34 @@ async fn attempt(
             .with("server", &server.name);
         (fault, ClientInitializeError::Cancelled)
     };
-    let (name, surroundings) = (ears.server.clone(), ears.surroundings.clone());
-    let folders = surroundings.folders();
+    let folders = ears.surroundings.folders();
     let mut end = End::default();
     let begun = match &server.access {
         Access::Command { .. } => {
             let (partner, pipe, noise) =
                 start(&server.access, root).map_err(|error| wrong(error.to_string()))?;
             (end.partner, end.noise) = (Some(partner), Some(noise));
-            let inner = pipe;
-            ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
+            serve(ears, pipe, lifecycle).await
         }
         Access::Unusable(why) => return Err(wrong(why.clone())),
-        Access::Http { url, headers, bearer } => {
-            install_tls();
+        Access::Http { url, headers, bearer, .. } => {
+            end.address = Url::parse(url).ok();
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-            config = config.custom_headers(self::headers(headers).map_err(wrong)?);
+            config = config.custom_headers(web::headers(headers).map_err(wrong)?);
             if let Some(bearer) = bearer {
                 config = config.auth_header(bearer.as_str());
             }
-            let inner = StreamableHttpClientTransport::from_config(config);
-            ears.serve_with_lifecycle(Overheard { inner, server: name, surroundings }, lifecycle).await
+            let web = web::client().map_err(|error| wrong(chain(&error)))?;
+            let authorized = match bearer {
+                Some(_) => None,
+                None => logins.authorized(url, web.clone()).await.map_err(wrong)?,
+            };
+            match authorized {
+                Some(web) => {
+                    serve(ears, StreamableHttpClientTransport::with_client(web, config), lifecycle).await
+                }
+                None => serve(ears, StreamableHttpClientTransport::with_client(web, config), lifecycle).await,
+            }
         }
     };
     match begun {
@@ -301,10 +326,12 @@ async fn attempt(
                 since: Instant::now(),
                 over,
                 folders: Mutex::new(folders),
+                logins: logins.clone(),
             })
         }
         Err(error) => {
-            let why = unwelcome(&error);
+            logins.challenged(error.auth_challenge());
+            let why = unwelcome(&error, &server.name);
             let fault = end.failed(&server.name, &why).await;
             end.end().await;
             Err((fault, error))
@@ -312,10 +339,20 @@ async fn attempt(
     }
 }
 
+/// Begins a connection that is listened to.
+async fn serve(
+    ears: Ears,
+    inner: impl Transport<RoleClient> + 'static,
+    lifecycle: ClientLifecycleMode,
+) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError> {
+    let (server, surroundings) = (ears.server.clone(), ears.surroundings.clone());
+    ears.serve_with_lifecycle(Overheard { inner, server, surroundings }, lifecycle).await
+}
+
 /// Why a connection could not be begun.
-fn unwelcome(error: &ClientInitializeError) -> String {
+fn unwelcome(error: &ClientInitializeError, server: &str) -> String {
     if error.is_authorization_required() {
-        return "wants to know who asks: it needs a `bearer_token`, a header, or a login".to_owned();
+        return unknown_here(server);
     }
     match error {
         ClientInitializeError::ConnectionClosed(_) => "has hung up before it had begun".to_owned(),
@@ -329,6 +366,13 @@ fn unwelcome(error: &ClientInitializeError) -> String {
             format!("does not speak the protocol: {}", bounds::text(&other.to_string(), bounds::MAX_WORD))
         }
     }
+}
+
+/// What is said of a server that does not know for whom haft acts.
+fn unknown_here(server: &str) -> String {
+    format!(
+        "wants to know for whom it works: log in with `haft mcp login {server}`, or set its `bearer_token`"
+    )
 }
 
 /// An error with what caused it, each once.
@@ -373,30 +417,6 @@ fn last_words(said: &str) -> String {
     let kept = lines[lines.len().saturating_sub(MAX_TOLD_LINES)..].join("\n");
     let from = kept.ceil_char_boundary(kept.len().saturating_sub(MAX_TOLD));
     bounds::text(&kept[from..], MAX_TOLD)
-}
-
-fn headers(
-    written: &std::collections::BTreeMap<String, String>,
-) -> Result<HashMap<HeaderName, HeaderValue>, String> {
-    let one = |(name, value): (&String, &String)| {
-        let header =
-            HeaderName::try_from(name.as_str()).map_err(|_| format!("`{name}` cannot be a header"))?;
-        // What it is may be a secret.
-        let mut value = HeaderValue::try_from(value.as_str())
-            .map_err(|_| format!("the header `{name}` has a value that cannot be sent"))?;
-        value.set_sensitive(true);
-        Ok((header, value))
-    };
-    written.iter().map(one).collect()
-}
-
-/// Chooses, once, how connections are secured. Without that none could be made at all.
-fn install_tls() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // Failing means that somebody has chosen already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 #[cfg(test)]

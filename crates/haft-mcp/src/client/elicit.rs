@@ -28,7 +28,7 @@ pub(super) async fn ask(server: &str, request: ElicitRequestParams, cx: &Context
             }
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-            let text = format!("{}\nIt is answered at {}", message, url);
+            let text = format!("{message}\nIt is answered at {url}");
             match agrees(server, &text, "I will go there", cx).await {
                 true => action(ElicitationAction::Accept),
                 false => action(ElicitationAction::Decline),

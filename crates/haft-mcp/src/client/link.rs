@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use haft::{DynTool, Fault, Session};
+use haft::{DynTool, Fault, Session, Store};
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::connect::{self, Live};
 use super::handler::{Asks, Ears, Surroundings};
 use super::listing::{self, About, Listing, Offered};
+use super::login::{Logins, Visitor};
 use super::resources;
 use super::server::Server;
 use super::tool::Remote;
@@ -36,6 +37,7 @@ pub(super) struct Link {
     /// Where relative folders begin.
     root: PathBuf,
     pub(super) surroundings: Arc<Surroundings>,
+    logins: Logins,
     phase: AsyncMutex<Phase>,
     offers: Mutex<Offers>,
 }
@@ -85,8 +87,9 @@ pub struct Status {
 }
 
 impl Link {
-    pub(super) fn new(server: Server, root: PathBuf) -> Arc<Self> {
+    pub(super) fn new(server: Server, root: PathBuf, logins: Option<&Store>) -> Arc<Self> {
         Arc::new(Self {
+            logins: Logins::new(logins, &server),
             server,
             root,
             surroundings: Arc::default(),
@@ -180,7 +183,7 @@ impl Link {
             changed: changed.clone(),
             asks,
         };
-        let live = Live::open(&self.server, &self.root, ears).await?;
+        let live = Live::open(&self.server, &self.root, &self.logins, ears).await?;
         let listing = match live.about.has_tools {
             true => match listing::tools(&self.server.name, live.peer()).await {
                 Ok(listing) => listing,
@@ -217,6 +220,13 @@ impl Link {
         if self.about().is_some_and(|about| about.has_resources) {
             resources::offer(session);
         }
+    }
+
+    /// Logs in, and begins anew when it is next wanted.
+    pub(super) async fn login(&self, visitor: &dyn Visitor) -> Result<(), Fault> {
+        self.logins.login(&self.server, visitor).await?;
+        self.close().await;
+        Ok(())
     }
 
     /// Ends the connection, and with it the server if haft has started it.

@@ -52,9 +52,24 @@ pub enum Access {
         url: String,
         /// Headers that every request carries.
         headers: BTreeMap<String, String>,
-        /// A token that every request carries.
+        /// A token that every request carries. Where there is none, a login is used if there was one.
         bearer: Option<String>,
+        /// How haft logs in.
+        oauth: OAuth,
     },
+}
+
+/// How haft logs in to a server. Where nothing is said, it makes itself known to the server's own login by itself.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OAuth {
+    /// The name under which haft is known there already.
+    pub client_id: Option<String>,
+    /// The secret that goes with it.
+    pub client_secret: Option<String>,
+    /// What haft asks to be allowed; what the server wants when there are none.
+    pub scopes: Vec<String>,
+    /// Where a document tells who haft is, for servers that read such.
+    pub client_metadata_url: Option<String>,
 }
 
 /// Written out without what may be secret.
@@ -62,7 +77,10 @@ impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Access::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
-            Access::Http { url, .. } => f.debug_tuple("Http").field(url).finish(),
+            Access::Http { url, .. } => {
+                let shown = url::Url::parse(url).map(|url| super::web::shown(&url)).unwrap_or_default();
+                f.debug_tuple("Http").field(&shown).finish()
+            }
             Access::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
         }
     }

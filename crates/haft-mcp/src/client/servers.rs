@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use haft::{DynTool, Fault, FaultKind, Session};
+use haft::{DynTool, Fault, FaultKind, Session, Store};
 use tokio::task::JoinSet;
 
 use super::connect::Live;
 use super::link::{Link, State, Status};
+use super::login::Visitor;
 use super::resources::NAMES;
 use super::server::Server;
 use crate::name::{ToolName, qualified};
@@ -22,7 +23,7 @@ use crate::name::{ToolName, qualified};
 /// use haft_mcp::client::{Access, Server, Servers};
 ///
 /// let url = "https://mcp.example.com/mcp".to_owned();
-/// let access = Access::Http { url, headers: Default::default(), bearer: None };
+/// let access = Access::Http { url, headers: Default::default(), bearer: None, oauth: Default::default() };
 /// let servers = Servers::new(vec![Server::new("example", access)], ".".as_ref());
 /// servers.join(&session);
 /// servers.start_all().await; // now their tools are the session's
@@ -64,10 +65,19 @@ impl Servers {
     /// Servers, of which none is started yet. Relative folders begin at `root`. Of two with the same name the later one
     /// counts.
     pub fn new(servers: Vec<Server>, root: &Path) -> Self {
+        Self::with(servers, root, None)
+    }
+
+    /// The same, with a place where it is kept how haft has logged in to them.
+    pub fn keeping_logins(servers: Vec<Server>, root: &Path, logins: &Store) -> Self {
+        Self::with(servers, root, Some(logins))
+    }
+
+    fn with(servers: Vec<Server>, root: &Path, logins: Option<&Store>) -> Self {
         let mut links: Vec<Arc<Link>> = Vec::new();
         for server in servers {
             links.retain(|link| link.server.name != server.name);
-            links.push(Link::new(server, root.to_owned()));
+            links.push(Link::new(server, root.to_owned(), logins));
         }
         Self(Arc::new(links))
     }
@@ -187,10 +197,21 @@ impl Servers {
         Ok(Tested { status: link.status(), started_in, latency })
     }
 
+    /// Logs in to a server. Whoever is sent to a page for that is the user.
+    pub async fn login(&self, server: &str, visitor: &dyn Visitor) -> Result<(), Fault> {
+        let link = self.link(server)?;
+        // What it answers to somebody it does not know tells where the login is.
+        if link.live().await.is_ok() {
+            link.close().await;
+        }
+        link.login(visitor).await
+    }
+
     /// Ends all servers that are there. They are started again when they are wanted.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
-        for link in self.0.iter().cloned() {
+        for link in self.0.iter() {
+            let link = link.clone();
             closing.spawn(async move { link.close().await });
         }
         while closing.join_next().await.is_some() {}

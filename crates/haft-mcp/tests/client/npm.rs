@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 
 use haft::{Content, EventKind, What};
+use haft_mcp::client::OAuth;
 
 use super::*;
 
@@ -66,7 +67,7 @@ async fn server_everything_over_http() {
     let Some(script) = script("server-everything") else { return };
     let Some((server, port)) = served(&script) else { return };
     let url = format!("http://127.0.0.1:{port}/mcp");
-    let access = Access::Http { url, headers: BTreeMap::new(), bearer: None };
+    let access = Access::Http { url, headers: BTreeMap::new(), bearer: None, oauth: OAuth::default() };
     let world = World::with(vec![Server::new("fault", access)], Engine::builder());
     world.servers.start("fault").await.unwrap();
     speaks(&world).await;

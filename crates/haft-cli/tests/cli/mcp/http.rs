@@ -6,15 +6,15 @@ use std::process::Child;
 
 use super::*;
 
-struct Server {
+pub(in super::super) struct Server {
     child: Child,
-    address: SocketAddr,
+    pub(in super::super) address: SocketAddr,
 }
 
 const TOKEN: &str = "a-token-that-nobody-guesses";
 
 impl Server {
-    fn start(lab: &Lab, args: &[&str]) -> Self {
+    pub(in super::super) fn start(lab: &Lab, args: &[&str]) -> Self {
         Self::at(lab, "127.0.0.1:0", args)
     }
 

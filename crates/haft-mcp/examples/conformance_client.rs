@@ -1,0 +1,122 @@
+//! A client for the conformance suite of the protocol, on the public library alone: it joins the server whose address is
+//! its last argument to a session, logs in where it must, and calls every tool with an example of its input.
+//! `conformance/run` runs it.
+
+use std::process::ExitCode;
+
+use haft::{Answer, BoxFuture, Call, Engine, Mode, QuestionSet, Respondent, Session, Workspace};
+use haft_mcp::client::{Access, OAuth, Protocol, Server, Servers, State, Visitor};
+use serde_json::Value;
+
+/// What the suite calls the server.
+const SERVER: &str = "suite";
+/// A server that wants to allow more each time is not followed for ever.
+const MAX_LOGINS: usize = 3;
+/// The suite reads who the client is from here, where a server wants a document.
+const METADATA: &str = "https://conformance-test.local/client-metadata.json";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let url =
+        std::env::args().next_back().filter(|last| last.starts_with("http")).ok_or("no address was given")?;
+    let context: Value = std::env::var("MCP_CONFORMANCE_CONTEXT")
+        .ok()
+        .and_then(|context| serde_json::from_str(&context).ok())
+        .unwrap_or_default();
+    let known = |name: &str| context[name].as_str().map(str::to_owned);
+    let oauth = OAuth {
+        client_id: known("client_id"),
+        client_secret: known("client_secret"),
+        scopes: Vec::new(),
+        client_metadata_url: Some(METADATA.to_owned()),
+    };
+    let access = Access::Http { url, headers: Default::default(), bearer: None, oauth };
+    let mut server = Server::new(SERVER, access);
+    let version = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").unwrap_or_default();
+    if version.as_str() >= "2026" {
+        server.protocol = Protocol::Discover;
+    }
+    let folder = tempfile::tempdir()?;
+    let session = Engine::builder()
+        .respondent(First)
+        .build()
+        .session(Workspace::open(folder.path())?)
+        .mode(Mode::Bypass)
+        .start();
+    let servers = Servers::new(vec![server], folder.path());
+    servers.join(&session);
+    let outcome = talk(&servers, &session).await;
+    servers.close().await;
+    outcome
+}
+
+async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::error::Error>> {
+    let mut logins = 0;
+    while let Err(fault) = servers.start(SERVER).await {
+        if logins == MAX_LOGINS || !fault.message().contains("haft mcp login") {
+            return Err(fault.into());
+        }
+        logins += 1;
+        servers.login(SERVER, &Browser).await?;
+    }
+    for (number, tool) in session.tools().all().iter().enumerate() {
+        let spec = tool.spec();
+        if spec.category != "mcp" || !spec.name.starts_with("mcp__") {
+            continue;
+        }
+        loop {
+            let call = Call::new(number.to_string(), spec.name.clone(), spec.example());
+            let reply = session.call(call).await;
+            if !reply.is_error || logins == MAX_LOGINS || !reply.full_text().contains("haft mcp login") {
+                break;
+            }
+            // It must be allowed more for this tool.
+            logins += 1;
+            servers.login(SERVER, &Browser).await?;
+        }
+    }
+    match servers.status().remove(0).state {
+        State::Down(fault) => Err(fault.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the first answer that is offered, and says 1 where none is.
+struct First;
+
+impl Respondent for First {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+        let answer = |options: usize| if options == 0 { Answer::other("1") } else { Answer::option(0) };
+        let answers = set.questions.iter().map(|question| answer(question.options.len())).collect();
+        Box::pin(std::future::ready(Ok(answers)))
+    }
+}
+
+/// Goes to the page by itself: the suite's login asks nothing and sends back at once.
+struct Browser;
+
+impl Visitor for Browser {
+    fn redirect(&self) -> String {
+        "http://localhost:3000/callback".to_owned()
+    }
+
+    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+            let answer = client.map_err(|error| error.to_string())?.get(page).send().await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            let back = answer.headers().get("location").and_then(|back| back.to_str().ok());
+            back.map(str::to_owned).ok_or_else(|| format!("the page sends nowhere: {}", answer.status()))
+        })
+    }
+}

@@ -353,12 +353,12 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     let mut held_back = Vec::new();
     settings.mcp.write_down(&mut servers, &user_file.display().to_string());
     match read_mcp_json(&workspace.join(MCP_JSON), mcp_json, trust) {
-        Ok(mcp) if trust == Trust::Full => mcp.write_down(&mut servers, MCP_JSON),
+        Ok(found) if trust == Trust::Full => servers::add(found.into_iter(), &mut servers),
         // Other programs read this file, too: as long as nothing of it is used, it may be what it likes.
-        Ok(mcp) if mcp.servers.is_empty() => {}
-        Ok(mcp) => {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => {
             ignored.push(format!("{MCP_JSON}: mcpServers"));
-            mcp.write_down(&mut held_back, MCP_JSON);
+            held_back = found;
         }
         Err(error) => return Err(error),
     }

@@ -20,7 +20,7 @@ mod servers;
 mod tool;
 mod web;
 
-pub use config::{BadServer, ServerConfig, Variables, servers_in};
+pub use config::{BadServer, ServerConfig, Shared, Variables, servers_in};
 pub use link::{State, Status};
 pub use listing::About;
 pub use login::{Loopback, Visitor};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use haft_mcp::client::{Access, Server, ServerConfig, servers_in};
+use haft_mcp::client::{Access, Server, ServerConfig, Shared, servers_in};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -29,20 +29,29 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) config: ServerConfig,
     pub(crate) from: String,
+    /// What is wrong with what is said of it.
+    wrong: Option<String>,
 }
 
 impl Found {
     /// The server, with its variables expanded. One that cannot be is told when somebody wants it.
     pub(crate) fn server(&self) -> Server {
-        let expanded = self.config.expand(&self.name, &|name| std::env::var(name).ok());
-        expanded.unwrap_or_else(|bad| {
-            Server::new(self.name.clone(), Access::Unusable(format!("{} ({})", bad.why, self.from)))
+        let expanded = match &self.wrong {
+            Some(why) => Err(why.clone()),
+            None => {
+                let variable = |name: &str| std::env::var(name).ok();
+                self.config.expand(&self.name, &variable).map_err(|bad| bad.why)
+            }
+        };
+        expanded.unwrap_or_else(|why| {
+            Server::new(self.name.clone(), Access::Unusable(format!("{why} ({})", self.from)))
         })
     }
 
     /// How it is reached, as it is written: nothing is expanded, because what comes out may be secret.
     pub(crate) fn written(&self) -> String {
         match (&self.config.command, &self.config.url) {
+            _ if let Some(why) = &self.wrong => format!("nothing, as it is written wrong: {why}"),
             (Some(command), _) => {
                 let words = std::iter::once(command).chain(&self.config.args);
                 words.map(String::as_str).collect::<Vec<_>>().join(" ")
@@ -60,29 +69,45 @@ impl Mcp {
 
     /// Adds the servers, with where they were found, in place of others of the same name.
     pub(super) fn write_down(&self, servers: &mut Vec<Found>, from: &str) {
-        for (name, config) in &self.servers {
-            servers.retain(|found| found.name != *name);
-            servers.push(Found { name: name.clone(), config: config.clone(), from: from.to_owned() });
-        }
+        let found = self.servers.iter().map(|(name, config)| Found {
+            name: name.clone(),
+            config: config.clone(),
+            from: from.to_owned(),
+            wrong: None,
+        });
+        add(found, servers);
     }
 }
 
-/// The servers of a project's `.mcp.json`. What is wrong with the file counts only once it is followed.
+/// Adds servers in place of others of the same name.
+pub(super) fn add(found: impl Iterator<Item = Found>, servers: &mut Vec<Found>) {
+    for found in found {
+        servers.retain(|other| other.name != found.name);
+        servers.push(found);
+    }
+}
+
+/// The servers of a project's `.mcp.json`. What is wrong with the whole file counts only once it is followed.
 pub(super) fn read_mcp_json(
     path: &Path,
     bytes: anyhow::Result<Option<Vec<u8>>>,
     trust: Trust,
-) -> anyhow::Result<Mcp> {
+) -> anyhow::Result<Vec<Found>> {
     let read = || {
-        let Some(bytes) = bytes? else { return Ok(Mcp::default()) };
+        let Some(bytes) = bytes? else { return Ok(Vec::new()) };
         let text = String::from_utf8(bytes).context("it is not UTF-8")?;
-        let servers = Mcp { servers: servers_in(&text)?.into_iter().collect() };
-        servers.servers.iter().try_for_each(|(name, server)| server.check(name))?;
-        anyhow::Ok(servers)
+        let found = servers_in(&text)?.into_iter().map(|Shared { name, config }| {
+            let (config, wrong) = match config {
+                Ok(config) => (config, None),
+                Err(bad) => (ServerConfig::default(), Some(bad.why)),
+            };
+            Found { name, config, from: MCP_JSON.to_owned(), wrong }
+        });
+        anyhow::Ok(found.collect())
     };
     match read() {
         Ok(servers) => Ok(servers),
-        Err(_) if trust != Trust::Full => Ok(Mcp::default()),
+        Err(_) if trust != Trust::Full => Ok(Vec::new()),
         Err(error) => Err(error.context(format!("`{}`", path.display()))),
     }
 }

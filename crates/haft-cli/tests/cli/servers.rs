@@ -161,17 +161,24 @@ fn what_is_wrong_with_a_server_is_told_with_file_server_and_key() {
         assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
     }
     lab.settings(&format!("trusted = [\"{}\"]", lab.base.join("ws").display()));
-    for (written, words) in [
-        (r#"{"mcpServers": {"a": {"command": "x", "colour": 1}}}"#, &["`a`", "colour"][..]),
-        (r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, &["a"]),
-        ("{", &["JSON"]),
-        (r#"{"mcpServers": {"a": {}}}"#, &["`a`", "neither"]),
-    ] {
+    for (written, words) in
+        [(r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, &["a"][..]), ("{", &["JSON"])]
+    {
         lab.write("ws/.mcp.json", written);
         let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
         ran.refused(".mcp.json");
         assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
     }
+    // What is wrong with one server is told when it is wanted, and keys of other programs are theirs.
+    lab.write(
+        "ws/.mcp.json",
+        r#"{"inputs": [], "mcpServers": {"a": {"colour": 1}, "b": {"command": "true", "timeout": 1}}}"#,
+    );
+    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let ran = lab.run(&["mcp", "test", "a"]);
+    assert!(ran.code == 1 && ran.stdout.contains("neither") && ran.stdout.contains("`colour`"), "{ran:?}");
+    let ran = lab.run(&["mcp", "list"]);
+    assert!(ran.stdout.contains("hung up") && !ran.stdout.contains("timeout"), "{ran:?}");
     // Other programs read the file, too: as long as nothing of it is used, it may be what it likes.
     lab.settings("");
     assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);

@@ -85,14 +85,22 @@ impl std::error::Error for BadServer {}
 /// What `${NAME}` stands for.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The servers of a `.mcp.json` file, in the order they are written.
-pub fn servers_in(text: &str) -> Result<Vec<(String, ServerConfig)>, BadServer> {
+/// A server of a file that is there for every program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared {
+    /// What it is called.
+    pub name: String,
+    /// What is said of it, or what is wrong with that.
+    pub config: Result<ServerConfig, BadServer>,
+}
+
+/// The servers of a `.mcp.json` file, in the order they are written. Other programs use the file, too, and have keys of
+/// their own: those are passed over. What is wrong with one server is no matter of the others.
+pub fn servers_in(text: &str) -> Result<Vec<Shared>, BadServer> {
     let value = strict::parse(text).map_err(|fault| BadServer::file(fault.message()))?;
     let Value::Object(mut top) = value else {
         return Err(BadServer::file("it must be an object with `mcpServers`"));
     };
-    // Editors want to know what kind of file it is.
-    top.remove("$schema");
     let servers = match top.remove("mcpServers") {
         Some(Value::Object(servers)) => servers,
         Some(_) => {
@@ -100,14 +108,27 @@ pub fn servers_in(text: &str) -> Result<Vec<(String, ServerConfig)>, BadServer> 
         }
         None => return Err(BadServer::file("`mcpServers` is missing")),
     };
-    if let Some(key) = top.keys().next() {
-        return Err(BadServer::file(format!("unknown key `{key}`: only `mcpServers` is known")));
-    }
-    let read = |(name, value): (String, Value)| {
-        let config = serde_path(value).map_err(|why| BadServer::of(&name, why))?;
-        Ok((name, config))
+    let schema = schemars::schema_for!(ServerConfig);
+    let is_known = |key: &str| schema.get("properties").is_some_and(|known| known.get(key).is_some());
+    let read = |(name, mut value): (String, Value)| {
+        let mut foreign = Vec::new();
+        if let Value::Object(fields) = &mut value {
+            fields.retain(|key, _| {
+                foreign.extend((!is_known(key)).then(|| format!("`{key}`")));
+                is_known(key)
+            });
+        }
+        let config = serde_path(value).map_err(|why| BadServer::of(&name, why));
+        let config = config.and_then(|config: ServerConfig| config.check(&name).map(|()| config));
+        let config = config.map_err(|bad| match foreign.as_slice() {
+            [] => bad,
+            foreign => {
+                BadServer { why: format!("{}; not known here: {}", bad.why, foreign.join(", ")), ..bad }
+            }
+        });
+        Shared { name, config }
     };
-    servers.into_iter().map(read).collect()
+    Ok(servers.into_iter().map(read).collect())
 }
 
 fn serde_path(value: Value) -> Result<ServerConfig, String> {
@@ -283,21 +304,21 @@ mod tests {
 
     fn variables(name: &str) -> Option<String> {
         match name {
-            "HOME" => Some("/home/me".to_owned()),
+            "HOME" => Some("/people/me".to_owned()),
             "EMPTY" => Some(String::new()),
             _ => None,
         }
     }
 
     fn only(text: &str) -> Result<Server, String> {
-        let (name, config) = servers_in(text).map_err(|bad| bad.to_string())?.remove(0);
-        config.expand(&name, &variables).map_err(|bad| bad.to_string())
+        let Shared { name, config } = servers_in(text).map_err(|bad| bad.to_string())?.remove(0);
+        config.map_err(|bad| bad.to_string())?.expand(&name, &variables).map_err(|bad| bad.to_string())
     }
 
     #[test]
     fn variables_are_expanded_and_may_have_another_value() {
         let expanded = |text| expand(text, &variables);
-        assert_eq!(expanded("${HOME}/bin:${X:-y}$z ${EMPTY:-e}"), Ok("/home/me/bin:y$z e".to_owned()));
+        assert_eq!(expanded("${HOME}/bin:${X:-y}$z ${EMPTY:-e}"), Ok("/people/me/bin:y$z e".to_owned()));
         assert_eq!(expanded("${X:-}"), Ok(String::new()));
         for (text, why) in
             [("${X}", "`X` is not set"), ("${HOME", "has no end"), ("${a b}", "names no variable")]
@@ -316,12 +337,22 @@ mod tests {
         };
         assert_eq!(
             (program.as_str(), args.as_slice()),
-            ("npx", &["-y".to_owned(), "/home/me".to_owned()][..])
+            ("npx", &["-y".to_owned(), "/people/me".to_owned()][..])
         );
         assert_eq!(env["A"], "1");
         let server =
             only(r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp"}}}"#).unwrap();
         assert!(matches!(server.access, Access::Http { .. }));
+    }
+
+    #[test]
+    fn what_other_programs_want_to_know_is_passed_over() {
+        let text = r#"{"$schema": "x", "inputs": [], "mcpServers": {
+            "a": {"command": "x", "timeout": 60000, "alwaysAllow": ["y"]}, "b": {"command": 7}}}"#;
+        let servers = servers_in(text).unwrap();
+        let command = servers[0].config.as_ref().map(|config| config.command.as_deref());
+        assert_eq!(command, Ok(Some("x")));
+        assert!(servers[1].config.as_ref().unwrap_err().why.contains("command"));
     }
 
     #[test]
@@ -333,7 +364,7 @@ mod tests {
         };
         wrong(r#"{"command": "a", "url": "http://b"}"#, &["`command`", "`url`"]);
         wrong(r#"{}"#, &["neither `command` nor `url`"]);
-        wrong(r#"{"command": "a", "comand": "b"}"#, &["comand"]);
+        wrong(r#"{"comand": "b"}"#, &["neither `command` nor `url`", "not known here: `comand`"]);
         wrong(r#"{"command": 7}"#, &["command", "7"]);
         wrong(r#"{"command": "a", "args": [1]}"#, &["args[0]"]);
         wrong(r#"{"command": "a", "headers": {"a": "b"}}"#, &["`headers`", "`url`"]);
@@ -350,7 +381,6 @@ mod tests {
         for (text, why) in [
             ("[]", "must be an object"),
             ("{}", "`mcpServers` is missing"),
-            (r#"{"mcpServers": {}, "mcp": 1}"#, "`mcp`"),
             (r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, "a"),
             ("{", ""),
         ] {

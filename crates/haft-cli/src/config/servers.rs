@@ -8,8 +8,6 @@ use haft_mcp::client::{Access, Server, ServerConfig, servers_in};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Trust;
-
 /// Where a project has its servers for every program that can use them.
 pub(super) const MCP_JSON: &str = ".mcp.json";
 
@@ -67,12 +65,8 @@ impl Mcp {
     }
 }
 
-/// The servers of a project's `.mcp.json`. What is wrong with the file counts only once it is followed.
-pub(super) fn read_mcp_json(
-    path: &Path,
-    bytes: anyhow::Result<Option<Vec<u8>>>,
-    trust: Trust,
-) -> anyhow::Result<Mcp> {
+/// The servers of a project's `.mcp.json`.
+pub(super) fn read_mcp_json(path: &Path, bytes: anyhow::Result<Option<Vec<u8>>>) -> anyhow::Result<Mcp> {
     let read = || {
         let Some(bytes) = bytes? else { return Ok(Mcp::default()) };
         let text = String::from_utf8(bytes).context("it is not UTF-8")?;
@@ -80,9 +74,5 @@ pub(super) fn read_mcp_json(
         servers.servers.iter().try_for_each(|(name, server)| server.check(name))?;
         anyhow::Ok(servers)
     };
-    match read() {
-        Ok(servers) => Ok(servers),
-        Err(_) if trust != Trust::Full => Ok(Mcp::default()),
-        Err(error) => Err(error.context(format!("`{}`", path.display()))),
-    }
+    read().with_context(|| format!("`{}`", path.display()))
 }

@@ -175,6 +175,9 @@ fn what_is_wrong_with_a_server_is_told_with_file_server_and_key() {
     // Other programs read the file, too: as long as nothing of it is used, it may be what it likes.
     lab.settings("");
     assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let trusted = lab.run(&["trust", "--yes"]);
+    assert_eq!(trusted.code, 2, "{trusted:?}");
+    assert!(trusted.stderr.contains("nothing can be trusted that cannot be read"), "{trusted:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ out_lock = threading.Lock()
 answers = {}
 answered = threading.Condition()
 cancelled = set()
+told = []
 extra_tools = []
 
 
@@ -168,7 +169,7 @@ def call(id, name, given, meta):
         )
         return text(json.dumps(asked.get("result", asked.get("error"))))
     if name == "roots":
-        return text(json.dumps(ask("roots/list", {})["result"]))
+        return text(json.dumps({**ask("roots/list", {})["result"], "told": told}))
     if name == "sample":
         asked = ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
         return text(json.dumps(asked["error"]))
@@ -310,8 +311,10 @@ def main():
                 answered.notify_all()
         elif "id" in message:
             threading.Thread(target=answer, args=(message,), daemon=True).start()
-        elif message["method"] == "notifications/cancelled":
-            cancelled.add(message["params"]["requestId"])
+        else:
+            told.append(message["method"])
+            if message["method"] == "notifications/cancelled":
+                cancelled.add(message["params"]["requestId"])
     if MANNER == "stubborn":
         time.sleep(100_000)
 

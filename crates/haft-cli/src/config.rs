@@ -235,6 +235,8 @@ pub(crate) struct Loaded {
     pub(crate) servers: Vec<Found>,
     /// The servers of the project that are not started, for want of trust.
     pub(crate) held_back: Vec<Found>,
+    /// What is wrong with the project's `.mcp.json`, which is not used for want of trust.
+    pub(crate) unreadable: Option<String>,
     of_project: Vec<(PathBuf, Option<Vec<u8>>)>,
     seal: String,
 }
@@ -352,15 +354,17 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     let mut servers = Vec::new();
     let mut held_back = Vec::new();
     settings.mcp.write_down(&mut servers, &user_file.display().to_string());
-    match read_mcp_json(&workspace.join(MCP_JSON), mcp_json, trust) {
+    let mut unreadable = None;
+    match read_mcp_json(&workspace.join(MCP_JSON), mcp_json) {
         Ok(found) if trust == Trust::Full => servers::add(found.into_iter(), &mut servers),
-        // Other programs read this file, too: as long as nothing of it is used, it may be what it likes.
         Ok(found) if found.is_empty() => {}
         Ok(found) => {
             ignored.push(format!("{MCP_JSON}: mcpServers"));
             held_back = found;
         }
-        Err(error) => return Err(error),
+        Err(error) if trust == Trust::Full => return Err(error),
+        // Other programs read this file, too: as long as nothing of it is used, it may be what it likes.
+        Err(error) => unreadable = Some(format!("{error:#}")),
     }
     for (name, (path, bytes)) in PROJECT_FILES.into_iter().zip(of_project.clone()) {
         let Some(mut found) = read(path.clone(), bytes)? else { continue };
@@ -377,7 +381,7 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
     }
     Grants { state, config: folders.config.clone() }.write_down(&mut book)?;
     of_project.push((workspace.join(MCP_JSON), mcp_json_text));
-    Ok(Loaded { settings, book, files, trust, ignored, servers, held_back, of_project, seal })
+    Ok(Loaded { settings, book, files, trust, ignored, servers, held_back, unreadable, of_project, seal })
 }
 
 /// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of

@@ -48,6 +48,9 @@ async fn list(common: &Common, ground: &Ground, servers: &Servers) -> anyhow::Re
         tools: None,
     });
     let rows: Vec<Row<'_>> = rows.into_iter().chain(held_back).collect();
+    if let Some(why) = &loaded.unreadable {
+        style::notice(&format!("the project is not trusted, and its servers cannot be read: {why}"));
+    }
     let mut out = anstream::stdout().lock();
     if common.json {
         let rows: Vec<Value> = rows

@@ -23,6 +23,9 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
         }
     }
     let loaded = &ground.loaded;
+    if let Some(why) = &loaded.unreadable {
+        anyhow::bail!("nothing can be trusted that cannot be read: {why}");
+    }
     for found in
         loaded.held_back.iter().chain(loaded.servers.iter().filter(|found| found.from.starts_with('.')))
     {

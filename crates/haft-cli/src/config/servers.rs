@@ -8,8 +8,6 @@ use haft_mcp::client::{Access, Server, ServerConfig, Shared, servers_in};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Trust;
-
 /// Where a project has its servers for every program that can use them.
 pub(super) const MCP_JSON: &str = ".mcp.json";
 
@@ -87,11 +85,10 @@ pub(super) fn add(found: impl Iterator<Item = Found>, servers: &mut Vec<Found>) 
     }
 }
 
-/// The servers of a project's `.mcp.json`. What is wrong with the whole file counts only once it is followed.
+/// The servers of a project's `.mcp.json`.
 pub(super) fn read_mcp_json(
     path: &Path,
     bytes: anyhow::Result<Option<Vec<u8>>>,
-    trust: Trust,
 ) -> anyhow::Result<Vec<Found>> {
     let read = || {
         let Some(bytes) = bytes? else { return Ok(Vec::new()) };
@@ -105,9 +102,5 @@ pub(super) fn read_mcp_json(
         });
         anyhow::Ok(found.collect())
     };
-    match read() {
-        Ok(servers) => Ok(servers),
-        Err(_) if trust != Trust::Full => Ok(Vec::new()),
-        Err(error) => Err(error.context(format!("`{}`", path.display()))),
-    }
+    read().with_context(|| format!("`{}`", path.display()))
 }

@@ -181,7 +181,11 @@ fn what_is_wrong_with_a_server_is_told_with_file_server_and_key() {
     assert!(ran.stdout.contains("hung up") && !ran.stdout.contains("timeout"), "{ran:?}");
     // Other programs read the file, too: as long as nothing of it is used, it may be what it likes.
     lab.settings("");
+    lab.write("ws/.mcp.json", "{");
     assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let trusted = lab.run(&["trust", "--yes"]);
+    assert_eq!(trusted.code, 2, "{trusted:?}");
+    assert!(trusted.stderr.contains("nothing can be trusted that cannot be read"), "{trusted:?}");
 }
 
 #[test]
@@ -296,4 +300,36 @@ fn a_server_over_http_is_sent_its_token() {
     assert!(!ran.stdout.contains("another-token"), "a token is not told");
     let none = lab.run(&["mcp", "test", "open"]);
     assert!(none.stdout.contains("haft mcp login open"), "{none:?}");
+}
+
+#[test]
+fn a_server_is_believed_only_if_the_user_says_so() {
+    let Some(lab) = lab() else { return };
+    assert_eq!(lab.run(&["call", "mcp__fault__echo", "text=a"]).code, 1);
+    lab.settings(&(settings("fault", &[]) + "believe_read_only = true\n"));
+    assert_eq!(lab.run(&["call", "mcp__fault__echo", "text=a"]).stdout, "a\n");
+    assert_eq!(lab.run(&["--mode", "plan", "call", "mcp__fault__echo", "text=a"]).stdout, "a\n");
+    assert_eq!(lab.run(&["call", "mcp__fault__add", "a=1", "b=2"]).code, 1, "it does not say so of itself");
+}
+
+#[test]
+fn a_servers_question_reaches_the_user_of_hafts_client() {
+    let Some(lab) = lab() else { return };
+    let mut client = Client::start(&lab, &["--mode", "bypass"]);
+    client.initialize(json!({"elicitation": {}}));
+    let call = json!({"name": "mcp__fault__ask", "arguments": {}});
+    let id = client.send_request("tools/call", call);
+    let reply = loop {
+        let message = client.next();
+        if message["method"] == "elicitation/create" {
+            let field = &message["params"]["requestedSchema"]["properties"]["answer_1"]["oneOf"][0]["const"];
+            let content = if field.is_null() { json!({"other_1": "7"}) } else { json!({"answer_1": field}) };
+            let answer = json!({"action": "accept", "content": content});
+            client.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}));
+        } else if message["id"] == id {
+            break message;
+        }
+    };
+    let answered: Value = serde_json::from_str(text_of(&reply["result"])).unwrap();
+    assert_eq!(answered["content"], json!({"colour": "green", "count": 7}), "{reply}");
 }

@@ -93,10 +93,12 @@ async fn a_server_is_told_the_folders_and_that_there_is_no_model() {
     let Some(world) = World::fault("plain").await else { return };
     let roots: Value = serde_json::from_str(&world.text("roots", json!({})).await).unwrap();
     assert_eq!(roots["roots"][0]["uri"], format!("file://{}/", world.dir.display()));
+    assert_eq!(roots["told"], json!(["notifications/initialized"]));
     std::fs::create_dir(world.dir.join("part")).unwrap();
     world.session.set_focus(Some("part")).unwrap();
     let roots: Value = serde_json::from_str(&world.text("roots", json!({})).await).unwrap();
     assert_eq!(roots["roots"][0]["uri"], format!("file://{}/part/", world.dir.display()));
+    assert_eq!(roots["told"][1], "notifications/roots/list_changed");
     let refused = world.text("sample", json!({})).await;
     assert!(refused.contains("no model to ask"), "{refused}");
 }

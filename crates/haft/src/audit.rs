@@ -2,7 +2,7 @@
 //! hash of the one before it, so that none can be changed, left out or put in unseen. What asked nobody is written
 //! with others; everything else at once.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -110,11 +110,7 @@ impl Audit {
         let mut lines = Vec::new();
         for decided in waiting.drain(..) {
             number += 1;
-            let hash = hash(number, &decided, &before)?;
-            let line = AuditLine { number, decided, before, hash };
-            serde_json::to_writer(&mut lines, &line)?;
-            lines.push(b'\n');
-            before = line.hash;
+            before = add_line(&mut lines, number, &decided, &before)?;
         }
         self.store.append(FILE, &lines)?;
         self.store.write_fast(HEAD, format!("{number} {before}").as_bytes())
@@ -161,12 +157,23 @@ impl Drop for Audit {
 
 fn parse_head(head: &[u8]) -> Option<(u64, String)> {
     let (number, hash) = std::str::from_utf8(head).ok()?.split_once(' ')?;
+    hash.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(())?;
     Some((number.parse().ok()?, hash.to_owned()))
 }
 
 fn hash(number: u64, decided: &Decided, before: &str) -> io::Result<String> {
     let said = serde_json::to_vec(&(number, decided, before))?;
     Ok(Hash::of(&said).to_string())
+}
+
+/// Adds an [`AuditLine`] to those that are written, and gives its hash. What was decided is written out once, for the
+/// hash and for the line: this is done for every call.
+fn add_line(lines: &mut Vec<u8>, number: u64, decided: &Decided, before: &str) -> io::Result<String> {
+    let said = serde_json::to_string(decided)?;
+    let hash = Hash::of(format!("[{number},{said},\"{before}\"]").as_bytes()).to_string();
+    let fields = said.strip_prefix('{').unwrap_or_default().strip_suffix('}').unwrap_or_default();
+    writeln!(lines, r#"{{"number":{number},{fields},"before":"{before}","hash":"{hash}"}}"#)?;
+    Ok(hash)
 }
 
 impl Decided {

@@ -4,6 +4,7 @@ mod asking;
 pub(super) mod client;
 mod ending;
 pub(super) mod http;
+mod stateless;
 mod wrong;
 
 use base64::Engine as _;
@@ -229,4 +230,83 @@ fn roots_narrow_the_workspace_and_never_widen_it() {
     client.initialize_with_roots(&[&uri(""), &uri("outside"), "https://example.com/"]);
     assert_eq!(text_of(&client.call("Read", json!({"file_path": "b.txt"}))), TWO);
     assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
+}
+
+#[test]
+fn a_client_that_moves_is_followed_and_no_further_than_it_may() {
+    let lab = Lab::new(&[("in/a.txt", "one\n"), ("b.txt", "two\n")]);
+    lab.write("outside/c.txt", "secret\n");
+    let uri = |name: &str| format!("file://{}", lab.base.join(name).display());
+    let mut client = Client::start(&lab, &[]);
+    client.initialize_with_roots(&[&uri("ws/in")]);
+    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("ws/b.txt")}))["isError"], true);
+    client.notify("notifications/roots/list_changed", json!({}));
+    client.tell_roots(&[&uri("ws"), &uri("outside")]);
+    // The answer is on its way when the next request comes.
+    let begun = std::time::Instant::now();
+    while client.call("Read", json!({"file_path": lab.base.join("ws/b.txt")}))["isError"] == true {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the client is not followed");
+    }
+    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
+}
+
+#[test]
+fn half_a_line_and_silence_hold_nobody_up() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &[]);
+    let ping = json!({"jsonrpc": "2.0", "id": "late", "method": "ping"}).to_string();
+    let (half, rest) = ping.split_at(20);
+    let read =
+        client.send_request("tools/call", json!({"name": "Read", "arguments": {"file_path": "one.txt"}}));
+    client.write(half.as_bytes());
+    assert_eq!(text_of(&client.reply(&read)["result"]), ONE);
+    client.write(format!("{rest}\n").as_bytes());
+    assert_eq!(client.next()["id"], "late");
+    // One that never finishes its line leaves like any other.
+    client.write(half.as_bytes());
+    drop(client.stdin.take());
+    assert!(client.child.wait().unwrap().success());
+}
+
+#[test]
+fn thousands_of_calls_leave_nothing_behind() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let mut calls = |count: usize| {
+        for at in 0..count / 50 {
+            let read = json!({"name": "Read", "arguments": {"file_path": "one.txt"}});
+            let sent: Vec<Value> = (0..48).map(|_| client.send_request("tools/call", read.clone())).collect();
+            let answered: Vec<Value> = sent.iter().map(|_| client.next()["id"].take()).collect();
+            assert!(sent.iter().all(|id| answered.contains(id)));
+            client.call("Bash", json!({"command": "echo $$"}));
+            client.call("Write", json!({"file_path": "w.txt", "content": format!("{at}\n")}));
+        }
+        Usage::of(client.child.id())
+    };
+    let (before, after) = (calls(500), calls(4500));
+    assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
+    assert!(after.children <= before.children, "{before:?} {after:?}");
+    assert!(after.kilobytes < before.kilobytes + 8 * 1024, "{before:?} {after:?}");
+}
+
+/// What a process holds.
+#[derive(Debug)]
+struct Usage {
+    kilobytes: u64,
+    descriptors: usize,
+    children: usize,
+}
+
+impl Usage {
+    fn of(id: u32) -> Self {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+        let children = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+        Self {
+            kilobytes: held.trim().trim_end_matches(" kB").parse().unwrap(),
+            descriptors: std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count(),
+            children: tasks.flat_map(children).map(|text| text.split_whitespace().count()).sum(),
+        }
+    }
 }

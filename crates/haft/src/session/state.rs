@@ -121,9 +121,10 @@ impl Calls {
 
     /// Of two calls of one id the later one counts.
     pub(super) fn insert(&mut self, id: Arc<str>, call: PastCall) {
-        self.order.retain(|known| *known != id);
-        self.order.push_back(id.clone());
-        self.by_id.insert(id, call);
+        if self.by_id.insert(id.clone(), call).is_some() {
+            self.order.retain(|known| *known != id);
+        }
+        self.order.push_back(id);
         if self.order.len() > MAX_CALLS
             && let Some(oldest) = self.order.pop_front()
         {

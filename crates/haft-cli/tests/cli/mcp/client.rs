@@ -53,7 +53,12 @@ impl Client {
     }
 
     pub(in super::super) fn initialize_with_roots(&mut self, roots: &[&str]) {
-        self.initialize(json!({"roots": {}}));
+        self.initialize(json!({"roots": {"listChanged": true}}));
+        self.tell_roots(roots);
+    }
+
+    /// Answers the question for its folders, which comes next.
+    pub(in super::super) fn tell_roots(&mut self, roots: &[&str]) {
         let asked = self.next();
         assert_eq!(asked["method"], "roots/list");
         let roots: Vec<Value> = roots.iter().map(|uri| json!({"uri": uri})).collect();

@@ -111,6 +111,57 @@ fn clients_have_sessions_of_their_own() {
 }
 
 #[test]
+fn ten_clients_at_once_see_nothing_of_each_other() {
+    let lab = two_files();
+    let server = &Server::start(&lab, &["--mode", "bypass"]);
+    std::thread::scope(|scope| {
+        for number in 0..10 {
+            scope.spawn(move || {
+                let session = server.begin();
+                let name = format!("of-{number}.txt");
+                for round in 0..5 {
+                    let content = format!("{number} {round}\n");
+                    let written = server.call(&session, "Write", json!({"file_path": name, "content": content}));
+                    assert_eq!(written["isError"], false, "{written}");
+                    let read = server.call(&session, "Read", json!({"file_path": name}));
+                    assert!(text_of(&read).contains(content.trim()), "{read}");
+                }
+                let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "resources/read", "params": {"uri": "haft://journal"}});
+                let journal = server.post(&[("Mcp-Session-Id", &session)], &asked).2;
+                for other in (0..10).filter(|other| *other != number) {
+                    assert!(!journal.contains(&format!("of-{other}.txt")), "{journal}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn clients_without_sessions_share_one() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--mode", "accept-edits"]);
+    let call = |tool: &str, arguments: Value| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
+        let headers =
+            [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
+        let (code, _, body) = server.post(&headers, &asked);
+        assert_eq!(code, 200, "{body}");
+        let json = body.lines().find_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
+        let mut answer: Value = serde_json::from_str(&json.unwrap_or(body)).unwrap();
+        answer["result"].take()
+    };
+    let edit = json!({"file_path": "one.txt", "old_string": "one", "new_string": "1"});
+    assert_eq!(call("Edit", edit.clone())["isError"], true);
+    assert_eq!(text_of(&call("Read", json!({"file_path": "one.txt"}))), ONE);
+    assert_eq!(call("Edit", edit)["isError"], false, "what was read is known to the next request");
+}
+
+#[test]
 fn an_id_that_was_not_given_opens_nothing() {
     let lab = two_files();
     let server = Server::start(&lab, &[]);

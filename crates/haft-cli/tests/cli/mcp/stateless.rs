@@ -1,0 +1,97 @@
+//! The protocol from 2026-07-28 on: nothing begins, each request says who makes it, and a server asks by its answer.
+
+use super::*;
+
+fn meta(capabilities: Value) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    })
+}
+
+fn call(tool: &str, arguments: Value, capabilities: Value) -> Value {
+    json!({"name": tool, "arguments": arguments, "_meta": meta(capabilities)})
+}
+
+/// A file that is to be written, for which there must be an answer.
+fn write(content: &str) -> Value {
+    call("Write", json!({"file_path": "new.txt", "content": content}), json!({"elicitation": {}}))
+}
+
+#[test]
+fn requests_that_stand_for_themselves_are_served_and_stopped() {
+    let lab = two_files();
+    let mut client = Client::start(&lab, &["--mode", "bypass"]);
+    let found = client.request("server/discover", json!({"_meta": meta(json!({}))}));
+    let versions = found["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-11-25")), "{found}");
+    let listed = client.request("tools/list", json!({"_meta": meta(json!({}))}));
+    assert!(listed["tools"].as_array().unwrap().len() > 5 && listed["ttlMs"].is_number(), "{listed}");
+    let read = client.request("tools/call", call("Read", json!({"file_path": "one.txt"}), json!({})));
+    assert_eq!((text_of(&read), &read["resultType"]), (ONE, &json!("complete")));
+    let sleep = call("Bash", json!({"command": "sleep 31405"}), json!({}));
+    let id = client.send_request("tools/call", sleep);
+    started("31405", 1);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    started("31405", 0);
+    let id = client.send_request("tools/list", json!({}));
+    assert_eq!(client.reply(&id)["error"]["code"], -32602, "who does not say who it is");
+}
+
+#[test]
+fn a_question_is_the_answer_and_the_next_round_goes_on() {
+    let lab = two_files();
+    let mut client = Client::start(&lab, &[]);
+    let asked = client.request("tools/call", write("new\n"));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let (name, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(question["params"]["message"].as_str().unwrap().contains("+new"), "{question}");
+    assert!(!lab.base.join("ws/new.txt").exists(), "nothing happens before the answer");
+    let answered = |mut request: Value, answer: &str, state: &Value| {
+        request["inputResponses"] = json!({name: {"action": "accept", "content": {"answer": answer}}});
+        request["requestState"] = state.clone();
+        request
+    };
+    // The answer is to this question, of this request.
+    let state = &asked["requestState"];
+    let other = client.send_request("tools/call", answered(write("other\n"), "allow once", state));
+    assert_eq!(client.reply(&other)["error"]["code"], -32602);
+    let forged = client.send_request("tools/call", answered(write("new\n"), "allow once", &json!("forged")));
+    assert_eq!(client.reply(&forged)["error"]["code"], -32602);
+    let done = client.request("tools/call", answered(write("new\n"), "allow once", state));
+    assert_eq!((&done["isError"], &done["resultType"]), (&json!(false), &json!("complete")), "{done}");
+    assert_eq!(std::fs::read_to_string(lab.base.join("ws/new.txt")).unwrap(), "new\n");
+}
+
+#[test]
+fn a_no_is_one_and_who_cannot_be_asked_is_told_how_to_allow() {
+    let lab = two_files();
+    let mut client = Client::start(&lab, &[]);
+    let asked = client.request("tools/call", write("new\n"));
+    let name = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let mut again = write("new\n");
+    again["inputResponses"] = json!({name: {"action": "decline"}});
+    again["requestState"] = asked["requestState"].clone();
+    assert_eq!(client.request("tools/call", again)["isError"], true);
+    let unasked = call("Write", json!({"file_path": "new.txt", "content": "new\n"}), json!({}));
+    let denied = client.request("tools/call", unasked);
+    assert!(text_of(&denied).contains("--mode accept-edits"), "{denied}");
+    assert!(!lab.base.join("ws/new.txt").exists());
+}
+
+#[test]
+fn who_listens_hears_of_changes() {
+    let lab = two_files();
+    let mut client = Client::start(&lab, &["--mode", "bypass"]);
+    let wanted = json!({"resourceSubscriptions": ["haft://journal"]});
+    let listening = json!({"_meta": meta(json!({})), "notifications": wanted});
+    client.send_request("subscriptions/listen", listening);
+    assert_eq!(client.next()["method"], "notifications/subscriptions/acknowledged");
+    let made = json!({"file_path": "made.txt", "content": "made\n"});
+    client.send_request("tools/call", call("Write", made, json!({})));
+    let told = [client.next(), client.next()];
+    let update = told.iter().find(|message| message["method"] == "notifications/resources/updated");
+    assert_eq!(update.unwrap_or_else(|| panic!("{told:?}"))["params"]["uri"], "haft://journal");
+}

@@ -58,7 +58,7 @@ impl Client {
     }
 
     /// Answers the question for its folders, which comes next.
-    pub(super) fn tell_roots(&mut self, roots: &[&str]) {
+    pub(in super::super) fn tell_roots(&mut self, roots: &[&str]) {
         let asked = self.next();
         assert_eq!(asked["method"], "roots/list");
         let roots: Vec<Value> = roots.iter().map(|uri| json!({"uri": uri})).collect();

@@ -170,13 +170,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     fn number(&mut self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
         if let ClientJsonRpcMessage::Request(request) = &mut message {
             self.begun = self.begun || begins(&request.request);
-            match &mut request.request {
-                ClientRequest::CallToolRequest(call) => {
-                    let (after, next) = oneshot::channel();
-                    let place = Place { before: self.latest.replace(next), _after: after };
-                    call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(place)))));
-                }
-                _ => {}
+            if let ClientRequest::CallToolRequest(call) = &mut request.request {
+                let (after, next) = oneshot::channel();
+                let place = Place { before: self.latest.replace(next), _after: after };
+                call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(place)))));
             }
         }
         message

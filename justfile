@@ -41,6 +41,15 @@ figures:
 peers:
     bench/mcp-peers
 
+# `haft mcp` as the protocol's own TypeScript SDK meets it. Needs npm, and the network once.
+sdk:
+    bench/mcp-sdk
+
+# A hundred thousand calls, after which nothing may be left behind.
+soak:
+    cargo build --release
+    cargo bench -p haft-mcp --bench soak -- "${CARGO_TARGET_DIR:-$PWD/target}/release/haft"
+
 # The conformance suite of the protocol. Needs npm, and the network once.
 conformance:
     conformance/run

@@ -12,11 +12,14 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::serve::ListenerExt as _;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::Host;
@@ -26,6 +29,10 @@ use crate::lines::MAX_LINE;
 
 /// More sessions are not held at a time.
 const MAX_CLIENTS: usize = 100;
+/// More connections are not open at a time.
+const MAX_CONNECTIONS: usize = 1000;
+/// Who has not said by then what it wants, or keeps silent for so long after an answer, is let go.
+const TIME_TO_ASK: Duration = Duration::from_secs(15);
 
 /// How it is served.
 #[derive(Clone, Debug)]
@@ -103,17 +110,44 @@ impl HttpServer {
         let token: Option<Arc<str>> = self.http.token.map(Into::into);
         let router =
             Router::new().route_service("/mcp", service).layer(middleware::from_fn_with_state(token, admit));
-        // An event waits for nothing, least of all for the one before to be acknowledged.
-        let listener = self.listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-        let serving = axum::serve(listener, router).with_graceful_shutdown(over.clone().cancelled_owned());
-        let mut serving = std::pin::pin!(serving.into_future());
+        let open = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let serving = async {
+            loop {
+                // Whoever finds no room waits to be let in.
+                let Ok(place) = room.clone().acquire_owned().await else { break };
+                match self.listener.accept().await {
+                    Ok((stream, _)) => connect(stream, router.clone(), &open, place),
+                    // Such as too many open files: there may be fewer soon.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
         tokio::select! {
-            served = &mut serving => return served,
-            () = stop => over.cancel(),
+            () = serving => {}
+            () = stop => {}
         }
+        over.cancel();
         // A client that keeps its connection open does not keep haft from ending.
-        tokio::time::timeout(Duration::from_secs(2), serving).await.unwrap_or(Ok(()))
+        let _ = tokio::time::timeout(Duration::from_secs(2), open.shutdown()).await;
+        Ok(())
     }
+}
+
+/// Serves one connection, on which many requests may come.
+fn connect(stream: TcpStream, router: Router, open: &GracefulShutdown, place: OwnedSemaphorePermit) {
+    // An event waits for nothing, least of all for the one before to be acknowledged.
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(TIME_TO_ASK)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = open.watch(connection);
+    tokio::spawn(async move {
+        // What goes wrong on a connection ends that connection.
+        let _ = connection.await;
+        drop(place);
+    });
 }
 
 /// Lets in whoever knows the token.

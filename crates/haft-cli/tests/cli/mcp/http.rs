@@ -218,6 +218,23 @@ fn haft_does_not_listen_to_everybody_without_a_token() {
 }
 
 #[test]
+fn who_does_not_say_what_it_wants_is_let_go() {
+    let lab = two_files();
+    let server = Server::start(&lab, &[]);
+    let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    for stream in &mut silent {
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: loc").unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    }
+    server.begin();
+    for stream in &mut silent {
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer);
+        assert!(!matches!(&ended, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_body_that_is_too_long_is_refused() {
     let lab = two_files();
     let server = Server::start(&lab, &[]);

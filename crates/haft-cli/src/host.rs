@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use haft::journal::{self, Journal};
 use haft::{
-    Audit, Dialect, Durability, Engine, LastingValues, Mode, Policy, SavedSession, Session, SessionBuilder,
-    Stats, Workspace,
+    Audit, Dialect, Durability, Engine, Fault, FaultKind, LastingValues, Mode, Policy, SavedSession, Session,
+    SessionBuilder, Stats, Workspace,
 };
 use haft_mcp::client::Servers;
 use haft_sandbox::cage::{self, Network, Wall, Walls};
@@ -252,7 +252,21 @@ impl Host {
         let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting)).clone();
         let session = begin(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting));
         self.servers.join(&session);
+        self.explain_untrusted(&session);
         Ok(session)
+    }
+
+    /// Says why the tools of a project's servers are not there.
+    fn explain_untrusted(&self, session: &Session) {
+        let names: Vec<String> = self.loaded.held_back.iter().map(|found| found.name.clone()).collect();
+        session.tools().explain(move |tool| {
+            let server = names.iter().find(|name| haft_mcp::is_of(tool, name))?;
+            let told = format!("the MCP server `{server}` is the project's, which is not trusted");
+            Some(
+                Fault::new(FaultKind::Disabled, told)
+                    .hint("the user can look at it and agree with `haft trust`"),
+            )
+        });
     }
 
     /// The servers whose tools the sessions have.

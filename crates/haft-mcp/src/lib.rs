@@ -26,7 +26,7 @@ mod withdraw;
 pub use caller::{Caller, Elicited};
 pub use host::{Client, Host, Offers};
 pub use http::{Http, HttpServer};
-pub use name::{ToolName, qualified};
+pub use name::{ToolName, is_of, qualified};
 pub use news::News;
 pub use result::call_result;
 /// The words of the protocol: prompts, resources, errors and the rest, as the SDK has them.

@@ -21,27 +21,37 @@ impl<'a> ToolName<'a> {
 }
 
 /// The name under which a model sees a server's tool, which [`ToolName::parse`] takes apart again. Where some
-/// API would refuse a character or the length, the name is made legal and told apart from others that look
-/// alike by a number made of the original.
+/// API would refuse a character or the length, either part is made legal and told apart from others that look
+/// alike by a number made of the original: what is said of one server holds for no other.
 pub fn qualified(server: &str, tool: &str) -> String {
-    let (legal_server, legal_tool) = (legal(server, MAX_SERVER).replace("__", "_"), legal(tool, MAX_NAME));
-    let name = format!("mcp__{legal_server}__{legal_tool}");
-    let unchanged =
-        legal_server == server && legal_tool == tool && !server.starts_with('_') && !server.ends_with('_');
-    if unchanged && name.len() <= MAX_NAME {
+    let server = server_part(server);
+    let legal_tool = legal(tool, MAX_NAME);
+    let name = format!("mcp__{server}__{legal_tool}");
+    if legal_tool == tool && name.len() <= MAX_NAME {
         return name;
     }
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in server.bytes().chain([0]).chain(tool.bytes()) {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    format!("{}_{:08x}", &name[..name.len().min(MAX_NAME - 9)], number(tool))
+}
+
+/// Whether a qualified name is one of a server's.
+pub fn is_of(name: &str, server: &str) -> bool {
+    ToolName::parse(name).is_some_and(|name| name.server == server_part(server))
+}
+
+fn server_part(server: &str) -> String {
+    let legal_server = legal(server, MAX_SERVER);
+    if legal_server == server && !server.contains("__") && !server.starts_with('_') && !server.ends_with('_')
+    {
+        return legal_server;
     }
-    let server = legal_server.replace("__", "_");
-    let server = match server.trim_matches('_') {
-        "" => "server",
-        trimmed => trimmed,
-    };
-    let start = format!("mcp__{server}__{legal_tool}");
-    format!("{}_{hash:08x}", &start[..start.len().min(MAX_NAME - 9)])
+    let words: Vec<&str> = legal_server.split('_').filter(|word| !word.is_empty()).collect();
+    let plain = if words.is_empty() { "server".to_owned() } else { words.join("_") };
+    format!("{}-{:08x}", &plain[..plain.len().min(MAX_SERVER - 9)], number(server))
+}
+
+/// A number that others of the same look do not have.
+fn number(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The longest part of a name that a server takes up.
@@ -68,8 +78,8 @@ mod tests {
     fn a_tool_may_hold_two_underscores_and_a_server_may_not() {
         let name = qualified("my__server", "a__b");
         let parsed = ToolName::parse(&name).unwrap();
-        assert_eq!(parsed.server, "my_server");
-        assert!(parsed.tool.starts_with("a__b_"), "{name}");
+        assert!(parsed.server.starts_with("my_server-"), "{name}");
+        assert_eq!(parsed.tool, "a__b");
     }
 
     #[test]
@@ -88,7 +98,13 @@ mod tests {
             assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{name}");
         }
         assert_ne!(names[3], names[4]);
-        assert_ne!(qualified("a b", "t"), qualified("a_b", "t"));
+        // What is said of all tools of a server holds for those of no other.
+        let long_too = format!("{long}y");
+        for (one, other) in [("a b", "a_b"), ("a__b", "a_b"), ("_a", "a"), ("é", "ü"), (&long, &long_too)] {
+            let server = |name| ToolName::parse(&qualified(name, "t")).map(|name| name.server.to_owned());
+            assert_ne!(server(one), server(other), "{one} {other}");
+            assert!(is_of(&qualified(one, "t"), one) && !is_of(&qualified(one, "t"), other));
+        }
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl Decoder {
     }
 }
 
+/// Whether inputs can be checked against a schema, and why not.
+pub fn check_schema(schema: &Value) -> Result<(), String> {
+    jsonschema::validator_for(schema).map(drop).map_err(|error| error.to_string())
+}
+
 /// What is wrong with a value. All that is wrong is found at once, however much it is, so of a large value
 /// only the first problem is looked for.
 fn problems<'v>(value: &'v Value, validator: &'v Validator) -> Vec<ValidationError<'v>> {

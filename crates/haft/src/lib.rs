@@ -41,7 +41,7 @@ pub use audit::{Audit, AuditLine, Chain, Decided, Ruled};
 pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, CommandLine, Resource};
 pub use context::{Context, Effect, Now, Weight};
-pub use decode::takes_string;
+pub use decode::{check_schema, takes_string};
 pub use dialect::{Dialect, Failed, Outside, Plain, fault_parts, text_fault, text_notes};
 pub use engine::{Engine, EngineBuilder};
 pub use fault::{Fault, FaultKind};

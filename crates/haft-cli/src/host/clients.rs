@@ -26,6 +26,7 @@ impl Host {
             builder = builder.id(client.id).extension(PlanPlace(Some(plan)));
         }
         let session = begin(builder.approver(client.approver).respondent(client.respondent));
+        self.explain_untrusted(&session);
         // What is told to one client's servers is not to be known by another's.
         let servers = super::servers(&self.loaded, self.workspace.root().as_path(), &self.guards.state);
         if !servers.is_empty() {

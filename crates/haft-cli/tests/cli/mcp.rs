@@ -284,8 +284,9 @@ fn thousands_of_calls_leave_nothing_behind() {
         Usage::of(client.child.id())
     };
     let (before, after) = (calls(500), calls(4500));
-    assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
-    assert!(after.children <= before.children, "{before:?} {after:?}");
+    // A cage may be just being made ready; what every call, or every command, left behind would be many.
+    assert!(after.descriptors < before.descriptors + 20, "{before:?} {after:?}");
+    assert!(after.children < before.children + 3, "{before:?} {after:?}");
     assert!(after.kilobytes < before.kilobytes + 8 * 1024, "{before:?} {after:?}");
 }
 

@@ -81,6 +81,24 @@ fn rules_about_files_hold_for_a_servers_tools() {
         assert_eq!(read.code, 1, "{read:?}");
         assert!(read.stdout.contains("Read(**/.env)"), "{read:?}");
     }
+    // Who gets a path may fold it, or take away what is around it, before anything is looked up.
+    let root = lab.base.join("ws").display().to_string();
+    let many: Vec<&str> = vec!["x"; 200].into_iter().chain([".env"]).collect();
+    for input in [
+        json!({"path": "aa:/../.env"}),
+        json!({"path": "a\n/../.env"}),
+        json!({"path": " .env"}),
+        json!({"path": ".env\u{0}"}),
+        json!({"path": format!("file://h{root}/.env")}),
+        json!({"path": format!("file://{root}/%2eenv")}),
+        json!({"path": "x", "q": format!(" FILE://{root}/.env")}),
+        json!({"path": "x", "paths": many}),
+    ] {
+        let read = lab.run(&["call", "mcp__fault__peek", &input.to_string()]);
+        assert!(read.code == 1 && !read.stdout.starts_with("peek"), "{input}: {read:?}");
+    }
+    let elsewhere = json!({"path": "https://a.example/.env"}).to_string();
+    assert_eq!(lab.run(&["call", "mcp__fault__peek", &elsewhere]).code, 0);
     assert_eq!(lab.run(&["call", "mcp__fault__peek", "path=one.txt"]).stdout, "peek one.txt\n");
     lab.run(&["rules", "deny", "Edit(one.txt)"]);
     assert_eq!(lab.run(&["call", "mcp__fault__peek", "path=one.txt"]).code, 0);
@@ -114,6 +132,7 @@ fn a_projects_servers_are_started_once_it_is_trusted_with_them() {
     let before = lab.run(&call);
     assert_eq!(before.code, 1, "{before:?}");
     assert!(before.stderr.contains(".mcp.json: mcpServers"), "{before:?}");
+    assert!(before.stdout.contains("`haft trust`"), "{before:?}");
     let listed = lab.run(&["--json", "mcp", "list"]).json();
     assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("project"), &json!("not trusted")));
     lab.run(&["mcp", "test", "project"]).refused("not trusted");

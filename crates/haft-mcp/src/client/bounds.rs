@@ -1,6 +1,8 @@
 //! What a server may say, and how much of it. Its words go to a model and to terminals, so nothing in them may hide or
 //! steer; its schemas are compiled and walked, so they may be neither large nor deep.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 /// No server has more tools.
@@ -17,6 +19,9 @@ pub(super) const MAX_MESSAGE: usize = 4_000;
 const MAX_SCHEMA: usize = 128 * 1024;
 /// The deepest schema.
 const MAX_DEPTH: usize = 40;
+/// So many references may be followed for one value, each as often as it is met, and so many one behind the other.
+const MAX_FOLLOWED: u64 = 10_000;
+const MAX_CHAIN: usize = 200;
 
 /// A text of at most so many characters, without any that cannot be seen.
 pub(super) fn text(text: &str, most: usize) -> String {
@@ -62,7 +67,17 @@ pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     if is_circular(&value) {
         return Err("its schema refers to itself without an end".to_owned());
     }
+    let mut references = Vec::new();
+    collect_references(&value, &mut references);
+    let mut known = HashMap::new();
+    if references.iter().any(|reference| followed(reference, &value, 0, &mut known) > MAX_FOLLOWED) {
+        return Err("its schema refers to more alternatives than can be tried".to_owned());
+    }
+    if let Some(hidden) = hidden(&value) {
+        return Err(format!("a word of its schema has characters that cannot be seen: `{}`", word(hidden)));
+    }
     tidy(&mut value);
+    haft::check_schema(&value).map_err(|why| format!("its schema is none: {}", word(&why)))?;
     let root = value.as_object_mut().ok_or("its schema is no object")?;
     match root.get("type") {
         None => {
@@ -128,6 +143,22 @@ fn is_circular(root: &Value) -> bool {
     })
 }
 
+/// How many references are followed to check one value against what a reference leads to. None leads to itself.
+fn followed<'v>(reference: &'v str, root: &'v Value, chain: usize, known: &mut HashMap<&'v str, u64>) -> u64 {
+    if let Some(known) = known.get(reference) {
+        return *known;
+    }
+    if chain > MAX_CHAIN {
+        return u64::MAX;
+    }
+    let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+    let next = target.map(immediate).unwrap_or_default();
+    let count =
+        next.iter().fold(1_u64, |count, next| count.saturating_add(followed(next, root, chain + 1, known)));
+    known.insert(reference, count);
+    count
+}
+
 fn collect_references<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect_references(item, into)),
@@ -163,6 +194,25 @@ fn immediate(schema: &Value) -> Vec<&str> {
     found
 }
 
+/// A name or a value of a schema in which something cannot be seen: to take it out would change what is meant.
+fn hidden(value: &Value) -> Option<&str> {
+    let is_hidden =
+        |text: &str| text.chars().any(|c| !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c)));
+    match value {
+        Value::String(text) => is_hidden(text).then_some(text),
+        Value::Array(items) => items.iter().find_map(hidden),
+        Value::Object(fields) => fields.iter().find_map(|(key, field)| match field {
+            _ if is_hidden(key) => Some(key.as_str()),
+            Value::String(_) if SAID.contains(&key.as_str()) => None,
+            field => hidden(field),
+        }),
+        _ => None,
+    }
+}
+
+/// What a schema says to people.
+const SAID: [&str; 3] = ["description", "title", "$comment"];
+
 /// Makes what a schema says to people harmless.
 fn tidy(value: &mut Value) {
     match value {
@@ -170,7 +220,7 @@ fn tidy(value: &mut Value) {
         Value::Object(fields) => {
             for (key, field) in fields.iter_mut() {
                 match field {
-                    Value::String(said) if matches!(key.as_str(), "description" | "title" | "$comment") => {
+                    Value::String(said) if SAID.contains(&key.as_str()) => {
                         *said = text(said, MAX_DESCRIPTION);
                     }
                     other => tidy(other),
@@ -228,5 +278,40 @@ mod tests {
             "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}},
         });
         assert!(taken(circle).unwrap_err().contains("without an end"));
+    }
+
+    #[test]
+    fn a_schema_may_branch_only_so_much() {
+        let branching = |levels: usize| {
+            let mut defs = Map::new();
+            for level in 0..levels {
+                let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+                defs.insert(format!("a{level}"), json!({"anyOf": [next, next]}));
+            }
+            defs.insert(format!("a{levels}"), json!({"type": "number"}));
+            taken(json!({"properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": defs}))
+        };
+        assert!(branching(8).is_ok());
+        assert!(branching(28).unwrap_err().contains("more alternatives"));
+        assert!(branching(2_000).is_err());
+    }
+
+    #[test]
+    fn a_schema_hides_nothing_and_is_one() {
+        for hidden in ["\u{202e}", "\u{e0041}", "\u{1b}[2J"] {
+            for schema in [
+                json!({"properties": {hidden: {}}}),
+                json!({"properties": {"a": {"enum": [hidden]}}}),
+                json!({"properties": {"a": {"default": hidden}}}),
+            ] {
+                assert!(taken(schema).unwrap_err().contains("cannot be seen"));
+            }
+        }
+        for schema in [
+            json!({"properties": {"a": {"type": "zork"}}}),
+            json!({"properties": {"a": {"pattern": "((a{1000}){1000}){1000}"}}}),
+        ] {
+            assert!(taken(schema).unwrap_err().contains("its schema is none"));
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use haft::{AbsPath, Claims, Context, Fault, FaultKind, Resource};
 use serde_json::Value;
+use url::Url;
 
 /// No more arguments are looked at.
 const MAX_PATHS: usize = 200;
@@ -36,8 +37,15 @@ pub(super) enum Touch {
 pub(super) fn claim(mut claims: Claims, input: &Value, touch: Touch, cx: &Context) -> Result<Claims, Fault> {
     let mut named = Vec::new();
     find(input, None, &mut named);
-    for text in named {
-        let Some(path) = place(text, cx) else { continue };
+    if named.len() > MAX_PATHS {
+        return Err(Fault::invalid(format!("the input names more than {MAX_PATHS} paths"))
+            .hint("make several calls, with fewer paths each"));
+    }
+    if let Some(text) = named.iter().find(|text| text.contains('\0')) {
+        let told = format!("`{}` cannot be a path: it holds the character 0", text.replace('\0', "\\0"));
+        return Err(Fault::invalid(told));
+    }
+    for path in named.into_iter().flat_map(|text| places(text, cx)) {
         if touch == Touch::Changes && cx.workspace().is_guarded(&path) {
             let told =
                 format!("`{}` is haft's own, and no tool may change it", cx.workspace().display(&path));
@@ -51,22 +59,23 @@ pub(super) fn claim(mut claims: Claims, input: &Value, touch: Touch, cx: &Contex
     Ok(claims)
 }
 
-/// The texts of an input that stand where a path is meant.
+/// The texts of an input that stand where a path is meant: all there may be, and one more tells that there are more.
 fn find<'v>(value: &'v Value, name: Option<&str>, into: &mut Vec<&'v str>) {
-    if into.len() >= MAX_PATHS {
+    if into.len() > MAX_PATHS {
         return;
     }
     match value {
-        Value::String(text) => {
-            let is_address = text.starts_with("file:");
-            if (is_address || name.is_some_and(is_path)) && !text.is_empty() && !text.contains(['\n', '\0']) {
-                into.push(text);
-            }
+        Value::String(text) if !text.is_empty() && (is_file_address(text) || name.is_some_and(is_path)) => {
+            into.push(text);
         }
         Value::Array(items) => items.iter().for_each(|item| find(item, name, into)),
         Value::Object(fields) => fields.iter().for_each(|(name, field)| find(field, Some(name), into)),
         _ => {}
     }
+}
+
+fn is_file_address(text: &str) -> bool {
+    text.trim().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"))
 }
 
 /// Whether a name says that a path is meant: `path`, `file_path`, `targetFile`, `allowed-dir`.
@@ -86,24 +95,49 @@ fn is_path(name: &str) -> bool {
     WORDS.contains(&last.as_str()) || NAMES.contains(&whole.as_str())
 }
 
-/// The place that a text names, if it can be one of this machine.
-fn place(text: &str, cx: &Context) -> Option<AbsPath> {
-    let address = url::Url::parse(text).ok().filter(|address| address.scheme().len() > 1);
-    let file = match address {
-        Some(address) if address.scheme() == "file" => Some(address.to_file_path().ok()?),
-        Some(_) => return None,
-        None => None,
-    };
-    let text = match &file {
-        Some(file) => file.to_str()?,
-        None => text,
+/// The places that a text may name. Who gets it may take away what is around it, or fold it before anything is looked
+/// up: each way to read it counts.
+fn places(text: &str, cx: &Context) -> Vec<AbsPath> {
+    let trimmed = text.trim();
+    let readings = match Url::parse(trimmed) {
+        Ok(address) if address.scheme() == "file" => vec![percent_decoded(address.path())],
+        // An address of somewhere else.
+        Ok(address) if address.scheme().len() > 1 && trimmed.contains("://") => Vec::new(),
+        _ if trimmed == text => vec![text.to_owned()],
+        _ => vec![text.to_owned(), trimmed.to_owned()],
     };
     let (workspace, base) = (cx.workspace(), cx.cwd());
-    match workspace.reaching(&base, text, haft_sandbox::Access::Write) {
-        Ok((_, place)) => Some(place.path),
-        // What cannot be looked at is judged by its name.
-        Err(_) => Some(workspace.as_named(&base, text)),
+    let mut places: Vec<AbsPath> = Vec::new();
+    for text in readings {
+        if let Ok((_, place)) = workspace.reaching(&base, &text, haft_sandbox::Access::Write) {
+            places.push(place.path);
+        }
+        // What cannot be looked at is judged by its name, and so is what is looked at.
+        let named = workspace.as_named(&base, &text);
+        if !places.contains(&named) {
+            places.push(named);
+        }
     }
+    places
+}
+
+fn percent_decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

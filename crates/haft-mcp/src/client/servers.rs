@@ -13,7 +13,7 @@ use super::link::{Link, State, Status};
 use super::login::Visitor;
 use super::resources::NAMES;
 use super::server::Server;
-use crate::name::{ToolName, qualified};
+use crate::name::is_of;
 
 /// Servers whose tools are offered to sessions. Cheap to clone; when the last one is dropped, and the sessions that have
 /// joined are, the servers end.
@@ -178,13 +178,8 @@ impl Servers {
     }
 
     fn having(&self, tool: &str) -> impl Iterator<Item = &Arc<Link>> {
-        let parsed = ToolName::parse(tool);
         let is_of_all = NAMES.contains(&tool);
-        self.0.iter().filter(move |link| {
-            let own = qualified(&link.server.name, "a");
-            is_of_all
-                || ToolName::parse(&own).zip(parsed.as_ref()).is_some_and(|(own, it)| own.server == it.server)
-        })
+        self.0.iter().filter(move |link| is_of_all || is_of(tool, &link.server.name))
     }
 
     /// Starts a server, and asks it something.

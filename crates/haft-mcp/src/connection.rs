@@ -331,6 +331,7 @@ impl ServerHandler for Connection {
             let told = format!("the parameters of `{method}` are not what the protocol says");
             return Err(ErrorData::invalid_params(told, None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+        let told = format!("there is no method `{}`", request.method);
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, told, None))
     }
 }

@@ -151,6 +151,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
                 return None;
             }
         };
+        let is_version = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
+        let told = match &value {
+            Value::Array(_) => "batches are not taken: send one message a line",
+            Value::Object(_) if !is_version => "`jsonrpc` must be \"2.0\"",
+            _ => "this is no message of JSON-RPC 2.0",
+        };
         let (id, is_request) = (value.get("id").cloned(), value.get("method").is_some_and(Value::is_string));
         match ClientJsonRpcMessage::deserialize(value) {
             // The SDK would end a connection that begins with anything but a request.
@@ -164,8 +170,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             Err(_) if id.is_none() && is_request => None,
             Err(_) => {
                 match id.filter(|id| is_request && RequestId::deserialize(id).is_ok()) {
-                    Some(id) => self.refuse(INVALID_PARAMS, "the parameters must be an object", &id),
-                    None => self.refuse(INVALID_REQUEST, "this is no message of JSON-RPC 2.0", &Value::Null),
+                    Some(id) if is_version => {
+                        self.refuse(INVALID_PARAMS, "the parameters must be an object", &id);
+                    }
+                    Some(id) => self.refuse(INVALID_REQUEST, told, &id),
+                    None => self.refuse(INVALID_REQUEST, told, &Value::Null),
                 }
                 None
             }

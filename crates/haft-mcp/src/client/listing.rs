@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use rmcp::model::{PaginatedRequestParams, ServerPeerInfo, Tool as Foreign};
+use rmcp::model::{
+    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerPeerInfo, ServerResult, Tool as Foreign,
+};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 
@@ -78,14 +80,21 @@ pub(super) async fn tools(server: &str, peer: &Peer<RoleClient>) -> Result<Listi
     let mut problems = Vec::new();
     let mut pages = Pages::default();
     loop {
-        let page = peer.list_tools(Some(pages.request())).await?;
-        found.extend(page.tools);
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(pages.request()));
+        let (tools, next) = match peer.send_request(request).await? {
+            ServerResult::ListToolsResult(page) => (page.tools, page.next_cursor),
+            ServerResult::CustomResult(page) => {
+                salvaged(page.0, &mut problems).ok_or(ServiceError::UnexpectedResponse)?
+            }
+            _ => return Err(ServiceError::UnexpectedResponse),
+        };
+        found.extend(tools);
         if found.len() > bounds::MAX_TOOLS {
             problems.push(format!("it has more than {} tools: the others are left out", bounds::MAX_TOOLS));
             found.truncate(bounds::MAX_TOOLS);
             break;
         }
-        match pages.next(page.next_cursor) {
+        match pages.next(next) {
             Ok(true) => {}
             Ok(false) => break,
             Err(problem) => {
@@ -97,6 +106,25 @@ pub(super) async fn tools(server: &str, peer: &Peer<RoleClient>) -> Result<Listi
     let mut listing = read(server, found);
     listing.problems.extend(problems);
     Ok(listing)
+}
+
+/// The tools of a page that is not as it should be: those that are, and why the others are not.
+fn salvaged(mut page: Value, problems: &mut Vec<String>) -> Option<(Vec<Foreign>, Option<String>)> {
+    let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else { return None };
+    let mut read = |tool: Value| {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match serde_path_to_error::deserialize(tool) {
+            Ok(tool) => Some(tool),
+            Err(error) => {
+                let (name, why) = (bounds::word(&name), bounds::word(&error.to_string()));
+                problems.push(format!("the tool `{name}` is left out: {why}"));
+                None
+            }
+        }
+    };
+    let most = bounds::MAX_TOOLS + 1;
+    Some((tools.into_iter().take(most).filter_map(&mut read).collect(), next))
 }
 
 /// The pages of a list.
@@ -203,6 +231,20 @@ mod tests {
         assert_eq!(listing.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(), ["mcp__s__a"]);
         assert!(listing.problems[0].contains("`b`"), "{:?}", listing.problems);
         assert!(listing.problems[1].contains("`a` twice"), "{:?}", listing.problems);
+    }
+
+    #[test]
+    fn what_is_wrong_with_one_tool_is_no_matter_of_the_others() {
+        let page = json!({"nextCursor": "n", "tools": [
+            {"name": "good", "inputSchema": {"type": "object"}}, {"name": "none"},
+            {"name": "null", "inputSchema": null}, 7,
+        ]});
+        let mut problems = Vec::new();
+        let (tools, next) = salvaged(page, &mut problems).unwrap();
+        assert_eq!((tools.len(), &*tools[0].name, next.as_deref()), (1, "good", Some("n")));
+        assert!(problems[0].contains("`none`") && problems[0].contains("inputSchema"), "{problems:?}");
+        assert_eq!(problems.len(), 3);
+        assert!(salvaged(json!({"tools": 7}), &mut problems).is_none());
     }
 
     #[test]

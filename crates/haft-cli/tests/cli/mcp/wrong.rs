@@ -30,6 +30,16 @@ fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
         );
         client.request("ping", json!({}));
     }
+    for (message, id, word) in [
+        (json!({"jsonrpc": "1.0", "id": 10, "method": "ping"}), json!(10), "`jsonrpc` must be"),
+        (json!({"id": 11, "method": "ping"}), json!(11), "`jsonrpc` must be"),
+        (json!([{"jsonrpc": "2.0", "id": 12, "method": "ping"}]), json!(null), "batches are not taken"),
+    ] {
+        client.send(&message);
+        let answer = client.next();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &id), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(word), "{answer}");
+    }
     for ignored in ["\n", "\r\n", "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/unheard-of\"}\n"] {
         client.write(ignored.as_bytes());
         let id = client.send_request("ping", json!({}));
@@ -84,7 +94,8 @@ fn methods_and_tools_that_are_not_there_are_told_apart_from_calls_that_fail() {
         let id = client.send_request(method, params);
         client.reply(&id)
     };
-    assert_eq!(answer("tools/burn", json!({}))["error"]["code"], -32601);
+    let unknown = answer("tools/burn", json!({}));
+    assert_eq!(unknown["error"], json!({"code": -32601, "message": "there is no method `tools/burn`"}));
     let unknown = answer("tools/call", json!({"name": "Raed", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602);
     assert!(unknown["error"]["message"].as_str().unwrap().contains("`Read`"), "{unknown}");

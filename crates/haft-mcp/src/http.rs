@@ -18,6 +18,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -168,12 +169,39 @@ async fn admit(State(token): State<Option<Arc<str>>>, request: Request, next: Ne
 /// Clients take an ended session for one that would not end unless they are told so plainly.
 async fn pass(request: Request, next: Next) -> Response {
     let is_end = request.method() == Method::DELETE;
+    let request = match strict(request).await {
+        Ok(request) => request,
+        Err(refused) => return *refused,
+    };
     let mut response = next.run(request).await;
     if is_end && response.status() == StatusCode::ACCEPTED {
         *response.status_mut() = StatusCode::NO_CONTENT;
         *response.body_mut() = Body::empty();
     }
     response
+}
+
+/// Refuses what is no message, as it is refused over lines: two readers of a key that is there twice need not agree.
+async fn strict(request: Request) -> Result<Request, Box<Response>> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if request.method() != Method::POST || !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+        return Ok(request);
+    }
+    let (head, body) = request.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, MAX_LINE).await else {
+        return Err(Box::new((StatusCode::PAYLOAD_TOO_LARGE, "the message is too long").into_response()));
+    };
+    let refused = |code: i32, why: &str| {
+        let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": why}});
+        let kind = [(header::CONTENT_TYPE, "application/json")];
+        Box::new((StatusCode::BAD_REQUEST, kind, error.to_string()).into_response())
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| refused(-32700, "the message is not UTF-8"))?;
+    match haft::json::parse(text) {
+        Err(fault) => Err(refused(-32700, fault.message())),
+        Ok(Value::Array(_)) => Err(refused(-32600, "batches are not taken: send one message")),
+        Ok(_) => Ok(Request::from_parts(head, Body::from(bytes))),
+    }
 }
 
 /// Whether two texts are the same, in a time that does not tell how much of them is.

@@ -235,6 +235,26 @@ fn who_does_not_say_what_it_wants_is_let_go() {
 }
 
 #[test]
+fn what_is_no_message_is_refused_as_over_lines() {
+    let lab = two_files();
+    let server = Server::start(&lab, &[]);
+    let session = server.begin();
+    let twice = r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"Read",
+        "arguments":{"file_path":"two.txt","file_path":"one.txt"}}}"#;
+    for (body, code, word) in [
+        (twice, -32700, "file_path"),
+        ("{", -32700, "JSON"),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, "batches"),
+    ] {
+        let (status, _, answer) = server.ask("POST", &[("Mcp-Session-Id", &session)], body);
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        assert_eq!((status, &answer["error"]["code"]), (400, &json!(code)), "{body}: {answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(word), "{body}: {answer}");
+    }
+    assert_eq!(server.call(&session, "Read", json!({"file_path": "one.txt"}))["isError"], json!(false));
+}
+
+#[test]
 fn a_body_that_is_too_long_is_refused() {
     let lab = two_files();
     let server = Server::start(&lab, &[]);

@@ -158,6 +158,7 @@ impl Live {
                 self.logins.challenged(login::challenge(&error));
                 self.end.failed(server, &unknown_here(server)).await
             }
+            ServiceError::TransportSend(error) if is_gone(&*error.error) => self.obituary(server).await,
             ServiceError::TransportSend(error) => {
                 let why = format!("could not be spoken to: {}", chain(&*error.error));
                 self.end.failed(server, &why).await
@@ -355,7 +356,8 @@ fn unwelcome(error: &ClientInitializeError, server: &str) -> String {
         return unknown_here(server);
     }
     match error {
-        ClientInitializeError::ConnectionClosed(_) => "has hung up before it had begun".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => HUNG_UP.to_owned(),
+        ClientInitializeError::TransportError { error, .. } if is_gone(&*error.error) => HUNG_UP.to_owned(),
         ClientInitializeError::TransportError { error, .. } => {
             format!("cannot be reached: {}", chain(&*error.error))
         }
@@ -373,6 +375,18 @@ fn unknown_here(server: &str) -> String {
     format!(
         "wants to know for whom it works: log in with `haft mcp login {server}`, or set its `bearer_token`"
     )
+}
+
+/// What is told of a server that ends before anything was said.
+const HUNG_UP: &str = "has hung up before it had begun";
+
+/// Whether an error says no more than that nobody listens: whether that is met while something is said to a server or
+/// while it is listened to is a matter of moments.
+fn is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_broken = error
+        .downcast_ref()
+        .is_some_and(|error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe);
+    is_broken || error.source().is_some_and(is_gone)
 }
 
 /// An error with what caused it, each once.

@@ -234,6 +234,12 @@ fn a_linked_working_tree_is_worked_in_like_any_other() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(git(&["log", "--format=%s", "ws"]), "Second\nBegin\n");
 
+    // A repository may name its trees from where it is.
+    std::fs::write(main.join(".git/worktrees/ws/gitdir"), "../../../../ws/.git\n").unwrap();
+    let ran =
+        bash("bypass", "git -c user.name=Ada -c user.email=a@example.com commit -q --allow-empty -m Third");
+    assert_eq!(ran.code, 0, "{ran:?}");
+
     // What makes git run something, and what belongs to other trees, stays as it is.
     for place in ["hooks/post-commit", "config", "worktrees/other/commondir", "worktrees/ws/commondir"] {
         let path = main.join(".git").join(place);

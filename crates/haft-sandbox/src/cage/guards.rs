@@ -74,7 +74,8 @@ pub fn shared_repository(folder: &Path) -> Option<Shared> {
     let [own, repository] = real_gits(&git).try_into().ok()?;
     let trees = repository.join("worktrees");
     let says = fs::read_to_string(own.join("gitdir")).ok()?;
-    let is_meant = Path::new(says.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
+    // It may be told from there on.
+    let is_meant = own.join(says.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
     if own.parent() != Some(&trees) || !is_meant {
         return None;
     }

@@ -118,8 +118,11 @@ impl Engine {
             cx,
         });
         let claimed = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
-        if matches!(&claimed, Err(fault) if fault.kind() == FaultKind::NotFound) {
-            job.look_again_later();
+        if let Err(fault) = &claimed
+            && fault.kind() == FaultKind::NotFound
+            && let Some(missing) = fault.details().get("path").and_then(Value::as_str)
+        {
+            job.look_again_later(missing);
         }
         job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
         job.claimed = Some(claimed);
@@ -265,14 +268,19 @@ impl Job {
     }
 
     /// What is missing may be what an earlier call is about to make. It is looked for again when those are done that
-    /// change something.
-    fn look_again_later(&mut self) {
+    /// change something there.
+    fn look_again_later(&mut self, missing: &str) {
         let session = self.cx.session();
         let Some(entry) = self.entry.as_ref().filter(|_| !session.schedule().is_idle()) else { return };
         let access = if entry.tool.spec().read_only { Access::Read } else { Access::Write };
         let place = Place { turn: self.turn.number, policy: session.policy(), access };
-        let everything = Claims::none().read(Resource::Everything);
-        self.ticket = Some(session.schedule().enter(self.cx.call(), place, &everything));
+        let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
+        let there = match workspace.resolve(&cwd, missing) {
+            Ok(found) => found.path,
+            Err(_) => workspace.as_named(&cwd, missing),
+        };
+        let claims = Claims::none().read(Resource::Path(there));
+        self.ticket = Some(session.schedule().enter(self.cx.call(), place, &claims));
     }
 
     /// 4 wait: for earlier calls that touch the same.

@@ -117,8 +117,11 @@ impl Engine {
             ended: false,
             cx,
         });
+        // Asked before: the call that makes a file may end right after it was found missing.
+        let alone = session.schedule().is_idle();
         let claimed = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
-        if let Err(fault) = &claimed
+        if !alone
+            && let Err(fault) = &claimed
             && fault.kind() == FaultKind::NotFound
             && let Some(missing) = fault.details().get("path").and_then(Value::as_str)
         {
@@ -268,10 +271,10 @@ impl Job {
     }
 
     /// What is missing may be what an earlier call is about to make. It is looked for again when those are done that
-    /// change something there.
+    /// change something there. What this call will touch is known only then.
     fn look_again_later(&mut self, missing: &str) {
         let session = self.cx.session();
-        let Some(entry) = self.entry.as_ref().filter(|_| !session.schedule().is_idle()) else { return };
+        let Some(entry) = &self.entry else { return };
         let access = if entry.tool.spec().read_only { Access::Read } else { Access::Write };
         let place = Place { turn: self.turn.number, policy: session.policy(), access };
         let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
@@ -280,7 +283,7 @@ impl Job {
             Err(_) => workspace.as_named(&cwd, missing),
         };
         let claims = Claims::none().read(Resource::Path(there));
-        self.ticket = Some(session.schedule().enter(self.cx.call(), place, &claims));
+        self.ticket = Some(session.schedule().enter_blind(self.cx.call(), place, &claims));
     }
 
     /// 4 wait: for earlier calls that touch the same.

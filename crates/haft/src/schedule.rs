@@ -70,6 +70,16 @@ impl Schedule {
     ///
     /// Under [`Policy::SafeFirst`] a call that changes something does not run before its turn is sealed.
     pub(crate) fn enter(&self, call: &Arc<str>, place: Place, claims: &Claims) -> Ticket {
+        self.take_place(call, place, claims, false)
+    }
+
+    /// Takes the next place for a call that does not know yet what it will touch: it waits for what is in the way of
+    /// `claims`, and until it has claimed again later calls wait for it as if it touched everything.
+    pub(crate) fn enter_blind(&self, call: &Arc<str>, place: Place, claims: &Claims) -> Ticket {
+        self.take_place(call, place, claims, true)
+    }
+
+    fn take_place(&self, call: &Arc<str>, place: Place, claims: &Claims, blind: bool) -> Ticket {
         let mut calls = self.lock();
         let turn = match place.policy {
             Policy::Claims => None,
@@ -79,7 +89,7 @@ impl Schedule {
             }
         };
         let slot = calls.add(Some(call.clone()), turn);
-        let state = calls.claim(slot, claims, place.access);
+        let state = calls.claim(slot, claims, place.access, blind);
         drop(calls);
         Ticket { schedule: self.clone(), slot, state }
     }
@@ -126,7 +136,7 @@ impl Ticket {
     pub(crate) fn reclaim(&mut self, claims: &Claims, access: Access) {
         let mut calls = self.schedule.lock();
         let freed = calls.unclaim(self.slot);
-        self.state = calls.claim(self.slot, claims, access);
+        self.state = calls.claim(self.slot, claims, access, false);
         drop(calls);
         freed.wake();
     }

@@ -10,6 +10,7 @@ mod decode;
 mod delegates;
 mod hooks;
 mod limits;
+mod missing;
 mod pipeline;
 mod registry;
 mod turns;

@@ -42,8 +42,10 @@ pub(super) struct Entry {
     turn: Option<u64>,
     key: Key,
     state: State,
-    /// One per claim, then one for the turn.
+    /// One per claim, then one for the turn, then what others wait for although this one does not.
     marks: Vec<Mark>,
+    /// How many of the marks this one waits for.
+    looks: usize,
     /// The claims, kept only while the call waits.
     claims: Claims,
     /// Whom to tell when this one is out of the way.
@@ -117,6 +119,7 @@ impl Calls {
             key,
             state: State::Waiting,
             marks: Vec::new(),
+            looks: 0,
             claims: Claims::none(),
             waiters: Vec::new(),
             blocker: None,
@@ -162,8 +165,8 @@ impl Calls {
     }
 
     /// Marks the claims of an entry that has none. It starts at once if nothing is in the way, so that
-    /// only those who wait pay for waiting.
-    pub(super) fn claim(&mut self, slot: usize, claims: &Claims, access: Access) -> State {
+    /// only those who wait pay for waiting. With `blind`, later ones wait for it as if it touched everything.
+    pub(super) fn claim(&mut self, slot: usize, claims: &Claims, access: Access, blind: bool) -> State {
         let mut marks = mem::take(&mut self.entries[slot].marks);
         marks
             .extend(claims.iter().map(|(access, resource)| Mark { node: self.index.node(resource), access }));
@@ -180,6 +183,10 @@ impl Calls {
             None => State::Running,
             Some(_) => State::Waiting,
         };
+        let looks = marks.len();
+        if blind {
+            marks.push(Mark { node: self.index.node(&Resource::Everything), access });
+        }
         for mark in &marks {
             self.index.place(*mark, key, state);
         }
@@ -187,7 +194,7 @@ impl Calls {
         if state == State::Waiting {
             entry.claims = claims.clone();
         }
-        (entry.marks, entry.key, entry.state) = (marks, key, state);
+        (entry.marks, entry.looks, entry.key, entry.state) = (marks, looks, key, state);
         state
     }
 
@@ -234,9 +241,9 @@ impl Calls {
         if entry.blocker.is_some() {
             return (Look::Wait(None), entry.replace_waker(cx));
         }
-        let key = entry.key;
+        let (key, looks) = (entry.key, entry.looks);
         let marks = mem::take(&mut entry.marks);
-        let conflict = self.conflict(&marks, key);
+        let conflict = self.conflict(&marks[..looks], key);
         if conflict.is_none() {
             for mark in &marks {
                 self.index.start(*mark, key);

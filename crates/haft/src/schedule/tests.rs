@@ -72,6 +72,8 @@ fn assert_empty(schedule: &Schedule) {
 struct Call {
     ticket: Option<Ticket>,
     claims: Claims,
+    /// What later calls wait for: more than the claims where those are not known yet.
+    held: Claims,
     turn: Option<u64>,
     key: (u64, u8, u64),
     running: bool,
@@ -100,11 +102,11 @@ impl Model {
     }
 
     fn in_the_way(&self, of: usize, other: usize) -> bool {
-        let it = &self.calls[other];
+        let (of_it, it) = (&self.calls[of], &self.calls[other]);
         other != of
             && it.ticket.is_some()
-            && (it.running || it.key < self.calls[of].key)
-            && self.conflict(of, other)
+            && (it.running || it.key < of_it.key)
+            && (self.conflict(of, other) || of_it.claims.conflict(&it.held).is_some())
     }
 
     /// Whether a call waits for its turn to be sealed.
@@ -125,7 +127,7 @@ impl Model {
         }
     }
 
-    fn enter(&mut self, schedule: &Schedule, claims: Claims, turn: u64, policy: Policy) {
+    fn enter(&mut self, schedule: &Schedule, claims: Claims, turn: u64, policy: Policy, blind: bool) {
         let turn_of_policy = (policy == Policy::SafeFirst).then_some(turn);
         if let Some(turn) = turn_of_policy {
             let sealed = self.last_sealed.is_some_and(|last| turn <= last);
@@ -133,9 +135,19 @@ impl Model {
         }
         self.time += 1;
         let call = self.calls.len();
-        let ticket = schedule.enter(&call.to_string().into(), place(turn, policy, &claims), &claims);
+        let (id, place) = (call.to_string().into(), place(turn, policy, &claims));
+        let (ticket, held) = match (blind, place.access) {
+            (false, _) => (schedule.enter(&id, place, &claims), claims.clone()),
+            (true, Access::Read) => {
+                (schedule.enter_blind(&id, place, &claims), claims.clone().read(Resource::Everything))
+            }
+            (true, Access::Write) => {
+                (schedule.enter_blind(&id, place, &claims), claims.clone().write(Resource::Everything))
+            }
+        };
         self.calls.push(Call {
             ticket: Some(ticket),
+            held,
             key: self.key(turn_of_policy, &claims, self.time),
             claims,
             turn: turn_of_policy,
@@ -153,7 +165,7 @@ impl Model {
         let it = &mut self.calls[call];
         let Some(ticket) = &mut it.ticket else { return };
         ticket.reclaim(&claims, access(&claims));
-        (it.claims, it.key, it.running, it.polled) = (claims, key, false, None);
+        (it.held, it.claims, it.key, it.running, it.polled) = (claims.clone(), claims, key, false, None);
         self.calls[call].running = self.may_run(call);
     }
 
@@ -250,7 +262,7 @@ const TURNS: u64 = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Enter(Claims, u64, Policy),
+    Enter(Claims, u64, Policy, bool),
     Poll(usize),
     Finish(usize),
     Cancel(usize),
@@ -281,7 +293,8 @@ fn any_claims() -> impl Strategy<Value = Claims> {
 
 fn any_steps(policies: &'static [Policy]) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (any_claims(), 0..TURNS, proptest::sample::select(policies)).prop_map(|(c, t, p)| Step::Enter(c, t, p)),
+        6 => (any_claims(), 0..TURNS, proptest::sample::select(policies), proptest::bool::weighted(0.2))
+            .prop_map(|(claims, turn, policy, blind)| Step::Enter(claims, turn, policy, blind)),
         8 => any::<usize>().prop_map(Step::Poll),
         4 => any::<usize>().prop_map(Step::Finish),
         1 => any::<usize>().prop_map(Step::Cancel),
@@ -299,7 +312,7 @@ fn run(steps: Vec<Step>) {
             (0..model.calls.len()).filter(|i| model.calls[*i].ticket.is_some()).collect();
         let nth = |n: usize| (!unfinished.is_empty()).then(|| unfinished[n % unfinished.len()]);
         match step {
-            Step::Enter(claims, turn, policy) => model.enter(&schedule, claims, turn, policy),
+            Step::Enter(claims, turn, policy, blind) => model.enter(&schedule, claims, turn, policy, blind),
             Step::Seal(turn) => model.seal(&schedule, turn),
             Step::Poll(n) => nth(n).into_iter().for_each(|call| model.poll(call)),
             Step::Reclaim(n, claims) => {

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::json as strict;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, RequestId};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, GetMeta as _,
+    JsonRpcRequest, ProtocolVersion, RequestId, RequestMetaObject,
+};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize as _;
@@ -144,7 +147,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         if text.is_empty() {
             return None;
         }
-        let value = match strict::parse(text) {
+        let mut value = match strict::parse(text) {
             Ok(value) => value,
             Err(fault) => {
                 self.refuse(PARSE_ERROR, fault.message(), &Value::Null);
@@ -158,7 +161,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             _ => "this is no message of JSON-RPC 2.0",
         };
         let (id, is_request) = (value.get("id").cloned(), value.get("method").is_some_and(Value::is_string));
-        match ClientJsonRpcMessage::deserialize(value) {
+        let message = match plain_call(&mut value) {
+            Some(call) => Ok(call),
+            None => ClientJsonRpcMessage::deserialize(value),
+        };
+        match message {
             // The SDK would end a connection that begins with anything but a request.
             Ok(message) if !self.begun && !matches!(message, ClientJsonRpcMessage::Request(_)) => None,
             // A request whose id makes no sense must not become a notification.
@@ -193,6 +200,37 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         }
         message
     }
+}
+
+/// A call of a tool with nothing unusual about it. The SDK tries one kind of request after the other, which takes longer
+/// than the rest of what is done with a short message. What is not taken here is left as it is.
+fn plain_call(message: &mut Value) -> Option<ClientJsonRpcMessage> {
+    let fields = message.as_object_mut().filter(|fields| fields.len() == 4)?;
+    if fields.get("jsonrpc")? != "2.0" || fields.get("method")? != "tools/call" {
+        return None;
+    }
+    let id = RequestId::deserialize(fields.get("id")?).ok()?;
+    let params = fields.get_mut("params")?.as_object_mut()?;
+    let is_plain = |(name, value): (&String, &Value)| match name.as_str() {
+        "name" => value.is_string(),
+        "arguments" | "_meta" => value.is_object(),
+        _ => false,
+    };
+    if !params.iter().all(is_plain) {
+        return None;
+    }
+    let Value::String(name) = params.get_mut("name")?.take() else { return None };
+    let mut object = |name: &str| match params.get_mut(name).map(Value::take) {
+        Some(Value::Object(object)) => Some(object),
+        _ => None,
+    };
+    let mut call = CallToolRequestParams::new(name);
+    call.arguments = object("arguments");
+    let mut request = CallToolRequest::new(call);
+    if let Some(meta) = object("_meta") {
+        request.extensions.insert(RequestMetaObject::from(meta));
+    }
+    Some(ClientJsonRpcMessage::Request(JsonRpcRequest::new(id, ClientRequest::CallToolRequest(request))))
 }
 
 /// Whether the SDK serves whatever comes after a request: one that begins a session, or stands for itself.
@@ -291,5 +329,60 @@ where
 
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The id, name, arguments and `_meta` of a call.
+    type Parts = (RequestId, String, Option<Value>, Option<Value>);
+
+    fn parts(message: ClientJsonRpcMessage) -> Parts {
+        let ClientJsonRpcMessage::Request(request) = message else { panic!("no request") };
+        let ClientRequest::CallToolRequest(call) = request.request else { panic!("no call") };
+        let meta = call.extensions.get::<RequestMetaObject>().map(|meta| serde_json::to_value(meta).unwrap());
+        (request.id, call.params.name.into_owned(), call.params.arguments.map(Value::Object), meta)
+    }
+
+    #[test]
+    fn a_plain_call_is_what_the_sdk_makes_of_it() {
+        for params in [
+            json!({"name": "Read", "arguments": {"file_path": "a", "n": [1, null]}}),
+            json!({"name": "Read"}),
+            json!({"arguments": {}, "_meta": {"progressToken": 7, "x/y": {"z": 1}}, "name": ""}),
+        ] {
+            for id in [json!(1), json!("1"), json!(-5)] {
+                let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+                let plain = plain_call(&mut message.clone()).map(parts);
+                assert_eq!(plain, Some(parts(ClientJsonRpcMessage::deserialize(message).unwrap())));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_call_is_left_as_it_is() {
+        let params = json!({"name": "Read", "arguments": {}});
+        for (field, value) in [
+            ("jsonrpc", json!("1.0")),
+            ("method", json!("tools/list")),
+            ("id", json!(1.5)),
+            ("id", Value::Null),
+            ("result", json!({})),
+            ("params", json!([])),
+            ("params", json!({"arguments": {}})),
+            ("params", json!({"name": 1})),
+            ("params", json!({"name": "Read", "arguments": null})),
+            ("params", json!({"name": "Read", "arguments": []})),
+            ("params", json!({"name": "Read", "_meta": 1})),
+            ("params", json!({"name": "Read", "requestState": "x"})),
+        ] {
+            let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            message[field] = value;
+            let whole = message.clone();
+            assert!(plain_call(&mut message).is_none(), "{whole}");
+            assert_eq!(message, whole);
+        }
     }
 }

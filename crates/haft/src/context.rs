@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, Durability, PathError, Place, Workspace};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
@@ -348,6 +348,8 @@ impl Context {
         let done = match weight {
             Weight::Heavy => tokio::task::spawn_blocking(work).await,
             Weight::Light if many_threads() => Ok(tokio::task::block_in_place(work)),
+            // The only thread does not wait for a disk.
+            Weight::Light if durability == Durability::Full => tokio::task::spawn_blocking(work).await,
             Weight::Light => Ok(work()),
         };
         self.0.committing.store(false, Ordering::Release);

@@ -21,6 +21,7 @@ mod yaml;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+use std::thread::{Scope, ScopedJoinHandle};
 
 pub use shown::Found;
 
@@ -188,11 +189,16 @@ impl Checkers {
     /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
     /// kind is unknown, or the text is too large, too deep or made by a machine.
     pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
+        alone(|| self.compare_here(file_name, before, after))
+    }
+
+    /// The same on this thread, which must be one that [`apart`] made.
+    pub(crate) fn compare_here(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
         let after = readable(after)?;
         // A file that could not be checked before had errors that nobody knows.
         let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
-        let mut introduced = apart(|| introduced(checker, before, after))?;
+        let mut introduced = introduced(checker, before, after)?;
         let lines = lines(after);
         // A parser may stop on the line after the last.
         introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
@@ -252,12 +258,18 @@ fn lines(text: &str) -> Vec<&str> {
     text.split('\n').collect()
 }
 
-/// Runs a checker with a stack of its own. A panic in it means that there is no result.
-fn apart<T: Send>(work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(STACK);
-        thread.spawn_scoped(scope, work).ok()?.join().ok()?
-    })
+/// Starts what runs checkers, with a stack that they can use. A panic in it means that there is no result.
+pub(crate) fn apart<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(STACK);
+    thread.spawn_scoped(scope, work).ok()
+}
+
+/// Runs checkers, and waits for them.
+pub(crate) fn alone<T: Send>(work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
+    std::thread::scope(|scope| apart(scope, work)?.join().ok()?)
 }
 
 /// Where in a text a byte is.

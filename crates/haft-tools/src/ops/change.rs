@@ -20,7 +20,7 @@ pub(crate) use neighbours::style;
 use plan::Plan;
 
 use super::Editing;
-use crate::check::Checked;
+use crate::check::{Checked, apart};
 use crate::text::notebook::CellEdit;
 use crate::text::{Diff, LineEdit, Replace};
 
@@ -283,8 +283,8 @@ impl Operation for Change {
                 let check = || checked(&editing, &asked.path, before.as_ref(), &content);
                 // The check uses the time that the disk takes.
                 let (recorded, checked) = std::thread::scope(|scope| {
-                    let checking =
-                        editing.checkers.knows(&file_name(&asked.path)).then(|| scope.spawn(check));
+                    let knows = editing.checkers.knows(&file_name(&asked.path));
+                    let checking = if knows { apart(scope, check) } else { None };
                     (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
                 });
                 let recorded =
@@ -314,7 +314,7 @@ pub(super) fn file_name(path: &AbsPath) -> String {
     names::show(path.as_path())
 }
 
-/// What a change did to the syntax of a file.
+/// What a change did to the syntax of a file. On a thread on which checkers may run.
 pub(super) fn checked(
     editing: &Editing,
     path: &AbsPath,
@@ -330,5 +330,5 @@ pub(super) fn checked(
     }
     let before = before.filter(|before| before.bytes.len() as u64 <= super::MAX_CHECKED);
     let before = before.and_then(|before| text(before.bytes.clone()));
-    editing.checkers.compare(&file_name(path), before.as_deref(), &text(after.whole())?)
+    editing.checkers.compare_here(&file_name(path), before.as_deref(), &text(after.whole())?)
 }

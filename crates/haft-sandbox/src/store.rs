@@ -117,6 +117,18 @@ impl Store {
         replace().map_err(|error| naming(&path, error))
     }
 
+    /// Writes over the beginning of a file, without waiting for the disk. Of less than a page, a crash of the program
+    /// leaves all or nothing; meant for what does not get shorter.
+    pub fn write_over(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.checked(name)?;
+        let write = || {
+            self.make()?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false).mode(0o600).open(&path)?.write_all(bytes)
+        };
+        write().map_err(|error| naming(&path, error))
+    }
+
     /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
     pub fn open_log(&self, name: &str) -> io::Result<File> {
         let path = self.checked(name)?;

@@ -15,7 +15,7 @@ const FILE: &str = "audit.jsonl";
 /// The last of them: its number and hash, so that it is seen when lines are missing at the end.
 const HEAD: &str = "audit.head";
 /// So many decisions are written at once, at most.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
 /// A longer text in the arguments is cut.
 const LONGEST_TEXT: usize = 16 << 10;
 
@@ -113,7 +113,7 @@ impl Audit {
             before = add_line(&mut lines, number, &decided, &before)?;
         }
         self.store.append(FILE, &lines)?;
-        self.store.write_fast(HEAD, format!("{number} {before}").as_bytes())
+        self.store.write_over(HEAD, format!("{number} {before}").as_bytes())
     }
 
     /// Every line, and whether the chain holds.

@@ -132,7 +132,11 @@ fn what_comes_before_the_beginning_does_not_end_the_connection() {
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     client.request("ping", json!({}));
     let id = client.send_request("tools/list", json!({}));
-    assert!(client.reply(&id).get("error").is_some());
+    let early = client.reply(&id);
+    let told = early["error"]["message"].as_str().unwrap();
+    assert!(told.contains("`tools/list`") && told.contains("`initialize` first"), "{early}");
+    let id = client.send_request("tools/burn", json!({}));
+    assert!(client.reply(&id)["error"]["message"].as_str().unwrap().contains("`initialize` first"));
     client.initialize(json!({}));
     client.request("tools/list", json!({}));
 }

@@ -58,6 +58,23 @@ impl Connection {
         let conversation = self.conversation(context);
         Ok((conversation, conversation.session(&context.peer).await?))
     }
+
+    /// Whether there is something at an address.
+    async fn has(&self, uri: &str, context: &RequestContext<RoleServer>) -> Result<bool, ErrorData> {
+        let (at, session) = self.at(context).await?;
+        if !uri.starts_with("haft://")
+            && let Some(offers) = at.host.offers()
+        {
+            if offers.resources(session).iter().any(|resource| resource.uri == uri) {
+                return Ok(true);
+            }
+            let caller = at.caller(context, || format!("resources/subscribe {uri}"), None, None)?;
+            return Ok(offers.read(uri, session, &caller).await?.is_some());
+        }
+        let (host, id, own) = (at.host.clone(), at.id.clone(), session.clone());
+        let all = resources::blocking(move || resources::list(&*host, &own, &id)).await?;
+        Ok(all.iter().any(|resource| resource.uri == uri))
+    }
 }
 
 fn definition(value: Value) -> Option<Tool> {
@@ -227,8 +244,11 @@ impl ServerHandler for Connection {
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if !self.has(&request.uri, &context).await? {
+            return Err(resources::unknown(&request.uri));
+        }
         match self.own.subscribed.add(request.uri) {
             true => Ok(()),
             false => Err(ErrorData::invalid_params("there are too many subscriptions", None)),

@@ -152,3 +152,24 @@ fn a_version_from_the_future_is_answered_with_one_of_today() {
         assert_eq!(client.request("initialize", about)["protocolVersion"], given);
     }
 }
+
+#[test]
+fn only_what_is_there_can_be_subscribed_to() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    client.call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    let listed = client.request("resources/list", json!({}));
+    let resources = listed["resources"].as_array().unwrap();
+    assert_eq!(resources.len(), 2, "{listed}");
+    for resource in resources {
+        client.request("resources/subscribe", json!({"uri": resource["uri"]}));
+    }
+    for uri in ["haft://journal/9999", "haft://nothing", "file:///etc/passwd", ""] {
+        let id = client.send_request("resources/subscribe", json!({"uri": uri}));
+        let refused = client.reply(&id);
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["data"]["uri"]),
+            (&json!(-32002), &json!(uri))
+        );
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     own: Arc<Conversation>,
     /// The one that all requests which stand for themselves are part of, where they come by connections of their own.
     shared: Option<Arc<Conversation>>,
-    /// Where there is not room for everybody.
+    /// Where there is not room for everybody, that of a client that stays.
     _seat: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -41,9 +41,13 @@ impl Connection {
         Self { own, shared: None, _seat: None }
     }
 
-    /// The same for one of those that there is room for.
-    pub(crate) fn seated(own: Conversation, shared: Arc<Conversation>, seat: OwnedSemaphorePermit) -> Self {
-        Self { own: Arc::new(own), shared: Some(shared), _seat: Some(Arc::new(seat)) }
+    /// One of many that come by the same way.
+    pub(crate) fn one_of_many(
+        own: Conversation,
+        shared: Arc<Conversation>,
+        seat: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        Self { own: Arc::new(own), shared: Some(shared), _seat: seat.map(Arc::new) }
     }
 
     fn conversation(&self, context: &RequestContext<RoleServer>) -> &Conversation {

@@ -17,6 +17,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
@@ -103,6 +104,7 @@ impl HttpServer {
         session.keep_alive = Some(self.http.idle);
         let mut sessions = LocalSessionManager::default();
         sessions.session_config = session;
+        let sessions = Arc::new(sessions);
         let gone = over.clone();
         // Nothing tells apart clients that know no sessions.
         let shared = Arc::new(Conversation::new(host.clone(), gone.child_token()));
@@ -112,13 +114,14 @@ impl HttpServer {
                 let seat = SEAT.try_with(Cell::take).ok().flatten();
                 Ok(Connection::one_of_many(own, shared.clone(), seat))
             },
-            Arc::new(sessions),
+            sessions.clone(),
             config,
         );
         let door = Door {
             token: self.http.token,
             seats: Arc::new(Semaphore::new(MAX_CLIENTS)),
             idle: self.http.idle,
+            sessions,
         };
         let router = Router::new()
             .route_service("/mcp", service)
@@ -168,6 +171,7 @@ struct Door {
     token: Option<String>,
     seats: Arc<Semaphore>,
     idle: Duration,
+    sessions: Arc<LocalSessionManager>,
 }
 
 /// Lets in whoever knows the token.
@@ -190,6 +194,10 @@ impl Door {
         let is_end = request.method() == Method::DELETE;
         let session = request.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
+        let is_known = match &session {
+            Some(id) if is_end => self.sessions.has_session(&id.as_str().into()).await.unwrap_or(false),
+            _ => false,
+        };
         let (request, begins) = match strict(request).await {
             Ok(read) => read,
             Err(refused) => return *refused,
@@ -204,6 +212,9 @@ impl Door {
         };
         let mut response = SEAT.scope(Cell::new(seat), next.run(request)).await;
         if is_end && response.status() == StatusCode::ACCEPTED {
+            if !is_known {
+                return (StatusCode::NOT_FOUND, "there is no such session").into_response();
+            }
             // Clients take an ended session for one that would not end unless they are told so plainly.
             *response.status_mut() = StatusCode::NO_CONTENT;
             *response.body_mut() = Body::empty();

@@ -189,6 +189,8 @@ fn an_id_that_was_not_given_opens_nothing() {
     let ended = server.ask("DELETE", &[("Mcp-Session-Id", &id)], "").0;
     assert!((200..300).contains(&ended), "{ended}");
     assert_eq!(server.post(&[("Mcp-Session-Id", &id)], &list).0, 404);
+    assert_eq!(server.ask("DELETE", &[("Mcp-Session-Id", &id)], "").0, 404, "it has ended already");
+    assert_eq!(server.ask("DELETE", &[("Mcp-Session-Id", "never-given")], "").0, 404);
 }
 
 #[test]

@@ -36,6 +36,8 @@ const MAX_CLIENTS: usize = 100;
 const MAX_CONNECTIONS: usize = 1000;
 /// Who has not said by then what it wants, or keeps silent for so long after an answer, is let go.
 const TIME_TO_ASK: Duration = Duration::from_secs(15);
+/// A message that is not whole by then is not waited for: a byte now and then would hold a connection for ever.
+const TIME_TO_FINISH: Duration = Duration::from_secs(30);
 /// What is answered where there is no seat, as JSON-RPC leaves it to servers.
 const NO_SEAT: i32 = -32000;
 
@@ -246,8 +248,15 @@ async fn strict(request: Request) -> Result<(Request, Option<Value>), Box<Respon
         return Ok((request, None));
     }
     let (head, body) = request.into_parts();
-    let Ok(bytes) = axum::body::to_bytes(body, MAX_LINE).await else {
-        return Err(Box::new((StatusCode::PAYLOAD_TOO_LARGE, "the message is too long").into_response()));
+    let bytes = match tokio::time::timeout(TIME_TO_FINISH, axum::body::to_bytes(body, MAX_LINE)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => {
+            return Err(Box::new((StatusCode::PAYLOAD_TOO_LARGE, "the message is too long").into_response()));
+        }
+        Err(_) => {
+            let why = format!("the message was not whole within {} s", TIME_TO_FINISH.as_secs());
+            return Err(Box::new((StatusCode::REQUEST_TIMEOUT, why).into_response()));
+        }
     };
     let refused = |code, why: &str| Box::new(refusal(StatusCode::BAD_REQUEST, code, &Value::Null, why));
     let text = std::str::from_utf8(&bytes).map_err(|_| refused(-32700, "the message is not UTF-8"))?;

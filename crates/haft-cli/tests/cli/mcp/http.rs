@@ -274,6 +274,29 @@ fn who_does_not_say_what_it_wants_is_let_go() {
 }
 
 #[test]
+fn who_does_not_come_to_the_end_of_a_message_is_let_go() {
+    let lab = two_files();
+    let server = Server::start(&lab, &[]);
+    let mut stream = server.send("POST", &[("Content-Length", "1000")], "{");
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut answer = Vec::new();
+    // A little now and then does not count as coming to an end.
+    for _ in 0..100 {
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let _ = stream.write_all(b" ");
+            }
+            Err(_) => break,
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("30 s"), "{answer}");
+}
+
+#[test]
 fn what_is_no_message_is_refused_as_over_lines() {
     let lab = two_files();
     let server = Server::start(&lab, &[]);

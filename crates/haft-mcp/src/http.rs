@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::session::local::SessionConfig;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,6 +29,7 @@ use crate::Host;
 use crate::connection::Connection;
 use crate::conversation::Conversation;
 use crate::lines::MAX_LINE;
+use crate::sessions::Sessions;
 
 /// More sessions are not held at a time.
 const MAX_CLIENTS: usize = 100;
@@ -104,9 +105,7 @@ impl HttpServer {
         }
         let mut session = SessionConfig::default();
         session.keep_alive = Some(self.http.idle);
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config = session;
-        let sessions = Arc::new(sessions);
+        let sessions = Arc::new(Sessions::new(session));
         let gone = over.clone();
         // Nothing tells apart clients that know no sessions.
         let shared = Arc::new(Conversation::new(host.clone(), gone.child_token()));
@@ -173,7 +172,7 @@ struct Door {
     token: Option<String>,
     seats: Arc<Semaphore>,
     idle: Duration,
-    sessions: Arc<LocalSessionManager>,
+    sessions: Arc<Sessions>,
 }
 
 /// Lets in whoever knows the token.

@@ -214,6 +214,57 @@ fn who_finds_no_seat_is_told_when_there_may_be_one_and_others_are_served() {
     }
 }
 
+/// Begins a call that says `first` and then waits for a file, and loses the connection once that was told: the number
+/// of the last event.
+fn break_off(server: &Server, session: &str, waits_for: &str) -> String {
+    let command = format!("echo first; until [ -e {waits_for} ]; do sleep 0.02; done; echo last");
+    let params = json!({"name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"}});
+    let asked = json!({"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": params});
+    let mut stream = server.send("POST", &[("Mcp-Session-Id", session)], &asked.to_string());
+    let (mut heard, mut piece) = (String::new(), [0; 4096]);
+    while !heard.split("first").nth(1).is_some_and(|rest| rest.contains("\n\n")) {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "{heard}");
+        heard.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    heard
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("id: "))
+        .unwrap_or_else(|| panic!("{heard}"))
+        .to_owned()
+}
+
+#[test]
+fn a_stream_that_broke_off_goes_on_where_it_was() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--mode", "bypass"]);
+    let session = server.begin();
+    let known = [("Mcp-Session-Id", session.as_str())];
+    let resumed = |last: &str, body: &str| {
+        assert!(!body.lines().any(|line| line == format!("id: {last}")), "told again: {body}");
+        assert_eq!(text_of(&answer_in(body, &json!("long"))), "first\nlast");
+    };
+    // While the call goes on.
+    let last = break_off(&server, &session, "go");
+    let mut stream = server.send("GET", &[known[0], ("Last-Event-ID", &last)], "");
+    lab.write("ws/go", "");
+    let mut body = String::new();
+    stream.read_to_string(&mut body).unwrap();
+    resumed(&last, &body);
+    // After it has ended: another command runs only then.
+    let last = break_off(&server, &session, "go-on");
+    lab.write("ws/go-on", "");
+    assert_eq!(server.call(&session, "Bash", json!({"command": "true"}))["isError"], false);
+    let (code, _, body) = server.ask("GET", &[known[0], ("Last-Event-ID", &last)], "");
+    assert_eq!(code, 200);
+    resumed(&last, &body);
+    // Nobody else hears it.
+    let other = server.begin();
+    let (_, _, body) = server.ask("GET", &[("Mcp-Session-Id", &other), ("Last-Event-ID", &last)], "");
+    assert!(!body.contains("last"), "{body}");
+}
+
 #[test]
 fn pages_of_other_places_are_no_clients() {
     let lab = two_files();

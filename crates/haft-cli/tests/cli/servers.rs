@@ -355,3 +355,22 @@ fn a_servers_question_reaches_the_user_of_hafts_client() {
     let answered: Value = serde_json::from_str(text_of(&reply["result"])).unwrap();
     assert_eq!(answered["content"], json!({"colour": "green", "count": 7}), "{reply}");
 }
+
+#[test]
+fn nothing_in_a_list_of_servers_is_there_without_being_seen() {
+    let lab = two_files();
+    lab.settings(&format!("trusted = [\"{}\"]", lab.base.join("ws").display()));
+    let hidden =
+        ['\u{e0041}', '\u{e0100}', '\u{ad}', '\u{61c}', '\u{115f}', '\u{180e}', '\u{3164}', '\u{fffa}'];
+    let text: String = hidden.iter().collect();
+    let server = json!({"command": format!("no-such{text}"), "args": [format!("-x{text}")]});
+    let name = format!("files{text}");
+    lab.write("ws/.mcp.json", &json!({"mcpServers": {&name: server}}).to_string());
+    for args in [&["mcp", "list"][..], &["mcp", "test", &name]] {
+        let shown = lab.run(args);
+        let shown = format!("{}{}", shown.stdout, shown.stderr);
+        assert!(shown.contains("files") || shown.contains("no-such"), "{shown}");
+        assert!(!shown.contains(hidden), "{args:?}: {}", shown.escape_unicode());
+    }
+    assert!(lab.run(&["mcp", "list"]).stdout.contains("files\\u{e0041}"));
+}

@@ -76,6 +76,7 @@ PLAIN = [
     tool("sound", "A sound"),
     tool("embedded", "Contents and a link"),
     tool("structured", "A value"),
+    tool("parts", "Answers in parts that nobody knows"),
     tool("fail", "Fails"),
     tool("grow", "Has one tool more afterwards"),
     tool("shrink", "Has one tool less afterwards"),
@@ -186,6 +187,9 @@ def call(id, name, given, meta):
         }
     if name == "structured":
         return {"content": [], "structuredContent": {"degrees": 21}}
+    if name == "parts":
+        hologram = {"type": "holo\u202egram", "light": "x" * 1000}
+        return {"content": [*text("before")["content"], hologram, {"type": "text"}, 7, *text("after")["content"]]}
     if name == "fail":
         return {"content": [{"type": "text", "text": "no such city: Atlantis"}], "isError": True}
     if name in ("grow", "shrink"):

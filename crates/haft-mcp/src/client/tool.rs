@@ -143,6 +143,10 @@ async fn call(
         };
         match answered {
             ServerResult::CallToolResult(result) => return Ok(result),
+            ServerResult::CustomResult(result) => match answer::salvaged(result.0) {
+                Some(result) => return Ok(result),
+                None => return Err(live.failed(server, ServiceError::UnexpectedResponse).await),
+            },
             ServerResult::InputRequiredResult(wanted) => {
                 let InputRequiredResult { input_requests, request_state, .. } = wanted;
                 let known = handler::fulfil(live, input_requests.unwrap_or_default()).await;

@@ -104,6 +104,7 @@ async fn an_answer_that_is_too_long_is_told_to_whoever_waits_for_it() {
     for end in [false, true] {
         let told = world.failure("big", json!({"bytes": 17_000_000, "end": end})).await;
         assert!(told.contains("at most 16777216 are taken"), "{told}");
+        assert!(!told.contains("says"), "these are haft's words: {told}");
     }
     assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
 }

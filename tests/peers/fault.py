@@ -65,6 +65,7 @@ PLAIN = [
     tool("half", "Says half of an answer"),
     tool("noise", "Says what is no message, then the answer"),
     tool("wrong_id", "Answers somebody else first"),
+    tool("text_id", "Answers the text of a number first"),
     tool("big", "Answers much", properties(bytes="integer", end="boolean")),
     tool("flood", "Says much that nobody asked for", properties(count="integer")),
     tool("progress", "Tells how far it is"),
@@ -128,6 +129,9 @@ def call(id, name, given, meta):
     if name == "wrong_id":
         result(id + 100000, text("not for you"))
         result("nobody", text("not for you"))
+        return text("for you")
+    if name == "text_id":
+        result(str(id), text("not for you"))
         return text("for you")
     if name == "big":
         answer = text("x" * given.get("bytes", 20_000_000))
@@ -255,6 +259,8 @@ def answer(message):
             time.sleep(float(sys.argv[2]))
         if MANNER == "wrong-ids":
             id = 424242
+        if MANNER == "text-ids":
+            id = str(id)
         result(
             id,
             {

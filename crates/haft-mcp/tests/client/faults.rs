@@ -47,6 +47,7 @@ async fn a_server_that_cannot_be_started_says_why() {
         ("exits", &["code 7", "the port is taken"][..]),
         ("garbage", &["no message of the protocol", "garbage garbage"]),
         ("wrong-ids", &["does not speak the protocol"]),
+        ("text-ids", &["does not speak the protocol"]),
     ] {
         let Some(server) = fault("fault", manner) else { return };
         let world = World::with(vec![server], Engine::builder());
@@ -94,6 +95,7 @@ async fn what_is_no_message_is_passed_over() {
     let Some(world) = World::fault("plain").await else { return };
     assert_eq!(world.text("noise", json!({})).await, "after the noise");
     assert_eq!(world.text("wrong_id", json!({})).await, "for you");
+    assert_eq!(world.text("text_id", json!({})).await, "for you");
     assert_eq!(world.text("flood", json!({"count": 20_000})).await, "flooded");
     assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
 }

@@ -374,3 +374,24 @@ fn nothing_in_a_list_of_servers_is_there_without_being_seen() {
     }
     assert!(lab.run(&["mcp", "list"]).stdout.contains("files\\u{e0041}"));
 }
+
+#[test]
+fn a_servers_folder_may_begin_in_the_home() {
+    let Some(lab) = lab() else { return };
+    std::fs::create_dir_all(lab.base.join("home/own")).unwrap();
+    for (cwd, place) in [("~", "home"), ("~/own", "home/own"), ("own", "ws/own"), ("~own", "ws/~own")] {
+        std::fs::create_dir_all(lab.base.join(place)).unwrap();
+        lab.settings(&(settings("fault", &[]) + &format!("cwd = \"{cwd}\"\n")));
+        assert_eq!(
+            lab.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=7"]).stdout,
+            "7\n",
+            "{cwd}"
+        );
+        assert!(lab.base.join(place).join("started-fault").exists(), "{cwd}");
+    }
+    lab.settings(&(settings("fault", &[]) + "cwd = \"~/own\"\n"));
+    let mut homeless = lab.haft(&["mcp", "test", "fault"]);
+    homeless.env("HOME", "").env("XDG_CONFIG_HOME", lab.base.join("home/.config"));
+    let told = Ran::of(homeless.output().unwrap());
+    assert!(told.code == 1 && told.stdout.contains("`cwd`") && told.stdout.contains("HOME"), "{told:?}");
+}

@@ -39,10 +39,12 @@ def ask(method, params):
     return answers[id]
 
 
-def tool(name, description="a tool", schema=None, annotations=None):
+def tool(name, description="a tool", schema=None, annotations=None, output=None):
     made = {"name": name, "description": description, "inputSchema": schema or {"type": "object"}}
     if annotations:
         made["annotations"] = annotations
+    if output:
+        made["outputSchema"] = output
     return made
 
 
@@ -76,7 +78,7 @@ PLAIN = [
     tool("picture", "A picture"),
     tool("sound", "A sound"),
     tool("embedded", "Contents and a link"),
-    tool("structured", "A value"),
+    tool("structured", "A value", output={**properties(["degrees"], degrees="number"), "additionalProperties": False}),
     tool("parts", "Answers in parts that nobody knows"),
     tool("fail", "Fails"),
     tool("grow", "Has one tool more afterwards"),
@@ -234,6 +236,7 @@ def hostile_tools():
         tool("circle", "In circles", {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}),
         tool("away", "Elsewhere", {"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}}),
         tool("large", "Large", {"type": "object", "description": "z" * 300_000}),
+        tool("promises", "Promises too much", output=deep),
     ]
 
 

@@ -395,3 +395,18 @@ fn a_servers_folder_may_begin_in_the_home() {
     let told = Ran::of(homeless.output().unwrap());
     assert!(told.code == 1 && told.stdout.contains("`cwd`") && told.stdout.contains("HOME"), "{told:?}");
 }
+
+#[test]
+fn what_a_servers_tool_promises_to_answer_is_passed_on_with_the_answer() {
+    let Some(lab) = lab() else { return };
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["tools"].as_array().unwrap();
+    let named = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
+    let promised = &named("mcp__fault__structured")["outputSchema"];
+    assert_eq!((&promised["type"], &promised["required"]), (&json!("object"), &json!(["degrees"])));
+    assert!(promised.get("additionalProperties").is_none(), "haft says there what it has cut: {promised}");
+    assert!(named("mcp__fault__echo").get("outputSchema").is_none());
+    let answer = client.call("mcp__fault__structured", json!({}));
+    assert_eq!(answer["structuredContent"], json!({"degrees": 21}), "{answer}");
+}

@@ -87,6 +87,19 @@ pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     Ok(value)
 }
 
+/// The same for the structured part of an answer. It is open: haft says there what it has cut.
+pub(super) fn output_schema(output: &Map<String, Value>) -> Result<Value, String> {
+    let mut value = schema(output)?;
+    if let Some(root) = value.as_object_mut() {
+        for key in ["additionalProperties", "unevaluatedProperties"] {
+            if root.get(key) == Some(&Value::Bool(false)) {
+                root.remove(key);
+            }
+        }
+    }
+    Ok(value)
+}
+
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),

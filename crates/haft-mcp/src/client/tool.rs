@@ -37,10 +37,13 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn new(offered: &Offered, link: Arc<Link>) -> Self {
-        let Offered { name, own_name, description, schema, hints } = offered;
+        let Offered { name, own_name, description, schema, output, hints } = offered;
         let mut spec = Spec::from_schema(name.as_str(), description.clone(), schema.clone())
             .category(CATEGORY)
             .timeout(link.server.limits.call);
+        if let Some(output) = output {
+            spec = spec.output_from_schema(output.clone());
+        }
         // A server's word is a hint: it needs permission unless the user takes its word.
         if hints.read_only && link.server.believed {
             spec = spec.read_only();

@@ -123,9 +123,11 @@ async fn hostile_tools_are_made_harmless_or_left_out() {
         assert!(description.chars().count() <= 8_000);
         assert!(!description.contains(['\u{202e}', '\u{1b}']), "{description}");
     }
-    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
     assert!(names.contains(&"mcp__fault__fine") && names.contains(&"mcp__fault__a_b"));
-    for left_out in ["`fine` twice", "`deep`", "`list`", "`circle`", "`away`", "`large`"] {
+    for left_out in
+        ["`fine` twice", "`deep`", "`list`", "`circle`", "`away`", "`large`", "output of `promises`"]
+    {
         assert!(status.problems.iter().any(|problem| problem.contains(left_out)), "{:?}", status.problems);
     }
     let reply = world.call("fine", json!({"anything": {"at": "all"}})).await;

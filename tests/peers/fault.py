@@ -39,10 +39,12 @@ def ask(method, params):
     return answers[id]
 
 
-def tool(name, description="a tool", schema=None, annotations=None):
+def tool(name, description="a tool", schema=None, annotations=None, output=None):
     made = {"name": name, "description": description, "inputSchema": schema or {"type": "object"}}
     if annotations:
         made["annotations"] = annotations
+    if output:
+        made["outputSchema"] = output
     return made
 
 
@@ -65,6 +67,7 @@ PLAIN = [
     tool("half", "Says half of an answer"),
     tool("noise", "Says what is no message, then the answer"),
     tool("wrong_id", "Answers somebody else first"),
+    tool("text_id", "Answers the text of a number first"),
     tool("big", "Answers much", properties(bytes="integer", end="boolean")),
     tool("flood", "Says much that nobody asked for", properties(count="integer")),
     tool("progress", "Tells how far it is"),
@@ -75,7 +78,8 @@ PLAIN = [
     tool("picture", "A picture"),
     tool("sound", "A sound"),
     tool("embedded", "Contents and a link"),
-    tool("structured", "A value"),
+    tool("structured", "A value", output={**properties(["degrees"], degrees="number"), "additionalProperties": False}),
+    tool("parts", "Answers in parts that nobody knows"),
     tool("fail", "Fails"),
     tool("grow", "Has one tool more afterwards"),
     tool("shrink", "Has one tool less afterwards"),
@@ -127,6 +131,9 @@ def call(id, name, given, meta):
     if name == "wrong_id":
         result(id + 100000, text("not for you"))
         result("nobody", text("not for you"))
+        return text("for you")
+    if name == "text_id":
+        result(str(id), text("not for you"))
         return text("for you")
     if name == "big":
         answer = text("x" * given.get("bytes", 20_000_000))
@@ -186,6 +193,9 @@ def call(id, name, given, meta):
         }
     if name == "structured":
         return {"content": [], "structuredContent": {"degrees": 21}}
+    if name == "parts":
+        hologram = {"type": "holo\u202egram", "light": "x" * 1000}
+        return {"content": [*text("before")["content"], hologram, {"type": "text"}, 7, *text("after")["content"]]}
     if name == "fail":
         return {"content": [{"type": "text", "text": "no such city: Atlantis"}], "isError": True}
     if name in ("grow", "shrink"):
@@ -226,6 +236,7 @@ def hostile_tools():
         tool("circle", "In circles", {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}),
         tool("away", "Elsewhere", {"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}}),
         tool("large", "Large", {"type": "object", "description": "z" * 300_000}),
+        tool("promises", "Promises too much", output=deep),
     ]
 
 
@@ -251,6 +262,8 @@ def answer(message):
             time.sleep(float(sys.argv[2]))
         if MANNER == "wrong-ids":
             id = 424242
+        if MANNER == "text-ids":
+            id = str(id)
         result(
             id,
             {

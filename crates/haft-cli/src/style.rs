@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
-use haft::Fault;
+use haft::{Fault, is_invisible};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -35,8 +35,7 @@ pub(crate) fn wrong(fault: &Fault) -> anyhow::Error {
     anyhow::anyhow!("{fault}")
 }
 
-/// Text that comes from files and models, with control characters made visible so that none reaches the
-/// terminal.
+/// Text that comes from files, models and servers, with characters made visible that would steer the terminal, or hide.
 pub(crate) fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -58,11 +57,6 @@ pub(crate) fn one_line(text: &str) -> String {
 /// Text that can stand in a table of Markdown.
 pub(crate) fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
-}
-
-/// Marks that change how the text around them is shown without being seen themselves.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
 }
 
 /// A line of a diff, in colour.

@@ -120,14 +120,9 @@ fn write_part(text: &mut String, part: &str) {
 pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let is_hidden = matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
-        );
         match c {
             '\n' | '\t' => out.push(c),
-            c if c.is_control() || is_hidden => out.extend(c.escape_unicode()),
+            c if c.is_control() || haft::is_invisible(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }

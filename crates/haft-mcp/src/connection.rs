@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     own: Arc<Conversation>,
     /// The one that all requests which stand for themselves are part of, where they come by connections of their own.
     shared: Option<Arc<Conversation>>,
-    /// Where there is not room for everybody.
+    /// Where there is not room for everybody, that of a client that stays.
     _seat: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -41,9 +41,13 @@ impl Connection {
         Self { own, shared: None, _seat: None }
     }
 
-    /// The same for one of those that there is room for.
-    pub(crate) fn seated(own: Conversation, shared: Arc<Conversation>, seat: OwnedSemaphorePermit) -> Self {
-        Self { own: Arc::new(own), shared: Some(shared), _seat: Some(Arc::new(seat)) }
+    /// One of many that come by the same way.
+    pub(crate) fn one_of_many(
+        own: Conversation,
+        shared: Arc<Conversation>,
+        seat: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        Self { own: Arc::new(own), shared: Some(shared), _seat: seat.map(Arc::new) }
     }
 
     fn conversation(&self, context: &RequestContext<RoleServer>) -> &Conversation {
@@ -57,6 +61,23 @@ impl Connection {
     async fn at(&self, context: &RequestContext<RoleServer>) -> Result<(&Conversation, &Session), ErrorData> {
         let conversation = self.conversation(context);
         Ok((conversation, conversation.session(&context.peer).await?))
+    }
+
+    /// Whether there is something at an address.
+    async fn has(&self, uri: &str, context: &RequestContext<RoleServer>) -> Result<bool, ErrorData> {
+        let (at, session) = self.at(context).await?;
+        if !uri.starts_with("haft://")
+            && let Some(offers) = at.host.offers()
+        {
+            if offers.resources(session).iter().any(|resource| resource.uri == uri) {
+                return Ok(true);
+            }
+            let caller = at.caller(context, || format!("resources/subscribe {uri}"), None, None)?;
+            return Ok(offers.read(uri, session, &caller).await?.is_some());
+        }
+        let (host, id, own) = (at.host.clone(), at.id.clone(), session.clone());
+        let all = resources::blocking(move || resources::list(&*host, &own, &id)).await?;
+        Ok(all.iter().any(|resource| resource.uri == uri))
     }
 }
 
@@ -227,8 +248,11 @@ impl ServerHandler for Connection {
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if !self.has(&request.uri, &context).await? {
+            return Err(resources::unknown(&request.uri));
+        }
         match self.own.subscribed.add(request.uri) {
             true => Ok(()),
             false => Err(ErrorData::invalid_params("there are too many subscriptions", None)),

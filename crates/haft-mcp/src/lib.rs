@@ -20,6 +20,7 @@ mod respond;
 mod result;
 mod roots;
 mod rounds;
+mod sessions;
 mod stdio;
 mod withdraw;
 

@@ -154,20 +154,31 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
                 return None;
             }
         };
+        if self.begun
+            && let Some(call) = plain_call(&mut value)
+        {
+            return Some(self.number(call));
+        }
         let is_version = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
         let told = match &value {
             Value::Array(_) => "batches are not taken: send one message a line",
             Value::Object(_) if !is_version => "`jsonrpc` must be \"2.0\"",
             _ => "this is no message of JSON-RPC 2.0",
         };
-        let (id, is_request) = (value.get("id").cloned(), value.get("method").is_some_and(Value::is_string));
-        let message = match plain_call(&mut value) {
-            Some(call) => Ok(call),
-            None => ClientJsonRpcMessage::deserialize(value),
-        };
-        match message {
+        let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
+        let (id, is_request) = (value.get("id").cloned(), method.is_some());
+        match ClientJsonRpcMessage::deserialize(value) {
             // The SDK would end a connection that begins with anything but a request.
             Ok(message) if !self.begun && !matches!(message, ClientJsonRpcMessage::Request(_)) => None,
+            Ok(ClientJsonRpcMessage::Request(request)) if !self.begun && is_early(&request.request) => {
+                let method = method.unwrap_or_default();
+                let told = format!(
+                    "`{method}` came before the connection has begun: send `initialize` first, or say with each request \
+                     who makes it, as the protocol has it from {NEWEST} on"
+                );
+                self.refuse(INVALID_REQUEST, &told, &id.unwrap_or_default());
+                None
+            }
             // A request whose id makes no sense must not become a notification.
             Ok(ClientJsonRpcMessage::Notification(_)) if id.is_some() => {
                 self.refuse(INVALID_REQUEST, "the id must be a string or an integer", &Value::Null);
@@ -246,6 +257,13 @@ fn begins(request: &ClientRequest) -> bool {
                 && meta.protocol_version().as_ref().is_some_and(is_known)
         }
     }
+}
+
+/// Whether a request is of a client that has to begin first, and has not.
+fn is_early(request: &ClientRequest) -> bool {
+    use ClientRequest::{DiscoverRequest, InitializeRequest, PingRequest};
+    !matches!(request, InitializeRequest(_) | DiscoverRequest(_) | PingRequest(_))
+        && request.get_meta().protocol_version().is_none()
 }
 
 enum Line {

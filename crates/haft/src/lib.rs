@@ -14,6 +14,7 @@ mod fault;
 mod function;
 mod hooks;
 pub mod image;
+mod invisible;
 pub mod journal;
 pub mod json;
 mod lasting;
@@ -50,6 +51,7 @@ pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};
 pub use hooks::{
     CommandHook, DEFAULT_HOOK_TIMEOUT, Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern,
 };
+pub use invisible::is_invisible;
 pub use lasting::{Lasting, LastingValues};
 pub use limits::{Cut, CutField, Keeping, Kept, Lost, Swept, cut_json, cut_text};
 pub use operation::{Operation, Preview};

@@ -128,6 +128,12 @@ impl Spec {
         self
     }
 
+    /// The same by a schema that is known only at run time.
+    pub fn output_from_schema(mut self, output: Value) -> Self {
+        self.output = Some(Schema::from(output));
+        self
+    }
+
     /// The schema of the input.
     pub fn input_schema(&self) -> &Value {
         self.input.value()

@@ -355,3 +355,58 @@ fn a_servers_question_reaches_the_user_of_hafts_client() {
     let answered: Value = serde_json::from_str(text_of(&reply["result"])).unwrap();
     assert_eq!(answered["content"], json!({"colour": "green", "count": 7}), "{reply}");
 }
+
+#[test]
+fn nothing_in_a_list_of_servers_is_there_without_being_seen() {
+    let lab = two_files();
+    lab.settings(&format!("trusted = [\"{}\"]", lab.base.join("ws").display()));
+    let hidden =
+        ['\u{e0041}', '\u{e0100}', '\u{ad}', '\u{61c}', '\u{115f}', '\u{180e}', '\u{3164}', '\u{fffa}'];
+    let text: String = hidden.iter().collect();
+    let server = json!({"command": format!("no-such{text}"), "args": [format!("-x{text}")]});
+    let name = format!("files{text}");
+    lab.write("ws/.mcp.json", &json!({"mcpServers": {&name: server}}).to_string());
+    for args in [&["mcp", "list"][..], &["mcp", "test", &name]] {
+        let shown = lab.run(args);
+        let shown = format!("{}{}", shown.stdout, shown.stderr);
+        assert!(shown.contains("files") || shown.contains("no-such"), "{shown}");
+        assert!(!shown.contains(hidden), "{args:?}: {}", shown.escape_unicode());
+    }
+    assert!(lab.run(&["mcp", "list"]).stdout.contains("files\\u{e0041}"));
+}
+
+#[test]
+fn a_servers_folder_may_begin_in_the_home() {
+    let Some(lab) = lab() else { return };
+    std::fs::create_dir_all(lab.base.join("home/own")).unwrap();
+    for (cwd, place) in [("~", "home"), ("~/own", "home/own"), ("own", "ws/own"), ("~own", "ws/~own")] {
+        std::fs::create_dir_all(lab.base.join(place)).unwrap();
+        lab.settings(&(settings("fault", &[]) + &format!("cwd = \"{cwd}\"\n")));
+        assert_eq!(
+            lab.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=7"]).stdout,
+            "7\n",
+            "{cwd}"
+        );
+        assert!(lab.base.join(place).join("started-fault").exists(), "{cwd}");
+    }
+    lab.settings(&(settings("fault", &[]) + "cwd = \"~/own\"\n"));
+    let mut homeless = lab.haft(&["mcp", "test", "fault"]);
+    homeless.env("HOME", "").env("XDG_CONFIG_HOME", lab.base.join("home/.config"));
+    let told = Ran::of(homeless.output().unwrap());
+    assert!(told.code == 1 && told.stdout.contains("`cwd`") && told.stdout.contains("HOME"), "{told:?}");
+}
+
+#[test]
+fn what_a_servers_tool_promises_to_answer_is_passed_on_with_the_answer() {
+    let Some(lab) = lab() else { return };
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["tools"].as_array().unwrap();
+    let named = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
+    let promised = &named("mcp__fault__structured")["outputSchema"];
+    assert_eq!((&promised["type"], &promised["required"]), (&json!("object"), &json!(["degrees"])));
+    assert!(promised.get("additionalProperties").is_none(), "haft says there what it has cut: {promised}");
+    assert!(named("mcp__fault__echo").get("outputSchema").is_none());
+    let answer = client.call("mcp__fault__structured", json!({}));
+    assert_eq!(answer["structuredContent"], json!({"degrees": 21}), "{answer}");
+}

@@ -23,6 +23,29 @@ pub(super) fn reply(server: &str, result: CallToolResult) -> Result<Reply, Fault
     if is_error == Some(true) { Err(failed(server, &reply, structured)) } else { Ok(reply) }
 }
 
+/// A result that has parts which are not as they should be: the others, and a line for each of these.
+pub(super) fn salvaged(mut result: Value) -> Option<CallToolResult> {
+    let Value::Array(parts) = result.get_mut("content")?.take() else { return None };
+    result["content"] = Value::Array(Vec::new());
+    let mut result: CallToolResult = serde_json::from_value(result).ok()?;
+    let part = |part: Value| {
+        let told = unknown(part.get("type").and_then(Value::as_str));
+        serde_json::from_value(part).unwrap_or_else(|_| ContentBlock::text(told))
+    };
+    result.content = parts.into_iter().map(part).collect();
+    Some(result)
+}
+
+/// What stands for a part that cannot be shown.
+fn unknown(kind: Option<&str>) -> String {
+    const KNOWN: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
+    match kind {
+        Some(kind) if KNOWN.contains(&kind) => format!("[a part of type `{kind}` cannot be read]"),
+        Some(kind) => format!("[a part of type `{}` is not shown]", bounds::word(kind)),
+        None => "[a part without a type is not shown]".to_owned(),
+    }
+}
+
 /// A tool that says itself that it failed.
 fn failed(server: &str, reply: &Reply, structured: Option<Value>) -> Fault {
     let said = reply.full_text();

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use haft::is_invisible;
 use serde_json::{Map, Value, json};
 
 /// No server has more tools.
@@ -39,15 +40,6 @@ pub(super) fn text(text: &str, most: usize) -> String {
 /// The same in one line.
 pub(super) fn word(word: &str) -> String {
     text(word, MAX_WORD).replace(['\n', '\t'], " ")
-}
-
-/// Marks that change how the text around them is read without being seen themselves.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 /// The schema of an input, as far as it can be taken: or why it cannot.
@@ -92,6 +84,19 @@ pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
         }
     }
     root.entry("properties").or_insert_with(|| json!({}));
+    Ok(value)
+}
+
+/// The same for the structured part of an answer. It is open: haft says there what it has cut.
+pub(super) fn output_schema(output: &Map<String, Value>) -> Result<Value, String> {
+    let mut value = schema(output)?;
+    if let Some(root) = value.as_object_mut() {
+        for key in ["additionalProperties", "unevaluatedProperties"] {
+            if root.get(key) == Some(&Value::Bool(false)) {
+                root.remove(key);
+            }
+        }
+    }
     Ok(value)
 }
 

@@ -2,7 +2,7 @@
 //! the key; nothing is guessed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haft::json as strict;
@@ -25,7 +25,8 @@ pub struct ServerConfig {
     pub env: BTreeMap<String, String>,
     /// Variables that the program is given as haft has them.
     pub pass_env: Vec<String>,
-    /// The folder that the program works in: absolute, or relative to the workspace (the workspace when nothing is said).
+    /// The folder that the program works in: absolute, in the home (`~/x`), or relative to the workspace (the workspace
+    /// when nothing is said).
     pub cwd: Option<PathBuf>,
     /// Where a server is that is there already, spoken to over Streamable HTTP.
     pub url: Option<String>,
@@ -214,7 +215,12 @@ impl ServerConfig {
             (Some(command), _) => Access::Command {
                 program: expanded("command", command)?,
                 args: self.args.iter().map(|arg| expanded("args", arg)).collect::<Result<_, _>>()?,
-                dir: self.cwd.clone(),
+                dir: self
+                    .cwd
+                    .as_deref()
+                    .map(|cwd| place(cwd, variables))
+                    .transpose()
+                    .map_err(|why| BadServer::of(name, format!("`cwd`: {why}")))?,
                 env: all("env", &self.env)?,
                 pass_env: self.pass_env.clone(),
             },
@@ -258,6 +264,18 @@ impl ServerConfig {
             protocol: Protocol::default(),
             believed: self.believe_read_only,
         })
+    }
+}
+
+/// A folder in which `~` at the beginning is the home.
+fn place(folder: &Path, variables: Variables<'_>) -> Result<PathBuf, String> {
+    let Ok(rest) = folder.strip_prefix("~") else { return Ok(folder.to_owned()) };
+    match variables("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Ok(Path::new(&home).join(rest)),
+        None => Err(format!(
+            "`{}` begins in the home, and the variable `HOME` is not set; set it, or write the whole path",
+            folder.display()
+        )),
     }
 }
 

@@ -24,7 +24,7 @@ use super::handler::{Ears, Surroundings};
 use super::listing::About;
 use super::login::{self, Logins};
 use super::overhear::Overheard;
-use super::pipe::{Noise, Pipe};
+use super::pipe::{Noise, Pipe, not_taken};
 use super::server::{Access, Protocol, Server};
 use super::web;
 
@@ -250,8 +250,15 @@ pub(super) fn too_slow(server: &Server) -> Fault {
         .with("server", name)
 }
 
-/// What a server refuses.
-pub(super) fn refused(server: &str, error: &ErrorData) -> Fault {
+/// What a server refuses, or what it answered that was not taken.
+fn refused(server: &str, error: &ErrorData) -> Fault {
+    if let Some(why) = not_taken(error) {
+        let told = format!(
+            "the MCP server `{server}` was not understood: {}",
+            bounds::text(why, bounds::MAX_MESSAGE)
+        );
+        return Fault::failed(told).with("server", server);
+    }
     let said = bounds::text(&error.message, bounds::MAX_MESSAGE);
     let kind = match error.code {
         ErrorCode::INVALID_PARAMS => FaultKind::InvalidInput,
@@ -360,6 +367,9 @@ fn unwelcome(error: &ClientInitializeError, server: &str) -> String {
         ClientInitializeError::TransportError { error, .. } if is_gone(&*error.error) => HUNG_UP.to_owned(),
         ClientInitializeError::TransportError { error, .. } => {
             format!("cannot be reached: {}", chain(&*error.error))
+        }
+        ClientInitializeError::JsonRpcError(error) if not_taken(error).is_some() => {
+            format!("was not understood: {}", bounds::text(&error.message, bounds::MAX_WORD))
         }
         ClientInitializeError::JsonRpcError(error) => {
             format!("refuses to begin: {}", bounds::text(&error.message, bounds::MAX_WORD))

@@ -56,6 +56,8 @@ pub(super) struct Offered {
     pub(super) own_name: String,
     pub(super) description: String,
     pub(super) schema: Value,
+    /// What the structured part of its answers looks like.
+    pub(super) output: Option<Value>,
     pub(super) hints: Hints,
 }
 
@@ -172,11 +174,19 @@ fn read(server: &str, tools: Vec<Foreign>) -> Listing {
                 let title = tool.title.as_deref().or(said.and_then(|said| said.title.as_deref()));
                 let description = tool.description.as_deref().filter(|text| !text.trim().is_empty());
                 let description = description.or(title).unwrap_or(&tool.name);
+                let output = tool.output_schema.as_deref().map(bounds::output_schema).transpose();
+                let output = output.unwrap_or_else(|why| {
+                    listing
+                        .problems
+                        .push(format!("what is said of the output of `{shown}` is left out: {why}"));
+                    None
+                });
                 listing.tools.push(Offered {
                     name,
                     own_name: tool.name.to_string(),
                     description: bounds::text(description, bounds::MAX_DESCRIPTION),
                     schema,
+                    output,
                     hints: Hints {
                         read_only: said.and_then(|said| said.read_only_hint) == Some(true),
                         destructive: said.and_then(|said| said.destructive_hint) == Some(true),

@@ -1,16 +1,17 @@
 //! Logging in to a server that wants to know for whom haft acts: OAuth, as the protocol has it. What comes of it is kept,
 //! so that the user is sent to a page once, and renewed by itself.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use haft::{BoxFuture, Fault, Store};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::auth::{
-    AuthClient, AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore,
-    StoredCredentials, WWWAuthenticateParams,
+    AuthClient, AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest,
+    AuthorizationSession, CredentialStore, OAuthClientConfig, StoredCredentials, WWWAuthenticateParams,
 };
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex as AsyncMutex;
@@ -146,21 +147,62 @@ impl Logins {
 struct Kept {
     file: Option<(Store, String)>,
     here: Arc<Mutex<Option<StoredCredentials>>>,
+    /// The secret that the settings have.
+    given: Option<Secret>,
+    /// The secret that haft was given when it made itself known. It is kept with the rest.
+    registered: Arc<Mutex<Option<Secret>>>,
 }
+
+/// What haft proves with that it is the client that it says it is.
+#[derive(Clone)]
+struct Secret {
+    client_id: String,
+    secret: String,
+}
+
+impl Secret {
+    fn of(client_id: Option<&String>, secret: Option<&String>) -> Option<Self> {
+        Some(Self { client_id: client_id?.clone(), secret: secret?.clone() })
+    }
+}
+
+/// The key of the secret beside those of the credentials.
+const SECRET: &str = "client_secret";
 
 impl Kept {
     fn new(store: Option<&Store>, server: &Server) -> Self {
-        let Access::Http { url, .. } = &server.access else { return Self::default() };
+        let Access::Http { url, oauth, .. } = &server.access else { return Self::default() };
         let name = haft::Hash::of(url.as_bytes()).to_string();
-        Self { file: store.map(|store| (store.clone(), format!("{name}.json"))), here: Arc::default() }
+        Self {
+            file: store.map(|store| (store.clone(), format!("{name}.json"))),
+            given: Secret::of(oauth.client_id.as_ref(), oauth.client_secret.as_ref()),
+            ..Self::default()
+        }
+    }
+
+    fn registered(&self) -> MutexGuard<'_, Option<Secret>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> Result<Option<StoredCredentials>, String> {
         let Some((store, name)) = &self.file else {
             return Ok(self.here.lock().unwrap_or_else(PoisonError::into_inner).clone());
         };
-        let bytes = store.read(name).map_err(|error| error.to_string())?;
-        bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string())).transpose()
+        let Some(bytes) = store.read(name).map_err(|error| error.to_string())? else { return Ok(None) };
+        let kept: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let secret = kept.get(SECRET).and_then(Value::as_str).map(str::to_owned);
+        let kept: StoredCredentials = serde_json::from_value(kept).map_err(|error| error.to_string())?;
+        if let Some(secret) = Secret::of(Some(&kept.client_id), secret.as_ref()) {
+            *self.registered() = Some(secret);
+        }
+        Ok(Some(kept))
+    }
+
+    /// The secret of a client, if there is one.
+    fn secret_of(&self, client_id: &str) -> Option<String> {
+        let known = [self.registered().clone(), self.given.clone()];
+        let mut known = known.into_iter().flatten().filter(|known| known.client_id == client_id);
+        known.next().map(|known| known.secret)
     }
 
     fn write(&self, credentials: Option<StoredCredentials>) -> Result<(), String> {
@@ -170,8 +212,12 @@ impl Kept {
         };
         let written = match credentials {
             Some(credentials) => {
-                let bytes = serde_json::to_vec(&credentials).map_err(|error| error.to_string())?;
-                store.make().and_then(|()| store.write(name, &bytes))
+                let mut kept = serde_json::to_value(&credentials).map_err(|error| error.to_string())?;
+                let registered = self.registered().clone();
+                if let Some(secret) = registered.filter(|known| known.client_id == credentials.client_id) {
+                    kept[SECRET] = Value::String(secret.secret);
+                }
+                store.make().and_then(|()| store.write(name, kept.to_string().as_bytes()))
             }
             None => store.remove(name),
         };
@@ -203,7 +249,13 @@ impl CredentialStore for Kept {
 async fn resumed(url: &str, kept: &Kept) -> Result<AuthorizationManager, AuthError> {
     let mut manager = AuthorizationManager::new(url).await?;
     manager.set_credential_store(kept.clone());
-    manager.initialize_from_store().await?;
+    // The SDK knows the client again, but not its secret.
+    if manager.initialize_from_store().await?
+        && let Some(client_id) = kept.load().await?.map(|kept| kept.client_id)
+        && let Some(secret) = kept.secret_of(&client_id)
+    {
+        manager.configure_client(OAuthClientConfig::new(client_id, url).with_client_secret(secret))?;
+    }
     Ok(manager)
 }
 
@@ -226,13 +278,49 @@ async fn login(
     let mut manager = AuthorizationManager::new(url.as_str()).await.map_err(wrong)?;
     manager.set_credential_store(kept.clone());
     let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(wrong)?;
-    manager.set_metadata(resolved.metadata);
-    let request = request(url, oauth, challenge, kept, visitor.redirect());
+    manager.set_metadata(resolved.metadata.clone());
+    let mut request = request(url, oauth, challenge, kept, visitor.redirect());
+    if is_unknown(oauth, &resolved.metadata) {
+        let client = register(&mut manager, &mut request, &resolved.metadata).await.map_err(wrong)?;
+        *kept.registered() = Secret::of(Some(&client.client_id), client.client_secret.as_ref());
+        request = request.with_preregistered_client(client.client_id);
+        if let Some(secret) = client.client_secret {
+            request = request.with_client_secret(secret);
+        }
+    }
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| wrong(error))?;
     let back = visitor.visit(session.get_authorization_url()).await.map_err(failed)?;
     session.handle_callback_url(&back).await.map_err(wrong)?;
     Ok(session.auth_manager)
 }
+
+/// Whether haft is known to a login neither by the settings nor by a document.
+fn is_unknown(oauth: &OAuth, login: &AuthorizationMetadata) -> bool {
+    let reads = login.additional_fields.get("client_id_metadata_document_supported");
+    let is_told = oauth.client_metadata_url.is_some() && reads == Some(&Value::Bool(true));
+    oauth.client_id.is_none() && !is_told
+}
+
+/// Makes haft known to a login, as the SDK would: but that keeps the secret to itself.
+async fn register(
+    manager: &mut AuthorizationManager,
+    request: &mut AuthorizationRequest,
+    login: &AuthorizationMetadata,
+) -> Result<OAuthClientConfig, AuthError> {
+    const LASTS: &str = "offline_access";
+    if request.scopes.is_empty() {
+        request.scopes = manager.select_initial_scopes(&[]).await;
+    } else if login.scopes_supported.iter().flatten().any(|scope| scope == LASTS)
+        && !request.scopes.iter().any(|scope| scope == LASTS)
+    {
+        request.scopes.push(LASTS.to_owned());
+    }
+    let scopes: Vec<&str> = request.scopes.iter().map(String::as_str).collect();
+    manager.register_client(CLIENT_NAME, &request.redirect_uri, &scopes).await
+}
+
+/// What haft calls itself where it logs in.
+const CLIENT_NAME: &str = "haft";
 
 fn request(
     url: &str,
@@ -243,7 +331,7 @@ fn request(
 ) -> AuthorizationRequest {
     let OAuth { client_id, client_secret, scopes, client_metadata_url } = oauth;
     let mut request =
-        AuthorizationRequest::new(redirect).with_client_name("haft").with_initial_scope_selection();
+        AuthorizationRequest::new(redirect).with_client_name(CLIENT_NAME).with_initial_scope_selection();
     if let Some(id) = client_id {
         request = request.with_preregistered_client(id);
     }

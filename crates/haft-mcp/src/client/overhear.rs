@@ -1,12 +1,12 @@
 //! Progress and logs of a server, told on as something that happens to the call they belong to. They are heard where
-//! messages come in, so that nothing of a call is told after its answer.
+//! messages come in, so that nothing of a call is told after its answer. Answers are held to whom they are for.
 #![expect(deprecated, reason = "servers of today have a log")]
 
 use std::sync::Arc;
 
 use haft::Progress;
 use rmcp::model::{
-    JsonRpcMessage, LoggingMessageNotificationParam, ProgressNotificationParam, ServerNotification,
+    JsonRpcMessage, LoggingMessageNotificationParam, ProgressNotificationParam, RequestId, ServerNotification,
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -33,19 +33,29 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Overheard<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = self.inner.receive().await?;
-        if let JsonRpcMessage::Notification(told) = &message {
-            match &told.notification {
+        let mut message = self.inner.receive().await?;
+        match &mut message {
+            JsonRpcMessage::Notification(told) => match &told.notification {
                 ServerNotification::ProgressNotification(told) => self.progress(&told.params),
                 ServerNotification::LoggingMessageNotification(told) => self.log(&told.params),
                 _ => {}
-            }
+            },
+            JsonRpcMessage::Response(answer) => keep_text(&mut answer.id),
+            JsonRpcMessage::Error(answer) => answer.id.iter_mut().for_each(keep_text),
+            JsonRpcMessage::Request(_) => {}
         }
         Some(message)
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
+    }
+}
+
+/// Makes a text that could be taken for a number one that cannot: the SDK would, and haft's requests have numbers.
+fn keep_text(id: &mut RequestId) {
+    if let RequestId::String(text) = id {
+        *text = format!("{text:?}").into();
     }
 }
 

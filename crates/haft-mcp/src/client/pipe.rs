@@ -2,18 +2,20 @@
 //! that is too long is not kept, and whoever waits for it is told so.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use haft_sandbox::Pipes;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::bounds;
 use crate::lines::MAX_LINE;
+use crate::rounds::unguessable;
 
 /// So much of a line that is too long is looked at for whose answer it is, at each end.
 const MAX_LOOKED_AT: usize = 256;
@@ -99,9 +101,17 @@ fn answers(start: &[u8], end: &[u8]) -> Option<RequestId> {
     number.parse().ok().map(RequestId::Number)
 }
 
+/// Tells haft's own words from a server's, which does not know it.
+static OWN: LazyLock<Value> = LazyLock::new(|| Value::String(unguessable()));
+
 /// What is told to whoever waits for an answer that cannot be taken.
 fn untaken(id: RequestId, why: String) -> RxJsonRpcMessage<RoleClient> {
-    ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id))
+    ServerJsonRpcMessage::error(ErrorData::internal_error(why, Some(OWN.clone())), Some(id))
+}
+
+/// Why an answer was not taken, if that is what an error says.
+pub(super) fn not_taken(error: &ErrorData) -> Option<&str> {
+    (error.data.as_ref() == Some(&*OWN)).then_some(&*error.message)
 }
 
 enum Line {

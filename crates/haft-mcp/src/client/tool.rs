@@ -7,7 +7,8 @@ use haft::{
     Approval, BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Sensitivity, Spec,
 };
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, InputRequiredResult, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorData, InputRequiredResult,
+    ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value};
@@ -18,7 +19,7 @@ use super::link::Link;
 use super::listing::{Hints, Offered};
 use super::paths::{self, Touch};
 use super::server::Access;
-use super::{answer, connect, handler};
+use super::{answer, handler};
 use crate::withdraw;
 
 /// The category of tools that other servers offer.
@@ -36,10 +37,13 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn new(offered: &Offered, link: Arc<Link>) -> Self {
-        let Offered { name, own_name, description, schema, hints } = offered;
+        let Offered { name, own_name, description, schema, output, hints } = offered;
         let mut spec = Spec::from_schema(name.as_str(), description.clone(), schema.clone())
             .category(CATEGORY)
             .timeout(link.server.limits.call);
+        if let Some(output) = output {
+            spec = spec.output_from_schema(output.clone());
+        }
         // A server's word is a hint: it needs permission unless the user takes its word.
         if hints.read_only && link.server.believed {
             spec = spec.read_only();
@@ -143,10 +147,19 @@ async fn call(
         };
         match answered {
             ServerResult::CallToolResult(result) => return Ok(result),
+            ServerResult::CustomResult(result) => match answer::salvaged(result.0) {
+                Some(result) => return Ok(result),
+                None => return Err(live.failed(server, ServiceError::UnexpectedResponse).await),
+            },
             ServerResult::InputRequiredResult(wanted) => {
                 let InputRequiredResult { input_requests, request_state, .. } = wanted;
                 let known = handler::fulfil(live, input_requests.unwrap_or_default()).await;
-                params.input_responses = Some(known.map_err(|error| connect::refused(server, &error))?);
+                let unknown = |error: ErrorData| {
+                    let told =
+                        format!("the MCP server `{server}` wants to know what it cannot: {}", error.message);
+                    Fault::failed(told).with("server", server)
+                };
+                params.input_responses = Some(known.map_err(unknown)?);
                 params.request_state = request_state;
             }
             ServerResult::CreateTaskResult(_) => {

@@ -49,6 +49,20 @@ async fn results_become_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_not_known_is_told_beside_those_that_are() {
+    let Some(world) = World::fault("plain").await else { return };
+    let reply = world.call("parts", json!({})).await;
+    assert!(!reply.is_error, "{}", reply.full_text());
+    let parts: Vec<String> = reply.content.iter().map(|block| format!("{:?}", block.content)).collect();
+    assert_eq!(parts.len(), 5, "{parts:?}");
+    for (part, word) in
+        parts.iter().zip(["before", "`hologram` is not shown", "`text` cannot", "without a type", "after"])
+    {
+        assert!(part.contains(word), "`{word}` is not in: {part}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_answer_is_cut_and_kept_like_every_reply() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = fault("fault", "plain") else { return };

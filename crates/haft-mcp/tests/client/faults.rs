@@ -47,6 +47,7 @@ async fn a_server_that_cannot_be_started_says_why() {
         ("exits", &["code 7", "the port is taken"][..]),
         ("garbage", &["no message of the protocol", "garbage garbage"]),
         ("wrong-ids", &["does not speak the protocol"]),
+        ("text-ids", &["does not speak the protocol"]),
     ] {
         let Some(server) = fault("fault", manner) else { return };
         let world = World::with(vec![server], Engine::builder());
@@ -94,6 +95,7 @@ async fn what_is_no_message_is_passed_over() {
     let Some(world) = World::fault("plain").await else { return };
     assert_eq!(world.text("noise", json!({})).await, "after the noise");
     assert_eq!(world.text("wrong_id", json!({})).await, "for you");
+    assert_eq!(world.text("text_id", json!({})).await, "for you");
     assert_eq!(world.text("flood", json!({"count": 20_000})).await, "flooded");
     assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
 }
@@ -104,6 +106,7 @@ async fn an_answer_that_is_too_long_is_told_to_whoever_waits_for_it() {
     for end in [false, true] {
         let told = world.failure("big", json!({"bytes": 17_000_000, "end": end})).await;
         assert!(told.contains("at most 16777216 are taken"), "{told}");
+        assert!(!told.contains("says"), "these are haft's words: {told}");
     }
     assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
 }
@@ -120,9 +123,11 @@ async fn hostile_tools_are_made_harmless_or_left_out() {
         assert!(description.chars().count() <= 8_000);
         assert!(!description.contains(['\u{202e}', '\u{1b}']), "{description}");
     }
-    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
     assert!(names.contains(&"mcp__fault__fine") && names.contains(&"mcp__fault__a_b"));
-    for left_out in ["`fine` twice", "`deep`", "`list`", "`circle`", "`away`", "`large`"] {
+    for left_out in
+        ["`fine` twice", "`deep`", "`list`", "`circle`", "`away`", "`large`", "output of `promises`"]
+    {
         assert!(status.problems.iter().any(|problem| problem.contains(left_out)), "{:?}", status.problems);
     }
     let reply = world.call("fine", json!({"anything": {"at": "all"}})).await;

@@ -8,6 +8,7 @@ mod calls;
 mod changes;
 mod ending;
 mod faults;
+mod login;
 mod npm;
 
 use std::collections::BTreeMap;

@@ -105,3 +105,28 @@ fn a_client_that_cannot_ask_is_told_how_to_allow() {
     assert_eq!(denied["isError"], true);
     assert!(text_of(&denied).contains("--mode accept-edits"), "{denied}");
 }
+
+#[test]
+fn a_question_of_a_tool_is_answered_in_the_clients_form() {
+    let lab = two_files();
+    let mut client = asking(&lab);
+    let option = |label: &str| json!({"label": label, "description": "why"});
+    let options = [option("chrono"), option("jiff")];
+    let question = |text: &str| json!({"question": text, "header": "Library", "options": options});
+    let questions = json!({"questions": [question("Which one?"), question("And which besides?")]});
+    let call = json!({"name": "AskUserQuestion", "arguments": questions});
+    let id = client.send_request("tools/call", call.clone());
+    let asked = answer(&mut client, &json!({"answer_1": "jiff", "other_2": "none at all"}));
+    let fields = &asked["requestedSchema"]["properties"];
+    assert_eq!(fields["answer_1"]["description"], "Which one?");
+    assert_eq!(fields["answer_2"]["oneOf"][0], json!({"const": "chrono", "title": "chrono: why"}));
+    let reply = client.reply(&id);
+    assert_eq!(reply["result"]["isError"], false, "{reply}");
+    let told = text_of(&reply["result"]);
+    assert!(told.contains("\"Which one?\": jiff") && told.contains("none at all"), "{told}");
+    let id = client.send_request("tools/call", call);
+    let asked = client.next();
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}));
+    let reply = client.reply(&id);
+    assert!(text_of(&reply["result"]).contains("does not want to answer"), "{reply}");
+}

@@ -29,12 +29,13 @@ impl Server {
         Self { child, address }
     }
 
-    /// One request on a connection of its own; with the head and the body of the answer.
-    fn ask(&self, method: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
+    /// A request on a connection of its own.
+    fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        let mut head =
-            format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        let mut head = format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\n");
+        let length = body.len().to_string();
         let usual = [
+            ("Content-Length", length.as_str()),
             ("Host", "localhost"),
             ("Accept", "application/json, text/event-stream"),
             ("Content-Type", "application/json"),
@@ -44,6 +45,12 @@ impl Server {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        stream
+    }
+
+    /// The same, with the head and the body of the answer.
+    fn ask(&self, method: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
+        let mut stream = self.send(method, headers, body);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -71,11 +78,31 @@ impl Server {
         let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
         let (code, _, body) = self.post(&[("Mcp-Session-Id", session)], &asked);
         assert_eq!(code, 200, "{body}");
-        let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
-        let messages = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-        let mut answers = messages.filter(|message| message["id"] == 5);
-        answers.next().unwrap_or_else(|| panic!("{body}"))["result"].take()
+        answer_in(&body, &json!(5))
     }
+
+    /// A call that stands for itself.
+    fn stateless(&self, tool: &str, arguments: Value) -> Value {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
+        let headers =
+            [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
+        let (code, _, body) = self.post(&headers, &asked);
+        assert_eq!(code, 200, "{body}");
+        answer_in(&body, &json!(5))
+    }
+}
+
+/// The result of a request among events.
+fn answer_in(body: &str, id: &Value) -> Value {
+    let events = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+    let messages = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+    let mut answers = messages.filter(|message| message["id"] == *id);
+    answers.next().unwrap_or_else(|| panic!("{body}"))["result"].take()
 }
 
 impl Drop for Server {
@@ -140,25 +167,14 @@ fn ten_clients_at_once_see_nothing_of_each_other() {
 fn clients_without_sessions_share_one() {
     let lab = two_files();
     let server = Server::start(&lab, &["--mode", "accept-edits"]);
-    let call = |tool: &str, arguments: Value| {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
-        let asked = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
-        let headers =
-            [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
-        let (code, _, body) = server.post(&headers, &asked);
-        assert_eq!(code, 200, "{body}");
-        let json = body.lines().find_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
-        let mut answer: Value = serde_json::from_str(&json.unwrap_or(body)).unwrap();
-        answer["result"].take()
-    };
     let edit = json!({"file_path": "one.txt", "old_string": "one", "new_string": "1"});
-    assert_eq!(call("Edit", edit.clone())["isError"], true);
-    assert_eq!(text_of(&call("Read", json!({"file_path": "one.txt"}))), ONE);
-    assert_eq!(call("Edit", edit)["isError"], false, "what was read is known to the next request");
+    assert_eq!(server.stateless("Edit", edit.clone())["isError"], true);
+    assert_eq!(text_of(&server.stateless("Read", json!({"file_path": "one.txt"}))), ONE);
+    assert_eq!(
+        server.stateless("Edit", edit)["isError"],
+        false,
+        "what was read is known to the next request"
+    );
 }
 
 #[test]
@@ -173,6 +189,80 @@ fn an_id_that_was_not_given_opens_nothing() {
     let ended = server.ask("DELETE", &[("Mcp-Session-Id", &id)], "").0;
     assert!((200..300).contains(&ended), "{ended}");
     assert_eq!(server.post(&[("Mcp-Session-Id", &id)], &list).0, 404);
+    assert_eq!(server.ask("DELETE", &[("Mcp-Session-Id", &id)], "").0, 404, "it has ended already");
+    assert_eq!(server.ask("DELETE", &[("Mcp-Session-Id", "never-given")], "").0, 404);
+}
+
+#[test]
+fn who_finds_no_seat_is_told_when_there_may_be_one_and_others_are_served() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--idle-seconds", "1234"]);
+    let sessions: Vec<String> = (0..100).map(|_| server.begin()).collect();
+    let (code, _, body) = server.post(&[], &hello());
+    assert_eq!(code, 503, "{body}");
+    let told: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+    let message = told["error"]["message"].as_str().unwrap();
+    assert!(told["id"] == 1 && message.contains("100") && message.contains("1234 seconds"), "{told}");
+    let read = json!({"file_path": "one.txt"});
+    assert_eq!(text_of(&server.stateless("Read", read.clone())), ONE, "it needs no seat");
+    assert_eq!(text_of(&server.call(&sessions[0], "Read", read)), ONE);
+    assert_eq!(server.ask("DELETE", &[("Mcp-Session-Id", &sessions[0])], "").0, 204);
+    let begun = std::time::Instant::now();
+    while server.post(&[], &hello()).0 == 503 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "its seat is still taken");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Begins a call that says `first` and then waits for a file, and loses the connection once that was told: the number
+/// of the last event.
+fn break_off(server: &Server, session: &str, waits_for: &str) -> String {
+    let command = format!("echo first; until [ -e {waits_for} ]; do sleep 0.02; done; echo last");
+    let params = json!({"name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"}});
+    let asked = json!({"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": params});
+    let mut stream = server.send("POST", &[("Mcp-Session-Id", session)], &asked.to_string());
+    let (mut heard, mut piece) = (String::new(), [0; 4096]);
+    while !heard.split("first").nth(1).is_some_and(|rest| rest.contains("\n\n")) {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "{heard}");
+        heard.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    heard
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("id: "))
+        .unwrap_or_else(|| panic!("{heard}"))
+        .to_owned()
+}
+
+#[test]
+fn a_stream_that_broke_off_goes_on_where_it_was() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--mode", "bypass"]);
+    let session = server.begin();
+    let known = [("Mcp-Session-Id", session.as_str())];
+    let resumed = |last: &str, body: &str| {
+        assert!(!body.lines().any(|line| line == format!("id: {last}")), "told again: {body}");
+        assert_eq!(text_of(&answer_in(body, &json!("long"))), "first\nlast");
+    };
+    // While the call goes on.
+    let last = break_off(&server, &session, "go");
+    let mut stream = server.send("GET", &[known[0], ("Last-Event-ID", &last)], "");
+    lab.write("ws/go", "");
+    let mut body = String::new();
+    stream.read_to_string(&mut body).unwrap();
+    resumed(&last, &body);
+    // After it has ended: another command runs only then.
+    let last = break_off(&server, &session, "go-on");
+    lab.write("ws/go-on", "");
+    assert_eq!(server.call(&session, "Bash", json!({"command": "true"}))["isError"], false);
+    let (code, _, body) = server.ask("GET", &[known[0], ("Last-Event-ID", &last)], "");
+    assert_eq!(code, 200);
+    resumed(&last, &body);
+    // Nobody else hears it.
+    let other = server.begin();
+    let (_, _, body) = server.ask("GET", &[("Mcp-Session-Id", &other), ("Last-Event-ID", &last)], "");
+    assert!(!body.contains("last"), "{body}");
 }
 
 #[test]
@@ -232,6 +322,29 @@ fn who_does_not_say_what_it_wants_is_let_go() {
         let ended = stream.read_to_end(&mut answer);
         assert!(!matches!(&ended, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{ended:?}");
     }
+}
+
+#[test]
+fn who_does_not_come_to_the_end_of_a_message_is_let_go() {
+    let lab = two_files();
+    let server = Server::start(&lab, &[]);
+    let mut stream = server.send("POST", &[("Content-Length", "1000")], "{");
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut answer = Vec::new();
+    // A little now and then does not count as coming to an end.
+    for _ in 0..100 {
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let _ = stream.write_all(b" ");
+            }
+            Err(_) => break,
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("30 s"), "{answer}");
 }
 
 #[test]

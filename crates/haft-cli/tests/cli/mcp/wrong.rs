@@ -132,7 +132,11 @@ fn what_comes_before_the_beginning_does_not_end_the_connection() {
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     client.request("ping", json!({}));
     let id = client.send_request("tools/list", json!({}));
-    assert!(client.reply(&id).get("error").is_some());
+    let early = client.reply(&id);
+    let told = early["error"]["message"].as_str().unwrap();
+    assert!(told.contains("`tools/list`") && told.contains("`initialize` first"), "{early}");
+    let id = client.send_request("tools/burn", json!({}));
+    assert!(client.reply(&id)["error"]["message"].as_str().unwrap().contains("`initialize` first"));
     client.initialize(json!({}));
     client.request("tools/list", json!({}));
 }
@@ -146,5 +150,26 @@ fn a_version_from_the_future_is_answered_with_one_of_today() {
         let mut client = Client::start(&lab, &[]);
         let about = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         assert_eq!(client.request("initialize", about)["protocolVersion"], given);
+    }
+}
+
+#[test]
+fn only_what_is_there_can_be_subscribed_to() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    client.call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    let listed = client.request("resources/list", json!({}));
+    let resources = listed["resources"].as_array().unwrap();
+    assert_eq!(resources.len(), 2, "{listed}");
+    for resource in resources {
+        client.request("resources/subscribe", json!({"uri": resource["uri"]}));
+    }
+    for uri in ["haft://journal/9999", "haft://nothing", "file:///etc/passwd", ""] {
+        let id = client.send_request("resources/subscribe", json!({"uri": uri}));
+        let refused = client.reply(&id);
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["data"]["uri"]),
+            (&json!(-32002), &json!(uri))
+        );
     }
 }

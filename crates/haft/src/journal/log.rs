@@ -55,6 +55,8 @@ pub(super) struct Log {
     unchecked: u64,
     /// Whether the segment that is added to failed to reach the disk.
     distrusted: bool,
+    /// Whether a segment was closed since the files were read. What was in it need not be known any longer.
+    rolled: bool,
     /// What the user should hear about.
     pub(super) notes: Vec<String>,
 }
@@ -128,13 +130,14 @@ impl Log {
             next: 1,
             unchecked: u64::MAX,
             distrusted: false,
+            rolled: false,
             notes: Vec::new(),
         }
     }
 
     /// Reads what other processes have written meanwhile.
     pub(super) fn catch_up(&mut self) -> io::Result<()> {
-        let Some(active) = &self.active else {
+        let Some(active) = self.active.as_ref().filter(|_| !self.rolled) else {
             return self.load();
         };
         let found = active.file.metadata()?;
@@ -157,6 +160,7 @@ impl Log {
         self.outcomes.clear();
         self.undoing.clear();
         self.naming.clear();
+        self.rolled = false;
         self.active = None;
         let entries = self.store.entries()?;
         let mut found: Vec<(u32, &StoreEntry)> =
@@ -463,10 +467,11 @@ impl Log {
             || self.segments.get(&id).is_some_and(|segment| {
                 segment.entries > 0
                     && (segment.bytes.saturating_add(segment.blob_bytes) > (bytes / 8).min(16 << 20)
-                        || segment.entries >= (entries / 8).max(1))
+                        || segment.entries >= (entries / 32).max(1))
             });
         if rolled {
             self.begin_segment(id + 1)?;
+            self.rolled = true;
         }
         if rolled || self.unchecked > bytes / 16 {
             self.evict()?;

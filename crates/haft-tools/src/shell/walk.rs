@@ -61,7 +61,11 @@ impl Walk {
         if text.contains("\\\n") {
             self.out.doubt(Doubt::Continuation);
             // In a comment the line does not go on, elsewhere it does: both readings count.
-            self.parsed(&text.replace("\\\n", ""));
+            let joined = text.replace("\\\n", "");
+            if let Some(doubt) = gate::text(&joined) {
+                return self.unreadable(text, doubt);
+            }
+            self.parsed(&joined);
             if self.depth > 0 {
                 return self.out.scan(text);
             }

@@ -11,6 +11,7 @@ mod in_place;
 mod interactive;
 mod meaning;
 mod options;
+mod plain;
 mod programs;
 mod raw;
 mod read_only;

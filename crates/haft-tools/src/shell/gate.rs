@@ -51,21 +51,32 @@ pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
     for (n, token) in tokens.iter().enumerate() {
         match token {
             Token::Operator(operator, _) => branches += usize::from(operator == "("),
-            Token::Word(word, _) => match word.as_str() {
-                "case" => branches += 1,
-                "{" | "if" | "while" | "until" | "for" | "select" | "do" | "then" | "else" | "elif"
-                | "function" | "coproc" | "!" | "time" | "[[" => keywords += 1,
-                number if number.len() > LONGEST_NUMBER && number.bytes().all(|c| c.is_ascii_digit()) => {
-                    let next = tokens.get(n + 1).map(Token::to_str).unwrap_or_default();
-                    if next.starts_with(['<', '>']) {
-                        return Some(Doubt::Syntax);
-                    }
+            Token::Word(word, _) if word == "case" => branches += 1,
+            Token::Word(word, _) if is_keyword(word) => keywords += 1,
+            Token::Word(word, _) if is_long_number(word) => {
+                let next = tokens.get(n + 1).map(Token::to_str).unwrap_or_default();
+                if next.starts_with(['<', '>']) {
+                    return Some(Doubt::Syntax);
                 }
-                _ => {}
-            },
+            }
+            Token::Word(..) => {}
         }
     }
     (branches > MOST_BRANCHES || keywords > MOST_KEYWORDS).then_some(Doubt::TooDeep)
+}
+
+/// Whether a word may begin something that nests, or stand within it.
+#[rustfmt::skip]
+pub(super) fn is_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "{" | "if" | "while" | "until" | "for" | "select" | "do" | "then" | "else" | "elif" | "function" | "coproc"
+            | "!" | "time" | "[["
+    )
+}
+
+pub(super) fn is_long_number(word: &str) -> bool {
+    word.len() > LONGEST_NUMBER && word.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// Characters that a person does not see, or that a terminal obeys.

@@ -70,6 +70,12 @@ fn redirections_and_wrappers_are_told() {
 }
 
 #[test]
+fn a_line_that_goes_on_hides_no_nesting() {
+    let text = "\"$\\\n(')'".repeat(1800);
+    assert!(parse(&text).doubts().contains(&Doubt::TooDeep));
+}
+
+#[test]
 fn a_doubt_says_what_a_person_understands() {
     assert_eq!(
         parse("A=b ls").doubts().iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -67,7 +67,8 @@ const PLAIN_OPTIONS: &[(&str, &str, &[&str])] = &[
 
 /// An option of a program that changes files which may make it change others.
 fn odd_option(command: &Command) -> Option<&str> {
-    let (_, short, long) = PLAIN_OPTIONS.iter().find(|(name, ..)| *name == command.name())?;
+    let program = command.name();
+    let (_, short, long) = PLAIN_OPTIONS.iter().find(|(name, ..)| *name == program)?;
     let is_plain = |arg: &&str| match arg.strip_prefix('-') {
         None | Some("" | "-") => true,
         Some(rest) if rest.starts_with('-') => long.contains(arg),

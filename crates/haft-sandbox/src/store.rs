@@ -146,6 +146,21 @@ impl Store {
         open().map_err(|error| naming(&path, error))
     }
 
+    /// How long a file is; one that is missing is empty.
+    pub fn size(&self, name: &str) -> io::Result<u64> {
+        let path = self.checked(name)?;
+        match std::fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+            found => found.map(|found| found.len()).map_err(|error| naming(&path, error)),
+        }
+    }
+
+    /// Gives a file another name, in place of whatever had that.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.checked(from)?, self.checked(to)?);
+        std::fs::rename(&from, to).map_err(|error| naming(&from, error))
+    }
+
     /// Whether there is a file of that name.
     pub fn has(&self, name: &str) -> io::Result<bool> {
         let path = self.checked(name)?;

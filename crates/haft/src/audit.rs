@@ -1,6 +1,7 @@
 //! What was decided about every call, and by whom: one line each, in a file that is only added to. Each line holds the
 //! hash of the one before it, so that none can be changed, left out or put in unseen. What asked nobody is written
-//! with others; everything else at once.
+//! with others; everything else at once. When the file is full it is put aside, and the one that was put aside before
+//! goes.
 
 use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,12 @@ use serde_json::Value;
 const FILE: &str = "audit.jsonl";
 /// The last of them: its number and hash, so that it is seen when lines are missing at the end.
 const HEAD: &str = "audit.head";
+/// The lines before those, when there were too many for one file.
+const OLDER: &str = "audit.older.jsonl";
+/// The last line that is gone: its number and hash.
+const GONE: &str = "audit.gone";
+/// A longer file is put aside.
+const FULL: u64 = 32 << 20;
 /// So many decisions are written at once, at most.
 const AT_ONCE: usize = 256;
 /// A longer text in the arguments is cut.
@@ -23,6 +30,7 @@ const LONGEST_TEXT: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Audit {
     store: Store,
+    full: u64,
     waiting: Mutex<Vec<Decided>>,
 }
 
@@ -81,7 +89,7 @@ pub enum Chain {
 impl Audit {
     /// Decisions are written to a store.
     pub fn new(store: Store) -> Self {
-        Self { store, waiting: Mutex::default() }
+        Self { store, full: FULL, waiting: Mutex::default() }
     }
 
     /// Writes a decision down. One that is `urgent` is in the file when this returns.
@@ -101,12 +109,10 @@ impl Audit {
             return Ok(());
         }
         let _lock = self.store.lock("audit.lock")?;
-        let (mut number, mut before) = match self.store.read(HEAD)? {
-            Some(head) => {
-                parse_head(&head).ok_or_else(|| io::Error::other(format!("`{HEAD}` is damaged")))?
-            }
-            None => (0, String::new()),
-        };
+        let (mut number, mut before) = last(&self.store, HEAD)?;
+        if self.store.size(FILE)? > self.full {
+            self.put_aside()?;
+        }
         let mut lines = Vec::new();
         for decided in waiting.drain(..) {
             number += 1;
@@ -116,9 +122,24 @@ impl Audit {
         self.store.write_over(HEAD, format!("{number} {before}").as_bytes())
     }
 
-    /// Every line, and whether the chain holds.
+    /// Makes room for a new file. What goes is written down first, so that nothing else can go unseen.
+    fn put_aside(&self) -> io::Result<()> {
+        let bytes = self.store.read(FILE)?.unwrap_or_default();
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        if let Ok(first) = serde_json::from_slice::<AuditLine>(first)
+            && first.number > 1
+        {
+            let gone = format!("{} {}", first.number - 1, first.before);
+            self.store.write(GONE, gone.as_bytes())?;
+        }
+        self.store.rename(FILE, OLDER)
+    }
+
+    /// Every line that is kept, and whether the chain holds.
     pub fn read(store: &Store) -> io::Result<(Vec<AuditLine>, Chain)> {
-        let bytes = store.read(FILE)?.unwrap_or_default();
+        let gone = last(store, GONE)?;
+        let mut bytes = store.read(OLDER)?.unwrap_or_default();
+        bytes.extend(store.read(FILE)?.unwrap_or_default());
         let mut lines: Vec<AuditLine> = Vec::new();
         let mut chain = Chain::Whole;
         let mut broken = |at: u64, why: &str| {
@@ -127,12 +148,15 @@ impl Audit {
             }
         };
         for text in bytes.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
-            let at = lines.last().map_or(0, |line: &AuditLine| line.number) + 1;
+            let at = lines.last().map_or(gone.0, |line: &AuditLine| line.number) + 1;
             let Ok(line) = serde_json::from_slice::<AuditLine>(text) else {
                 broken(at, "it cannot be read");
                 continue;
             };
-            let before = lines.last().map_or("", |line| line.hash.as_str());
+            if line.number <= gone.0 && lines.is_empty() {
+                continue;
+            }
+            let before = lines.last().map_or(gone.1.as_str(), |line| line.hash.as_str());
             if line.number != at || line.before != before {
                 broken(at, "lines were left out, put in or exchanged");
             } else if hash(line.number, &line.decided, &line.before)? != line.hash {
@@ -140,10 +164,9 @@ impl Audit {
             }
             lines.push(line);
         }
-        let last = lines.last().map_or((0, String::new()), |line| (line.number, line.hash.clone()));
-        let head = store.read(HEAD)?;
-        if head.map_or(Some((0, String::new())), |head| parse_head(&head)) != Some(last.clone()) {
-            broken(last.0 + 1, "lines are missing at the end");
+        let end = lines.last().map_or(gone, |line| (line.number, line.hash.clone()));
+        if !last(store, HEAD).is_ok_and(|head| head == end) {
+            broken(end.0 + 1, "lines are missing at the end");
         }
         Ok((lines, chain))
     }
@@ -155,7 +178,15 @@ impl Drop for Audit {
     }
 }
 
-fn parse_head(head: &[u8]) -> Option<(u64, String)> {
+/// The number and hash of the line that a file names.
+fn last(store: &Store, file: &str) -> io::Result<(u64, String)> {
+    match store.read(file)? {
+        Some(named) => parse(&named).ok_or_else(|| io::Error::other(format!("`{file}` is damaged"))),
+        None => Ok((0, String::new())),
+    }
+}
+
+fn parse(head: &[u8]) -> Option<(u64, String)> {
     let (number, hash) = std::str::from_utf8(head).ok()?.split_once(' ')?;
     hash.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(())?;
     Some((number.parse().ok()?, hash.to_owned()))
@@ -241,6 +272,30 @@ mod tests {
         assert_eq!(chain, Chain::Whole);
         let calls: Vec<&str> = lines.iter().map(|line| line.decided.call.as_str()).collect();
         assert_eq!(calls, ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn a_full_file_is_put_aside_and_the_chain_goes_on() {
+        let (_folder, store) = three();
+        let numbers = || {
+            let (lines, chain) = Audit::read(&store).unwrap();
+            assert_eq!(chain, Chain::Whole);
+            lines.iter().map(|line| line.number).collect::<Vec<_>>()
+        };
+        let mut audit = Audit::new(store.clone());
+        audit.full = 1;
+        audit.record(decided("4"), true).unwrap();
+        assert_eq!(numbers(), [1, 2, 3, 4]);
+        audit.record(decided("5"), true).unwrap();
+        audit.record(decided("6"), true).unwrap();
+        assert_eq!(numbers(), [5, 6]);
+        // It was stopped after the first step of the next time.
+        store.write(GONE, format!("5 {}", Audit::read(&store).unwrap().0[0].hash).as_bytes()).unwrap();
+        assert_eq!(numbers(), [6]);
+        store.remove(OLDER).unwrap();
+        assert_eq!(numbers(), [6]);
+        store.remove(GONE).unwrap();
+        assert!(matches!(Audit::read(&store).unwrap().1, Chain::Broken(1, _)));
     }
 
     #[test]

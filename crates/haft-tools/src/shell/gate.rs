@@ -1,7 +1,7 @@
 //! What is looked at before and between the parser's steps, so that it can neither recurse without end nor take
 //! exponential time: characters, length and nesting of the text, then the number of branches among its tokens.
 
-use brush_parser::Token;
+use brush_parser::{Token, unquote_str};
 
 use super::{DEEPEST, Doubt, LONGEST};
 
@@ -63,6 +63,16 @@ pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
         }
     }
     (branches > MOST_BRANCHES || keywords > MOST_KEYWORDS).then_some(Doubt::TooDeep)
+}
+
+/// Whether a here-document ends at an empty line.
+pub(super) fn has_empty_tag(tokens: &[Token]) -> bool {
+    tokens.windows(2).any(|pair| match pair {
+        [Token::Operator(operator, _), tag] if operator == "<<" || operator == "<<-" => {
+            unquote_str(tag.to_str().trim_ascii_start()).is_empty()
+        }
+        _ => false,
+    })
 }
 
 /// Whether a word may begin something that nests, or stand within it.

@@ -76,6 +76,17 @@ fn a_line_that_goes_on_hides_no_nesting() {
 }
 
 #[test]
+fn an_empty_tag_of_a_here_document_takes_no_time() {
+    for text in
+        ["cat <<'' ", "cat <<\"\" | head ", "cat <<- '' #", "<<a$(  ", "x $(cat <<'' ) ", "cat <<'' \\"]
+    {
+        assert!(parse(text).doubts().contains(&Doubt::Syntax), "{text:?}");
+        assert!(parse(&format!("sh -c \"{text}\"")).words().contains("sh"), "{text:?}");
+    }
+    assert_eq!(parse("cat <<'E'\na\nE").doubts(), [Doubt::HereDocument]);
+}
+
+#[test]
 fn a_doubt_says_what_a_person_understands() {
     assert_eq!(
         parse("A=b ls").doubts().iter().map(ToString::to_string).collect::<Vec<_>>(),

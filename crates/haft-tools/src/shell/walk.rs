@@ -585,7 +585,14 @@ fn decides(program: &ast::Program) -> Option<Decides> {
 /// The parser counts on what the gate has let through. Should it panic all the same, the command is unknown.
 pub(super) fn parse(text: &str, options: &ParserOptions) -> Result<ast::Program, Doubt> {
     let parsed = catch_unwind(AssertUnwindSafe(|| {
-        let tokens = uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| Doubt::Syntax)?;
+        let tokens =
+            |text: &str| uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| Doubt::Syntax);
+        // Where a text ends behind an empty tag, the tokenizer does not. With lines behind it, of which a backslash
+        // may take one, the tag is found.
+        if text.contains("<<") && gate::has_empty_tag(&tokens(&format!("{text}\n\n"))?) {
+            return Err(Doubt::Syntax);
+        }
+        let tokens = tokens(text)?;
         match gate::tokens(&tokens) {
             Some(doubt) => Err(doubt),
             None => parse_tokens(&tokens, options).map_err(|_| Doubt::Syntax),

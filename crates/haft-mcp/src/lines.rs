@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::json as strict;
 use rmcp::model::{
@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
@@ -22,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
 /// While so many messages wait to be written, none is read: whoever does not listen is not listened to.
 const MAX_UNWRITTEN: usize = 256;
+
+/// Room for lines is kept for the next ones up to this.
+const MAX_SPARE: usize = 256 * 1024;
 
 /// The newest version of the protocol that is spoken.
 pub(crate) const NEWEST: ProtocolVersion = ProtocolVersion::V_2026_07_28;
@@ -43,6 +46,8 @@ pub(crate) struct Lines<R, W> {
 
 struct Writing<W> {
     to: AsyncMutex<W>,
+    /// Whole lines that are written next.
+    lines: Mutex<Vec<u8>>,
     unwritten: AtomicUsize,
     written: Notify,
     /// Cancelled when the other side says no more, or hears no more.
@@ -80,6 +85,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     pub(crate) fn new(read: R, write: W, ended: CancellationToken) -> Self {
         let write = Writing {
             to: AsyncMutex::new(write),
+            lines: Mutex::default(),
             unwritten: AtomicUsize::new(0),
             written: Notify::new(),
             ended,
@@ -130,8 +136,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     /// Answers what is no message. On a task of its own: reading may be given up at any time, writing may not.
     fn refuse(&self, code: i32, message: &str, id: &Value) {
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-        let bytes = error.to_string().into_bytes();
-        tokio::spawn(Pending::new(&self.write).write(bytes));
+        tokio::spawn(Pending::new(&self.write).write(error));
     }
 
     /// The message in a line, or none if there is nothing for anybody in it.
@@ -281,17 +286,51 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
         Self(writing.clone())
     }
 
-    async fn write(self, mut bytes: Vec<u8>) -> io::Result<()> {
-        bytes.push(b'\n');
+    async fn write(self, message: impl Serialize) -> io::Result<()> {
+        self.0.add(message)?;
+        if self.0.unwritten.load(Ordering::Acquire) > 1 {
+            // Others are about to be written, too: then all of them at once.
+            tokio::task::yield_now().await;
+        }
         let mut to = self.0.to.lock().await;
-        let written = match to.write_all(&bytes).await {
+        let mut lines = std::mem::take(&mut *self.0.lines());
+        if lines.is_empty() {
+            // Somebody else has written it.
+            return Ok(());
+        }
+        let written = match to.write_all(&lines).await {
             Ok(()) => to.flush().await,
             failed => failed,
         };
         if written.is_err() {
             self.0.ended.cancel();
         }
+        if lines.capacity() <= MAX_SPARE {
+            lines.clear();
+            let mut next = self.0.lines();
+            if next.capacity() == 0 {
+                *next = lines;
+            }
+        }
         written
+    }
+}
+
+impl<W> Writing<W> {
+    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line, or nothing.
+    fn add(&self, message: impl Serialize) -> io::Result<()> {
+        let mut lines = self.lines();
+        let before = lines.len();
+        if let Err(error) = serde_json::to_writer(&mut *lines, &message) {
+            lines.truncate(before);
+            return Err(error.into());
+        }
+        lines.push(b'\n');
+        Ok(())
     }
 }
 
@@ -314,10 +353,7 @@ where
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let pending = Pending::new(&self.write);
-        async move {
-            let bytes = serde_json::to_vec(&item)?;
-            pending.write(bytes).await
-        }
+        pending.write(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {

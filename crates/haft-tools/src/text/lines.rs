@@ -17,22 +17,23 @@ const CUT_MARK: &str = "… [line cut]";
 pub(crate) fn number(text: &str, numbered: &Numbered<'_>) -> String {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     let mut out = String::with_capacity(text.len() + lines * (6 + numbered.separator.len()));
-    let mut number = Number::new(numbered.first);
-    let mut rest = text;
+    let mut number = Number::new(numbered.first, numbered.separator);
     // A byte order mark is no part of a file's first line; anywhere else it is a character like others.
-    let mut may_be_marked = numbered.first == 1;
-    while !rest.is_empty() {
-        let end = memchr::memchr(b'\n', rest.as_bytes());
-        let line = &rest[..end.unwrap_or(rest.len())];
-        rest = end.map_or("", |end| &rest[end + 1..]);
-        let line = if may_be_marked { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
-        may_be_marked = false;
+    let mut start =
+        if numbered.first == 1 && text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut ends = memchr::memchr_iter(b'\n', text.as_bytes());
+    while start < text.len() || (start > 0 && out.is_empty()) {
+        let end = ends.next().unwrap_or(text.len());
+        let line = &text[start..end];
+        let has_more = end + 1 < text.len();
         out.push_str(number.next());
-        out.push_str(numbered.separator);
-        push_line(&mut out, line.strip_suffix('\r').unwrap_or(line), numbered.max_chars);
-        if !rest.is_empty() {
-            out.push('\n');
+        if has_more && line.len() <= numbered.max_chars && !line.ends_with('\r') {
+            out.push_str(&text[start..=end]);
+        } else {
+            push_line(&mut out, line.strip_suffix('\r').unwrap_or(line), numbered.max_chars);
+            out.push_str(if has_more { "\n" } else { "" });
         }
+        start = end + 1;
     }
     out
 }
@@ -48,45 +49,48 @@ fn push_line(out: &mut String, line: &str, max_chars: usize) {
     }
 }
 
-/// A number that counts up in its own digits, right-aligned to six places.
+/// A number that counts up in its own digits, right-aligned to six places, and what stands behind it.
 struct Number {
-    digits: [u8; 20],
+    text: Vec<u8>,
     start: usize,
 }
 
 impl Number {
-    fn new(mut value: u64) -> Self {
-        let mut digits = [b' '; 20];
-        let mut start = digits.len();
+    const DIGITS: usize = 20;
+
+    fn new(mut value: u64, behind: &str) -> Self {
+        let mut text = vec![b' '; Self::DIGITS];
+        text.extend_from_slice(behind.as_bytes());
+        let mut start = Self::DIGITS;
         // One less, because `next` counts first.
         value = value.saturating_sub(1);
         while value > 0 {
             start -= 1;
-            digits[start] = b'0' + (value % 10) as u8;
+            text[start] = b'0' + (value % 10) as u8;
             value /= 10;
         }
-        Self { digits, start }
+        Self { text, start }
     }
 
     fn next(&mut self) -> &str {
-        let mut at = self.digits.len();
+        let mut at = Self::DIGITS;
         loop {
             at -= 1;
-            match self.digits[at] {
-                b'9' => self.digits[at] = b'0',
+            match self.text[at] {
+                b'9' => self.text[at] = b'0',
                 b' ' => {
-                    self.digits[at] = b'1';
+                    self.text[at] = b'1';
                     break;
                 }
                 _ => {
-                    self.digits[at] += 1;
+                    self.text[at] += 1;
                     break;
                 }
             }
         }
         self.start = self.start.min(at);
-        let from = self.start.min(self.digits.len() - 6);
-        std::str::from_utf8(&self.digits[from..]).unwrap_or_default()
+        let from = self.start.min(Self::DIGITS - 6);
+        std::str::from_utf8(&self.text[from..]).unwrap_or_default()
     }
 }
 

@@ -121,6 +121,9 @@ impl Window {
                 }
             }
         }
+        if self.lines.text.is_empty() {
+            self.lines.text.reserve(chunk.len().min(self.window_bytes));
+        }
         while !chunk.is_empty() {
             let taken = self.lines.text.len() + self.lines.count as usize * NUMBER_BYTES;
             if self.at_start && (self.left == Some(0) || taken >= self.window_bytes) {

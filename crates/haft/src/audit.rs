@@ -3,7 +3,7 @@
 //! with others; everything else at once. When the file is full it is put aside, and the one that was put aside before
 //! goes.
 
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -124,9 +124,9 @@ impl Audit {
 
     /// Makes room for a new file. What goes is written down first, so that nothing else can go unseen.
     fn put_aside(&self) -> io::Result<()> {
-        let bytes = self.store.read(FILE)?.unwrap_or_default();
-        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        if let Ok(first) = serde_json::from_slice::<AuditLine>(first)
+        let mut first = Vec::new();
+        BufReader::new(self.store.open_log(FILE)?).read_until(b'\n', &mut first)?;
+        if let Ok(first) = serde_json::from_slice::<AuditLine>(&first)
             && first.number > 1
         {
             let gone = format!("{} {}", first.number - 1, first.before);

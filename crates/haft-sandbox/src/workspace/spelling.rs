@@ -13,6 +13,8 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::names;
+
 /// How many folders are remembered; a walk for one more costs a few calls.
 const REMEMBERED: usize = 10_000;
 
@@ -129,18 +131,8 @@ pub(super) fn means(name: &OsStr, plain: &str) -> bool {
     if text.is_ascii() && !ends_oddly {
         return false;
     }
-    let shown: String = text.chars().filter(|char| !shows_nothing(*char)).collect();
+    let shown: String = text.chars().filter(|char| !names::is_ignorable(*char)).collect();
     shown.trim_end_matches(['.', ' ']).eq_ignore_ascii_case(plain)
-}
-
-/// What Unicode calls default ignorable.
-fn shows_nothing(char: char) -> bool {
-    matches!(char,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The name in the listing under which something was found by another spelling.

@@ -6,6 +6,7 @@ mod balance;
 mod data;
 mod depth;
 mod grammar;
+mod lately;
 mod parts;
 mod python;
 mod rust;
@@ -23,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::thread::{Scope, ScopedJoinHandle};
 
+use lately::Lately;
 pub use shown::Found;
 
 /// How many errors are told at the most; the rest is counted.
@@ -48,6 +50,12 @@ pub trait Checker: Send + Sync + 'static {
 
     /// Whether what begins at the margin of a text can be read alone. Then errors that were there before are looked past.
     fn reads_parts(&self, _text: &str) -> bool {
+        false
+    }
+
+    /// Whether what begins at the margin of a text is right wherever it stands, as far as it can be told at once and with
+    /// an ordinary stack. Where that can be told, of a small change of a text without errors only what is around it is read.
+    fn is_right_alone(&self, _part: &str) -> bool {
         false
     }
 
@@ -120,6 +128,8 @@ impl Problem {
 #[derive(Clone)]
 pub struct Checkers {
     entries: Arc<Vec<Entry>>,
+    /// What these found to be right.
+    lately: Arc<Lately>,
 }
 
 #[derive(Clone)]
@@ -157,7 +167,7 @@ impl Default for Checkers {
 impl Checkers {
     /// No checkers: nothing is checked.
     pub fn none() -> Self {
-        Self { entries: Arc::default() }
+        Self { entries: Arc::default(), lately: Arc::default() }
     }
 
     /// The checkers that come with haft.
@@ -183,7 +193,7 @@ impl Checkers {
     fn add(mut self, names: &[&str], checker: Option<Arc<dyn Checker>>) -> Self {
         let names = names.iter().map(|&name| name.to_owned()).collect();
         Arc::make_mut(&mut self.entries).push(Entry { names, checker });
-        self
+        Self { lately: Arc::default(), ..self }
     }
 
     /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
@@ -199,6 +209,9 @@ impl Checkers {
         // A file that could not be checked before had errors that nobody knows.
         let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
         let mut introduced = introduced(checker, before, after)?;
+        if introduced == Introduced::default() {
+            self.lately.was_right(checker, after);
+        }
         let lines = lines(after);
         // A parser may stop on the line after the last.
         introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
@@ -208,6 +221,19 @@ impl Checkers {
             errors: shown.map(|problem| Found::new(problem, &lines)).collect(),
             more: introduced.problems.len().saturating_sub(MAX_SHOWN),
             existing: introduced.existing,
+        })
+    }
+
+    /// The same of a small change of a text that was right lately, on any thread. `None` where that has to be looked at
+    /// more closely.
+    pub(crate) fn compare_briefly(&self, file_name: &str, before: &str, after: &str) -> Option<Checked> {
+        let checker = self.find(file_name)?;
+        let [before, after] = [before, after].map(unmarked);
+        self.lately.is_still_right(checker, before, after).then(|| Checked {
+            checker: checker.name(),
+            errors: Vec::new(),
+            more: 0,
+            existing: 0,
         })
     }
 
@@ -249,9 +275,14 @@ fn fits(name: &str, path: &str) -> bool {
 
 /// The text without its byte order mark, if it is one that a checker can take.
 fn readable(text: &str) -> Option<&str> {
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+    let text = unmarked(text);
     let human = text.len() <= MAX_BYTES && text.split('\n').all(|line| line.len() <= MAX_LINE);
     (human && !depth::too_deep(text)).then_some(text)
+}
+
+/// The text without its byte order mark.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{FEFF}').unwrap_or(text)
 }
 
 fn lines(text: &str) -> Vec<&str> {

@@ -52,6 +52,11 @@ impl Checker for Grammar {
         self.trust == Trust::Full
     }
 
+    fn is_right_alone(&self, part: &str) -> bool {
+        // Where text can go on until a word of its own, one part can be inside another.
+        matches!(self.name, "go" | "java") && self.reads_alone(part)
+    }
+
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
         Some(self.read(text, None)?.problems)
     }
@@ -89,7 +94,7 @@ impl Grammar {
     fn reads_alone(&self, part: &str) -> bool {
         // What stands before this mark is no code.
         let part = if self.name == "php" { Cow::from(format!("<?php {part}")) } else { Cow::from(part) };
-        self.read(&part, None).is_some_and(|reading| reading.problems.is_empty())
+        self.read(&part, None).is_some_and(|reading| !reading.tree.root_node().has_error())
     }
 
     /// Reads a text, with the help of how a similar one was read.

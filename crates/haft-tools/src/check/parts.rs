@@ -85,19 +85,69 @@ fn count(parts: &[&str], char: char) -> usize {
 
 /// A text in parts, each of which begins at the margin. What is said of a definition before it belongs to it.
 fn parts(text: &str) -> Vec<&str> {
-    let mut starts = vec![0];
-    let mut at = 0;
-    let mut announced = false;
-    for line in text.split_inclusive('\n') {
-        let announces = line.starts_with('@') || line.starts_with("#[");
-        let word = line.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or("");
-        let begins = (!word.is_empty() && !CONTINUING.contains(&word)) || line.starts_with('[') || announces;
-        if begins && !announced {
-            starts.push(at);
-        }
-        announced = announces || (announced && !begins);
-        at += line.len();
-    }
-    starts.push(text.len());
+    let starts: Vec<usize> = std::iter::once(0).chain(starts(text)).chain([text.len()]).collect();
     starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).filter(|part| !part.is_empty()).collect()
+}
+
+/// Where the parts of a text begin, which itself begins with one.
+fn starts(text: &str) -> impl Iterator<Item = usize> {
+    let (mut at, mut announced) = (0, false);
+    text.split_inclusive('\n').filter_map(move |line| {
+        let (start, was_announced) = (at, announced);
+        at += line.len();
+        announced = announces(line) || (announced && !begins(line));
+        (begins(line) && !was_announced).then_some(start)
+    })
+}
+
+/// Whether a line says something of what comes next.
+fn announces(line: &str) -> bool {
+    line.starts_with('@') || line.starts_with("#[")
+}
+
+/// Whether a part may begin with a line.
+fn begins(line: &str) -> bool {
+    let word = line.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or("");
+    (!word.is_empty() && !CONTINUING.contains(&word)) || line.starts_with('[') || announces(line)
+}
+
+/// The whole parts around a change, with a neighbour on each side, as they were and as they are. Nothing where no part
+/// ends before the change, or none begins after it.
+pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
+    let (old, new) = (before.as_bytes(), after.as_bytes());
+    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    // Where there is something of the line before the change, both texts agree on how that line begins.
+    let line = memchr::memrchr(b'\n', &old[..same])? + 1;
+    let start = previous(before, previous(before, line)?)?;
+    if ['"', '`'].iter().any(|&quote| count(&[&before[..start]], quote) % 2 == 1) {
+        return None;
+    }
+    let most = old.len().min(new.len()) - same;
+    let same = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
+    // How far from the end the neighbour ends that comes after the change.
+    let left = |text: &str| {
+        let mut beyond = starts(&text[start..]).map(|at| text.len() - start - at).filter(|left| *left < same);
+        beyond.nth(1).unwrap_or(0)
+    };
+    let end = left(before);
+    (end == left(after)).then(|| (&before[start..before.len() - end], &after[start..after.len() - end]))
+}
+
+/// Where the part begins that ends before a line does.
+fn previous(text: &str, line: usize) -> Option<usize> {
+    let mut found = None;
+    let mut end = line;
+    while end > 0 {
+        let start = memchr::memrchr(b'\n', &text.as_bytes()[..end - 1]).map_or(0, |at| at + 1);
+        let line = &text[start..end];
+        match found {
+            // What was found belongs to what announces it.
+            Some(_) if announces(line) => found = Some(start),
+            Some(_) if begins(line) => break,
+            None if begins(line) => found = Some(start),
+            _ => {}
+        }
+        end = start;
+    }
+    found
 }

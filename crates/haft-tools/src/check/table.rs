@@ -130,6 +130,10 @@ impl Checker for Lent {
         self.0.reads_parts(text)
     }
 
+    fn is_right_alone(&self, part: &str) -> bool {
+        self.0.is_right_alone(part)
+    }
+
     fn check(&self, text: &str) -> Option<Vec<super::Problem>> {
         self.0.check(text)
     }

@@ -264,7 +264,10 @@ impl Operation for Change {
         }
         let held = before.as_ref().map_or(0, |before| before.bytes.len() as u64).max(size);
         let editing = cx.session().extension::<Editing>();
-        let light = held <= super::SMALL && !editing.checkers.knows(&file_name(path));
+        let name = file_name(path);
+        let at_once = checked_briefly(&editing, &name, before.as_ref(), &content);
+        let knows = at_once.is_none() && editing.checkers.knows(&name);
+        let light = held <= super::SMALL && !knows;
         let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
         let (recorded, checked) = cx
@@ -282,11 +285,13 @@ impl Operation for Change {
                 };
                 let check = || checked(&editing, &asked.path, before.as_ref(), &content);
                 // The check uses the time that the disk takes.
-                let (recorded, checked) = std::thread::scope(|scope| {
-                    let knows = editing.checkers.knows(&file_name(&asked.path));
-                    let checking = if knows { apart(scope, check) } else { None };
-                    (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
-                });
+                let (recorded, checked) = match knows {
+                    true => std::thread::scope(|scope| {
+                        let checking = apart(scope, check);
+                        (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
+                    }),
+                    false => (commit(), at_once),
+                };
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
                 let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
@@ -312,6 +317,19 @@ pub(super) fn seen(path: &AbsPath, content: &Content, cx: &Context) -> Option<Se
 /// A path as the checkers are asked about it.
 pub(super) fn file_name(path: &AbsPath) -> String {
     names::show(path.as_path())
+}
+
+/// What a small change did to the syntax of a file, where that can be told at once.
+fn checked_briefly(
+    editing: &Editing,
+    name: &str,
+    before: Option<&Current>,
+    after: &Content,
+) -> Option<Checked> {
+    let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
+    let after = after.whole();
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    editing.checkers.compare_briefly(name, text(&before.bytes)?, text(&after)?)
 }
 
 /// What a change did to the syntax of a file. On a thread on which checkers may run.

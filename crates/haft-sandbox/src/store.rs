@@ -89,11 +89,7 @@ impl Store {
     /// [`Store::sync`] makes sure that it is on disk.
     pub fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.checked(name)?;
-        let add = || {
-            self.make()?;
-            let mut options = OpenOptions::new();
-            options.append(true).create(true).mode(0o600).open(&path)?.write_all(bytes)
-        };
+        let add = || self.opened(OpenOptions::new().append(true), &path)?.write_all(bytes);
         add().map_err(|error| naming(&path, error))
     }
 
@@ -121,11 +117,7 @@ impl Store {
     /// leaves all or nothing; meant for what does not get shorter.
     pub fn write_over(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.checked(name)?;
-        let write = || {
-            self.make()?;
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(false).mode(0o600).open(&path)?.write_all(bytes)
-        };
+        let write = || self.opened(OpenOptions::new().write(true), &path)?.write_all(bytes);
         write().map_err(|error| naming(&path, error))
     }
 
@@ -209,7 +201,7 @@ impl Store {
     pub fn lock(&self, name: &str) -> io::Result<StoreLock> {
         let path = self.checked(name)?;
         let take = || {
-            let file = self.lock_file(&path)?;
+            let file = self.opened(OpenOptions::new().write(true), &path)?;
             file.lock()?;
             Ok(StoreLock { file })
         };
@@ -237,7 +229,8 @@ impl Store {
     /// Like [`Store::lock`], but gives nothing at once when another holds it.
     pub fn try_lock(&self, name: &str) -> io::Result<Option<StoreLock>> {
         let path = self.checked(name)?;
-        let file = self.lock_file(&path).map_err(|error| naming(&path, error))?;
+        let file =
+            self.opened(OpenOptions::new().write(true), &path).map_err(|error| naming(&path, error))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(StoreLock { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -245,9 +238,9 @@ impl Store {
         }
     }
 
-    fn lock_file(&self, path: &Path) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
+    /// Opens a file, which is made where it is missing, as the folder is.
+    fn opened(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+        options.create(true).mode(0o600);
         match options.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.make().and_then(|()| options.open(path))

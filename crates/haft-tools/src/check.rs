@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::thread::{Scope, ScopedJoinHandle};
 
+use haft::Hash;
 use lately::Lately;
 pub use shown::Found;
 
@@ -205,12 +206,13 @@ impl Checkers {
     /// The same on this thread, which must be one that [`apart`] made.
     pub(crate) fn compare_here(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
+        let whole = after;
         let after = readable(after)?;
         // A file that could not be checked before had errors that nobody knows.
         let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
         let mut introduced = introduced(checker, before, after)?;
         if introduced == Introduced::default() {
-            self.lately.was_right(checker, after);
+            self.lately.was_right(checker, Hash::of(whole.as_bytes()));
         }
         let lines = lines(after);
         // A parser may stop on the line after the last.
@@ -225,10 +227,15 @@ impl Checkers {
     }
 
     /// The same of a small change of a text that was right lately, on any thread. `None` where that has to be looked at
-    /// more closely.
-    pub(crate) fn compare_briefly(&self, file_name: &str, before: &str, after: &str) -> Option<Checked> {
+    /// more closely. The texts come with their hashes.
+    pub(crate) fn compare_briefly(
+        &self,
+        file_name: &str,
+        before: (Hash, &str),
+        after: (Hash, &str),
+    ) -> Option<Checked> {
         let checker = self.find(file_name)?;
-        let [before, after] = [before, after].map(unmarked);
+        let [before, after] = [before, after].map(|(hash, text)| (hash, unmarked(text)));
         self.lately.is_still_right(checker, before, after).then(|| Checked {
             checker: checker.name(),
             errors: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use haft_sandbox::Hash;
+use haft::Hash;
 
 use super::{Checker, MAX_BYTES, MAX_LINE, parts};
 
@@ -23,14 +23,24 @@ pub(super) struct Lately(Mutex<VecDeque<(Hash, &'static str)>>);
 
 impl Lately {
     /// Remembers a text that is right.
-    pub(super) fn was_right(&self, checker: &dyn Checker, text: &str) {
-        self.remember((Hash::of(text.as_bytes()), checker.name()));
+    pub(super) fn was_right(&self, checker: &dyn Checker, text: Hash) {
+        let text = (text, checker.name());
+        let mut texts = self.texts();
+        match texts.iter().position(|known| *known == text) {
+            Some(at) => drop(texts.remove(at)),
+            None => texts.truncate(REMEMBERED - 1),
+        }
+        texts.push_front(text);
     }
 
     /// Whether a text was right, and is after a small change. If not, nothing is known.
-    pub(super) fn is_still_right(&self, checker: &dyn Checker, before: &str, after: &str) -> bool {
-        let known = |text: &str| (Hash::of(text.as_bytes()), checker.name());
-        if after.len() > MAX_BYTES || !self.knows(&known(before)) {
+    pub(super) fn is_still_right(
+        &self,
+        checker: &dyn Checker,
+        (known, before): (Hash, &str),
+        (changed, after): (Hash, &str),
+    ) -> bool {
+        if after.len() > MAX_BYTES || !self.texts().contains(&(known, checker.name())) {
             return false;
         }
         let Some((was, is)) = parts::around(before, after) else { return false };
@@ -42,22 +52,9 @@ impl Lately {
         // A checker that crashes has no result.
         let is_right = catch_unwind(AssertUnwindSafe(|| right(was) && right(is))).unwrap_or_default();
         if is_right {
-            self.remember(known(after));
+            self.was_right(checker, changed);
         }
         is_right
-    }
-
-    fn knows(&self, text: &(Hash, &'static str)) -> bool {
-        self.texts().contains(text)
-    }
-
-    fn remember(&self, text: (Hash, &'static str)) {
-        let mut texts = self.texts();
-        match texts.iter().position(|known| *known == text) {
-            Some(at) => drop(texts.remove(at)),
-            None => texts.truncate(REMEMBERED - 1),
-        }
-        texts.push_front(text);
     }
 
     fn texts(&self) -> MutexGuard<'_, VecDeque<(Hash, &'static str)>> {

@@ -327,9 +327,9 @@ fn checked_briefly(
     after: &Content,
 ) -> Option<Checked> {
     let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
-    let after = after.whole();
     let text = |bytes| std::str::from_utf8(bytes).ok();
-    editing.checkers.compare_briefly(name, text(&before.bytes)?, text(&after)?)
+    let (was, is) = (text(&before.bytes)?, after.whole());
+    editing.checkers.compare_briefly(name, (before.hash, was), (after.hash(), text(&is)?))
 }
 
 /// What a change did to the syntax of a file. On a thread on which checkers may run.

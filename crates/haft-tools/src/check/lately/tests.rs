@@ -3,7 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::Checkers;
+use super::super::{Checked, Checkers, Hash};
 use super::REMEMBERED;
 
 /// Files that are right, with a place in the middle.
@@ -94,6 +94,11 @@ fn knowing(name: &str, text: &str) -> Checkers {
     checkers
 }
 
+fn briefly(checkers: &Checkers, name: &str, before: &str, after: &str) -> Option<Checked> {
+    let known = |text| (Hash::of(str::as_bytes(text)), text);
+    checkers.compare_briefly(name, known(before), known(after))
+}
+
 #[test]
 fn small_changes_are_told_at_once_one_after_the_other() {
     for (name, text) in TEXTS {
@@ -101,7 +106,7 @@ fn small_changes_are_told_at_once_one_after_the_other() {
         let mut before = (*text).to_owned();
         for middle in ["between", "among", "within"] {
             let after = text.replace("middle", middle);
-            let checked = checkers.compare_briefly(name, &before, &after);
+            let checked = briefly(&checkers, name, &before, &after);
             assert!(checked.is_some_and(|checked| checked.passed() && checked.existing == 0), "{name}");
             before = after;
         }
@@ -113,14 +118,14 @@ fn what_is_not_known_or_not_right_is_looked_at_closely() {
     for (name, text) in TEXTS {
         let changed = text.replace("middle", "between");
         let unknown = Checkers { lately: Arc::default(), ..Checkers::standard() };
-        assert_eq!(unknown.compare_briefly(name, text, &changed), None, "{name}: nothing is known");
+        assert_eq!(briefly(&unknown, name, text, &changed), None, "{name}: nothing is known");
         let checkers = knowing(name, text);
         let broken = text.replace("middle(", "middle((");
-        assert_eq!(checkers.compare_briefly(name, text, &broken), None, "{name}: not right any more");
-        assert_eq!(checkers.compare_briefly("a.txt", text, &changed), None, "no checker");
-        assert_eq!(checkers.compare_briefly("a.toml", text, &changed), None, "another checker");
+        assert_eq!(briefly(&checkers, name, text, &broken), None, "{name}: not right any more");
+        assert_eq!(briefly(&checkers, "a.txt", text, &changed), None, "no checker");
+        assert_eq!(briefly(&checkers, "a.toml", text, &changed), None, "another checker");
         let other = checkers.clone().without(&["a.nothing"]);
-        assert_eq!(other.compare_briefly(name, text, &changed), None, "{name}: other checkers");
+        assert_eq!(briefly(&other, name, text, &changed), None, "{name}: other checkers");
     }
 }
 
@@ -133,7 +138,7 @@ fn only_the_latest_texts_are_remembered() {
     for text in &texts[1..] {
         checkers.compare("a.rs", None, text).unwrap();
     }
-    let told = |text: &str| checkers.compare_briefly("a.rs", text, &text.replace("{ ", "{ 0 + ")).is_some();
+    let told = |text: &str| briefly(&checkers, "a.rs", text, &text.replace("{ ", "{ 0 + ")).is_some();
     assert!(!told(&texts[0]) && told(&texts[1]));
 }
 
@@ -199,7 +204,7 @@ proptest! {
         let end = (start + gone).min(text.len());
         let (start, end) = (text.floor_char_boundary(start), text.floor_char_boundary(end));
         let after = format!("{}{}{}", &text[..start], new.concat(), &text[end..]);
-        if checkers.compare_briefly(name, text, &after).is_some() {
+        if briefly(&checkers, name, text, &after).is_some() {
             let whole = Checkers::standard().compare(name, None, &after);
             prop_assert!(
                 whole.as_ref().is_some_and(|whole| whole.passed() && whole.existing == 0),

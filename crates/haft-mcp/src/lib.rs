@@ -22,6 +22,7 @@ mod roots;
 mod rounds;
 mod sessions;
 mod stdio;
+mod threads;
 mod withdraw;
 
 pub use caller::{Caller, Elicited};

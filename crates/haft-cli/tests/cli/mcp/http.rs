@@ -387,9 +387,9 @@ fn a_session_that_idles_ends_with_what_it_started() {
     let lab = two_files();
     let server = Server::start(&lab, &["--mode", "bypass", "--idle-seconds", "1"]);
     let id = server.begin();
-    server.call(&id, "Bash", json!({"command": "sleep 31405", "run_in_background": true}));
-    started("31405", 1);
-    started("31405", 0);
+    server.call(&id, "Bash", json!({"command": "sleep 31407", "run_in_background": true}));
+    started("31407", 1);
+    started("31407", 0);
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
     assert_eq!(server.post(&[("Mcp-Session-Id", &id)], &list).0, 404);
 }

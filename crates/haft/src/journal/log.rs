@@ -4,7 +4,7 @@
 
 mod rebuild;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -253,23 +253,12 @@ impl Log {
         let size = file.metadata()?.size();
         let mut bytes = vec![0; usize::try_from(size.saturating_sub(from)).map_err(io::Error::other)?];
         file.read_exact_at(&mut bytes, from)?;
-        let mut at = 0;
-        loop {
-            match record::decode(&bytes[at..]) {
-                Some((record, length)) => {
-                    self.learn(record, id);
-                    at += length;
-                }
-                // Damage in the middle does not take what follows with it.
-                None => match record::next(&bytes[at..]) {
-                    Some(skipped) => {
-                        self.notes.push(format!("{skipped} damaged bytes of the journal were skipped"));
-                        at += skipped;
-                    }
-                    None => break,
-                },
+        let at = each_record(&bytes, |found| match found {
+            Ok(record) => self.learn(record, id),
+            Err(skipped) => {
+                self.notes.push(format!("{skipped} damaged bytes of the journal were skipped"));
             }
-        }
+        });
         let end = from + at as u64;
         if let Some(segment) = self.segments.get_mut(&id) {
             segment.bytes = end;
@@ -509,10 +498,9 @@ impl Log {
                 break;
             }
             evicted = evicted.max(Some(oldest.newest));
-            // Which contents are still named shows when all is known.
-            self.read_all()?;
             self.store.remove(&name(id))?;
             self.segments.remove(&id);
+            self.unread.retain(|unread| *unread != id);
             self.known.retain(|_, known| known.segment != id);
             let known = &self.known;
             let still_known = |numbers: &mut Vec<u64>| {
@@ -521,7 +509,9 @@ impl Log {
             };
             self.naming.retain(|_, numbers| still_known(numbers));
             self.undoing.retain(|_, numbers| still_known(numbers));
-            self.collect_blobs()?;
+            if blobs > 0 {
+                self.collect_blobs()?;
+            }
         }
         if let Some(newest) = evicted.filter(|newest| *newest > 0) {
             self.notes.push(format!("the journal is full: changes up to {newest} can no longer be undone"));
@@ -531,11 +521,21 @@ impl Log {
 
     /// Removes the contents that no entry names any more.
     fn collect_blobs(&self) -> io::Result<()> {
-        let mut named = std::collections::HashSet::new();
-        for known in self.known.values() {
-            known.intent.for_each_file(&mut |hash, kept, _| {
+        let mut named = HashSet::new();
+        let mut name_all = |intent: &Intent| {
+            intent.for_each_file(&mut |hash, kept, _| {
                 if *kept == record::Kept::Blob {
                     named.insert(hash.to_string());
+                }
+            });
+        };
+        self.known.values().for_each(|known| name_all(&known.intent));
+        // Of what was not read, no more is kept in mind than what it names.
+        for id in &self.unread {
+            let bytes = self.store.read(&name(*id))?.unwrap_or_default();
+            each_record(&bytes, |found| {
+                if let Ok(Record::Intent(intent)) = found {
+                    name_all(&intent);
                 }
             });
         }
@@ -545,6 +545,27 @@ impl Log {
             }
         }
         Ok(())
+    }
+}
+
+/// Goes through records, and through damage by its length; gives where the last whole record ends.
+fn each_record(bytes: &[u8], mut found: impl FnMut(Result<Record, usize>)) -> usize {
+    let mut at = 0;
+    loop {
+        match record::decode(&bytes[at..]) {
+            Some((record, length)) => {
+                found(Ok(record));
+                at += length;
+            }
+            // Damage in the middle does not take what follows with it.
+            None => match record::next(&bytes[at..]) {
+                Some(skipped) => {
+                    found(Err(skipped));
+                    at += skipped;
+                }
+                None => return at,
+            },
+        }
     }
 }
 

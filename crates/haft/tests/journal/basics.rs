@@ -284,7 +284,13 @@ fn the_journal_stays_within_its_limits_and_says_what_went() {
         let used = size("state") + size("state/blobs");
         assert!(used < bytes * 3 / 2, "{used} of {bytes}");
         assert!(matches!(fix.undo(1), Err(JournalError::Unknown(1, _))));
-        assert_eq!(fix.reopen_with(limits).history(1).unwrap()[0].number, last);
+        let kept = fix.reopen_with(limits);
+        let entries = kept.history(1000).unwrap();
+        assert_eq!(entries[0].number, last);
+        for entry in &entries {
+            let before = kept.content(&fix.workspace, entry.number, Side::Before).unwrap();
+            assert!(before.iter().all(|(_, content)| content.is_some()), "{} of {last}", entry.number);
+        }
         fix.undo(last).unwrap();
         assert!(fix.text("f").unwrap().starts_with("148-"));
     }

@@ -44,6 +44,7 @@ pub(crate) struct Common {
 }
 
 #[derive(Subcommand)]
+#[command(defer = true)] // only the one that was typed is read in full
 pub(crate) enum Command {
     /// Show the tools of a dialect
     Tools {

@@ -1,6 +1,8 @@
 //! The one list of dialects. A dialect is a module here and a folder of tools beside it.
 
-use std::sync::Arc;
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::{Dialect, DynTool, Fault, Reply, Tool, Typed, suggest};
 use serde_json::Value;
@@ -50,8 +52,11 @@ pub fn tool_by_name(name: &str) -> Result<Arc<dyn DynTool>, Fault> {
     })
 }
 
+/// A tool. All sessions have the same one, so its schemas are made once.
 fn tool<T: Tool>() -> Arc<dyn DynTool> {
-    Arc::new(Typed::<T>::new())
+    static TOOLS: Mutex<BTreeMap<TypeId, Arc<dyn DynTool>>> = Mutex::new(BTreeMap::new());
+    let mut tools = TOOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    tools.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Typed::<T>::new())).clone()
 }
 
 /// A reply that is an object, with what else there is to know.

@@ -67,6 +67,9 @@ impl Host {
         let inside = |folder: &AbsPath| -> Vec<PathBuf> {
             roots.iter().filter(|root| root.starts_with(folder)).cloned().collect()
         };
+        if self.workspace.folders().iter().all(|folder| inside(&folder.path).is_empty()) {
+            return Ok(self.workspace.clone());
+        }
         let mut narrowed: Option<Workspace> = None;
         for folder in self.workspace.folders() {
             let mut chosen = inside(&folder.path);

@@ -42,12 +42,12 @@ fn a_client_that_goes_leaves_no_process() {
 fn calls_that_are_under_way_together_end_like_one_alone() {
     let lab = two_files();
     let mut client = Client::ready(&lab, &["--mode", "bypass"]);
-    let lines = (100..104).map(|id| {
+    let lines = (900..904).map(|id| {
         format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": sleep("31406")}))
     });
     client.write(lines.collect::<String>().as_bytes());
     started("31406", 4);
-    client.notify("notifications/cancelled", json!({"requestId": 102}));
+    client.notify("notifications/cancelled", json!({"requestId": 902}));
     started("31406", 3);
     assert_eq!(text_of(&client.call("Read", json!({"file_path": "one.txt"}))), ONE);
     drop(client.stdin.take());

@@ -9,7 +9,8 @@ use std::time::Instant;
 use haft::json as strict;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, GetMeta as _,
-    JsonRpcRequest, ProtocolVersion, RequestId, RequestMetaObject,
+    InitializeRequest, InitializeRequestParams, JsonRpcRequest, ListToolsRequest, PaginatedRequestParams,
+    ProtocolVersion, RequestId, RequestMetaObject,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -201,10 +202,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
                 return None;
             }
         };
-        if self.begun
-            && let Some(call) = plain_call(&mut value)
-        {
-            return Some(self.number(call));
+        if let Some(request) = plain(&mut value, self.begun) {
+            return Some(self.number(request));
         }
         let is_version = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
         let told = match &value {
@@ -262,15 +261,33 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     }
 }
 
-/// A call of a tool with nothing unusual about it. The SDK tries one kind of request after the other, which takes longer
-/// than the rest of what is done with a short message. What is not taken here is left as it is.
-fn plain_call(message: &mut Value) -> Option<ClientJsonRpcMessage> {
+/// What clients ask most, and what all of them ask first, with nothing unusual about it. The SDK tries one kind of
+/// request after the other, which takes longer than the rest of what is done with a short message. What is not taken here
+/// is left as it is.
+fn plain(message: &mut Value, begun: bool) -> Option<ClientJsonRpcMessage> {
     let fields = message.as_object_mut().filter(|fields| fields.len() == 4)?;
-    if fields.get("jsonrpc")? != "2.0" || fields.get("method")? != "tools/call" {
+    if fields.get("jsonrpc")? != "2.0" {
         return None;
     }
     let id = RequestId::deserialize(fields.get("id")?).ok()?;
-    let params = fields.get_mut("params")?.as_object_mut()?;
+    let method = fields.get("method")?.as_str()?;
+    let request = match (method, begun) {
+        ("tools/call", true) => ClientRequest::CallToolRequest(plain_call(fields.get_mut("params")?)?),
+        ("tools/list", true) if *fields.get("params")? == json!({}) => {
+            ClientRequest::ListToolsRequest(ListToolsRequest::with_param(PaginatedRequestParams::default()))
+        }
+        ("initialize", false) => {
+            let params = fields.get("params").filter(|params| params.get("_meta").is_none())?;
+            let params = InitializeRequestParams::deserialize(params).ok()?;
+            ClientRequest::InitializeRequest(InitializeRequest::new(params))
+        }
+        _ => return None,
+    };
+    Some(ClientJsonRpcMessage::Request(JsonRpcRequest::new(id, request)))
+}
+
+fn plain_call(params: &mut Value) -> Option<CallToolRequest> {
+    let params = params.as_object_mut()?;
     let is_plain = |(name, value): (&String, &Value)| match name.as_str() {
         "name" => value.is_string(),
         "arguments" | "_meta" => value.is_object(),
@@ -290,7 +307,7 @@ fn plain_call(message: &mut Value) -> Option<ClientJsonRpcMessage> {
     if let Some(meta) = object("_meta") {
         request.extensions.insert(RequestMetaObject::from(meta));
     }
-    Some(ClientJsonRpcMessage::Request(JsonRpcRequest::new(id, ClientRequest::CallToolRequest(request))))
+    Some(request)
 }
 
 /// Whether the SDK serves whatever comes after a request: one that begins a session, or stands for itself.
@@ -444,37 +461,59 @@ where
 mod tests {
     use super::*;
 
-    /// The id, name, arguments and `_meta` of a call.
-    type Parts = (RequestId, String, Option<Value>, Option<Value>);
-
-    fn parts(message: ClientJsonRpcMessage) -> Parts {
-        let ClientJsonRpcMessage::Request(request) = message else { panic!("no request") };
-        let ClientRequest::CallToolRequest(call) = request.request else { panic!("no call") };
-        let meta = call.extensions.get::<RequestMetaObject>().map(|meta| serde_json::to_value(meta).unwrap());
-        (request.id, call.params.name.into_owned(), call.params.arguments.map(Value::Object), meta)
+    /// What the SDK makes of a request, as far as it shows.
+    fn shown(message: ClientJsonRpcMessage) -> (Value, Option<Value>) {
+        let ClientJsonRpcMessage::Request(request) = &message else { panic!("no request") };
+        let meta = match &request.request {
+            ClientRequest::CallToolRequest(call) => call.extensions.get::<RequestMetaObject>(),
+            ClientRequest::ListToolsRequest(list) => list.extensions.get::<RequestMetaObject>(),
+            ClientRequest::InitializeRequest(begin) => begin.extensions.get::<RequestMetaObject>(),
+            _ => panic!("none that is plain"),
+        };
+        let meta = meta.map(|meta| serde_json::to_value(meta).unwrap());
+        (serde_json::to_value(&message).unwrap(), meta)
     }
 
     #[test]
-    fn a_plain_call_is_what_the_sdk_makes_of_it() {
-        for params in [
-            json!({"name": "Read", "arguments": {"file_path": "a", "n": [1, null]}}),
-            json!({"name": "Read"}),
-            json!({"arguments": {}, "_meta": {"progressToken": 7, "x/y": {"z": 1}}, "name": ""}),
+    fn a_plain_request_is_what_the_sdk_makes_of_it() {
+        let about = json!({"name": "c", "version": "1", "title": "C"});
+        let can = json!({"roots": {"listChanged": true}, "elicitation": {}, "experimental": {"x": {}}});
+        for (method, begun, params) in [
+            ("tools/call", true, json!({"name": "Read", "arguments": {"file_path": "a", "n": [1, null]}})),
+            ("tools/call", true, json!({"name": "Read"})),
+            (
+                "tools/call",
+                true,
+                json!({"arguments": {}, "_meta": {"progressToken": 7, "x/y": {"z": 1}}, "name": ""}),
+            ),
+            ("tools/list", true, json!({})),
+            (
+                "initialize",
+                false,
+                json!({"protocolVersion": "2025-06-18", "capabilities": can, "clientInfo": about}),
+            ),
+            (
+                "initialize",
+                false,
+                json!({"protocolVersion": "of tomorrow", "capabilities": {}, "clientInfo": about, "more": 1}),
+            ),
         ] {
             for id in [json!(1), json!("1"), json!(-5)] {
-                let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-                let plain = plain_call(&mut message.clone()).map(parts);
-                assert_eq!(plain, Some(parts(ClientJsonRpcMessage::deserialize(message).unwrap())));
+                let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+                let told = plain(&mut message.clone(), begun).map(shown);
+                assert_eq!(told, Some(shown(ClientJsonRpcMessage::deserialize(message).unwrap())));
             }
         }
     }
 
     #[test]
-    fn what_is_no_plain_call_is_left_as_it_is() {
+    fn what_is_no_plain_request_is_left_as_it_is() {
         let params = json!({"name": "Read", "arguments": {}});
         for (field, value) in [
             ("jsonrpc", json!("1.0")),
+            ("method", json!("tools/get")),
             ("method", json!("tools/list")),
+            ("method", json!("initialize")),
             ("id", json!(1.5)),
             ("id", Value::Null),
             ("result", json!({})),
@@ -489,8 +528,18 @@ mod tests {
             let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
             message[field] = value;
             let whole = message.clone();
-            assert!(plain_call(&mut message).is_none(), "{whole}");
+            assert!(plain(&mut message, true).is_none(), "{whole}");
             assert_eq!(message, whole);
+        }
+        let mut early = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        assert!(plain(&mut early, false).is_none(), "nothing has begun");
+        for params in [
+            json!({}),
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}, "_meta": {}}),
+        ] {
+            let mut begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+            assert!(plain(&mut begin, false).is_none(), "{begin}");
         }
     }
 }

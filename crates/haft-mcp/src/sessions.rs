@@ -212,8 +212,14 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let events: Events = match self.teller(id, &last_event_id) {
             Some((teller, last)) => Box::pin(listen(&teller, last + 1).await),
-            // What belongs to no request.
-            None => Box::pin(self.known.resume(id, last_event_id).await?),
+            // What belongs to no request. The SDK begins with the last one.
+            None => {
+                let last = last_event_id.parse::<usize>().ok();
+                let events = self.known.resume(id, last_event_id).await?;
+                let number =
+                    |event: &ServerSseMessage| event.event_id.as_deref().and_then(|id| id.parse().ok());
+                Box::pin(events.filter(move |event| last.is_none() || number(event) > last))
+            }
         };
         Ok(events)
     }

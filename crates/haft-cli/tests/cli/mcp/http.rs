@@ -214,6 +214,23 @@ fn who_finds_no_seat_is_told_when_there_may_be_one_and_others_are_served() {
     }
 }
 
+/// Reads events until one has all of that in it.
+fn hear(stream: &mut TcpStream, wanted: &str) -> String {
+    let (mut heard, mut piece) = (String::new(), [0; 4096]);
+    while !heard.split(wanted).nth(1).is_some_and(|rest| rest.contains("\n\n")) {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "{heard}");
+        heard.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    heard
+}
+
+/// The number of the last event.
+fn last_of(heard: &str) -> String {
+    let mut lines = heard.lines().rev();
+    lines.find_map(|line| line.strip_prefix("id: ")).unwrap_or_else(|| panic!("{heard}")).to_owned()
+}
+
 /// Begins a call that says `first` and then waits for a file, and loses the connection once that was told: the number
 /// of the last event.
 fn break_off(server: &Server, session: &str, waits_for: &str) -> String {
@@ -221,18 +238,7 @@ fn break_off(server: &Server, session: &str, waits_for: &str) -> String {
     let params = json!({"name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"}});
     let asked = json!({"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": params});
     let mut stream = server.send("POST", &[("Mcp-Session-Id", session)], &asked.to_string());
-    let (mut heard, mut piece) = (String::new(), [0; 4096]);
-    while !heard.split("first").nth(1).is_some_and(|rest| rest.contains("\n\n")) {
-        let read = stream.read(&mut piece).unwrap();
-        assert!(read > 0, "{heard}");
-        heard.push_str(&String::from_utf8_lossy(&piece[..read]));
-    }
-    heard
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("id: "))
-        .unwrap_or_else(|| panic!("{heard}"))
-        .to_owned()
+    last_of(&hear(&mut stream, "first"))
 }
 
 #[test]
@@ -263,6 +269,25 @@ fn a_stream_that_broke_off_goes_on_where_it_was() {
     let other = server.begin();
     let (_, _, body) = server.ask("GET", &[("Mcp-Session-Id", &other), ("Last-Event-ID", &last)], "");
     assert!(!body.contains("last"), "{body}");
+}
+
+#[test]
+fn news_that_were_heard_are_not_told_again() {
+    let lab = two_files();
+    let server = Server::start(&lab, &["--mode", "bypass"]);
+    let session = server.begin();
+    let known = ("Mcp-Session-Id", session.as_str());
+    let subscribe = json!({"jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": {"uri": "haft://journal"}});
+    assert_eq!(server.post(&[known], &subscribe).0, 200);
+    let write = |name: &str| server.call(&session, "Write", json!({"file_path": name, "content": "new\n"}));
+    let mut stream = server.send("GET", &[known], "");
+    write("a.txt");
+    let last = last_of(&hear(&mut stream, "resources/updated"));
+    drop(stream);
+    let mut stream = server.send("GET", &[known, ("Last-Event-ID", &last)], "");
+    write("b.txt");
+    let heard = hear(&mut stream, "resources/updated");
+    assert!(!heard.lines().any(|line| line == format!("id: {last}")), "{heard}");
 }
 
 #[test]

@@ -269,7 +269,11 @@ impl ServerHandler for Connection {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        let offers = self.own.host.offers().is_some();
+        let may_change = |uri: &String| if uri.starts_with("haft://") { uri == JOURNAL } else { offers };
+        let mut accepted = requested.clone();
+        accepted.resource_subscriptions.iter_mut().for_each(|uris| uris.retain(may_change));
+        Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

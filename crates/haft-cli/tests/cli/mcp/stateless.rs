@@ -85,10 +85,13 @@ fn a_no_is_one_and_who_cannot_be_asked_is_told_how_to_allow() {
 fn who_listens_hears_of_changes() {
     let lab = two_files();
     let mut client = Client::start(&lab, &["--mode", "bypass"]);
-    let wanted = json!({"resourceSubscriptions": ["haft://journal"]});
+    let wanted = json!({"resourceSubscriptions": ["haft://nothing", "haft://journal", "file:///etc/passwd"]});
     let listening = json!({"_meta": meta(json!({})), "notifications": wanted});
     client.send_request("subscriptions/listen", listening);
-    assert_eq!(client.next()["method"], "notifications/subscriptions/acknowledged");
+    let acknowledged = client.next();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    let accepted = &acknowledged["params"]["notifications"]["resourceSubscriptions"];
+    assert_eq!(*accepted, json!(["haft://journal"]), "{acknowledged}");
     let made = json!({"file_path": "made.txt", "content": "made\n"});
     client.send_request("tools/call", call("Write", made, json!({})));
     let told = [client.next(), client.next()];

@@ -1,6 +1,7 @@
 //! JSON-RPC as lines. What is no message is answered as JSON-RPC wants it and read past; a line that is too long is
 //! not kept. Calls are numbered as they come, so that they are taken on in that order.
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +49,7 @@ pub(crate) struct Lines<R, W> {
     latest: Option<oneshot::Receiver<()>>,
     unanswered: Arc<AtomicUsize>,
     /// Whether there is a processor for the other side while this one waits without going to sleep.
-    may_stay_awake: bool,
+    may_stay_awake: OnceCell<bool>,
 }
 
 struct Writing<W> {
@@ -127,7 +128,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             begun: false,
             latest: None,
             unanswered: Arc::default(),
-            may_stay_awake: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
+            may_stay_awake: OnceCell::new(),
         }
     }
 
@@ -141,7 +142,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
 
     /// Waits a moment for somebody who was just answered. Going to sleep and being woken takes as long as most calls.
     async fn stay_awake(&mut self) {
-        while self.may_stay_awake && self.read.buffer().is_empty() && self.write.told_lately() {
+        // Files are read for that: not before somebody was answered.
+        let is_free = || std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        while self.read.buffer().is_empty()
+            && self.write.told_lately()
+            && *self.may_stay_awake.get_or_init(is_free)
+        {
             tokio::select! {
                 biased;
                 _ = self.read.fill_buf() => return,

@@ -212,9 +212,10 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let events: Events = match self.teller(id, &last_event_id) {
             Some((teller, last)) => Box::pin(listen(&teller, last + 1).await),
-            // What belongs to no request. The SDK begins with the last one.
+            // What belongs to no request. The SDK begins with the last one; of 0 nobody knows whether that was heard, or only
+            // the beginning of the stream, which has the same number.
             None => {
-                let last = last_event_id.parse::<usize>().ok();
+                let last = last_event_id.parse::<usize>().ok().filter(|last| *last > 0);
                 let events = self.known.resume(id, last_event_id).await?;
                 let number =
                     |event: &ServerSseMessage| event.event_id.as_deref().and_then(|id| id.parse().ok());

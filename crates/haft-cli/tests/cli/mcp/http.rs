@@ -272,7 +272,7 @@ fn a_stream_that_broke_off_goes_on_where_it_was() {
 }
 
 #[test]
-fn news_that_were_heard_are_not_told_again() {
+fn news_are_told_once_and_none_is_lost() {
     let lab = two_files();
     let server = Server::start(&lab, &["--mode", "bypass"]);
     let session = server.begin();
@@ -280,12 +280,18 @@ fn news_that_were_heard_are_not_told_again() {
     let subscribe = json!({"jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": {"uri": "haft://journal"}});
     assert_eq!(server.post(&[known], &subscribe).0, 200);
     let write = |name: &str| server.call(&session, "Write", json!({"file_path": name, "content": "new\n"}));
+    // One whose connection breaks before anything has happened.
     let mut stream = server.send("GET", &[known], "");
+    let last = last_of(&hear(&mut stream, "id: "));
+    drop(stream);
+    let mut stream = server.send("GET", &[known, ("Last-Event-ID", &last)], "");
     write("a.txt");
+    hear(&mut stream, "resources/updated");
+    write("b.txt");
     let last = last_of(&hear(&mut stream, "resources/updated"));
     drop(stream);
     let mut stream = server.send("GET", &[known, ("Last-Event-ID", &last)], "");
-    write("b.txt");
+    write("c.txt");
     let heard = hear(&mut stream, "resources/updated");
     assert!(!heard.lines().any(|line| line == format!("id: {last}")), "{heard}");
 }

@@ -59,5 +59,6 @@ pub async fn serve(
         () = over => {}
     }
     conversation.close();
+    conversation.threads.settle().await;
     Ok(())
 }

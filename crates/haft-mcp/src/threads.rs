@@ -4,19 +4,26 @@
 use std::num::NonZero;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
-use haft::{BoxFuture, Reply};
+use haft::{BoxFuture, Fault, FaultKind, Reply, text_fault};
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::timeout;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 /// More threads than this have nothing to do: the one that reads and writes has its share of each call.
 const MOST: usize = 3;
 /// While so many calls wait for each of the threads, the next one is carried out where it was read.
 const WAITING: usize = 4;
+/// So long what was let go may take to clean up.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The other threads, once they are needed.
 #[derive(Default)]
-pub(crate) struct Threads(OnceLock<Option<Runtime>>);
+pub(crate) struct Threads {
+    runtime: OnceLock<Option<Runtime>>,
+    shared: TaskTracker,
+}
 
 impl Threads {
     /// Has a call carried out by another thread if one is likely to come to it sooner. It stops if it is let go.
@@ -24,14 +31,22 @@ impl Threads {
         if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
             return work;
         }
-        let Some(threads) = self.0.get_or_init(start) else { return work };
-        let metrics = threads.metrics();
+        let Some(runtime) = self.runtime.get_or_init(start) else { return work };
+        let metrics = runtime.metrics();
         if metrics.global_queue_depth() >= WAITING * metrics.num_workers() {
             return work;
         }
-        let shared = AbortOnDropHandle::new(threads.spawn(work));
-        let undone = |error| Reply::error(format!("the call was not carried out: {error}"));
-        Box::pin(async move { shared.await.unwrap_or_else(undone) })
+        let shared = AbortOnDropHandle::new(self.shared.spawn_on(work, runtime.handle()));
+        let lost =
+            |error| text_fault(&Fault::new(FaultKind::Internal, format!("the call was lost: {error}")));
+        Box::pin(async move { shared.await.unwrap_or_else(lost) })
+    }
+
+    /// Waits a moment for the calls that were stopped or let go.
+    pub(crate) async fn settle(&self) {
+        self.shared.close();
+        // Whoever takes longer is not waited for, as anywhere else.
+        let _ = timeout(PATIENCE, self.shared.wait()).await;
     }
 }
 
@@ -46,9 +61,8 @@ fn start() -> Option<Runtime> {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Not waited for: calls have been stopped before.
-        if let Some(threads) = self.0.take().flatten() {
-            threads.shutdown_background();
+        if let Some(runtime) = self.runtime.take().flatten() {
+            runtime.shutdown_background();
         }
     }
 }

@@ -59,8 +59,10 @@ fn calls_that_are_under_way_together_end_like_one_alone() {
 fn haft_that_is_told_to_stop_leaves_no_process() {
     let lab = two_files();
     let mut client = Client::ready(&lab, &["--mode", "bypass"]);
-    client.send_request("tools/call", sleep("31404"));
-    started("31404", 1);
+    for _ in 0..3 {
+        client.send_request("tools/call", sleep("31404"));
+    }
+    started("31404", 3);
     let id = rustix::process::Pid::from_child(&client.child);
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
     assert!(client.child.wait().unwrap().success());

@@ -483,6 +483,7 @@ impl Log {
         let oldest_time =
             super::now().saturating_sub(u64::try_from(self.limits.age.as_millis()).unwrap_or(u64::MAX));
         let mut evicted = None;
+        let mut named: Option<HashMap<u32, HashSet<String>>> = None;
         while self.segments.len() > 1 {
             let Some((&id, oldest)) = self.segments.iter().next() else { break };
             let blobs: u64 = self.blobs.entries()?.iter().map(|blob| blob.size).sum();
@@ -498,6 +499,9 @@ impl Log {
                 break;
             }
             evicted = evicted.max(Some(oldest.newest));
+            if blobs > 0 && named.is_none() {
+                named = Some(self.named_unread()?);
+            }
             self.store.remove(&name(id))?;
             self.segments.remove(&id);
             self.unread.retain(|unread| *unread != id);
@@ -509,8 +513,9 @@ impl Log {
             };
             self.naming.retain(|_, numbers| still_known(numbers));
             self.undoing.retain(|_, numbers| still_known(numbers));
-            if blobs > 0 {
-                self.collect_blobs()?;
+            if let Some(named) = &mut named {
+                named.remove(&id);
+                self.collect_blobs(named)?;
             }
         }
         if let Some(newest) = evicted.filter(|newest| *newest > 0) {
@@ -519,33 +524,41 @@ impl Log {
         Ok(())
     }
 
-    /// Removes the contents that no entry names any more.
-    fn collect_blobs(&self) -> io::Result<()> {
-        let mut named = HashSet::new();
-        let mut name_all = |intent: &Intent| {
-            intent.for_each_file(&mut |hash, kept, _| {
-                if *kept == record::Kept::Blob {
-                    named.insert(hash.to_string());
-                }
-            });
-        };
-        self.known.values().for_each(|known| name_all(&known.intent));
-        // Of what was not read, no more is kept in mind than what it names.
+    /// The contents in files of their own that each segment names which was not read. No more of it is kept in mind.
+    fn named_unread(&self) -> io::Result<HashMap<u32, HashSet<String>>> {
+        let mut named = HashMap::new();
         for id in &self.unread {
+            let here: &mut HashSet<String> = named.entry(*id).or_default();
             let bytes = self.store.read(&name(*id))?.unwrap_or_default();
             each_record(&bytes, |found| {
                 if let Ok(Record::Intent(intent)) = found {
-                    name_all(&intent);
+                    name_blobs(&intent, here);
                 }
             });
         }
+        Ok(named)
+    }
+
+    /// Removes the contents that no entry names any more.
+    fn collect_blobs(&self, unread: &HashMap<u32, HashSet<String>>) -> io::Result<()> {
+        let mut named = HashSet::new();
+        self.known.values().for_each(|known| name_blobs(&known.intent, &mut named));
         for blob in self.blobs.entries()? {
-            if !named.contains(&blob.name) {
+            if !named.contains(&blob.name) && !unread.values().any(|named| named.contains(&blob.name)) {
                 self.blobs.remove(&blob.name)?;
             }
         }
         Ok(())
     }
+}
+
+/// The contents in files of their own that a record names.
+fn name_blobs(intent: &Intent, named: &mut HashSet<String>) {
+    intent.for_each_file(&mut |hash, kept, _| {
+        if *kept == record::Kept::Blob {
+            named.insert(hash.to_string());
+        }
+    });
 }
 
 /// Goes through records, and through damage by its length; gives where the last whole record ends.

@@ -283,7 +283,8 @@ fn plain(message: &mut Value, begun: bool) -> Option<ClientJsonRpcMessage> {
             ClientRequest::ListToolsRequest(ListToolsRequest::with_param(PaginatedRequestParams::default()))
         }
         ("initialize", false) => {
-            let params = fields.get("params").filter(|params| params.get("_meta").is_none())?;
+            let is_plain = |params: &&Value| params.is_object() && params.get("_meta").is_none();
+            let params = fields.get("params").filter(is_plain)?;
             let params = InitializeRequestParams::deserialize(params).ok()?;
             ClientRequest::InitializeRequest(InitializeRequest::new(params))
         }
@@ -542,6 +543,7 @@ mod tests {
         for params in [
             json!({}),
             json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
+            json!([null, "2025-06-18", {}, {"name": "c", "version": "1"}]),
             json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}, "_meta": {}}),
         ] {
             let mut begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});

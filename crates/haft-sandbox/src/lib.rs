@@ -15,7 +15,7 @@ pub mod terminal;
 pub mod user;
 mod workspace;
 
-pub use beside::{Beside, beside};
+pub use beside::{Beside, Side, beside};
 pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, State,
     TempName, TreeEntry,

@@ -24,7 +24,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::thread::{Scope, ScopedJoinHandle};
 
+use bytes::Bytes;
 use haft::Hash;
+use haft_sandbox::Beside;
 use lately::Lately;
 pub use shown::Found;
 
@@ -54,8 +56,8 @@ pub trait Checker: Send + Sync + 'static {
         false
     }
 
-    /// Whether what begins at the margin of a text is right wherever it stands, as far as it can be told at once and with
-    /// an ordinary stack. Where that can be told, of a small change of a text without errors only what is around it is read.
+    /// Whether what begins at the margin of a text is right wherever it stands. Where that can be told, of a small change of
+    /// a text without errors only what is around it is read.
     fn is_right_alone(&self, _part: &str) -> bool {
         false
     }
@@ -226,22 +228,29 @@ impl Checkers {
         })
     }
 
-    /// The same of a small change of a text that was right lately, on any thread. `None` where that has to be looked at
-    /// more closely. The texts come with their hashes.
+    /// The same of a small change of a text that was right lately, on a thread of its own meanwhile. `None` where that has to
+    /// be looked at more closely, at once or in the end. The texts come with their hashes.
     pub(crate) fn compare_briefly(
         &self,
         file_name: &str,
-        before: (Hash, &str),
-        after: (Hash, &str),
-    ) -> Option<Checked> {
-        let checker = self.find(file_name)?;
-        let [before, after] = [before, after].map(|(hash, text)| (hash, unmarked(text)));
-        self.lately.is_still_right(checker, before, after).then(|| Checked {
-            checker: checker.name(),
-            errors: Vec::new(),
-            more: 0,
-            existing: 0,
-        })
+        before: (Hash, Bytes),
+        after: (Hash, Bytes),
+    ) -> Option<Beside<Option<Checked>>> {
+        if !self.lately.knows(self.find(file_name)?, before.0) {
+            return None;
+        }
+        let (checkers, file_name) = (self.clone(), file_name.to_owned());
+        let work = move || {
+            let checker = checkers.find(&file_name)?;
+            let [was, is] = [&before.1, &after.1].map(|bytes| std::str::from_utf8(bytes).map(unmarked));
+            checkers.lately.is_still_right(checker, was.ok()?, (after.0, is.ok()?)).then(|| Checked {
+                checker: checker.name(),
+                errors: Vec::new(),
+                more: 0,
+                existing: 0,
+            })
+        };
+        lately::READER.take(work).ok()
     }
 
     /// Whether there is a checker for files of this name.

@@ -8,10 +8,6 @@ const MAX_CHAIN: usize = 5000;
 /// How many branches a file may have: each may be inside the one before.
 const MAX_ELSE: usize = 3000;
 
-/// The same of a text that is read with an ordinary stack.
-const SHALLOW_OPEN: usize = 24;
-const SHALLOW_CHAIN: usize = 100;
-
 /// What ends a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
@@ -23,20 +19,6 @@ pub(super) enum Ends {
 
 /// Whether more brackets are open at a time than a person writes.
 pub(super) fn too_deep(text: &str) -> bool {
-    opens_more(text, MAX_OPEN)
-}
-
-/// Whether a parser that descends for each operator, prefix or branch could get too deep.
-pub(super) fn too_long(text: &str, ends: Ends) -> bool {
-    chains_more(text, ends, MAX_CHAIN)
-}
-
-/// Whether a parser that descends can read a text with an ordinary stack.
-pub(super) fn is_shallow(text: &str, ends: Ends) -> bool {
-    !opens_more(text, SHALLOW_OPEN) && !chains_more(text, ends, SHALLOW_CHAIN)
-}
-
-fn opens_more(text: &str, most: usize) -> bool {
     let mut open = 0_usize;
     text.bytes().any(|byte| {
         match byte {
@@ -44,11 +26,12 @@ fn opens_more(text: &str, most: usize) -> bool {
             b')' | b']' | b'}' => open = open.saturating_sub(1),
             _ => {}
         }
-        open > most
+        open > MAX_OPEN
     })
 }
 
-fn chains_more(text: &str, ends: Ends, most: usize) -> bool {
+/// Whether a parser that descends for each operator, prefix or branch could get too deep.
+pub(super) fn too_long(text: &str, ends: Ends) -> bool {
     // What was counted when each open bracket opened.
     let mut open: Vec<usize> = Vec::new();
     let mut count = 0_usize;
@@ -82,7 +65,7 @@ fn chains_more(text: &str, ends: Ends, most: usize) -> bool {
             _ if byte.is_ascii_punctuation() && !word && !b"/\\#'\"`".contains(&byte) => count += 1,
             _ => {}
         }
-        if count > most || branches > most.min(MAX_ELSE) {
+        if count > MAX_CHAIN || branches > MAX_ELSE {
             return true;
         }
     }

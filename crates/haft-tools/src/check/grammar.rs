@@ -53,8 +53,7 @@ impl Checker for Grammar {
     }
 
     fn is_right_alone(&self, part: &str) -> bool {
-        // Where text can go on until a word of its own, one part can be inside another.
-        matches!(self.name, "go" | "java") && self.reads_alone(part)
+        self.stands_alone() && self.reads_alone(part)
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
@@ -63,7 +62,9 @@ impl Checker for Grammar {
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
         let right = |part: &str| self.reads_alone(part);
-        if before.is_some_and(|before| parts::all_right(before, after, right)) {
+        // What is right then is remembered, so all of it is read.
+        let small = before.filter(|_| !self.stands_alone());
+        if small.is_some_and(|before| parts::all_right(before, after, right)) {
             return Some(Introduced::default());
         }
         let now = self.read(after, None)?;
@@ -90,6 +91,11 @@ impl Checker for Grammar {
 }
 
 impl Grammar {
+    /// Whether a part of a text is what it is alone: nothing in the language goes on until a word of its own.
+    fn stands_alone(&self) -> bool {
+        matches!(self.name, "go" | "java")
+    }
+
     /// Whether a part of a text is right.
     fn reads_alone(&self, part: &str) -> bool {
         // What stands before this mark is no code.

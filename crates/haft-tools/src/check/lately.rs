@@ -1,5 +1,5 @@
 //! Texts that were found to be right, lately. Of a small change of one of them, only the parts around it are read: what
-//! an edit costs then depends on the edit, not on the file.
+//! that costs depends on the change, not on the file.
 
 #[cfg(test)]
 mod tests;
@@ -9,22 +9,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haft::Hash;
+use haft_sandbox::Side;
 
 use super::{Checker, MAX_BYTES, MAX_LINE, parts};
 
 /// How many texts are remembered.
 const REMEMBERED: usize = 64;
-/// What is read at once is not longer than this.
+/// A longer part is not read so.
 const MAX_PART: usize = 16 * 1024;
+/// However deep a part of that length is nested, a parser needs no more of the stack; it is reserved, not taken.
+const STACK: usize = 128 << 20;
 
-/// Texts that are right, the latest first, each with the checker that found it so.
+/// Reads parts.
+pub(super) static READER: Side = Side::new("check", STACK);
+
+/// Texts that are right, the latest first, each with where the checker is that found it so.
 #[derive(Default)]
-pub(super) struct Lately(Mutex<VecDeque<(Hash, &'static str)>>);
+pub(super) struct Lately(Mutex<VecDeque<(Hash, usize)>>);
 
 impl Lately {
     /// Remembers a text that is right.
     pub(super) fn was_right(&self, checker: &dyn Checker, text: Hash) {
-        let text = (text, checker.name());
+        let text = (text, place(checker));
         let mut texts = self.texts();
         match texts.iter().position(|known| *known == text) {
             Some(at) => drop(texts.remove(at)),
@@ -33,14 +39,19 @@ impl Lately {
         texts.push_front(text);
     }
 
-    /// Whether a text was right, and is after a small change. If not, nothing is known.
+    /// Whether a text is known to be right.
+    pub(super) fn knows(&self, checker: &dyn Checker, text: Hash) -> bool {
+        self.texts().contains(&(text, place(checker)))
+    }
+
+    /// Whether a text that was right is so after a small change. If not, nothing is known.
     pub(super) fn is_still_right(
         &self,
         checker: &dyn Checker,
-        (known, before): (Hash, &str),
+        before: &str,
         (changed, after): (Hash, &str),
     ) -> bool {
-        if after.len() > MAX_BYTES || !self.texts().contains(&(known, checker.name())) {
+        if after.len() > MAX_BYTES {
             return false;
         }
         let Some((was, is)) = parts::around(before, after) else { return false };
@@ -57,7 +68,12 @@ impl Lately {
         is_right
     }
 
-    fn texts(&self) -> MutexGuard<'_, VecDeque<(Hash, &'static str)>> {
+    fn texts(&self) -> MutexGuard<'_, VecDeque<(Hash, usize)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// By what a checker is told from others: some have the same name.
+fn place(checker: &dyn Checker) -> usize {
+    std::ptr::from_ref(checker).addr()
 }

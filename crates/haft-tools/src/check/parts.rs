@@ -111,17 +111,15 @@ fn begins(line: &str) -> bool {
     (!word.is_empty() && !CONTINUING.contains(&word)) || line.starts_with('[') || announces(line)
 }
 
-/// The whole parts around a change, with a neighbour on each side, as they were and as they are. Nothing where no part
-/// ends before the change, or none begins after it.
+/// The whole parts around a change, with two before it and one after it where there are any, as they were and as they
+/// are. Nothing where there are fewer before it, where the two texts disagree on where the parts end, or where the parts may
+/// be inside something else or say something to it.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
     let (old, new) = (before.as_bytes(), after.as_bytes());
     let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     // Where there is something of the line before the change, both texts agree on how that line begins.
     let line = memchr::memrchr(b'\n', &old[..same])? + 1;
     let start = previous(before, previous(before, line)?)?;
-    if ['"', '`'].iter().any(|&quote| count(&[&before[..start]], quote) % 2 == 1) {
-        return None;
-    }
     let most = old.len().min(new.len()) - same;
     let same = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
     // How far from the end the neighbour ends that comes after the change.
@@ -130,7 +128,73 @@ pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'
         beyond.nth(1).unwrap_or(0)
     };
     let end = left(before);
-    (end == left(after)).then(|| (&before[start..before.len() - end], &after[start..after.len() - end]))
+    let (was, is) = (&before[start..before.len() - end], after.get(start..after.len() - end)?);
+    let (front, signs) = (Signs::of(&before[..start]), [was, is].map(Signs::of));
+    let alone = front.closes() && signs[0].mean_the_same(&signs[1]) && shared(was).eq(shared(is));
+    (end == left(after) && alone).then_some((was, is))
+}
+
+/// The lines that say something to all of a text.
+fn shared(part: &str) -> impl Iterator<Item = &str> {
+    part.lines().filter(|line| line.starts_with("import") || line.starts_with("export"))
+}
+
+/// How often there is what opens and closes something, whatever it may be inside of.
+#[derive(Default)]
+struct Signs {
+    /// How many more brackets open than close, of each kind.
+    brackets: [isize; 3],
+    quotes: usize,
+    /// Those that a reader who knows no more may take for others: after a backslash or between single ones.
+    odd_quotes: usize,
+    backticks: usize,
+    triple: usize,
+    opens_comment: usize,
+    closes_comment: usize,
+}
+
+impl Signs {
+    fn of(text: &str) -> Self {
+        let mut signs = Self::default();
+        let bytes = text.as_bytes();
+        for (at, &byte) in bytes.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| bytes[at]);
+            match byte {
+                b'(' => signs.brackets[0] += 1,
+                b')' => signs.brackets[0] -= 1,
+                b'[' => signs.brackets[1] += 1,
+                b']' => signs.brackets[1] -= 1,
+                b'{' => signs.brackets[2] += 1,
+                b'}' => signs.brackets[2] -= 1,
+                b'"' => {
+                    signs.quotes += 1;
+                    signs.odd_quotes += usize::from(matches!(before, Some(b'\\' | b'\'')));
+                }
+                b'`' => signs.backticks += 1,
+                b'\'' => signs.triple += usize::from(bytes[at..].starts_with(b"'''")),
+                b'*' => {
+                    signs.opens_comment += usize::from(before == Some(b'/'));
+                    signs.closes_comment += usize::from(bytes.get(at + 1) == Some(&b'/'));
+                }
+                _ => {}
+            }
+        }
+        signs
+    }
+
+    /// Whether whatever is opened is closed, as far as signs tell.
+    fn closes(&self) -> bool {
+        self.brackets == [0; 3]
+            && self.odd_quotes == 0
+            && [self.quotes, self.backticks, self.triple].iter().all(|count| count % 2 == 0)
+            && self.opens_comment == self.closes_comment
+    }
+
+    /// Whether one part in place of another leaves what is around them as it was, should that be text.
+    fn mean_the_same(&self, other: &Self) -> bool {
+        let signs = |signs: &Self| (signs.backticks, signs.triple, signs.opens_comment, signs.closes_comment);
+        signs(self) == signs(other)
+    }
 }
 
 /// Where the part begins that ends before a line does.

@@ -4,7 +4,7 @@
 use ra_ap_parser::{Edition, LexedStr, Step, StrStep, TopEntryPoint};
 
 use super::balance::unbalanced;
-use super::depth::{Ends, is_shallow, too_long};
+use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
 use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
@@ -42,7 +42,7 @@ impl Checker for Rust {
     }
 
     fn is_right_alone(&self, part: &str) -> bool {
-        is_shallow(part, Ends::Semicolons) && self.check(part).is_some_and(|problems| problems.is_empty())
+        self.check(part).is_some_and(|problems| problems.is_empty())
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {

@@ -6,7 +6,7 @@ use oxc_parser::{ParseOptions, Parser};
 use oxc_span::SourceType;
 
 use super::balance::unbalanced;
-use super::depth::{Ends, is_shallow, too_long};
+use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
 use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
@@ -51,7 +51,7 @@ impl Checker for Script {
     }
 
     fn is_right_alone(&self, part: &str) -> bool {
-        is_shallow(part, Ends::Semicolons) && self.check(part).is_some_and(|problems| problems.is_empty())
+        self.check(part).is_some_and(|problems| problems.is_empty())
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {

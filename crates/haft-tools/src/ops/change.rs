@@ -13,14 +13,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use haft::journal::{self, Content};
 use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
-use haft_sandbox::{Expect, names};
+use haft_sandbox::{Beside, Expect, names};
 
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
 use plan::Plan;
 
 use super::Editing;
-use crate::check::{Checked, apart};
+use crate::check::{Checked, alone, apart};
 use crate::text::notebook::CellEdit;
 use crate::text::{Diff, LineEdit, Replace};
 
@@ -265,12 +265,12 @@ impl Operation for Change {
         let held = before.as_ref().map_or(0, |before| before.bytes.len() as u64).max(size);
         let editing = cx.session().extension::<Editing>();
         let name = file_name(path);
-        let at_once = checked_briefly(&editing, &name, before.as_ref(), &content);
-        let knows = at_once.is_none() && editing.checkers.knows(&name);
-        let light = held <= super::SMALL && !knows;
+        let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
+        let (is_brief, knows) = (brief.is_some(), editing.checkers.knows(&name));
+        let light = held <= super::SMALL && (is_brief || !knows);
         let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
-        let (recorded, checked) = cx
+        let (recorded, checked, closer) = cx
             .commit(weight, move |journal, label| {
                 let commit = || {
                     let expect =
@@ -283,22 +283,32 @@ impl Operation for Change {
                     };
                     journal.change(inside.workspace(), change, label)
                 };
-                let check = || checked(&editing, &asked.path, before.as_ref(), &content);
+                let check = || checked_apart(&editing, &asked.path, before.as_ref(), &content);
                 // The check uses the time that the disk takes.
-                let (recorded, checked) = match knows {
-                    true => std::thread::scope(|scope| {
+                let (recorded, checked) = match brief {
+                    Some(brief) => (commit(), brief.wait().ok().flatten()),
+                    None if knows => std::thread::scope(|scope| {
                         let checking = apart(scope, check);
                         (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
                     }),
-                    false => (commit(), at_once),
+                    None => (commit(), None),
                 };
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
                 let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
                 inside.effect(Effect::Changed { path: asked.path.clone(), now });
-                Ok((recorded, checked))
+                let closer = (is_brief && checked.is_none()).then_some((before, content));
+                Ok((recorded, checked, closer))
             })
             .await?;
+        let checked = match closer {
+            None => checked,
+            Some((before, content)) => {
+                let (asked, editing) = (self.asked.clone(), cx.session().extension::<Editing>());
+                let check = move || alone(|| checked_apart(&editing, &asked.path, before.as_ref(), &content));
+                super::apart(move || Ok(check())).await?
+            }
+        };
         notes.extend(recorded.notes);
         let path = path.clone();
         Ok(Changed { path, fate, number: Some(recorded.number), size, replaced, diff, short, notes, checked })
@@ -319,21 +329,20 @@ pub(super) fn file_name(path: &AbsPath) -> String {
     names::show(path.as_path())
 }
 
-/// What a small change did to the syntax of a file, where that can be told at once.
+/// What a small change does to the syntax of a file, as far as that can be told briefly.
 fn checked_briefly(
     editing: &Editing,
     name: &str,
     before: Option<&Current>,
     after: &Content,
-) -> Option<Checked> {
+) -> Option<Beside<Option<Checked>>> {
     let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
-    let text = |bytes| std::str::from_utf8(bytes).ok();
-    let (was, is) = (text(&before.bytes)?, after.whole());
-    editing.checkers.compare_briefly(name, (before.hash, was), (after.hash(), text(&is)?))
+    let (was, is) = ((before.hash, before.bytes.clone()), (after.hash(), after.whole()));
+    editing.checkers.compare_briefly(name, was, is)
 }
 
 /// What a change did to the syntax of a file. On a thread on which checkers may run.
-pub(super) fn checked(
+pub(super) fn checked_apart(
     editing: &Editing,
     path: &AbsPath,
     before: Option<&Current>,

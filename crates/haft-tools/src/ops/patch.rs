@@ -10,7 +10,7 @@ use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, P
 use haft_sandbox::{Access, ChangeErrorKind, Expect};
 
 use super::Editing;
-use super::change::{Current, Knowledge, checked, file_name, seen, style};
+use super::change::{Current, Knowledge, checked_apart, file_name, seen, style};
 use crate::check::{Checked, alone};
 use crate::text::{
     self, Diff, DiffLimits, Outcome, PatchProblem, Side, Source, patch_paths, plan_patch, unified,
@@ -287,7 +287,7 @@ pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, 
             if let Some(after) =
                 planned.after.as_ref().filter(|_| editing.checkers.knows(&file_name(planned.now_at())))
             {
-                let check = || checked(&editing, planned.now_at(), planned.before.as_ref(), after);
+                let check = || checked_apart(&editing, planned.now_at(), planned.before.as_ref(), after);
                 file.checked = alone(check);
             }
             notes.extend(planned.notes);

@@ -174,6 +174,31 @@ fn calls_of_one_connection_run_side_by_side_and_in_their_order_where_it_matters(
 }
 
 #[test]
+fn edits_one_after_the_other_are_told_their_errors_and_no_others() {
+    let lab = two_files();
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let text: String = (0..300).map(|n| format!("fn f{n}() -> u32 {{\n    {n}\n}}\n\n")).collect();
+    lab.write("ws/a.rs", &text);
+    client.call("Read", json!({"file_path": "a.rs"}));
+    let mut edit = |old: &str, new: &str| {
+        let (old, new) = (format!("    {old}\n"), format!("    {new}\n"));
+        let edit = json!({"file_path": "a.rs", "old_string": old, "new_string": new});
+        let checks = client.call("Edit", edit)["structuredContent"]["checks"].take();
+        (checks["passed"] == true, checks["errors"][0]["line"].as_u64(), checks["errors_before"].as_u64())
+    };
+    // All of the text is read at first, and then no more than what is around a change, unless that is wrong.
+    assert_eq!(edit("100", "100 + 1"), (true, None, None));
+    assert_eq!(edit("101", "101 + 1"), (true, None, None));
+    assert_eq!(edit("102", "102 + (1"), (false, Some(410), None));
+    assert_eq!(edit("103", "103 + 1"), (false, None, Some(1)));
+    assert_eq!(edit("102 + (1", "102 + 1"), (true, None, None));
+    assert_eq!(edit("104", "104 + 1"), (true, None, None));
+    assert_eq!(edit("0", "0 +"), (false, Some(2), None));
+    assert_eq!(edit("0 +", "0"), (true, None, None));
+    assert_eq!(edit("299", "299 }"), (false, Some(1199), None));
+}
+
+#[test]
 fn what_a_session_changed_can_be_read_and_nothing_of_others() {
     let lab = two_files();
     let mut other = Client::ready(&lab, &["--mode", "bypass"]);

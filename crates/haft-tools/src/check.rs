@@ -40,7 +40,11 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 pub const MAX_LINE: usize = 20_000;
 
 /// What a checker may use of the stack; it is reserved, not taken.
-const STACK: usize = 64 * 1024 * 1024;
+const STACK: usize = 64 << 20;
+/// The same for each byte of a text, and at the most. How deep a text is nested cannot be told without reading it, but
+/// what looks shallow and is not takes six bytes and more for each level, and a parser some kilobytes.
+const STACK_FOR_BYTE: usize = 4096;
+const MAX_STACK: usize = 2 << 30;
 
 /// Finds what is wrong with the syntax of one kind of file.
 pub trait Checker: Send + Sync + 'static {
@@ -202,7 +206,8 @@ impl Checkers {
     /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
     /// kind is unknown, or the text is too large, too deep or made by a machine.
     pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
-        alone(|| self.compare_here(file_name, before, after))
+        let bytes = before.map_or(0, str::len).max(after.len());
+        alone(bytes, || self.compare_here(file_name, before, after))
     }
 
     /// The same on this thread, which must be one that [`apart`] made.
@@ -305,18 +310,21 @@ fn lines(text: &str) -> Vec<&str> {
     text.split('\n').collect()
 }
 
-/// Starts what runs checkers, with a stack that they can use. A panic in it means that there is no result.
+/// Starts what runs checkers on texts of so many bytes, with a stack that they can use. A panic in it means that there is
+/// no result.
 pub(crate) fn apart<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
+    bytes: usize,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Option<ScopedJoinHandle<'scope, T>> {
-    let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(STACK);
+    let stack = bytes.saturating_mul(STACK_FOR_BYTE).clamp(STACK, MAX_STACK);
+    let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(stack);
     thread.spawn_scoped(scope, work).ok()
 }
 
 /// Runs checkers, and waits for them.
-pub(crate) fn alone<T: Send>(work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
-    std::thread::scope(|scope| apart(scope, work)?.join().ok()?)
+pub(crate) fn alone<T: Send>(bytes: usize, work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
+    std::thread::scope(|scope| apart(scope, bytes, work)?.join().ok()?)
 }
 
 /// Where in a text a byte is.

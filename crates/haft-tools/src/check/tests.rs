@@ -399,3 +399,23 @@ proptest! {
         }
     }
 }
+
+/// Texts that look shallow to whoever does not know strings.
+#[test]
+fn no_text_is_too_deep_for_the_stack() {
+    let levels = 60_000;
+    let nested = |open: &str, close: &str| {
+        let closing = close.repeat(levels / 10) + "\n";
+        open.repeat(levels) + "1" + &closing.repeat(10)
+    };
+    for (name, text) in [
+        ("a.ts", format!("let a = {};\n", nested("[\")\",\n", "]"))),
+        ("a.ts", format!("let a = {}1;\n", "b?\",\":\n".repeat(levels))),
+        ("a.rs", format!("const A: B = {};\n", nested("(\")\",\n", ")"))),
+        ("a.py", format!("a = {}\n", nested("[\")\",\n", "]"))),
+    ] {
+        // Nothing need be told of it, but nothing breaks.
+        let checked = compare(name, None, &text);
+        assert!(checked.is_none_or(|checked| checked.passed()), "{name}");
+    }
+}

@@ -268,6 +268,7 @@ impl Operation for Change {
         let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
         let (is_brief, knows) = (brief.is_some(), editing.checkers.knows(&name));
         let light = held <= super::SMALL && (is_brief || !knows);
+        let held = usize::try_from(held).unwrap_or(usize::MAX);
         let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
         let (recorded, checked, closer) = cx
@@ -288,7 +289,7 @@ impl Operation for Change {
                 let (recorded, checked) = match brief {
                     Some(brief) => (commit(), brief.wait().ok().flatten()),
                     None if knows => std::thread::scope(|scope| {
-                        let checking = apart(scope, check);
+                        let checking = apart(scope, held, check);
                         (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
                     }),
                     None => (commit(), None),
@@ -305,7 +306,8 @@ impl Operation for Change {
             None => checked,
             Some((before, content)) => {
                 let (asked, editing) = (self.asked.clone(), cx.session().extension::<Editing>());
-                let check = move || alone(|| checked_apart(&editing, &asked.path, before.as_ref(), &content));
+                let check =
+                    move || alone(held, || checked_apart(&editing, &asked.path, before.as_ref(), &content));
                 super::apart(move || Ok(check())).await?
             }
         };

@@ -288,7 +288,8 @@ pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, 
                 planned.after.as_ref().filter(|_| editing.checkers.knows(&file_name(planned.now_at())))
             {
                 let check = || checked_apart(&editing, planned.now_at(), planned.before.as_ref(), after);
-                file.checked = alone(check);
+                let before = planned.before.as_ref().map_or(0, |before| before.bytes.len());
+                file.checked = alone(before.max(usize::try_from(after.len()).unwrap_or(usize::MAX)), check);
             }
             notes.extend(planned.notes);
             files.push(file);

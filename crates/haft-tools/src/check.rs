@@ -24,7 +24,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use bytes::Bytes;
 use haft::Hash;
 use haft_sandbox::Beside;
 use lately::Lately;
@@ -238,17 +237,18 @@ impl Checkers {
     pub(crate) fn compare_briefly(
         &self,
         file_name: &str,
-        before: (Hash, Bytes),
-        after: (Hash, Bytes),
+        before: (Hash, &[u8]),
+        after: (Hash, &[u8]),
     ) -> Option<Beside<Option<Checked>>> {
         if !self.lately.knows(self.find(file_name)?, before.0) {
             return None;
         }
+        let text = |bytes| std::str::from_utf8(bytes).map(unmarked).ok();
+        let (was, is) = lately::parts(text(before.1)?, text(after.1)?)?;
         let (checkers, file_name) = (self.clone(), file_name.to_owned());
         let work = move || {
             let checker = checkers.find(&file_name)?;
-            let [was, is] = [&before.1, &after.1].map(|bytes| std::str::from_utf8(bytes).map(unmarked));
-            checkers.lately.is_still_right(checker, was.ok()?, (after.0, is.ok()?)).then(|| Checked {
+            checkers.lately.is_still_right(checker, [&was, &is], after.0).then(|| Checked {
                 checker: checker.name(),
                 errors: Vec::new(),
                 more: 0,

@@ -44,24 +44,11 @@ impl Lately {
         self.texts().contains(&(text, place(checker)))
     }
 
-    /// Whether a text that was right is so after a small change. If not, nothing is known.
-    pub(super) fn is_still_right(
-        &self,
-        checker: &dyn Checker,
-        before: &str,
-        (changed, after): (Hash, &str),
-    ) -> bool {
-        if after.len() > MAX_BYTES {
-            return false;
-        }
-        let Some((was, is)) = parts::around(before, after) else { return false };
-        let right = |part: &str| {
-            part.len() <= MAX_PART
-                && part.split('\n').all(|line| line.len() <= MAX_LINE)
-                && checker.is_right_alone(part)
-        };
+    /// Whether a text that was right is so after a change of some parts. If not, nothing is known.
+    pub(super) fn is_still_right(&self, checker: &dyn Checker, parts: [&str; 2], changed: Hash) -> bool {
         // A checker that crashes has no result.
-        let is_right = catch_unwind(AssertUnwindSafe(|| right(was) && right(is))).unwrap_or_default();
+        let right = AssertUnwindSafe(|| parts.iter().all(|part| checker.is_right_alone(part)));
+        let is_right = catch_unwind(right).unwrap_or_default();
         if is_right {
             self.was_right(checker, changed);
         }
@@ -71,6 +58,13 @@ impl Lately {
     fn texts(&self) -> MutexGuard<'_, VecDeque<(Hash, usize)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The parts around a small change, as they were and as they are, if it is enough to read those.
+pub(super) fn parts(before: &str, after: &str) -> Option<(String, String)> {
+    let (was, is) = parts::around(before, after).filter(|_| after.len() <= MAX_BYTES)?;
+    let is_small = |part: &str| part.len() <= MAX_PART && part.split('\n').all(|line| line.len() <= MAX_LINE);
+    (is_small(was) && is_small(is)).then(|| (was.to_owned(), is.to_owned()))
 }
 
 /// By what a checker is told from others: some have the same name.

@@ -266,12 +266,12 @@ impl Operation for Change {
         let editing = cx.session().extension::<Editing>();
         let name = file_name(path);
         let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
-        let (is_brief, knows) = (brief.is_some(), editing.checkers.knows(&name));
-        let light = held <= super::SMALL && (is_brief || !knows);
+        let knows = editing.checkers.knows(&name);
+        let light = held <= super::SMALL && (brief.is_some() || !knows);
         let held = usize::try_from(held).unwrap_or(usize::MAX);
         let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
-        let (recorded, checked, closer) = cx
+        let (recorded, checked) = cx
             .commit(weight, move |journal, label| {
                 let commit = || {
                     let expect =
@@ -287,7 +287,11 @@ impl Operation for Change {
                 let check = || checked_apart(&editing, &asked.path, before.as_ref(), &content);
                 // The check uses the time that the disk takes.
                 let (recorded, checked) = match brief {
-                    Some(brief) => (commit(), brief.wait().ok().flatten()),
+                    // Where something is wrong with the parts, all of it is read.
+                    Some(brief) => {
+                        let recorded = commit();
+                        (recorded, brief.wait().ok().flatten().or_else(|| alone(held, check)))
+                    }
                     None if knows => std::thread::scope(|scope| {
                         let checking = apart(scope, held, check);
                         (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
@@ -298,19 +302,9 @@ impl Operation for Change {
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
                 let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
                 inside.effect(Effect::Changed { path: asked.path.clone(), now });
-                let closer = (is_brief && checked.is_none()).then_some((before, content));
-                Ok((recorded, checked, closer))
+                Ok((recorded, checked))
             })
             .await?;
-        let checked = match closer {
-            None => checked,
-            Some((before, content)) => {
-                let (asked, editing) = (self.asked.clone(), cx.session().extension::<Editing>());
-                let check =
-                    move || alone(held, || checked_apart(&editing, &asked.path, before.as_ref(), &content));
-                super::apart(move || Ok(check())).await?
-            }
-        };
         notes.extend(recorded.notes);
         let path = path.clone();
         Ok(Changed { path, fate, number: Some(recorded.number), size, replaced, diff, short, notes, checked })
@@ -339,8 +333,7 @@ fn checked_briefly(
     after: &Content,
 ) -> Option<Beside<Option<Checked>>> {
     let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
-    let (was, is) = ((before.hash, before.bytes.clone()), (after.hash(), after.whole()));
-    editing.checkers.compare_briefly(name, was, is)
+    editing.checkers.compare_briefly(name, (before.hash, &before.bytes), (after.hash(), &after.whole()))
 }
 
 /// What a change did to the syntax of a file. On a thread on which checkers may run.

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -131,7 +130,7 @@ fn knowing(name: &str, text: &str) -> Checkers {
 }
 
 fn briefly(checkers: &Checkers, name: &str, before: &str, after: &str) -> Option<Checked> {
-    let known = |text: &str| (Hash::of(text.as_bytes()), Bytes::copy_from_slice(text.as_bytes()));
+    let known = |text| (Hash::of(str::as_bytes(text)), str::as_bytes(text));
     checkers.compare_briefly(name, known(before), known(after))?.wait().unwrap()
 }
 

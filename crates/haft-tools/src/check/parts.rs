@@ -130,13 +130,19 @@ pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'
     let end = left(before);
     let (was, is) = (&before[start..before.len() - end], after.get(start..after.len() - end)?);
     let (front, signs) = (Signs::of(&before[..start]), [was, is].map(Signs::of));
-    let alone = front.closes() && signs[0].mean_the_same(&signs[1]) && shared(was).eq(shared(is));
+    let told = shared(was).eq(shared(is)) && !lists(was) && !lists(is);
+    let alone = front.closes() && signs[0].mean_the_same(&signs[1]) && told;
     (end == left(after) && alone).then_some((was, is))
 }
 
 /// The lines that say something to all of a text.
 fn shared(part: &str) -> impl Iterator<Item = &str> {
-    part.lines().filter(|line| line.starts_with("import") || line.starts_with("export"))
+    part.lines().filter(|line| line.contains("import") || line.contains("export"))
+}
+
+/// Whether a part lists what it says to all of a text, on lines that do not say so themselves.
+fn lists(part: &str) -> bool {
+    part.split("port").skip(1).any(|rest| rest.trim_start().starts_with('{'))
 }
 
 /// How often there is what opens and closes something, whatever it may be inside of.

@@ -217,9 +217,11 @@ impl SessionManager for Sessions {
             None => {
                 let last = last_event_id.parse::<usize>().ok().filter(|last| *last > 0);
                 let events = self.known.resume(id, last_event_id).await?;
-                let number =
-                    |event: &ServerSseMessage| event.event_id.as_deref().and_then(|id| id.parse().ok());
-                Box::pin(events.filter(move |event| last.is_none() || number(event) > last))
+                let was_heard = move |event: &ServerSseMessage| {
+                    let number = event.event_id.as_deref().and_then(|id| id.parse::<usize>().ok());
+                    number.zip(last).is_some_and(|(number, last)| number <= last)
+                };
+                Box::pin(events.filter(move |event| !was_heard(event)))
             }
         };
         Ok(events)

@@ -28,7 +28,7 @@ pub use lines_edit::{LineContent, LineEdit};
 pub use manner::{Leniency, Manner, Placeholders};
 
 pub(crate) use charset::{Charset, Guess, guess};
-pub(crate) use diff::{DiffLimits, Side, short, shown, unified};
+pub(crate) use diff::{DiffLimits, Side, both, common_end, common_start, shown, unified};
 pub(crate) use draft::{Draft, Follows, Planned};
 pub(crate) use edit::plan as plan_edits;
 pub(crate) use editorconfig::ConfigFile;

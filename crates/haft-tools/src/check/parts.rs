@@ -7,12 +7,16 @@ use std::ops::Range;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::{Checker, Problem};
+use crate::text::{common_end, common_start};
 
 /// Words at the margin with which something goes on.
 const CONTINUING: &[&str] = &[
     "else", "elif", "elsif", "except", "finally", "catch", "ensure", "rescue", "end", "case", "default",
     "when", "in", "then", "do", "done", "fi", "esac", "where", "while",
 ];
+
+/// Words with which something is said to all of a text.
+const SHARING: &[&str] = &["import", "export"];
 
 /// The errors of the parts that changed, where what stood there was right.
 pub(super) fn introduced(checker: &dyn Checker, before: &str, after: &str) -> Vec<Problem> {
@@ -116,12 +120,11 @@ fn begins(line: &str) -> bool {
 /// be inside something else or say something to it.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
     let (old, new) = (before.as_bytes(), after.as_bytes());
-    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let same = common_start(old, new);
     // Where there is something of the line before the change, both texts agree on how that line begins.
     let line = memchr::memrchr(b'\n', &old[..same])? + 1;
     let start = previous(before, previous(before, line)?)?;
-    let most = old.len().min(new.len()) - same;
-    let same = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
+    let same = common_end(old, new).min(old.len().min(new.len()) - same);
     // How far from the end the neighbour ends that comes after the change.
     let left = |text: &str| {
         let mut beyond = starts(&text[start..]).map(|at| text.len() - start - at).filter(|left| *left < same);
@@ -137,16 +140,16 @@ pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'
 
 /// The lines that say something to all of a text.
 fn shared(part: &str) -> impl Iterator<Item = &str> {
-    part.lines().filter(|line| line.contains("import") || line.contains("export"))
+    part.lines().filter(|line| SHARING.iter().any(|word| line.contains(word)))
 }
 
 /// Whether a part lists what it says to all of a text, on lines that do not say so themselves.
 fn lists(part: &str) -> bool {
-    part.split("port").skip(1).any(|rest| rest.trim_start().starts_with('{'))
+    let lists = |word: &&str| part.split(*word).skip(1).any(|rest| rest.trim_start().starts_with('{'));
+    SHARING.iter().any(lists)
 }
 
 /// How often there is what opens and closes something, whatever it may be inside of.
-#[derive(Default)]
 struct Signs {
     /// How many more brackets open than close, of each kind.
     brackets: [isize; 3],
@@ -161,31 +164,20 @@ struct Signs {
 
 impl Signs {
     fn of(text: &str) -> Self {
-        let mut signs = Self::default();
         let bytes = text.as_bytes();
-        for (at, &byte) in bytes.iter().enumerate() {
-            let before = at.checked_sub(1).map(|at| bytes[at]);
-            match byte {
-                b'(' => signs.brackets[0] += 1,
-                b')' => signs.brackets[0] -= 1,
-                b'[' => signs.brackets[1] += 1,
-                b']' => signs.brackets[1] -= 1,
-                b'{' => signs.brackets[2] += 1,
-                b'}' => signs.brackets[2] -= 1,
-                b'"' => {
-                    signs.quotes += 1;
-                    signs.odd_quotes += usize::from(matches!(before, Some(b'\\' | b'\'')));
-                }
-                b'`' => signs.backticks += 1,
-                b'\'' => signs.triple += usize::from(bytes[at..].starts_with(b"'''")),
-                b'*' => {
-                    signs.opens_comment += usize::from(before == Some(b'/'));
-                    signs.closes_comment += usize::from(bytes.get(at + 1) == Some(&b'/'));
-                }
-                _ => {}
-            }
+        let all = |sign: u8| memchr::memchr_iter(sign, bytes);
+        let before = |at: usize| at.checked_sub(1).map(|at| bytes[at]);
+        let open =
+            |[open, close]: [u8; 2]| all(open).count().cast_signed() - all(close).count().cast_signed();
+        Self {
+            brackets: [*b"()", *b"[]", *b"{}"].map(open),
+            quotes: all(b'"').count(),
+            odd_quotes: all(b'"').filter(|at| matches!(before(*at), Some(b'\\' | b'\''))).count(),
+            backticks: all(b'`').count(),
+            triple: all(b'\'').filter(|at| bytes[*at..].starts_with(b"'''")).count(),
+            opens_comment: all(b'*').filter(|at| before(*at) == Some(b'/')).count(),
+            closes_comment: all(b'*').filter(|at| bytes.get(at + 1) == Some(&b'/')).count(),
         }
-        signs
     }
 
     /// Whether whatever is opened is closed, as far as signs tell.

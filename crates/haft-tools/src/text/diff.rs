@@ -11,8 +11,8 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use super::encoding::Source;
 
-/// How much is compared at a time.
-const CHUNK: usize = 4096;
+/// How much is compared at a time, and how much of what differs.
+const CHUNKS: [usize; 2] = [4096, 32];
 /// A line with more characters is shown in part.
 const SHOWN_LINE: usize = 500;
 /// So many characters before a change are shown of such a line.
@@ -60,15 +60,40 @@ pub struct Diff {
 
 /// A unified diff.
 pub(crate) fn unified(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> Diff {
+    let names = [before.name, after.name];
+    let diff = |hunks: &Hunks<'_>| in_full(hunks, names, limits);
+    compare(before, after, limits, diff, |sizes| binary(names, sizes)).unwrap_or_default()
+}
+
+/// A unified diff, and the changed lines with a few around them, numbered as they are now; lines that went have no
+/// number.
+pub(crate) fn both(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> (Diff, Diff) {
+    let names = [before.name, after.name];
+    let diffs = |hunks: &Hunks<'_>| (in_full(hunks, names, limits), in_short(hunks, limits));
+    let told = |sizes| (binary(names, sizes), binary(["the file"; 2], sizes));
+    compare(before, after, limits, diffs, told).unwrap_or_default()
+}
+
+/// What is made of what changed; of what is no text, of its sizes. Nothing where nothing changed.
+fn compare<T>(
+    before: Side<'_>,
+    after: Side<'_>,
+    limits: DiffLimits,
+    text: impl FnOnce(&Hunks<'_>) -> T,
+    binary: impl FnOnce([usize; 2]) -> T,
+) -> Option<T> {
     if before.bytes == after.bytes {
-        return Diff::default();
+        return None;
     }
-    let Some(differing) = Differing::new(before.bytes, after.bytes, limits.context) else {
-        return binary(before, after);
-    };
-    let hunks = Hunks::new(&differing, limits);
+    Some(match Differing::new(before.bytes, after.bytes, limits.context) {
+        Some(differing) => text(&Hunks::new(&differing, limits)),
+        None => binary([before.bytes.len(), after.bytes.len()]),
+    })
+}
+
+fn in_full(hunks: &Hunks<'_>, [before, after]: [&str; 2], limits: DiffLimits) -> Diff {
     let mut out = Limited::new(limits.bytes);
-    out.line(&format!("--- {}\n+++ {}\n", before.name, after.name));
+    out.line(&format!("--- {before}\n+++ {after}\n"));
     for group in &hunks.groups {
         let (old, new) = span(group);
         let head = |range: Range<usize>, skipped: usize| match range.len() {
@@ -94,19 +119,10 @@ pub(crate) fn unified(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> 
             }
         }
     }
-    out.done(&hunks)
+    out.done(hunks)
 }
 
-/// The changed lines with a few around them, numbered as they are now; lines that went have no number.
-pub(crate) fn short(before: &[u8], after: &[u8], limits: DiffLimits) -> Diff {
-    let name = "the file";
-    if before == after {
-        return Diff::default();
-    }
-    let Some(differing) = Differing::new(before, after, limits.context) else {
-        return binary(Side { name, bytes: before }, Side { name, bytes: after });
-    };
-    let hunks = Hunks::new(&differing, limits);
+fn in_short(hunks: &Hunks<'_>, limits: DiffLimits) -> Diff {
     let skipped = hunks.skipped[1];
     let width = (skipped + hunks.new.len()).max(1).ilog10() as usize + 1;
     let mut out = Limited::new(limits.bytes);
@@ -114,7 +130,7 @@ pub(crate) fn short(before: &[u8], after: &[u8], limits: DiffLimits) -> Diff {
         if at > 0 {
             out.line(&format!("{:width$} …\n", ""));
         }
-        let ends = Ends::new(&hunks, group);
+        let ends = Ends::new(hunks, group);
         for op in group {
             let (sign_old, sign_new) = signs(op);
             let (old, new) = (&hunks.old[op.old_range()], &hunks.new[op.new_range()]);
@@ -132,7 +148,7 @@ pub(crate) fn short(before: &[u8], after: &[u8], limits: DiffLimits) -> Diff {
             }
         }
     }
-    out.done(&hunks)
+    out.done(hunks)
 }
 
 /// A unified diff as replies show it: of long lines, what lies around the change.
@@ -207,14 +223,8 @@ impl<'a> Ends<'a> {
     }
 }
 
-fn binary(before: Side<'_>, after: Side<'_>) -> Diff {
-    let text = format!(
-        "Binary files {} and {} differ ({} and {} bytes)\n",
-        before.name,
-        after.name,
-        before.bytes.len(),
-        after.bytes.len()
-    );
+fn binary([before, after]: [&str; 2], [was, is]: [usize; 2]) -> Diff {
+    let text = format!("Binary files {before} and {after} differ ({was} and {is} bytes)\n");
     Diff { text, ..Diff::default() }
 }
 
@@ -284,10 +294,7 @@ fn trim(old: &[u8], new: &[u8], context: usize) -> (usize, usize, usize) {
     let same = common_start(old, new);
     let mut ends = memchr::memrchr_iter(b'\n', &old[..same]);
     let from = ends.nth(context).map_or(0, |end| end + 1);
-    let rest = shorter - same;
-    let tail = common(old.rchunks(CHUNK).zip(new.rchunks(CHUNK)), rest, |a, b| {
-        a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
-    });
+    let tail = common_end(old, new).min(shorter - same);
     // The line in which the tail begins may differ before it.
     let after = &old[old.len() - tail..];
     let kept = memchr::memchr_iter(b'\n', after).nth(context).map_or(0, |end| after.len() - end - 1);
@@ -295,28 +302,24 @@ fn trim(old: &[u8], new: &[u8], context: usize) -> (usize, usize, usize) {
 }
 
 /// How much two begin with alike.
-fn common_start(a: &[u8], b: &[u8]) -> usize {
-    common(a.chunks(CHUNK).zip(b.chunks(CHUNK)), a.len().min(b.len()), |a, b| {
-        a.iter().zip(b).take_while(|(a, b)| a == b).count()
-    })
+pub(crate) fn common_start(a: &[u8], b: &[u8]) -> usize {
+    let mut same = 0;
+    for size in CHUNKS {
+        let pairs = a[same..].chunks_exact(size).zip(b[same..].chunks_exact(size));
+        same += size * pairs.take_while(|(a, b)| a == b).count();
+    }
+    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
-/// How much pairs of chunks have in common before they differ, at most so much.
-fn common<'a>(
-    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    most: usize,
-    count: impl Fn(&[u8], &[u8]) -> usize,
-) -> usize {
+/// How much two end with alike.
+pub(crate) fn common_end(a: &[u8], b: &[u8]) -> usize {
     let mut same = 0;
-    for (a, b) in pairs {
-        if a == b && same + a.len() <= most {
-            same += a.len();
-        } else {
-            same += count(a, b);
-            break;
-        }
+    for size in CHUNKS {
+        let pairs = a[..a.len() - same].rchunks_exact(size).zip(b[..b.len() - same].rchunks_exact(size));
+        same += size * pairs.take_while(|(a, b)| a == b).count();
     }
-    same.min(most)
+    let rest = a[..a.len() - same].iter().rev().zip(b[..b.len() - same].iter().rev());
+    same + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// Lines and what happened to them.
@@ -397,6 +400,10 @@ mod tests {
         let side = |name, text: &'static str| Side { name, bytes: text.as_bytes() };
         let leak = |text: &str| -> &'static str { text.to_owned().leak() };
         unified(side("a/f", leak(old)), side("b/f", leak(new)), DiffLimits::default())
+    }
+
+    fn short(old: &[u8], new: &[u8], limits: DiffLimits) -> Diff {
+        both(Side { name: "f", bytes: old }, Side { name: "f", bytes: new }, limits).1
     }
 
     #[test]

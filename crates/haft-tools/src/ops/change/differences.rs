@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::text::{Diff, DiffLimits, Side, Splices, count_of, short, unified};
+use crate::text::{Diff, DiffLimits, Side, Splices, both, count_of};
 
 /// Larger files are only looked at around the change to say what changes.
 const WHOLLY_COMPARED: usize = 8 << 20;
@@ -90,7 +90,7 @@ impl Around {
         let limits = DiffLimits { lines_before: self.lines_before, ..limits };
         let before = &old[self.range.clone()];
         let side = |bytes| Side { name: named, bytes };
-        (unified(side(before), side(&self.after), limits), short(before, &self.after, limits))
+        both(side(before), side(&self.after), limits)
     }
 }
 

@@ -8,8 +8,8 @@ use super::{Asked, Existing, Knowledge, Parents, Same, To, differences, neighbou
 use crate::ops::Editing;
 use crate::text::notebook::{CellEdit, CellMode, CellPlanned, plan_cell};
 use crate::text::{
-    Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, placeholder, plan_edits, plan_lines,
-    short, unified,
+    Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, both, placeholder, plan_edits,
+    plan_lines,
 };
 
 /// What a file will be.
@@ -221,9 +221,7 @@ fn differing(named: &str, before: Option<&Current>, made: &Made) -> (Diff, Diff)
         .unwrap_or_else(|| {
             let missing = if before.is_some() { named } else { "/dev/null" };
             let (limits, after) = (DiffLimits::default(), made.content.whole());
-            let diff =
-                unified(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits);
-            (diff, short(old, &after, limits))
+            both(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits)
         })
 }
 

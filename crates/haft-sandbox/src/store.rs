@@ -6,6 +6,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How the names of unfinished files begin; they are never listed.
@@ -30,11 +31,62 @@ pub struct StoreEntry {
     pub modified: SystemTime,
 }
 
+/// Where a lock is taken, for those who take it often: its file stays open. Others in this process must not use the same
+/// one at the same time.
+#[derive(Debug)]
+pub struct Latch {
+    store: Store,
+    name: String,
+    file: Option<Arc<File>>,
+}
+
+impl Latch {
+    /// Waits until no other process holds the lock, and holds it until dropped.
+    pub fn lock(&mut self) -> io::Result<StoreLock> {
+        self.take(|file| file.lock().map(|()| true))?.ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    /// Like [`Latch::lock`], but gives nothing at once when another holds it.
+    pub fn try_lock(&mut self) -> io::Result<Option<StoreLock>> {
+        self.take(|file| match file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        })
+    }
+
+    fn take(&mut self, lock: impl Fn(&File) -> io::Result<bool>) -> io::Result<Option<StoreLock>> {
+        let path = self.store.checked(&self.name)?;
+        let mut take = || loop {
+            let file = match &self.file {
+                Some(file) => file.clone(),
+                None => Arc::new(self.store.opened(OpenOptions::new().write(true), &path)?),
+            };
+            if !lock(&file)? {
+                return Ok(None);
+            }
+            let held = StoreLock { file };
+            if held.file.metadata()?.nlink() > 0 {
+                self.file = Some(held.file.clone());
+                return Ok(Some(held));
+            }
+            // It was removed since, and whoever comes next takes another one.
+            self.file = None;
+        };
+        take().map_err(|error| naming(&path, error))
+    }
+}
+
 /// Holds a lock until it is dropped.
 #[derive(Debug)]
 pub struct StoreLock {
-    // Closing the file gives the lock back.
-    file: File,
+    file: Arc<File>,
+}
+
+impl Drop for StoreLock {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl StoreLock {
@@ -85,15 +137,7 @@ impl Store {
         self.replace(&path, bytes).map_err(|error| naming(&path, error))
     }
 
-    /// Adds to the end of a file. Adding less than a page is not torn by other writers, but only
-    /// [`Store::sync`] makes sure that it is on disk.
-    pub fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.checked(name)?;
-        let add = || self.opened(OpenOptions::new().append(true), &path)?.write_all(bytes);
-        add().map_err(|error| naming(&path, error))
-    }
-
-    /// Waits until what was appended to a file is on disk.
+    /// Waits until what was written to a file is on disk.
     pub fn sync(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;
         File::open(&path).and_then(|file| file.sync_data()).map_err(|error| naming(&path, error))
@@ -111,14 +155,6 @@ impl Store {
             Ok(())
         };
         replace().map_err(|error| naming(&path, error))
-    }
-
-    /// Writes over the beginning of a file, without waiting for the disk. Of less than a page, a crash of the program
-    /// leaves all or nothing; meant for what does not get shorter.
-    pub fn write_over(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.checked(name)?;
-        let write = || self.opened(OpenOptions::new().write(true), &path)?.write_all(bytes);
-        write().map_err(|error| naming(&path, error))
     }
 
     /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
@@ -199,13 +235,12 @@ impl Store {
     /// Waits until no other process holds the lock of that name, and holds it until dropped. The lock is
     /// a file of its own: locking the name of a file that is replaced would lock the old one.
     pub fn lock(&self, name: &str) -> io::Result<StoreLock> {
-        let path = self.checked(name)?;
-        let take = || {
-            let file = self.opened(OpenOptions::new().write(true), &path)?;
-            file.lock()?;
-            Ok(StoreLock { file })
-        };
-        take().map_err(|error| naming(&path, error))
+        self.latch(name).lock()
+    }
+
+    /// The lock of that name, to be taken often.
+    pub fn latch(&self, name: &str) -> Latch {
+        Latch { store: self.clone(), name: name.to_owned(), file: None }
     }
 
     /// Like [`Store::lock`], but gives up after some time, with an error of the kind
@@ -228,14 +263,7 @@ impl Store {
 
     /// Like [`Store::lock`], but gives nothing at once when another holds it.
     pub fn try_lock(&self, name: &str) -> io::Result<Option<StoreLock>> {
-        let path = self.checked(name)?;
-        let file =
-            self.opened(OpenOptions::new().write(true), &path).map_err(|error| naming(&path, error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(StoreLock { file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(naming(&path, error)),
-        }
+        self.latch(name).try_lock()
     }
 
     /// Opens a file, which is made where it is missing, as the folder is.
@@ -329,6 +357,25 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         drop(held);
         store.lock_within("l", Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn a_latch_takes_the_lock_that_others_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path());
+        let mut latch = store.latch("l");
+        for _ in 0..2 {
+            let held = latch.lock().unwrap();
+            assert!(store.try_lock("l").unwrap().is_none());
+            drop(held);
+            let other = store.try_lock("l").unwrap().unwrap();
+            assert!(latch.try_lock().unwrap().is_none());
+            drop(other);
+        }
+        store.remove("l").unwrap();
+        let held = latch.lock().unwrap();
+        assert!(store.try_lock("l").unwrap().is_none(), "it is the lock of the new file");
+        drop(held);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a test looks from outside
 
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,8 +29,8 @@ fn what_is_written_is_private_and_whole() {
     let store = Store::at(dir.path().join("state")).folder("journal");
     store.write("a", b"one").unwrap();
     store.write("a", b"two").unwrap();
-    store.append("log", b"x").unwrap();
-    store.append("log", b"y").unwrap();
+    store.open_log("log").unwrap().write_all(b"xz").unwrap();
+    store.open_log("log").unwrap().write_all_at(b"y", 1).unwrap();
     store.sync("log").unwrap();
     assert_eq!(store.read("a").unwrap().unwrap(), b"two");
     assert_eq!(store.read("log").unwrap().unwrap(), b"xy");
@@ -54,7 +54,7 @@ fn only_plain_names_are_names() {
         let refused = |error: std::io::Error| assert_eq!(error.kind(), ErrorKind::InvalidInput);
         refused(store.read(name).unwrap_err());
         refused(store.write(name, b"").unwrap_err());
-        refused(store.append(name, b"").unwrap_err());
+        refused(store.open_log(name).unwrap_err());
         refused(store.remove(name).unwrap_err());
         refused(store.lock(name).unwrap_err());
         refused(store.folder(name).write("plain", b"").unwrap_err());

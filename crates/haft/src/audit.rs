@@ -3,11 +3,13 @@
 //! with others; everything else at once. When the file is full it is put aside, and the one that was put aside before
 //! goes.
 
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft_sandbox::{Hash, Store};
+use haft_sandbox::{Hash, Latch, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,7 +33,22 @@ const LONGEST_TEXT: usize = 16 << 10;
 pub struct Audit {
     store: Store,
     full: u64,
-    waiting: Mutex<Vec<Decided>>,
+    writing: Mutex<Writing>,
+}
+
+/// What is still to be written, and where.
+#[derive(Debug)]
+struct Writing {
+    waiting: Vec<Decided>,
+    lock: Latch,
+    /// Kept open: to open them for every line would take longer than to write it.
+    files: Option<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
+    lines: File,
+    head: File,
 }
 
 /// A decision, before it has its place in the chain.
@@ -89,37 +106,59 @@ pub enum Chain {
 impl Audit {
     /// Decisions are written to a store.
     pub fn new(store: Store) -> Self {
-        Self { store, full: FULL, waiting: Mutex::default() }
+        let writing = Writing { waiting: Vec::new(), lock: store.latch("audit.lock"), files: None };
+        Self { store, full: FULL, writing: Mutex::new(writing) }
     }
 
     /// Writes a decision down. One that is `urgent` is in the file when this returns.
     pub(crate) fn record(&self, decided: Decided, urgent: bool) -> io::Result<()> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(decided);
-        if urgent || waiting.len() >= AT_ONCE { self.write(&mut waiting) } else { Ok(()) }
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.waiting.push(decided);
+        if urgent || writing.waiting.len() >= AT_ONCE { self.write(&mut writing) } else { Ok(()) }
     }
 
     /// Writes down what waits to be.
     pub fn flush(&self) -> io::Result<()> {
-        self.write(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        self.write(&mut self.writing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write(&self, waiting: &mut Vec<Decided>) -> io::Result<()> {
-        if waiting.is_empty() {
+    fn write(&self, writing: &mut Writing) -> io::Result<()> {
+        if writing.waiting.is_empty() {
             return Ok(());
         }
-        let _lock = self.store.lock("audit.lock")?;
-        let (mut number, mut before) = last(&self.store, HEAD)?;
-        if self.store.size(FILE)? > self.full {
-            self.put_aside()?;
-        }
+        let _lock = writing.lock.lock()?;
+        let open = match writing.files.take() {
+            Some(files) => files.end(self.full)?.map(|end| (files, end)),
+            None => None,
+        };
+        let (files, end) = match open {
+            Some(open) => open,
+            None => self.open()?,
+        };
+        let (mut number, mut before) = files.last(end)?;
         let mut lines = Vec::new();
-        for decided in waiting.drain(..) {
+        for decided in writing.waiting.drain(..) {
             number += 1;
             before = add_line(&mut lines, number, &decided, &before)?;
         }
-        self.store.append(FILE, &lines)?;
-        self.store.write_over(HEAD, format!("{number} {before}").as_bytes())
+        let naming = |file: &'static str| {
+            move |error: io::Error| io::Error::new(error.kind(), format!("`{file}`: {error}"))
+        };
+        files.lines.write_all_at(&lines, end).map_err(naming(FILE))?;
+        let head = format!("{number} {before}");
+        files.head.write_all_at(head.as_bytes(), 0).map_err(naming(HEAD))?;
+        writing.files = Some(files);
+        Ok(())
+    }
+
+    /// Opens the files, and gives where the next line goes.
+    fn open(&self) -> io::Result<(Files, u64)> {
+        if self.store.size(FILE)? > self.full {
+            self.put_aside()?;
+        }
+        let files = Files { lines: self.store.open_log(FILE)?, head: self.store.open_log(HEAD)? };
+        let end = files.lines.metadata()?.len();
+        Ok((files, end))
     }
 
     /// Makes room for a new file. What goes is written down first, so that nothing else can go unseen.
@@ -172,6 +211,23 @@ impl Audit {
     }
 }
 
+impl Files {
+    /// Where the next line goes, unless it goes to another file: only one that is full is ever put aside.
+    fn end(&self, full: u64) -> io::Result<Option<u64>> {
+        let found = self.lines.metadata()?;
+        Ok(Some(found.len()).filter(|end| *end <= full && found.nlink() > 0))
+    }
+
+    /// The number and hash of the last line.
+    fn last(&self, end: u64) -> io::Result<(u64, String)> {
+        let mut head = [0; 128];
+        match self.head.read_at(&mut head, 0)? {
+            0 if end == 0 => Ok((0, String::new())),
+            read => named(HEAD, &head[..read]),
+        }
+    }
+}
+
 impl Drop for Audit {
     fn drop(&mut self) {
         let _ = self.flush();
@@ -181,9 +237,13 @@ impl Drop for Audit {
 /// The number and hash of the line that a file names.
 fn last(store: &Store, file: &str) -> io::Result<(u64, String)> {
     match store.read(file)? {
-        Some(named) => parse(&named).ok_or_else(|| io::Error::other(format!("`{file}` is damaged"))),
+        Some(head) => named(file, &head),
         None => Ok((0, String::new())),
     }
+}
+
+fn named(file: &str, head: &[u8]) -> io::Result<(u64, String)> {
+    parse(head).ok_or_else(|| io::Error::other(format!("`{file}` is damaged")))
 }
 
 fn parse(head: &[u8]) -> Option<(u64, String)> {

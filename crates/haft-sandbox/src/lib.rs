@@ -15,10 +15,10 @@ pub mod terminal;
 pub mod user;
 mod workspace;
 
-pub use beside::{Beside, Side, beside};
+pub use beside::{BESIDE_STACK, Begin, Beside, beside, try_beside};
 pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, State,
-    TempName, TreeEntry,
+    TempName, TreeEntry, start_writing,
 };
 pub use error::{Obstacle, PathError, PathErrorKind};
 pub use path::AbsPath;

@@ -94,6 +94,14 @@ impl OpenFile {
     /// Reads all of it, but no more than so many bytes. A large file is read in several places at once.
     pub fn read_whole(mut self, most: u64) -> io::Result<Vec<u8>> {
         let size = usize::try_from(self.stat.size.min(most)).unwrap_or(usize::MAX);
+        if size < SHARED {
+            // That no more comes than there should be shows that this is all.
+            let mut bytes = vec![0; size + 1];
+            if self.file.read_at(&mut bytes, 0).is_ok_and(|read| read == size) {
+                bytes.truncate(size);
+                return Ok(bytes);
+            }
+        }
         let mut bytes = vec![0; size];
         if size >= SHARED {
             ask_for_huge_pages(&mut bytes);

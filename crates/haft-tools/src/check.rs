@@ -25,7 +25,6 @@ use std::sync::{Arc, LazyLock};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use haft::Hash;
-use haft_sandbox::Beside;
 use lately::Lately;
 pub use shown::Found;
 
@@ -232,21 +231,21 @@ impl Checkers {
         })
     }
 
-    /// The same of a small change of a text that was right lately, on a thread of its own meanwhile. `None` where that has to
-    /// be looked at more closely, at once or in the end. The texts come with their hashes.
+    /// The same of a small change of a text that was right lately, as work that is to be done beside. `None` where that has
+    /// to be looked at more closely, at once or in the end. The texts come with their hashes.
     pub(crate) fn compare_briefly(
         &self,
         file_name: &str,
         before: (Hash, &[u8]),
         after: (Hash, &[u8]),
-    ) -> Option<Beside<Option<Checked>>> {
+    ) -> Option<impl FnOnce() -> Option<Checked> + Send + use<>> {
         if !self.lately.knows(self.find(file_name)?, before.0) {
             return None;
         }
         let text = |bytes| std::str::from_utf8(bytes).map(unmarked).ok();
         let (was, is) = lately::parts(text(before.1)?, text(after.1)?)?;
         let (checkers, file_name) = (self.clone(), file_name.to_owned());
-        let work = move || {
+        Some(move || {
             let checker = checkers.find(&file_name)?;
             checkers.lately.is_still_right(checker, [&was, &is], after.0).then(|| Checked {
                 checker: checker.name(),
@@ -254,8 +253,7 @@ impl Checkers {
                 more: 0,
                 existing: 0,
             })
-        };
-        lately::READER.take(work).ok()
+        })
     }
 
     /// Whether there is a checker for files of this name.

@@ -340,6 +340,7 @@ impl Context {
             return Err(self.cancelled_fault());
         }
         let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
+        let is_quick = journal.is_quick();
         self.0.committing.store(true, Ordering::Release);
         let work = move || {
             let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
@@ -348,9 +349,9 @@ impl Context {
         let done = match weight {
             Weight::Heavy => tokio::task::spawn_blocking(work).await,
             Weight::Light if many_threads() => Ok(tokio::task::block_in_place(work)),
-            // The only thread does not wait for a disk.
-            Weight::Light if durability == Durability::Full => tokio::task::spawn_blocking(work).await,
-            Weight::Light => Ok(work()),
+            Weight::Light if durability == Durability::Fast || is_quick => Ok(work()),
+            // The only thread does not wait for a slow disk.
+            Weight::Light => tokio::task::spawn_blocking(work).await,
         };
         self.0.committing.store(false, Ordering::Release);
         match done {

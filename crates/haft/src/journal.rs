@@ -25,6 +25,7 @@ mod error;
 mod history;
 mod keep;
 mod log;
+mod pace;
 mod perform;
 mod plan;
 mod record;
@@ -44,6 +45,7 @@ pub use content::Content;
 pub use error::{Conflict, JournalError};
 pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
+use pace::Pace;
 use plan::Plan;
 use record::{Intent, Outcome, Record};
 pub use rehearse::Rehearsal;
@@ -193,12 +195,14 @@ impl Default for Limits {
 pub struct Journal {
     store: Store,
     log: Mutex<Log>,
+    pace: Pace,
 }
 
 /// The journal while nobody else uses it.
 struct Held<'a> {
     log: MutexGuard<'a, Log>,
     lock: StoreLock,
+    is_quick: bool,
 }
 
 impl Journal {
@@ -214,7 +218,7 @@ impl Journal {
     /// The journal in a private folder, of which nothing is read until it is used. What a dead process left
     /// unfinished is settled then; [`Journal::is_unfinished`] tells whether that should be now.
     pub fn at(store: Store, limits: Limits) -> Self {
-        Self { log: Mutex::new(Log::new(store.clone(), limits)), store }
+        Self { log: Mutex::new(Log::new(store.clone(), limits)), store, pace: Pace::default() }
     }
 
     /// Whether somebody is making a change right now, or has died while making one.
@@ -248,13 +252,23 @@ impl Journal {
         label: Label<'_>,
     ) -> Result<Recorded> {
         plan::require_apart(&changes)?;
+        let began = Instant::now();
         let mut held = self.hold(workspace)?;
-        match held.attempt(workspace, &changes, label, plan::Moves::ByName) {
+        let done = match held.attempt(workspace, &changes, label, plan::Moves::ByName) {
             Err(error) if crosses_file_systems(&error) => {
                 held.attempt(workspace, &changes, label, plan::Moves::ByCopy)
             }
             done => done,
+        };
+        if label.durability == Durability::Full {
+            self.pace.took(began.elapsed());
         }
+        done
+    }
+
+    /// Whether the last changes came to the disk so quickly that the next one can be waited for.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.pace.is_quick()
     }
 
     /// What happened that the user should hear about and that no change has reported: damage that was cut
@@ -278,14 +292,14 @@ impl Journal {
         let mut log = self.lock_here();
         let start = Instant::now();
         let lock = loop {
-            match self.store.try_lock(LOCK)? {
+            match log.lock.try_lock()? {
                 Some(lock) => break lock,
                 None if start.elapsed() > PATIENCE => return Err(JournalError::Busy),
                 None => std::thread::sleep(Duration::from_micros(500)),
             }
         };
         log.catch_up()?;
-        Ok(Held { log, lock })
+        Ok(Held { log, lock, is_quick: self.is_quick() })
     }
 }
 
@@ -323,7 +337,9 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability) {
+        let done =
+            perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability, self.is_quick);
+        match done {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }

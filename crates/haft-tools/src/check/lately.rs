@@ -9,19 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haft::Hash;
-use haft_sandbox::Side;
 
 use super::{Checker, MAX_BYTES, MAX_LINE, parts};
 
 /// How many texts are remembered.
 const REMEMBERED: usize = 64;
-/// A longer part is not read so.
+/// A longer part is not read so. However deep one of that length is nested, there is enough of the stack.
 const MAX_PART: usize = 16 * 1024;
-/// However deep a part of that length is nested, a parser needs no more of the stack; it is reserved, not taken.
-const STACK: usize = 128 << 20;
-
-/// Reads parts.
-pub(super) static READER: Side = Side::new("check", STACK);
+const _: () = assert!(MAX_PART * super::STACK_FOR_BYTE <= haft_sandbox::BESIDE_STACK);
 
 /// Texts that are right, the latest first, each with where the checker is that found it so.
 #[derive(Default)]

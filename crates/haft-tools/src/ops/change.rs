@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use haft::journal::{self, Content};
 use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
-use haft_sandbox::{Beside, Expect, names};
+use haft_sandbox::{Begin, Expect, names, try_beside};
 
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
@@ -286,11 +286,12 @@ impl Operation for Change {
                 };
                 let check = || checked_apart(&editing, &asked.path, before.as_ref(), &content);
                 // The check uses the time that the disk takes.
-                let (recorded, checked) = match brief {
+                let (recorded, checked) = match brief.map(|brief| try_beside(Begin::Now, brief)) {
                     // Where something is wrong with the parts, all of it is read.
                     Some(brief) => {
                         let recorded = commit();
-                        (recorded, brief.wait().ok().flatten().or_else(|| alone(held, check)))
+                        let brief = brief.ok().and_then(|brief| brief.wait().ok().flatten());
+                        (recorded, brief.or_else(|| alone(held, check)))
                     }
                     None if knows => std::thread::scope(|scope| {
                         let checking = apart(scope, held, check);
@@ -331,7 +332,7 @@ fn checked_briefly(
     name: &str,
     before: Option<&Current>,
     after: &Content,
-) -> Option<Beside<Option<Checked>>> {
+) -> Option<impl FnOnce() -> Option<Checked> + Send + use<>> {
     let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
     editing.checkers.compare_briefly(name, (before.hash, &before.bytes), (after.hash(), &after.whole()))
 }

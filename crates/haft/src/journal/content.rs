@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 use bytes::{Buf, Bytes};
 use haft_sandbox::Hash;
 
+/// Less is copied into one piece: that takes less time than to write several.
+const IN_ONE: u64 = 64 << 10;
+
 /// The content of a file, in pieces. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
@@ -45,7 +48,9 @@ impl Content {
         }
         pieces.push(before.slice(at..));
         pieces.retain(|piece| !piece.is_empty());
-        Self { splices: told, ..Self::of(pieces) }
+        let content = Self::of(pieces);
+        let content = if content.len <= IN_ONE { Self::of([content.whole()]) } else { content };
+        Self { splices: told, ..content }
     }
 
     /// What was replaced in the other content, if it was made of one.

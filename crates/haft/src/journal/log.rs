@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use haft_sandbox::{Hash, Store, StoreEntry};
+use haft_sandbox::{Hash, Latch, Store, StoreEntry};
 
 use super::Limits;
 use super::record::{self, HEAD, Intent, Outcome, Record};
@@ -36,6 +37,7 @@ pub(super) struct Known {
 pub(super) struct Log {
     store: Store,
     blobs: Store,
+    pub(super) lock: Latch,
     pub(super) limits: Limits,
     pub(super) known: BTreeMap<u64, Known>,
     /// The numbers of which it is not known what became.
@@ -57,6 +59,8 @@ pub(super) struct Log {
     distrusted: bool,
     /// Whether a segment was closed since the files were read. What was in it need not be known any longer.
     rolled: bool,
+    /// Whether the files were read from the beginning, so that it may not show in the lock that all is settled.
+    pub(super) is_reread: bool,
     /// What the user should hear about.
     pub(super) notes: Vec<String>,
 }
@@ -77,7 +81,7 @@ struct Segment {
 #[derive(Debug)]
 struct Active {
     id: u32,
-    file: File,
+    file: Arc<File>,
     /// Where the next record goes.
     end: u64,
     /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
@@ -117,6 +121,7 @@ impl Log {
     pub(super) fn new(store: Store, limits: Limits) -> Self {
         Self {
             blobs: store.folder("blobs"),
+            lock: store.latch(super::LOCK),
             store,
             limits,
             known: BTreeMap::new(),
@@ -131,6 +136,7 @@ impl Log {
             unchecked: u64::MAX,
             distrusted: false,
             rolled: false,
+            is_reread: false,
             notes: Vec::new(),
         }
     }
@@ -161,6 +167,7 @@ impl Log {
         self.undoing.clear();
         self.naming.clear();
         self.rolled = false;
+        self.is_reread = true;
         self.active = None;
         let entries = self.store.entries()?;
         let mut found: Vec<(u32, &StoreEntry)> =
@@ -185,7 +192,7 @@ impl Log {
             next = Some(first);
         }
         self.unread = found.iter().map(|(id, _)| *id).collect();
-        let file = self.store.open_log(&name(newest))?;
+        let file = self.store.open_log(&name(newest))?.into();
         self.active = Some(Active { id: newest, file, end: 0, allocated: 0, contents: HashMap::new() });
         self.segments.insert(newest, Segment::default());
         self.read_on(newest, 0)?;
@@ -247,8 +254,8 @@ impl Log {
     /// segment was being written when a process died, and is cut off.
     fn read_on(&mut self, id: u32, from: u64) -> io::Result<()> {
         let file = match &self.active {
-            Some(active) if active.id == id => active.file.try_clone()?,
-            _ => self.store.open_log(&name(id))?,
+            Some(active) if active.id == id => active.file.clone(),
+            _ => self.store.open_log(&name(id))?.into(),
         };
         let size = file.metadata()?.size();
         let mut bytes = vec![0; usize::try_from(size.saturating_sub(from)).map_err(io::Error::other)?];
@@ -426,9 +433,9 @@ impl Log {
     }
 
     /// The file whose syncing brings every record to disk.
-    pub(super) fn syncable(&self) -> io::Result<File> {
+    pub(super) fn syncable(&self) -> io::Result<Arc<File>> {
         match &self.active {
-            Some(active) => active.file.try_clone(),
+            Some(active) => Ok(active.file.clone()),
             None => Err(io::Error::other("no segment is open")),
         }
     }
@@ -473,7 +480,7 @@ impl Log {
         if let Some(full) = &self.active {
             full.file.set_len(full.end)?;
         }
-        let file = self.store.open_log(&name(id))?;
+        let file = self.store.open_log(&name(id))?.into();
         self.active = Some(Active { id, file, end: 0, allocated: 0, contents: HashMap::new() });
         self.segments.insert(id, Segment::default());
         self.append(Record::Start { next: self.next }, &[])

@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use haft_sandbox::{
-    AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
-    beside,
+    AbsPath, Attributes, Begin, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry,
+    Workspace, beside, start_writing,
 };
 
 use super::keep;
@@ -36,30 +36,40 @@ pub(super) struct Contents<'a> {
 }
 
 /// Performs everything that was recorded. While the record is on its way to the disk, what is new is
-/// prepared; only when both are there does the first step happen. Gives what the user should hear about.
+/// prepared; only when both are there does the first step happen. Where the disk is quick they are waited for one after
+/// the other: another thread could not be woken sooner. Gives what the user should hear about.
 pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
     at_hand: AtHand,
     durability: Durability,
+    is_quick: bool,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
     let AtHand { contents, stamps, blobs, relied } = at_hand;
     let contents = Contents { log, segment, workspace, fresh: &contents };
-    let prepare_all = || {
+    let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
+    // What is to be waited for is done when the first file is on its way to the disk.
+    let prepare_all = |mut waited: Option<&mut dyn FnMut() -> io::Result<()>>| {
         let mut drafts = Vec::with_capacity(intent.steps.len());
         for (number, step) in intent.steps.iter().enumerate() {
-            let draft = prepare(&contents, step, durability);
-            let mut draft = draft.map_err(|error| Failed { step: number, error })?;
-            if let (Some(draft), Some(stamp)) = (&mut draft, stamps.get(&number)) {
-                draft.recognise(*stamp);
+            let failed = |error| Failed { step: number, error };
+            let mut draft = prepare(&contents, step, durability).map_err(failed)?;
+            if let Some(draft) = &mut draft {
+                if let Some(wait) = waited.take() {
+                    wait().map_err(unusable)?;
+                }
+                draft.sync().map_err(|error| failed(error.into()))?;
+                if let Some(stamp) = stamps.get(&number) {
+                    draft.recognise(*stamp);
+                }
             }
             drafts.push(draft);
         }
+        waited.map_or(Ok(()), |wait| wait().map_err(unusable))?;
         Ok(drafts)
     };
-    let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
     let store = log.blobs();
     let keep_all = move || {
         let mut contents = blobs.iter();
@@ -73,12 +83,17 @@ pub(super) fn perform(
     let drafts: Vec<Option<Draft>> = match durability {
         Durability::Fast => {
             keep_all().map_err(unusable)?;
-            prepare_all()?
+            prepare_all(None)?
+        }
+        Durability::Full if is_quick => {
+            let file = log.syncable().map_err(unusable)?;
+            start_writing(&file);
+            prepare_all(Some(&mut || keep_all().and_then(|()| file.sync_data())))?
         }
         Durability::Full => {
             let file = log.syncable().map_err(unusable)?;
-            let syncing = beside(move || keep_all().and_then(|()| file.sync_data()));
-            let drafts = prepare_all();
+            let syncing = beside(Begin::Now, move || keep_all().and_then(|()| file.sync_data()));
+            let drafts = prepare_all(None);
             syncing.wait().and_then(|synced| synced).map_err(unusable)?;
             drafts?
         }

@@ -22,6 +22,10 @@ pub(super) enum Position {
 impl Held<'_> {
     /// Settles what dead processes left.
     pub(super) fn settle_open(&mut self, workspace: &Workspace) -> Result<()> {
+        let is_reread = std::mem::take(&mut self.log.is_reread);
+        if self.log.open.is_empty() && !is_reread {
+            return Ok(());
+        }
         if !self.log.open.is_empty() {
             self.log.read_all()?;
         }

@@ -396,3 +396,45 @@ fn a_call_that_fails_leaves_everything_old_or_new() {
     at_each_call(&["fsync", "fdatasync", "renameat2"], "error=EIO", 5);
     at_each_call(&["pwrite64", "write", "mkdirat"], "error=ENOSPC", 11);
 }
+
+/// Whatever the pace of the disk: what was recorded and the new file are there before the file takes its place, and that
+/// it has is there before the change is told.
+#[test]
+fn nothing_takes_its_place_before_it_and_its_record_are_on_disk() {
+    const CHANGES: u8 = 40;
+    if let Some(base) = std::env::var_os(BASE) {
+        let (workspace, journal) = open(Path::new(&base));
+        for change in 0..CHANGES {
+            let (path, content) = (place(&workspace, "a"), vec![change; 3000].into());
+            let write = Change::Write { path, content, expect: Expect::Anything, replaced: None };
+            journal.change(&workspace, write, FULL).unwrap();
+        }
+        return;
+    }
+    if !has_strace() {
+        return;
+    }
+    let base = fresh();
+    let log = base.path().join("strace");
+    let wrapper = ["strace", "-f", "--seccomp-bpf", "-o", log.to_str().unwrap()].map(str::to_owned);
+    let wrapper = [&wrapper[..], &["-e".to_owned(), "trace=fsync,fdatasync,renameat2".to_owned()]].concat();
+    let test = "crash::nothing_takes_its_place_before_it_and_its_record_are_on_disk";
+    assert!(start(test, base.path(), 0, &wrapper).wait().unwrap().success());
+    let mut seen = String::new();
+    for line in std::fs::read_to_string(&log).unwrap().lines() {
+        let is_done = line.ends_with("= 0");
+        if line.contains("RENAME_EXCHANGE") {
+            seen.push('|');
+        } else if is_done && line.contains("fdatasync") {
+            seen.push('r');
+        } else if is_done && line.contains("fsync") {
+            seen.push('f');
+        }
+    }
+    // The first change makes the file.
+    let between: Vec<&str> = seen.split('|').skip(1).collect();
+    let (last, between) = between.split_last().unwrap();
+    assert_eq!(between.len(), usize::from(CHANGES) - 2, "{seen}");
+    assert!(between.iter().all(|calls| ["frf", "ffr"].contains(calls)), "{seen}");
+    assert_eq!(*last, "f", "{seen}");
+}

@@ -12,14 +12,18 @@ use rustix::io::Errno;
 use super::look::{Depth, look_like, look_to};
 use super::place::{self, Made, Pinned, Spot, is_unsupported, pin};
 use super::{Result, attributes, conflict, tree};
-use crate::beside;
+use crate::beside::{Begin, beside};
 use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
+use crate::start_writing;
 use crate::stat::{Stamp, Stat};
 
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
+
+/// The space of a smaller file need not be given back at once.
+const LITTLE: u64 = 1 << 20;
 
 /// Something that is going to take a place, begun with [`Workspace::draft`](crate::Workspace::draft).
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub struct Draft {
     durability: Durability,
     /// The stamp by which what was there before is recognised, if that can be.
     stamp: Option<Stamp>,
+    /// The file, until it is on disk.
+    unsynced: Option<File>,
     /// Whether the temporary name is in use.
     begun: bool,
     published: bool,
@@ -46,7 +52,18 @@ impl Draft {
         temp: TempName,
         durability: Durability,
     ) -> Self {
-        Self { shown, spot, made, before, temp, durability, stamp: None, begun: false, published: false }
+        Self {
+            shown,
+            spot,
+            made,
+            before,
+            temp,
+            durability,
+            stamp: None,
+            unsynced: None,
+            begun: false,
+            published: false,
+        }
     }
 
     /// Has what was there before recognised by its stamp, where a change since would show in that. Without
@@ -55,7 +72,8 @@ impl Draft {
         self.stamp = Some(stamp);
     }
 
-    /// Makes it a file with everything that can be read from `content`.
+    /// Makes it a file with everything that can be read from `content`. That is on its way to the disk then, and there
+    /// after [`Draft::sync`].
     pub fn file(
         &mut self,
         mut content: impl BufRead,
@@ -73,10 +91,23 @@ impl Draft {
             if let Like::Exactly(wanted) = like {
                 attributes::set_modified(&file, wanted.modified)?;
             }
-            sync(&file, draft.durability)
+            Ok(file)
         };
-        let written = write(self);
+        let written = write(self).map(|file| {
+            if self.durability == Durability::Full {
+                start_writing(&file);
+                self.unsynced = Some(file);
+            }
+        });
         self.begin(written)
+    }
+
+    /// Waits until all of it is on disk, if that is to be waited for.
+    pub fn sync(&mut self) -> std::result::Result<(), ChangeError> {
+        match self.unsynced.take() {
+            Some(file) => file.sync_all().map_err(|error| self.fail(error.into())),
+            None => Ok(()),
+        }
     }
 
     /// Makes it a symbolic link.
@@ -146,6 +177,7 @@ impl Draft {
     /// Gives it its place in one step, if what was there before still is. If something else turns out to
     /// be there, that stays and this is a conflict.
     pub fn publish(mut self) -> std::result::Result<Changed, ChangeError> {
+        self.sync()?;
         self.take_place().map_err(|kind| self.fail(kind))
     }
 
@@ -196,7 +228,9 @@ impl Draft {
             Err(errno) => return Err(errno.into()),
         };
         self.spot.settle(self.durability)?;
-        drop(beside(move || drop(gone)));
+        // Little space can wait to be given back.
+        let begin = if self.before.size() <= LITTLE { Begin::WithMore } else { Begin::Now };
+        drop(beside(begin, move || drop(gone)));
         let links = if let State::File { links, .. } = found { links } else { 0 };
         Ok(Changed { links })
     }

@@ -12,9 +12,13 @@ use rustix::io::Errno;
 use super::{Result, attributes};
 use crate::change::{Hash, State};
 use crate::stat::{Kind, Stamp, Stat};
+use crate::workspace::OpenFile;
 
 /// Larger files are recognised by size and time instead of their content.
 const HASHED_UP_TO: u64 = 256 << 20;
+
+/// A smaller file is read at once.
+const IN_ONE: u64 = 64 << 10;
 
 /// How closely a file is looked at.
 #[derive(Clone, Copy)]
@@ -90,6 +94,9 @@ fn file(fd: OwnedFd, depth: Depth) -> Result<State> {
     let hash = match depth {
         Depth::Take(hash, stamp) if stamp == stat.stamp => Some(hash),
         Depth::Hash if stat.size > HASHED_UP_TO => None,
+        _ if stat.size <= IN_ONE => {
+            Some(Hash::of(&OpenFile { file: fd.into(), stat }.read_whole(HASHED_UP_TO)?))
+        }
         // A file that grows meanwhile is not followed for ever.
         _ => Some(Hash::of_reader(File::from(fd).take(stat.size.max(HASHED_UP_TO)))?),
     };

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
+use haft_sandbox::{Begin, beside};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::{Checked, Checkers, Hash};
-use super::{MAX_PART, READER, REMEMBERED};
+use super::{MAX_PART, REMEMBERED};
 
 /// Files that are right, with a place in the middle.
 const TEXTS: &[(&str, &str)] = &[
@@ -131,7 +132,7 @@ fn knowing(name: &str, text: &str) -> Checkers {
 
 fn briefly(checkers: &Checkers, name: &str, before: &str, after: &str) -> Option<Checked> {
     let known = |text| (Hash::of(str::as_bytes(text)), str::as_bytes(text));
-    checkers.compare_briefly(name, known(before), known(after))?.wait().unwrap()
+    beside(Begin::Now, checkers.compare_briefly(name, known(before), known(after))?).wait().unwrap()
 }
 
 #[test]
@@ -189,8 +190,8 @@ fn a_part_can_be_as_deep_as_it_is_long() {
         ("a.py", format!("a = {}\n", nested("[\")\",", "]", 150))),
     ] {
         assert!(text.len() <= MAX_PART, "{name}");
-        let read = READER.take(move || Checkers::standard().find(name).unwrap().is_right_alone(&text));
-        assert!(read.unwrap_or_else(|_| panic!("no thread")).wait().unwrap(), "{name}");
+        let read = move || Checkers::standard().find(name).unwrap().is_right_alone(&text);
+        assert!(beside(Begin::Now, read).wait().unwrap(), "{name}");
     }
 }
 

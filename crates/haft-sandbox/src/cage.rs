@@ -172,11 +172,13 @@ impl Cage {
         let guarded = policy.guarded.iter().map(|path| guards::identity(path)).collect();
         let report = async {
             control.write_all(&[joined.encoded(), frame.encoded()].concat()).await?;
-            if receive(&mut control).await? == Frame::of([MAP]) {
+            let mut told = receive(&mut control).await?;
+            if told == Frame::of([MAP]) {
                 map_all_users(pid)?;
+                control.write_all(&told.encoded()).await?;
+                told = receive(&mut control).await?;
             }
-            control.write_all(&frame.encoded()).await?;
-            Report::parse(receive(&mut control).await?)
+            Report::parse(told)
         };
         match report.await {
             Ok(mut report) => {

@@ -4,13 +4,12 @@
 //! a socket; when that closes, because haft has what it wants or is dead, everything ends.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 use rustix::pipe::PipeFlags;
@@ -19,19 +18,15 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::policy::{Limits, Policy, Report, Wall, Walls};
 use super::walls::Users;
 use super::wire::{Build, Frame, Parts};
-use super::{KEEPER, MAP, os};
+use super::{MAP, os};
 
-/// How the first process of a namespace is told what it is.
-const INNER: &str = "inner";
 /// What could not be started.
 const NOT_STARTED: u64 = 127;
 
 /// Never returns.
 pub(super) fn main() -> ! {
-    let is_inner = std::env::args_os().nth(1).is_some_and(|arg| arg == INNER);
     close_others();
-    let done = if is_inner { inner() } else { outer() };
-    if let Err(error) = done {
+    if let Err(error) = outer() {
         let _ = writeln!(io::stderr(), ": {error}");
         std::process::exit(125);
     }
@@ -62,27 +57,36 @@ fn outer() -> io::Result<()> {
         rustix::stdio::dup2_stderr(io::stdout())?;
     }
     if policy.walls != Walls::All {
-        Frame::of(["plain"]).send(&control)?;
-        return keep(&control, &Policy::parse(Frame::receive(&control)?)?);
+        return keep(&control, &policy);
     }
-    let users = super::walls::enter_namespaces(&policy)?;
-    Frame::of([if users == Users::All { MAP } else { "plain" }]).send(&control)?;
-    // The policy that haft sends now is for the first process of the namespace, and tells that all is mapped.
-    rustix::event::poll(&mut [PollFd::new(&control, PollFlags::IN)], None)?;
+    if super::walls::enter_namespaces(&policy)? == Users::All {
+        Frame::of([MAP]).send(&control)?;
+        Frame::receive(&control)?;
+    }
     let haft = rustix::process::getppid();
     let (asked, asks) = UnixStream::pair()?;
-    rustix::io::fcntl_setfd(&asks, FdFlags::empty())?;
-    let mut first = Command::new("/proc/self/exe");
-    first.arg0(KEEPER).args([INNER, &asks.as_raw_fd().to_string()]).env_clear();
-    let mut first = first.spawn()?;
+    let Some(first) = fork()? else {
+        drop(asked);
+        return inner(&control, asks, &policy);
+    };
     drop((control, asks));
     let guarded = guard_when_asked(&asked, &policy);
-    first.wait()?;
+    reap_until(first)?;
     // Otherwise haft does it, without having to take the view apart.
     if rustix::process::getppid() != haft {
         guarded.iter().for_each(|path| super::walls::give_back(path));
     }
     Ok(())
+}
+
+/// Goes on as two processes. `None` in the new one, which is the first of its namespace.
+fn fork() -> io::Result<Option<Pid>> {
+    #[allow(unsafe_code)]
+    // SAFETY: the keeper has one thread here, so nothing is missing or held by another one in the copy.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(Pid::from_raw(pid)),
+    }
 }
 
 /// Guards what is to be guarded when a command is about to start: what the command will be in has no right to do that
@@ -104,34 +108,20 @@ fn guard_when_asked(asked: &UnixStream, policy: &Policy) -> Vec<PathBuf> {
     taken
 }
 
-fn inner() -> io::Result<()> {
+fn inner(control: &UnixStream, asks: UnixStream, policy: &Policy) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let control = control()?;
-    let asks = asks()?;
-    let policy = Policy::parse(Frame::receive(&control)?)?;
     let mut report = Report::default();
     report.note(Wall::Processes, Ok(()));
     // Half a view is worse than none: haft makes a cage without one.
-    super::walls::make_view(&policy)?;
+    super::walls::make_view(policy)?;
     report.note(Wall::View, Ok(()));
     if policy.network == super::Network::Off {
         let is_without = policy.without.contains(&Wall::Network);
         let empty = if is_without { Err(super::left_out()) } else { super::walls::network_is_empty() };
         report.note(Wall::Network, empty);
     }
-    finish_walls(&policy, &mut report)?;
-    serve(&control, &report, Scope::Namespace(asks))
-}
-
-/// The socket by which the process that made the namespace is asked.
-#[allow(unsafe_code)]
-fn asks() -> io::Result<UnixStream> {
-    let number = std::env::args().nth(2).and_then(|number| number.parse().ok());
-    let number: i32 = number.ok_or_else(|| io::Error::other("nobody can be asked"))?;
-    // SAFETY: it was opened for this process by the one that started it, and nobody else here uses it.
-    let asks = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(&asks, FdFlags::CLOEXEC)?;
-    Ok(asks.into())
+    finish_walls(policy, &mut report)?;
+    serve(control, &report, Scope::Namespace(asks))
 }
 
 /// Keeps a cage without namespaces.

@@ -59,17 +59,7 @@ pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
-    keep_rights_once_more()?;
     Ok(Users::Own)
-}
-
-/// Lets the first process of the namespace have the right to make a view, which a program that is started anew by
-/// anybody but root loses.
-fn keep_rights_once_more() -> io::Result<()> {
-    let mut rights = rustix::thread::capabilities(None)?;
-    rights.inheritable |= CapabilitySet::SYS_ADMIN;
-    rustix::thread::set_capabilities(None, rights)?;
-    Ok(rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
 }
 
 #[allow(unsafe_code)]

@@ -1,8 +1,12 @@
-//! The least that a server built on the SDK can be: it reads a file and numbers its lines, or runs a command. It checks
-//! nothing and confines nothing. What haft costs is told beside it.
+//! The least that a server built on the SDK can be: it reads a file and numbers its lines, replaces a text in one and
+//! waits until that is on disk, or runs a command. It checks nothing and confines nothing. What haft costs is told beside
+//! it.
 #![allow(missing_docs, clippy::disallowed_methods)] // a yardstick goes through no door
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use rmcp::model::*;
@@ -13,12 +17,10 @@ use serde_json::json;
 
 struct Minimal;
 
-fn tool(name: &'static str, parameter: &str) -> Tool {
-    let schema = json!({
-        "type": "object",
-        "properties": {parameter: {"type": "string"}},
-        "required": [parameter],
-    });
+fn tool(name: &'static str, parameters: &[&str]) -> Tool {
+    let properties: JsonObject =
+        parameters.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+    let schema = json!({"type": "object", "properties": properties, "required": parameters});
     let serde_json::Value::Object(schema) = schema else { unreachable!("it is an object") };
     Tool::new(name, name, Arc::new(schema))
 }
@@ -31,6 +33,18 @@ fn numbered(text: &str) -> String {
     out
 }
 
+/// A temporary file, on disk before it is renamed, and the folder after.
+fn edited(path: &Path, old: &str, new: &str) -> io::Result<String> {
+    let text = std::fs::read_to_string(path)?.replacen(old, new, 1);
+    let temp = path.with_extension("new");
+    let mut file = File::create(&temp)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(temp, path)?;
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
+    Ok("edited".to_owned())
+}
+
 impl ServerHandler for Minimal {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -41,7 +55,11 @@ impl ServerHandler for Minimal {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![tool("read", "path"), tool("shell", "command")]))
+        Ok(ListToolsResult::with_all_items(vec![
+            tool("read", &["path"]),
+            tool("edit", &["path", "old", "new"]),
+            tool("shell", &["command"]),
+        ]))
     }
 
     async fn call_tool(
@@ -53,6 +71,7 @@ impl ServerHandler for Minimal {
         let said = |name: &str| arguments.get(name).and_then(|value| value.as_str()).unwrap_or_default();
         let text = match &*request.name {
             "read" => std::fs::read_to_string(said("path")).map(|text| numbered(&text)),
+            "edit" => edited(Path::new(said("path")), said("old"), said("new")),
             _ => std::process::Command::new("bash")
                 .args(["-c", said("command")])
                 .output()

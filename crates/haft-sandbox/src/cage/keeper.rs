@@ -33,12 +33,22 @@ pub(super) fn main() -> ! {
     std::process::exit(0);
 }
 
-/// Sees to it that no command gets what was open when haft itself was started.
+/// Sees to it that no command gets what was open when haft itself was started, nor finds it in the keeper.
 fn close_others() {
     #[allow(unsafe_code)]
-    // SAFETY: nothing is closed now, but when another program is started.
-    unsafe {
-        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    // SAFETY: this process has opened nothing yet.
+    let is_done = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) == 0 };
+    if is_done {
+        return;
+    }
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        #[allow(unsafe_code)]
+        // SAFETY: as above; the list itself is closed already.
+        unsafe {
+            libc::close(fd);
+        }
     }
 }
 

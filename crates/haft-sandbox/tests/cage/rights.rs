@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     haft_itself_is_not_looked_into,
     no_terminal_is_typed_into,
     nothing_is_passed_on,
+    what_haft_was_started_with_is_not_found_in_its_keepers,
     a_wall_that_is_left_out_is_told,
     without_any_wall_that_is_told,
 ];
@@ -181,6 +182,22 @@ fn nothing_is_passed_on(rig: &Rig) {
     };
     // The last one is the folder that is being listed.
     assert_eq!(done.out, format!("{given} 0 1 2 3 "), "{}", done.err);
+}
+
+fn what_haft_was_started_with_is_not_found_in_its_keepers(rig: &Rig) {
+    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+    let secret = std::fs::File::open(rig.path("secret")).unwrap();
+    // As whoever starts haft may leave one open: a copy is passed on to programs that are started.
+    // SAFETY: it is a new descriptor that nobody else has.
+    #[allow(unsafe_code)]
+    let left_open = unsafe { OwnedFd::from_raw_fd(libc::dup(secret.as_raw_fd())) };
+    assert!(left_open.as_raw_fd() > 2);
+    let done = rig.bash("cat /proc/[0-9]*/fd/*/key; true");
+    assert!(!done.out.contains("hidden"), "{}", done.out);
+    if rig.has_view() {
+        let done = rig.bash("ls -l /proc/1/fd; ls -l /proc/1/fd | wc -l");
+        assert!(!done.out.contains("/secret"), "{}", done.out);
+    }
 }
 
 fn a_wall_that_is_left_out_is_told(rig: &Rig) {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    if is_gnu() {
+    // The linker's program takes this to mean that nothing is linked in either, where all of it should be.
+    let is_static = std::env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|all| all.contains("crt-static"));
+    if is_gnu() && !is_static {
         // A million bytes of addresses would be written anew each time haft starts, and each time it starts a keeper:
         // half of the time that a keeper takes. The stack, the heap and the libraries are where nobody knows all the same.
         println!("cargo::rustc-link-arg-bins=-no-pie");

@@ -66,11 +66,11 @@ impl Latch {
                 return Ok(None);
             }
             let held = StoreLock { file };
-            if held.file.metadata()?.nlink() > 0 {
+            if is_at(&path, &held.file)? {
                 self.file = Some(held.file.clone());
                 return Ok(Some(held));
             }
-            // It was removed since, and whoever comes next takes another one.
+            // It was moved or removed since, and whoever comes next takes another one.
             self.file = None;
         };
         take().map_err(|error| naming(&path, error))
@@ -155,6 +155,12 @@ impl Store {
             Ok(())
         };
         replace().map_err(|error| naming(&path, error))
+    }
+
+    /// Whether an open file is still the one of that name.
+    pub fn is_current(&self, name: &str, file: &File) -> io::Result<bool> {
+        let path = self.checked(name)?;
+        is_at(&path, file).map_err(|error| naming(&path, error))
     }
 
     /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
@@ -338,6 +344,16 @@ fn refusal(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, format!("{name:?} is not a plain file name"))
 }
 
+/// Whether an open file is the one at a path.
+fn is_at(path: &Path, file: &File) -> io::Result<bool> {
+    let open = file.metadata()?;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }
@@ -372,10 +388,12 @@ mod tests {
             assert!(latch.try_lock().unwrap().is_none());
             drop(other);
         }
-        store.remove("l").unwrap();
-        let held = latch.lock().unwrap();
-        assert!(store.try_lock("l").unwrap().is_none(), "it is the lock of the new file");
-        drop(held);
+        for go in [|store: &Store| store.remove("l"), |store: &Store| store.rename("l", "other")] {
+            go(&store).unwrap();
+            let held = latch.lock().unwrap();
+            assert!(store.try_lock("l").unwrap().is_none(), "it is the lock of the new file");
+            drop(held);
+        }
     }
 
     #[test]

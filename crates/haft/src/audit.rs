@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -128,14 +128,14 @@ impl Audit {
         }
         let _lock = writing.lock.lock()?;
         let open = match writing.files.take() {
-            Some(files) => files.end(self.full)?.map(|end| (files, end)),
+            Some(files) => files.end(&self.store, self.full)?.map(|end| (files, end)),
             None => None,
         };
         let (files, end) = match open {
             Some(open) => open,
             None => self.open()?,
         };
-        let (mut number, mut before) = files.last(end)?;
+        let (mut number, mut before) = files.last()?;
         let mut lines = Vec::new();
         for decided in writing.waiting.drain(..) {
             number += 1;
@@ -212,17 +212,18 @@ impl Audit {
 }
 
 impl Files {
-    /// Where the next line goes, unless it goes to another file: only one that is full is ever put aside.
-    fn end(&self, full: u64) -> io::Result<Option<u64>> {
-        let found = self.lines.metadata()?;
-        Ok(Some(found.len()).filter(|end| *end <= full && found.nlink() > 0))
+    /// Where the next line goes, unless it goes to another file.
+    fn end(&self, store: &Store, full: u64) -> io::Result<Option<u64>> {
+        let end = self.lines.metadata()?.len();
+        let is_current = store.is_current(FILE, &self.lines)? && store.is_current(HEAD, &self.head)?;
+        Ok(Some(end).filter(|end| *end <= full && is_current))
     }
 
-    /// The number and hash of the last line.
-    fn last(&self, end: u64) -> io::Result<(u64, String)> {
+    /// The number and hash of the last line. Where nothing says so, the chain begins anew, which shows in it.
+    fn last(&self) -> io::Result<(u64, String)> {
         let mut head = [0; 128];
         match self.head.read_at(&mut head, 0)? {
-            0 if end == 0 => Ok((0, String::new())),
+            0 => Ok((0, String::new())),
             read => named(HEAD, &head[..read]),
         }
     }
@@ -356,6 +357,30 @@ mod tests {
         assert_eq!(numbers(), [6]);
         store.remove(GONE).unwrap();
         assert!(matches!(Audit::read(&store).unwrap().1, Chain::Broken(1, _)));
+    }
+
+    #[test]
+    fn decisions_go_on_where_files_of_the_audit_are_gone() {
+        for gone in [FILE, HEAD] {
+            let ways: [fn(&Store, &str) -> io::Result<()>; 2] =
+                [|store, name| store.remove(name), |store, name| store.rename(name, "x")];
+            for go in ways {
+                let (_folder, store) = three();
+                let audit = Audit::new(store.clone());
+                audit.record(decided("4"), true).unwrap();
+                go(&store, gone).unwrap();
+                audit.record(decided("5"), true).unwrap();
+                Audit::new(store.clone()).record(decided("6"), true).unwrap();
+                let (lines, chain) = Audit::read(&store).unwrap();
+                let calls: Vec<&str> = lines.iter().map(|line| line.decided.call.as_str()).collect();
+                assert!(calls.ends_with(&["5", "6"]), "{gone}: {calls:?}");
+                assert!(matches!(chain, Chain::Broken(..)), "{gone}");
+            }
+        }
+        // A process that died after it had made its files.
+        let (_folder, store) = three();
+        store.write(HEAD, b"").unwrap();
+        Audit::new(store).record(decided("4"), true).unwrap();
     }
 
     #[test]

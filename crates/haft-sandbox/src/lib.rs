@@ -15,7 +15,7 @@ pub mod terminal;
 pub mod user;
 mod workspace;
 
-pub use beside::{BESIDE_STACK, Begin, Beside, beside, try_beside};
+pub use beside::{BESIDE_STACK, Beside, beside};
 pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, State,
     TempName, TreeEntry, start_writing,

@@ -200,9 +200,9 @@ pub struct Journal {
 
 /// The journal while nobody else uses it.
 struct Held<'a> {
-    log: MutexGuard<'a, Log>,
+    // Let go first: once another thread has the log, the lock that both take would be that thread's.
     lock: StoreLock,
-    is_quick: bool,
+    log: MutexGuard<'a, Log>,
 }
 
 impl Journal {
@@ -261,14 +261,17 @@ impl Journal {
             done => done,
         };
         if label.durability == Durability::Full {
-            self.pace.took(began.elapsed());
+            self.pace.took(began.elapsed(), done.is_ok());
         }
         done
     }
 
-    /// Whether the last changes came to the disk so quickly that the next one can be waited for.
+    /// Whether the next change is likely to be made so soon that it can be waited for: the last ones came to the disk
+    /// quickly, and nobody else is making one.
     pub(crate) fn is_quick(&self) -> bool {
-        self.pace.is_quick()
+        let is_free =
+            || self.log.try_lock().is_ok_and(|mut log| log.lock.try_lock().is_ok_and(|lock| lock.is_some()));
+        self.pace.is_quick() && is_free()
     }
 
     /// What happened that the user should hear about and that no change has reported: damage that was cut
@@ -299,7 +302,7 @@ impl Journal {
             }
         };
         log.catch_up()?;
-        Ok(Held { log, lock, is_quick: self.is_quick() })
+        Ok(Held { lock, log })
     }
 }
 
@@ -337,9 +340,7 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        let done =
-            perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability, self.is_quick);
-        match done {
+        match perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }
@@ -369,4 +370,27 @@ fn now() -> u64 {
 
 fn path_of(place: &AbsPath) -> PathBuf {
     place.as_path().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_the_log_has_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::at(Store::at(folder.path().join("state")), Limits::default());
+        let others = Store::at(folder.path().join("state"));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        let held = journal.hold_as_is().unwrap();
+                        assert!(others.try_lock(LOCK).unwrap().is_none());
+                        drop(held);
+                    }
+                });
+            }
+        });
+    }
 }

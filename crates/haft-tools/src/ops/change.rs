@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use haft::journal::{self, Content};
 use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
-use haft_sandbox::{Begin, Expect, names, try_beside};
+use haft_sandbox::{Expect, beside, names};
 
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
@@ -286,7 +286,7 @@ impl Operation for Change {
                 };
                 let check = || checked_apart(&editing, &asked.path, before.as_ref(), &content);
                 // The check uses the time that the disk takes.
-                let (recorded, checked) = match brief.map(|brief| try_beside(Begin::Now, brief)) {
+                let (recorded, checked) = match brief.map(beside) {
                     // Where something is wrong with the parts, all of it is read.
                     Some(brief) => {
                         let recorded = commit();

@@ -14,8 +14,12 @@ const SURE: u32 = 8;
 pub(super) struct Pace(AtomicU32);
 
 impl Pace {
-    pub(super) fn took(&self, time: Duration) {
-        let quick = if time <= QUICK { self.0.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+    /// A change took so long, and came to the disk or did not.
+    pub(super) fn took(&self, time: Duration, is_done: bool) {
+        let quick = match time <= QUICK {
+            true => self.0.load(Ordering::Relaxed).saturating_add(is_done.into()),
+            false => 0,
+        };
         self.0.store(quick, Ordering::Relaxed);
     }
 
@@ -31,7 +35,7 @@ mod tests {
     #[test]
     fn only_a_row_of_quick_changes_is_believed() {
         let pace = Pace::default();
-        let take = |times: u32, time| (0..times).for_each(|_| pace.took(time));
+        let take = |times: u32, time| (0..times).for_each(|_| pace.took(time, true));
         take(SURE - 1, QUICK);
         assert!(!pace.is_quick());
         take(1, QUICK);
@@ -40,7 +44,11 @@ mod tests {
         assert!(!pace.is_quick());
         take(SURE - 1, Duration::ZERO);
         assert!(!pace.is_quick());
+        pace.took(Duration::ZERO, false);
+        assert!(!pace.is_quick(), "what was not made says nothing of the disk");
         take(1, Duration::ZERO);
         assert!(pace.is_quick());
+        pace.took(QUICK * 2, false);
+        assert!(!pace.is_quick());
     }
 }

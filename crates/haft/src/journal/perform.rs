@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use haft_sandbox::{
-    AbsPath, Attributes, Begin, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry,
-    Workspace, beside, start_writing,
+    AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
+    start_writing,
 };
 
 use super::keep;
@@ -36,15 +36,14 @@ pub(super) struct Contents<'a> {
 }
 
 /// Performs everything that was recorded. While the record is on its way to the disk, what is new is
-/// prepared; only when both are there does the first step happen. Where the disk is quick they are waited for one after
-/// the other: another thread could not be woken sooner. Gives what the user should hear about.
+/// prepared; only when both are there does the first step happen. They are waited for one after the other: the disk
+/// does both at once, and another thread would be there no sooner. Gives what the user should hear about.
 pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
     at_hand: AtHand,
     durability: Durability,
-    is_quick: bool,
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
     let AtHand { contents, stamps, blobs, relied } = at_hand;
@@ -71,7 +70,7 @@ pub(super) fn perform(
         Ok(drafts)
     };
     let store = log.blobs();
-    let keep_all = move || {
+    let keep_all = || {
         let mut contents = blobs.iter();
         contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))?;
         match durability {
@@ -85,17 +84,10 @@ pub(super) fn perform(
             keep_all().map_err(unusable)?;
             prepare_all(None)?
         }
-        Durability::Full if is_quick => {
+        Durability::Full => {
             let file = log.syncable().map_err(unusable)?;
             start_writing(&file);
             prepare_all(Some(&mut || keep_all().and_then(|()| file.sync_data())))?
-        }
-        Durability::Full => {
-            let file = log.syncable().map_err(unusable)?;
-            let syncing = beside(Begin::Now, move || keep_all().and_then(|()| file.sync_data()));
-            let drafts = prepare_all(None);
-            syncing.wait().and_then(|synced| synced).map_err(unusable)?;
-            drafts?
         }
     };
     let mut notes = Vec::new();

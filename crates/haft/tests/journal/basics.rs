@@ -49,6 +49,23 @@ fn an_undone_edit_leaves_bytes_mode_owner_time_and_attributes_as_they_were() {
     assert_eq!(fix.text("run.sh").unwrap(), "new");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_of_what_was_replaced_is_held() {
+    let fix = Fixture::new();
+    fix.put("a", "0");
+    for label in [FAST, FULL] {
+        for change in 0..100 {
+            fix.journal.change(&fix.workspace, fix.write_change("a", &change.to_string()), label).unwrap();
+        }
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let held = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let place = fix.on_disk("").to_string_lossy().trim_end_matches('/').to_owned();
+        let held: Vec<_> = held.filter(|path| path.to_string_lossy().starts_with(&place)).collect();
+        assert!(held.len() < 5, "{held:?}");
+    }
+}
+
 #[test]
 fn a_new_file_follows_the_umask_and_set_user_id_does_not_outlast_a_write() {
     let fix = Fixture::new();

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::look::{Depth, look_like, look_to};
 use super::place::{self, Made, Pinned, Spot, is_unsupported, pin};
 use super::{Result, attributes, conflict, tree};
-use crate::beside::{Begin, beside};
+use crate::beside::beside;
 use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
@@ -22,7 +22,7 @@ use crate::stat::{Stamp, Stat};
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
 
-/// The space of a smaller file need not be given back at once.
+/// To give back the space of a smaller file takes no longer than to have it done.
 const LITTLE: u64 = 1 << 20;
 
 /// Something that is going to take a place, begun with [`Workspace::draft`](crate::Workspace::draft).
@@ -210,8 +210,10 @@ impl Draft {
                     return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
                 }
                 self.published = true;
-                // Its space is given back when nobody holds it any more, which others need not wait for.
-                gone = pin(dir, temp).ok();
+                if self.before.size() > LITTLE {
+                    // Its space is given back when nobody holds it any more, which others need not wait for.
+                    gone = pin(dir, temp).ok();
+                }
                 rustix::fs::unlinkat(dir, temp, AtFlags::empty())?;
                 found?
             }
@@ -228,9 +230,9 @@ impl Draft {
             Err(errno) => return Err(errno.into()),
         };
         self.spot.settle(self.durability)?;
-        // Little space can wait to be given back.
-        let begin = if self.before.size() <= LITTLE { Begin::WithMore } else { Begin::Now };
-        drop(beside(begin, move || drop(gone)));
+        if let Some(gone) = gone {
+            drop(beside(move || drop(gone)));
+        }
         let links = if let State::File { links, .. } = found { links } else { 0 };
         Ok(Changed { links })
     }

@@ -33,6 +33,21 @@ fn is_fresh(file: &str, args: &[&str]) {
 
 const HOW: &str = "UPDATE_DOCS=1 cargo test -p haft-cli --test docs writes it anew";
 
+#[test]
+fn the_readme_names_the_tools_of_every_dialect() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    for dialect in haft_tools::dialects::all() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let output =
+            command.args(["tools", "--format", "json", "--dialect", dialect.name()]).output().unwrap();
+        let tools: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let row = format!("| {} |", names.join(", "));
+        assert!(readme.contains(&row), "{}: {row}", dialect.name());
+    }
+}
+
 /// A table row that is broken by its own content is read as another column.
 #[test]
 fn tables_have_as_many_columns_as_their_heads() {

@@ -269,32 +269,45 @@ fn by_hand(path: &Path, folder: &File, old: &str, new: &str) {
     folder.sync_all().unwrap();
 }
 
-/// How many times as long an edit of haft's takes that outlasts a power cut as the same by hand. One after the other,
-/// so that whatever else the disk does falls on both.
-fn durable(command: &str, world: &World) -> f64 {
+/// How many times as long an edit of haft's takes that outlasts a power cut as the same calls of the system in this
+/// program, and as those made by the minimal server. One after the other, so that whatever else the disk does falls on all.
+fn durable(haft: &str, minimal: Option<&str>, world: &World) -> (f64, Option<f64>) {
     world.set_durability("full");
-    let mut server = Server::start(command, world);
-    let (ours, theirs) = (world.work.join("code.rs"), world.work.join("theirs.rs"));
-    std::fs::copy(&ours, &theirs).unwrap();
-    server.call(("Read", &json!({"file_path": ours})));
+    let mut haft = Server::start(haft, world);
+    let mut minimal = minimal.map(|minimal| Server::start(minimal, world));
+    let ours = world.work.join("code.rs");
+    let [theirs, third] = ["theirs.rs", "third.rs"].map(|name| world.work.join(name));
+    for copy in [&theirs, &third] {
+        std::fs::copy(&ours, copy).unwrap();
+    }
+    haft.call(("Read", &json!({"file_path": ours})));
     let folder = File::open(&world.work).unwrap();
-    let (mut taken, mut taken_by_hand, begun) = (Vec::new(), Vec::new(), Instant::now());
-    while begun.elapsed() < ROW * 2 || taken.len() % 2 == 1 {
+    let (mut taken, begun) = ([const { Vec::new() }; 3], Instant::now());
+    while begun.elapsed() < ROW * 2 || taken[0].len() % 2 == 1 {
         let (old, new) = ("    250\n", "    200 + 50\n");
-        let (old, new) = if taken.len() % 2 == 0 { (old, new) } else { (new, old) };
+        let (old, new) = if taken[0].len() % 2 == 0 { (old, new) } else { (new, old) };
         let start = Instant::now();
         by_hand(&theirs, &folder, old, new);
-        taken_by_hand.push(start.elapsed());
+        taken[1].push(start.elapsed());
+        if let Some(minimal) = &mut minimal {
+            let edit = json!({"path": third, "old": old, "new": new});
+            let start = Instant::now();
+            minimal.call(("edit", &edit));
+            taken[2].push(start.elapsed());
+        }
         let edit = json!({"file_path": ours, "old_string": old, "new_string": new});
         let start = Instant::now();
-        server.call(("Edit", &edit));
-        taken.push(start.elapsed());
+        haft.call(("Edit", &edit));
+        taken[0].push(start.elapsed());
     }
-    server.end();
+    haft.end();
     world.set_durability("fast");
-    taken.sort();
-    taken_by_hand.sort();
-    taken[taken.len() / 2].as_secs_f64() / taken_by_hand[taken_by_hand.len() / 2].as_secs_f64()
+    let [ours, by_hand, minimals] = taken.map(|mut taken| {
+        taken.sort();
+        taken.get(taken.len() / 2).map(Duration::as_secs_f64)
+    });
+    let minimals = minimal.map(Server::end).and(minimals);
+    (ours.unwrap() / by_hand.unwrap(), minimals.map(|theirs| ours.unwrap() / theirs))
 }
 
 /// What was measured of one server, the best of all rounds.
@@ -307,13 +320,14 @@ struct Row {
     shell: Option<f64>,
     peak: Option<f64>,
     durable: Option<f64>,
+    durable_served: Option<f64>,
 }
 
 fn best(kept: &mut Option<f64>, new: f64, better: fn(f64, f64) -> f64) {
     *kept = Some(kept.map_or(new, |kept| better(kept, new)));
 }
 
-fn round(peer: &Peer, command: &str, world: &World, row: &mut Row) {
+fn round(peer: &Peer, command: &str, minimal: Option<&str>, world: &World, row: &mut Row) {
     for _ in 0..STARTS {
         let start = Instant::now();
         let mut server = Server::start(command, world);
@@ -351,7 +365,11 @@ fn round(peer: &Peer, command: &str, world: &World, row: &mut Row) {
     best(&mut row.peak, server.peak(), f64::max);
     server.end();
     if peer.name == "haft" {
-        best(&mut row.durable, durable(command, world), f64::min);
+        let (by_hand, served) = durable(command, minimal, world);
+        best(&mut row.durable, by_hand, f64::min);
+        if let Some(served) = served {
+            best(&mut row.durable_served, served, f64::min);
+        }
     }
 }
 
@@ -376,7 +394,7 @@ fn main() {
     for _ in 0..ROUNDS {
         for (peer, row) in peers.iter().zip(&mut rows) {
             let command = servers[peer.name].replace("DIR", &world.work.to_string_lossy());
-            round(peer, &command, &world, row);
+            round(peer, &command, servers.get("minimal").copied(), &world, row);
         }
     }
     println!(
@@ -434,6 +452,9 @@ fn judge(peers: &[Peer], rows: &[Row]) {
     }
     if let Some(figure) = haft.durable {
         tell("an edit that outlasts a power cut, against fsync and rename by hand", figure, 1.2);
+    }
+    if let Some(figure) = haft.durable_served {
+        tell("the same, against the minimal server's", figure, 1.2);
     }
     if let Some(peak) = haft.peak {
         tell("peak memory, MB", peak, 30.0);

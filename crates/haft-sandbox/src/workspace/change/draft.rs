@@ -22,9 +22,6 @@ use crate::stat::{Stamp, Stat};
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
 
-/// To give back the space of a smaller file takes no longer than to have it done.
-const LITTLE: u64 = 1 << 20;
-
 /// Something that is going to take a place, begun with [`Workspace::draft`](crate::Workspace::draft).
 #[derive(Debug)]
 pub struct Draft {
@@ -210,10 +207,9 @@ impl Draft {
                     return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
                 }
                 self.published = true;
-                if self.before.size() > LITTLE {
-                    // Its space is given back when nobody holds it any more, which others need not wait for.
-                    gone = pin(dir, temp).ok();
-                }
+                // Its space is given back when nobody holds it any more: not before the folder is on disk, which would
+                // take longer with it, and not where somebody waits.
+                gone = pin(dir, temp).ok();
                 rustix::fs::unlinkat(dir, temp, AtFlags::empty())?;
                 found?
             }

@@ -340,7 +340,8 @@ impl Context {
             return Err(self.cancelled_fault());
         }
         let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
-        let is_quick = journal.is_quick();
+        let is_alone = !many_threads();
+        let is_soon = durability == Durability::Fast || (is_alone && journal.is_quick());
         self.0.committing.store(true, Ordering::Release);
         let work = move || {
             let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
@@ -348,8 +349,8 @@ impl Context {
         };
         let done = match weight {
             Weight::Heavy => tokio::task::spawn_blocking(work).await,
-            Weight::Light if many_threads() => Ok(tokio::task::block_in_place(work)),
-            Weight::Light if durability == Durability::Fast || is_quick => Ok(work()),
+            Weight::Light if !is_alone => Ok(tokio::task::block_in_place(work)),
+            Weight::Light if is_soon => Ok(work()),
             // The only thread does not wait for a slow disk.
             Weight::Light => tokio::task::spawn_blocking(work).await,
         };

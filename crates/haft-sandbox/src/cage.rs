@@ -41,6 +41,8 @@ use wire::{Build, Frame};
 const KEEPER: &str = "haft-keeper";
 /// How a keeper asks for the users of its namespace.
 const MAP: &str = "map";
+/// What a keeper is told last.
+const BYE: &str = "bye";
 /// How much is read at once.
 const CHUNK: usize = 256 << 10;
 /// So many cages are kept ready.

@@ -18,10 +18,12 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::policy::{Limits, Policy, Report, Wall, Walls};
 use super::walls::Users;
 use super::wire::{Build, Frame, Parts};
-use super::{MAP, os};
+use super::{BYE, MAP, os};
 
 /// What could not be started.
 const NOT_STARTED: u64 = 127;
+/// How the first process of a namespace ends where haft is gone without a word.
+const LEFT_ALONE: i32 = 3;
 
 /// Never returns.
 pub(super) fn main() -> ! {
@@ -81,9 +83,10 @@ fn outer() -> io::Result<()> {
     };
     drop((control, asks));
     let guarded = guard_when_asked(&asked, &policy);
-    reap_until(first)?;
-    // Otherwise haft does it, without having to take the view apart.
-    if rustix::process::getppid() != haft {
+    let ended = reap_until(first)?;
+    // Otherwise haft does it, without having to take the view apart. One that is being ended by force has closed its files
+    // for a moment before it has lost its children.
+    if ended.code() == Some(LEFT_ALONE) || rustix::process::getppid() != haft {
         guarded.iter().for_each(|path| super::walls::give_back(path));
     }
     Ok(())
@@ -354,7 +357,12 @@ fn start(mut task: Parts) -> io::Result<(Child, Option<OwnedFd>)> {
 
 /// Waits until the control closes, asks to end what is running when told so, and ends everything.
 fn wait_for_end(control: &UnixStream, group: Option<Pid>, is_namespace: bool) -> io::Result<()> {
-    while let Ok(_asked) = Frame::receive(control) {
+    let mut is_told = false;
+    while let Ok(asked) = Frame::receive(control) {
+        if asked == Frame::of([BYE]) {
+            is_told = true;
+            continue;
+        }
         match group {
             _ if is_namespace => all_others(Signal::TERM),
             Some(group) => {
@@ -376,7 +384,7 @@ fn wait_for_end(control: &UnixStream, group: Option<Pid>, is_namespace: bool) ->
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
-    std::process::exit(0);
+    std::process::exit(if is_told { 0 } else { LEFT_ALONE });
 }
 
 /// Tells everybody else in the namespace.

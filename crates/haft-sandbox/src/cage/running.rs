@@ -16,14 +16,25 @@ use super::guards::Guards;
 use super::leaving::Leaving;
 use super::policy::{Hit, Limits, Report};
 use super::wire::{Frame, Parts};
-use super::{CHUNK, Cage, DRAIN, Stream};
+use super::{BYE, CHUNK, Cage, DRAIN, Stream};
 use crate::process::Exit;
+
+/// What a keeper is told by. It is told when haft lets go of it, so that it knows when haft is gone instead.
+#[derive(Debug)]
+struct Control(UnixStream);
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        use rustix::net::{SendFlags, send};
+        let _ = send(&self.0, &Frame::of([BYE]).encoded(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
 
 /// A command that runs in its cage. When it is dropped, everything in the cage ends.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    control: Option<UnixStream>,
+    control: Option<Control>,
     head: Vec<u8>,
     out: Option<ChildStdout>,
     err: Option<ChildStderr>,
@@ -86,7 +97,7 @@ impl Running {
         let Cage { child, control, out, err, report, policy, group, session, .. } = cage;
         Self {
             child,
-            control: Some(control),
+            control: Some(Control(control)),
             head: Vec::new(),
             out: Some(out),
             err,
@@ -118,7 +129,7 @@ impl Running {
     /// Asks the command and what it started to end.
     pub async fn ask_to_end(&mut self) {
         if let Some(control) = &mut self.control {
-            let _ = control.write_all(&Frame::of(["end"]).encoded()).await;
+            let _ = control.0.write_all(&Frame::of(["end"]).encoded()).await;
         }
     }
 
@@ -191,7 +202,7 @@ async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: 
 }
 
 /// Waits until the keeper tells that the command has ended. What has arrived of that is kept in `head`.
-async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::Result<Ended> {
+async fn told_end(control: &mut Option<Control>, head: &mut Vec<u8>) -> io::Result<Ended> {
     let Some(control) = control else { return std::future::pending().await };
     loop {
         if let Some((length, rest)) = head.split_first_chunk::<4>() {
@@ -211,7 +222,7 @@ async fn told_end(control: &mut Option<UnixStream>, head: &mut Vec<u8>) -> io::R
             }
         }
         let mut more = [0; 512];
-        match control.read(&mut more).await? {
+        match control.0.read(&mut more).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => head.extend_from_slice(&more[..read]),
         }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,8 +60,16 @@ impl AbsPath {
 
     /// Whether this place is `other` or lies below it.
     pub fn is_within(&self, other: &AbsPath) -> bool {
-        self.0.starts_with(&other.0)
+        lies_within(&self.0, other)
     }
+}
+
+/// Whether a path is another or lies below it. Of paths without `.`, `..` and empty parts, their bytes tell.
+pub(crate) fn lies_within(path: &Path, other: &AbsPath) -> bool {
+    let other = other.0.as_os_str().as_bytes();
+    let rest = path.as_os_str().as_bytes().strip_prefix(other);
+    // `/ws-evil` is not in `/ws`.
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || other.ends_with(b"/"))
 }
 
 impl fmt::Debug for AbsPath {
@@ -78,5 +87,28 @@ impl fmt::Display for AbsPath {
 impl AsRef<Path> for AbsPath {
     fn as_ref(&self) -> &Path {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_begins_alike_is_not_within() {
+        let within = |path: &str, other: &str| {
+            AbsPath::lexical(path.as_ref()).is_within(&AbsPath::lexical(other.as_ref()))
+        };
+        for (path, other) in [("/ws", "/ws"), ("/ws/a", "/ws"), ("/ws/a/b", "/ws/a"), ("/a", "/"), ("/", "/")]
+        {
+            assert!(within(path, other), "{path} {other}");
+            assert!(Path::new(path).starts_with(other));
+        }
+        for (path, other) in
+            [("/ws-evil", "/ws"), ("/w", "/ws"), ("/", "/ws"), ("/b/ws", "/ws"), ("/ws", "/ws/a")]
+        {
+            assert!(!within(path, other), "{path} {other}");
+            assert!(!Path::new(path).starts_with(other));
+        }
     }
 }

@@ -22,11 +22,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beneath::Beneath;
+use rustix::buffer::spare_capacity;
 use spelling::Spelling;
 
 use crate::error::{PathError, PathErrorKind};
 use crate::names;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, lies_within};
 use crate::stat::{Entry, Kind, Name, Stat};
 
 pub use change::Draft;
@@ -92,34 +93,38 @@ pub struct OpenFile {
 
 impl OpenFile {
     /// Reads all of it, but no more than so many bytes. A large file is read in several places at once.
-    pub fn read_whole(mut self, most: u64) -> io::Result<Vec<u8>> {
-        let size = usize::try_from(self.stat.size.min(most)).unwrap_or(usize::MAX);
-        if size < SHARED {
-            // That no more comes than there should be shows that this is all.
-            let mut bytes = vec![0; size + 1];
-            if self.file.read_at(&mut bytes, 0).is_ok_and(|read| read == size) {
-                bytes.truncate(size);
-                return Ok(bytes);
-            }
-        }
-        let mut bytes = vec![0; size];
-        if size >= SHARED {
-            ask_for_huge_pages(&mut bytes);
-        }
-        let read = match size >= SHARED {
-            true => read_shared(&self.file, &mut bytes),
-            false => self.file.read_exact_at(&mut bytes, 0),
-        };
-        match read {
-            // It has become shorter meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.clear(),
-            read => read?,
-        }
-        self.file.seek(io::SeekFrom::Start(bytes.len() as u64))?;
-        let rest = most - (bytes.len() as u64).min(most);
-        self.file.take(rest).read_to_end(&mut bytes)?;
-        Ok(bytes)
+    pub fn read_whole(self, most: u64) -> io::Result<Vec<u8>> {
+        read_whole(&self.file, self.stat.size, most)
     }
+}
+
+/// Reads all of a file that had this size, but no more than so many bytes.
+fn read_whole(mut file: &File, size: u64, most: u64) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(size.min(most)).unwrap_or(usize::MAX);
+    if size < SHARED {
+        // That no more comes than there should be shows that this is all.
+        let mut bytes = Vec::with_capacity(size + 1);
+        if rustix::io::pread(file, spare_capacity(&mut bytes), 0).is_ok_and(|read| read == size) {
+            return Ok(bytes);
+        }
+    }
+    let mut bytes = vec![0; size];
+    if size >= SHARED {
+        ask_for_huge_pages(&mut bytes);
+    }
+    let read = match size >= SHARED {
+        true => read_shared(file, &mut bytes),
+        false => file.read_exact_at(&mut bytes, 0),
+    };
+    match read {
+        // It has become shorter meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.clear(),
+        read => read?,
+    }
+    file.seek(io::SeekFrom::Start(bytes.len() as u64))?;
+    let rest = most - (bytes.len() as u64).min(most);
+    file.take(rest).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Files of at least this size are worth more than one thread.
@@ -206,7 +211,7 @@ impl Workspace {
     }
 
     fn is_spared(&self, path: &Path) -> bool {
-        self.0.spared.iter().any(|spared| path.starts_with(spared))
+        self.0.spared.iter().any(|spared| lies_within(path, spared))
     }
 
     /// The same workspace, narrowed to one folder in it: relative to the root, or absolute. A focus that
@@ -305,9 +310,9 @@ impl Workspace {
         let Some(focus) = &self.0.focus else {
             return Ok(folder);
         };
-        let in_focus = path.starts_with(focus);
+        let in_focus = lies_within(path, focus);
         let added_for_reading =
-            |folder: &Folder| folder.access == Access::Read && path.starts_with(&folder.path);
+            |folder: &Folder| folder.access == Access::Read && lies_within(path, &folder.path);
         if in_focus || self.is_spared(path) || self.0.folders.iter().any(added_for_reading) {
             return Ok(folder);
         }
@@ -317,7 +322,7 @@ impl Workspace {
     fn innermost(&self, path: &Path) -> Option<&Folder> {
         let folders = self.0.folders.iter();
         folders
-            .filter(|folder| path.starts_with(&folder.path))
+            .filter(|folder| lies_within(path, &folder.path))
             .max_by_key(|folder| folder.path.as_path().as_os_str().len())
     }
 }

@@ -93,7 +93,12 @@ fn update(hasher: &mut blake3::Hasher, piece: &[u8]) {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let digit = |half: u8| char::from_digit(half.into(), 16).map_or(0, |digit| digit as u8);
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            (pair[0], pair[1]) = (digit(byte >> 4), digit(byte & 15));
+        }
+        f.write_str(std::str::from_utf8(&digits).map_err(|_| fmt::Error)?)
     }
 }
 

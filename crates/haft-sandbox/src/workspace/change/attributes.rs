@@ -58,7 +58,10 @@ pub(super) fn apply(fd: impl AsFd, wanted: &Attributes) -> Result<()> {
     let fd = fd.as_fd();
     let found = of(fd)?;
     let mut mode = wanted.mode;
+    // Giving it another owner, or an access list, may change the mode.
+    let mut is_mode_known = true;
     if (found.uid, found.gid) != (wanted.uid, wanted.gid) {
+        is_mode_known = false;
         let (uid, gid) = (Uid::from_raw(wanted.uid), Gid::from_raw(wanted.gid));
         if rustix::fs::fchown(fd, Some(uid), Some(gid)).is_err() {
             mode &= !OTHER_RIGHTS;
@@ -71,6 +74,7 @@ pub(super) fn apply(fd: impl AsFd, wanted: &Attributes) -> Result<()> {
         if found.xattrs.iter().any(|(other, found)| other == name && found == value) {
             continue;
         }
+        is_mode_known = false;
         match rustix::fs::fsetxattr(fd, name.as_os_str(), value, XattrFlags::empty()) {
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) if name != ACCESS_LIST => {}
             done => done?,
@@ -78,10 +82,11 @@ pub(super) fn apply(fd: impl AsFd, wanted: &Attributes) -> Result<()> {
     }
     let inherited = found.xattrs.iter().any(|(name, _)| name == ACCESS_LIST);
     if inherited && !wanted.xattrs.iter().any(|(name, _)| name == ACCESS_LIST) {
+        is_mode_known = false;
         rustix::fs::fremovexattr(fd, ACCESS_LIST)?;
     }
-    // Giving it another owner, or an access list, may have changed it.
-    if mode != of_mode(fd)? {
+    let now = if is_mode_known { found.mode } else { of_mode(fd)? };
+    if mode != now {
         rustix::fs::fchmod(fd, Mode::from_raw_mode(mode as RawMode))?;
     }
     Ok(())

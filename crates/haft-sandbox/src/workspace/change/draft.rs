@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::look::{Depth, look_like, look_to};
+use super::look::{Depth, look_into, look_like};
 use super::place::{self, Made, Pinned, Spot, is_unsupported, pin};
 use super::{Result, attributes, conflict, tree};
 use crate::beside::beside;
@@ -97,6 +97,11 @@ impl Draft {
             }
         });
         self.begin(written)
+    }
+
+    /// The file that [`Draft::sync`] would bring to the disk, if there is one.
+    pub fn unsynced(&self) -> Option<&File> {
+        self.unsynced.as_ref()
     }
 
     /// Waits until all of it is on disk, if that is to be waited for.
@@ -192,26 +197,25 @@ impl Draft {
         }
         let draft = pin(dir, temp)?;
         let settled = self.stamp.filter(|stamp| stat(dir, name).is_ok_and(|now| now.stamp == *stamp));
-        let mut gone = None;
-        let found = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+        let (found, gone) = match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 // Only the name has changed since, and with it only the time of the last change of all.
                 let taken = settled.and_then(|stamp| self.taken_for(stat(dir, temp).ok()?.stamp, stamp));
-                let found = look_to(dir, temp, taken.unwrap_or_else(|| Depth::like(&self.before)));
-                if !found.as_ref().is_ok_and(|found| found.same_content(&self.before)) {
+                let found = look_into(dir, temp, taken.unwrap_or_else(|| Depth::like(&self.before)));
+                if !found.as_ref().is_ok_and(|(found, _)| found.same_content(&self.before)) {
                     // Somebody was faster. Should giving it back fail, what is under the temporary name
                     // is theirs and must stay.
                     self.published = true;
                     give_back(dir, temp, name, draft)?;
                     self.published = false;
-                    return Err(found.map_or_else(|kind| kind, |found| conflict(&found)));
+                    return Err(found.map_or_else(|kind| kind, |(found, _)| conflict(&found)));
                 }
                 self.published = true;
                 // Its space is given back when nobody holds it any more: not before the folder is on disk, which would
                 // take longer with it, and not where somebody waits.
-                gone = pin(dir, temp).ok();
+                let (found, open) = found?;
                 rustix::fs::unlinkat(dir, temp, AtFlags::empty())?;
-                found?
+                (found, open)
             }
             Err(errno) if is_unsupported(errno) => {
                 let found = look_like(dir, name, &self.before)?;
@@ -220,7 +224,7 @@ impl Draft {
                 }
                 rustix::fs::renameat(dir, temp, dir, name)?;
                 self.published = true;
-                found
+                (found, None)
             }
             Err(Errno::NOENT) => return Err(self.spot.conflict()),
             Err(errno) => return Err(errno.into()),

@@ -2,16 +2,15 @@
 //! surely it is on disk afterwards. The changes themselves are methods of [`Workspace`](crate::Workspace);
 //! each takes the name of a temporary file from its caller, so that a record can name it beforehand.
 
+mod disk;
 mod error;
 mod hash;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
+pub use disk::{OneFlush, start_writing};
 pub use error::{ChangeError, ChangeErrorKind};
 pub use hash::{Hash, Hasher};
 
@@ -50,19 +49,6 @@ pub enum Durability {
     /// systems, the content of the file.
     Fast,
 }
-
-/// Puts what was written to a file on its way to the disk and waits for nothing, so that a sync later has less to wait
-/// for. It makes nothing sure.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-pub fn start_writing(file: &File) {
-    // SAFETY: the descriptor is open for as long as the file is borrowed, and no memory is passed.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-}
-
-/// Where the system has no such call, the sync does it all.
-#[cfg(not(target_os = "linux"))]
-pub fn start_writing(_: &File) {}
 
 /// The name of a temporary file, `.haft-<id>.tmp`. Only names of this pattern are ever used for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

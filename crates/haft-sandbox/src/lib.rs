@@ -17,8 +17,8 @@ mod workspace;
 
 pub use beside::{BESIDE_STACK, Beside, beside};
 pub use change::{
-    Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, State,
-    TempName, TreeEntry, start_writing,
+    Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, OneFlush,
+    State, TempName, TreeEntry, start_writing,
 };
 pub use error::{Obstacle, PathError, PathErrorKind};
 pub use path::AbsPath;

@@ -24,5 +24,5 @@ pub use error::{Obstacle, PathError, PathErrorKind};
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Partner, Pipes, Run, Start, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
-pub use store::{Latch, Store, StoreEntry, StoreLock};
+pub use store::{KeptOpen, Latch, Store, StoreEntry, StoreLock};
 pub use workspace::{Access, Draft, Folder, OpenFile, OpenFolder, Place, Workspace};

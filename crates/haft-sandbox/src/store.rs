@@ -37,7 +37,31 @@ pub struct StoreEntry {
 pub struct Latch {
     store: Store,
     name: String,
-    file: Option<Arc<File>>,
+    file: Option<Arc<KeptOpen>>,
+}
+
+/// A file of a store that is kept open.
+#[derive(Debug)]
+pub struct KeptOpen {
+    /// The file.
+    pub file: File,
+    id: (u64, u64),
+}
+
+impl KeptOpen {
+    fn new(file: File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self { file, id: (found.dev(), found.ino()) })
+    }
+
+    /// How long the file at a path is, if it is this one.
+    fn length_at(&self, path: &Path) -> io::Result<Option<u64>> {
+        match std::fs::symlink_metadata(path) {
+            Ok(found) => Ok(((found.dev(), found.ino()) == self.id).then_some(found.len())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl Latch {
@@ -60,13 +84,13 @@ impl Latch {
         let mut take = || loop {
             let file = match &self.file {
                 Some(file) => file.clone(),
-                None => Arc::new(self.store.opened(OpenOptions::new().write(true), &path)?),
+                None => Arc::new(KeptOpen::new(self.store.opened(OpenOptions::new().write(true), &path)?)?),
             };
-            if !lock(&file)? {
+            if !lock(&file.file)? {
                 return Ok(None);
             }
             let held = StoreLock { file };
-            if is_at(&path, &held.file)? {
+            if held.file.length_at(&path)?.is_some() {
                 self.file = Some(held.file.clone());
                 return Ok(Some(held));
             }
@@ -80,19 +104,19 @@ impl Latch {
 /// Holds a lock until it is dropped.
 #[derive(Debug)]
 pub struct StoreLock {
-    file: Arc<File>,
+    file: Arc<KeptOpen>,
 }
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        let _ = self.file.unlock();
+        let _ = self.file.file.unlock();
     }
 }
 
 impl StoreLock {
     /// Leaves a mark in the lock's file, for those who look after this process has died. Not synced.
     pub fn mark(&self, mark: u8) -> io::Result<()> {
-        self.file.write_all_at(&[mark], 0)
+        self.file.file.write_all_at(&[mark], 0)
     }
 }
 
@@ -157,10 +181,15 @@ impl Store {
         replace().map_err(|error| naming(&path, error))
     }
 
-    /// Whether an open file is still the one of that name.
-    pub fn is_current(&self, name: &str, file: &File) -> io::Result<bool> {
+    /// How long the file of that name is, if it is still this one.
+    pub fn length(&self, name: &str, of: &KeptOpen) -> io::Result<Option<u64>> {
         let path = self.checked(name)?;
-        is_at(&path, file).map_err(|error| naming(&path, error))
+        of.length_at(&path).map_err(|error| naming(&path, error))
+    }
+
+    /// Like [`Store::open_log`], to be kept open.
+    pub fn keep_open(&self, name: &str) -> io::Result<KeptOpen> {
+        KeptOpen::new(self.open_log(name)?).map_err(|error| naming(&self.path(name), error))
     }
 
     /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
@@ -342,16 +371,6 @@ fn is_plain(name: &str) -> bool {
 
 fn refusal(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, format!("{name:?} is not a plain file name"))
-}
-
-/// Whether an open file is the one at a path.
-fn is_at(path: &Path, file: &File) -> io::Result<bool> {
-    let open = file.metadata()?;
-    match std::fs::symlink_metadata(path) {
-        Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn naming(path: &Path, error: io::Error) -> io::Error {

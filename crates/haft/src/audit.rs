@@ -3,13 +3,12 @@
 //! with others; everything else at once. When the file is full it is put aside, and the one that was put aside before
 //! goes.
 
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft_sandbox::{Hash, Latch, Store};
+use haft_sandbox::{Hash, KeptOpen, Latch, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,8 +46,8 @@ struct Writing {
 
 #[derive(Debug)]
 struct Files {
-    lines: File,
-    head: File,
+    lines: KeptOpen,
+    head: KeptOpen,
 }
 
 /// A decision, before it has its place in the chain.
@@ -144,9 +143,9 @@ impl Audit {
         let naming = |file: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("`{file}`: {error}"))
         };
-        files.lines.write_all_at(&lines, end).map_err(naming(FILE))?;
+        files.lines.file.write_all_at(&lines, end).map_err(naming(FILE))?;
         let head = format!("{number} {before}");
-        files.head.write_all_at(head.as_bytes(), 0).map_err(naming(HEAD))?;
+        files.head.file.write_all_at(head.as_bytes(), 0).map_err(naming(HEAD))?;
         writing.files = Some(files);
         Ok(())
     }
@@ -156,8 +155,8 @@ impl Audit {
         if self.store.size(FILE)? > self.full {
             self.put_aside()?;
         }
-        let files = Files { lines: self.store.open_log(FILE)?, head: self.store.open_log(HEAD)? };
-        let end = files.lines.metadata()?.len();
+        let files = Files { lines: self.store.keep_open(FILE)?, head: self.store.keep_open(HEAD)? };
+        let end = files.lines.file.metadata()?.len();
         Ok((files, end))
     }
 
@@ -214,15 +213,14 @@ impl Audit {
 impl Files {
     /// Where the next line goes, unless it goes to another file.
     fn end(&self, store: &Store, full: u64) -> io::Result<Option<u64>> {
-        let end = self.lines.metadata()?.len();
-        let is_current = store.is_current(FILE, &self.lines)? && store.is_current(HEAD, &self.head)?;
-        Ok(Some(end).filter(|end| *end <= full && is_current))
+        let has_head = store.length(HEAD, &self.head)?.is_some();
+        Ok(store.length(FILE, &self.lines)?.filter(|end| *end <= full && has_head))
     }
 
     /// The number and hash of the last line. Where nothing says so, the chain begins anew, which shows in it.
     fn last(&self) -> io::Result<(u64, String)> {
         let mut head = [0; 128];
-        match self.head.read_at(&mut head, 0)? {
+        match self.head.file.read_at(&mut head, 0)? {
             0 => Ok((0, String::new())),
             read => named(HEAD, &head[..read]),
         }

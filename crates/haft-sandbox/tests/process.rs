@@ -285,3 +285,25 @@ async fn what_a_partner_has_started_ends_with_it_wherever_it_went() {
         std::fs::remove_file(folder.path().join("outer")).unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_becoming_another_program_ends_as_well() {
+    for round in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let (again, pid) = (folder.path().join("again"), folder.path().join("pid"));
+        let (shown, told) = (again.display(), pid.display());
+        std::fs::write(&again, format!("[ -e {told} ] || echo $$ > {told}; exec sh {shown}")).unwrap();
+        let script = format!("(setsid sh {shown} >/dev/null 2>&1 &); cat");
+        let (partner, _pipes) = Partner::start(&partner(&script)).unwrap();
+        let pid = line_in(&pid).await;
+        drop(partner);
+        let ended = !is_running(&pid) || {
+            std::thread::sleep(Duration::from_millis(200));
+            !is_running(&pid)
+        };
+        if !ended {
+            let _ = std::process::Command::new("kill").args(["-9", &pid]).status();
+        }
+        assert!(ended, "round {round}");
+    }
+}

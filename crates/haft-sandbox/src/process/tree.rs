@@ -3,11 +3,19 @@
 //! and the trail is lost.
 
 use std::collections::{HashMap, HashSet};
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
 /// How often the tree is searched again for processes that were started during the last search.
 const MAX_ROUNDS: usize = 16;
+
+/// How often a process is looked at that shows no environment, and how long is waited in between.
+#[cfg(target_os = "linux")]
+const LOOKS: usize = 10;
+#[cfg(target_os = "linux")]
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A process with everything below it. All of it is ended when this is dropped.
 pub(super) struct Tree {
@@ -153,20 +161,45 @@ fn children(pid: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The processes that were started with a variable.
+/// The processes that were started with a variable. One that is just becoming another program has none for a moment, and
+/// is looked at again.
 #[cfg(target_os = "linux")]
 #[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
 fn having(mark: &str) -> Vec<Pid> {
-    let is_marked = |pid: &Pid| {
-        let environment =
-            std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| {
-            variable.strip_prefix(mark.as_bytes()).is_some_and(|value| value.starts_with(b"="))
-        })
-    };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
-    pids.filter(is_marked).collect()
+    let (mut marked, mut unclear) = (Vec::new(), pids.collect::<Vec<_>>());
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        unclear.retain(|pid| {
+            let is_marked = is_marked(*pid, mark);
+            if is_marked == Some(true) {
+                marked.push(*pid);
+            }
+            is_marked.is_none()
+        });
+        if unclear.is_empty() {
+            break;
+        }
+    }
+    marked
+}
+
+/// Whether a process was started with a variable, if that can be told.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+fn is_marked(pid: Pid, mark: &str) -> Option<bool> {
+    let pid = pid.as_raw_nonzero();
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    // What is no program has none either, and is nobody's.
+    if environment.is_empty() && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
+        return None;
+    }
+    let is_mark =
+        |variable: &[u8]| variable.strip_prefix(mark.as_bytes()).is_some_and(|value| value.starts_with(b"="));
+    Some(environment.split(|byte| *byte == 0).any(is_mark))
 }
 
 #[cfg(not(target_os = "linux"))]

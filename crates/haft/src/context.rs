@@ -339,9 +339,12 @@ impl Context {
         if self.is_cancelled() {
             return Err(self.cancelled_fault());
         }
-        let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
+        let (durability, cx) = (*durability, self.clone());
         let is_alone = !many_threads();
-        let is_soon = durability == Durability::Fast || (is_alone && journal.is_quick());
+        let may_wait = is_alone && weight == Weight::Light && durability == Durability::Full;
+        let quick = may_wait.then(|| journal.is_quick()).flatten();
+        let is_soon = durability == Durability::Fast || quick.is_some();
+        let journal = journal.clone();
         self.0.committing.store(true, Ordering::Release);
         let work = move || {
             let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
@@ -354,6 +357,7 @@ impl Context {
             // The only thread does not wait for a slow disk.
             Weight::Light => tokio::task::spawn_blocking(work).await,
         };
+        drop(quick);
         self.0.committing.store(false, Ordering::Release);
         match done {
             Ok(done) => done,

@@ -35,6 +35,7 @@ mod splice;
 mod undo;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -196,6 +197,8 @@ pub struct Journal {
     store: Store,
     log: Mutex<Log>,
     pace: Pace,
+    /// Whether the lock was taken for a change that is still to be made.
+    is_taken: AtomicBool,
 }
 
 /// The journal while nobody else uses it.
@@ -203,6 +206,18 @@ struct Held<'a> {
     // Let go first: once another thread has the log, the lock that both take would be that thread's.
     lock: StoreLock,
     log: MutexGuard<'a, Log>,
+}
+
+/// That no other process makes a change, until one is made here.
+pub(crate) struct Quick<'a>(&'a Journal);
+
+impl Drop for Quick<'_> {
+    /// Others may begin, if nothing came of it. Nobody is waited for otherwise.
+    fn drop(&mut self) {
+        if self.0.is_taken.load(Ordering::Acquire) {
+            self.0.lock_here().taken = None;
+        }
+    }
 }
 
 impl Journal {
@@ -218,7 +233,8 @@ impl Journal {
     /// The journal in a private folder, of which nothing is read until it is used. What a dead process left
     /// unfinished is settled then; [`Journal::is_unfinished`] tells whether that should be now.
     pub fn at(store: Store, limits: Limits) -> Self {
-        Self { log: Mutex::new(Log::new(store.clone(), limits)), store, pace: Pace::default() }
+        let log = Mutex::new(Log::new(store.clone(), limits));
+        Self { log, store, pace: Pace::default(), is_taken: AtomicBool::new(false) }
     }
 
     /// Whether somebody is making a change right now, or has died while making one.
@@ -240,7 +256,23 @@ impl Journal {
 
     /// Records a change and makes it.
     pub fn change(&self, workspace: &Workspace, change: Change, label: Label<'_>) -> Result<Recorded> {
-        self.change_all(workspace, vec![change], label)
+        self.make(workspace, &[change], label, &mut || {})
+    }
+
+    /// The same, and `meanwhile` is done when the disk has been given something to do, if it comes to that.
+    pub fn change_while(
+        &self,
+        workspace: &Workspace,
+        change: Change,
+        label: Label<'_>,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Recorded> {
+        let mut meanwhile = Some(meanwhile);
+        self.make(workspace, &[change], label, &mut || {
+            if let Some(meanwhile) = meanwhile.take() {
+                meanwhile();
+            }
+        })
     }
 
     /// Records several changes under one number and makes all of them, or none. They must concern
@@ -251,13 +283,22 @@ impl Journal {
         changes: Vec<Change>,
         label: Label<'_>,
     ) -> Result<Recorded> {
-        plan::require_apart(&changes)?;
+        self.make(workspace, &changes, label, &mut || {})
+    }
+
+    fn make(
+        &self,
+        workspace: &Workspace,
+        changes: &[Change],
+        label: Label<'_>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Recorded> {
+        plan::require_apart(changes)?;
         let began = Instant::now();
         let mut held = self.hold(workspace)?;
-        let done = match held.attempt(workspace, &changes, label, plan::Moves::ByName) {
-            Err(error) if crosses_file_systems(&error) => {
-                held.attempt(workspace, &changes, label, plan::Moves::ByCopy)
-            }
+        let mut attempt = |moves| held.attempt(workspace, changes, label, moves, meanwhile);
+        let done = match attempt(plan::Moves::ByName) {
+            Err(error) if crosses_file_systems(&error) => attempt(plan::Moves::ByCopy),
             done => done,
         };
         if label.durability == Durability::Full {
@@ -267,11 +308,21 @@ impl Journal {
     }
 
     /// Whether the next change is likely to be made so soon that it can be waited for: the last ones came to the disk
-    /// quickly, and nobody else is making one.
-    pub(crate) fn is_quick(&self) -> bool {
-        let is_free =
-            || self.log.try_lock().is_ok_and(|mut log| log.lock.try_lock().is_ok_and(|lock| lock.is_some()));
-        self.pace.is_quick() && is_free()
+    /// quickly, nobody is making one, and no other process can begin to before this one is made.
+    pub(crate) fn is_quick(&self) -> Option<Quick<'_>> {
+        let mut log = self.log.try_lock().ok().filter(|_| self.pace.is_quick())?;
+        log.taken = self.take_lock(&mut log).ok()?;
+        self.is_taken.store(log.taken.is_some(), Ordering::Release);
+        log.taken.is_some().then(|| Quick(self))
+    }
+
+    /// Takes the lock, unless another process has it.
+    fn take_lock(&self, log: &mut Log) -> std::io::Result<Option<StoreLock>> {
+        self.is_taken.store(false, Ordering::Release);
+        match log.taken.take() {
+            Some(lock) => Ok(Some(lock)),
+            None => log.lock.try_lock(),
+        }
     }
 
     /// What happened that the user should hear about and that no change has reported: damage that was cut
@@ -295,7 +346,7 @@ impl Journal {
         let mut log = self.lock_here();
         let start = Instant::now();
         let lock = loop {
-            match log.lock.try_lock()? {
+            match self.take_lock(&mut log)? {
                 Some(lock) => break lock,
                 None if start.elapsed() > PATIENCE => return Err(JournalError::Busy),
                 None => std::thread::sleep(Duration::from_micros(500)),
@@ -313,10 +364,11 @@ impl Held<'_> {
         changes: &[Change],
         label: Label<'_>,
         moves: plan::Moves,
+        meanwhile: &mut dyn FnMut(),
     ) -> Result<Recorded> {
         self.log.make_room()?;
         let plan = plan::plan(&mut self.log, workspace, changes, moves)?;
-        self.carry_out(workspace, plan, label, None)
+        self.carry_out(workspace, plan, label, None, meanwhile)
     }
 
     /// Records a plan and performs it; whatever fails, all of it is taken back.
@@ -326,6 +378,7 @@ impl Held<'_> {
         plan: Plan,
         label: Label<'_>,
         undoes: Option<u64>,
+        meanwhile: &mut dyn FnMut(),
     ) -> Result<Recorded> {
         let number = self.log.next();
         let intent = Intent {
@@ -340,7 +393,7 @@ impl Held<'_> {
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability) {
+        match perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability, meanwhile) {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
         }
@@ -375,6 +428,30 @@ fn path_of(place: &AbsPath) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quick_change_keeps_others_out_until_it_is_made_or_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let journal = Journal::at(Store::at(folder.path().join("state")), Limits::default());
+        let others = Store::at(folder.path().join("state"));
+        let is_free = || others.try_lock(LOCK).unwrap().is_some();
+        assert!(journal.is_quick().is_none(), "nothing is known of the disk");
+        (0..100).for_each(|_| journal.pace.took(Duration::ZERO, true));
+        let quick = journal.is_quick().unwrap();
+        assert!(!is_free());
+        drop(quick);
+        assert!(is_free());
+        let quick = journal.is_quick().unwrap();
+        let change = Change::MakeDirectory { path: AbsPath::lexical(&folder.path().join("d")) };
+        let label = Label { tool: "t", session: "s", durability: Durability::Fast };
+        journal.change(&workspace, change, label).unwrap();
+        assert!(is_free());
+        drop(quick);
+        let held = others.try_lock(LOCK).unwrap();
+        assert!(journal.is_quick().is_none(), "another process makes one");
+        drop(held);
+    }
 
     #[test]
     fn whoever_has_the_log_has_the_lock() {

@@ -3,7 +3,10 @@
 //! anything, and whatever is unfinished belongs to a process that is gone.
 
 mod rebuild;
+#[cfg(test)]
+mod tests;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -11,7 +14,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haft_sandbox::{Hash, Latch, Store, StoreEntry};
+use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, StoreLock, start_writing};
 
 use super::Limits;
 use super::record::{self, HEAD, Intent, Outcome, Record};
@@ -38,6 +41,8 @@ pub(super) struct Log {
     store: Store,
     blobs: Store,
     pub(super) lock: Latch,
+    /// The lock, where somebody has taken it to see that it is free.
+    pub(super) taken: Option<StoreLock>,
     pub(super) limits: Limits,
     pub(super) known: BTreeMap<u64, Known>,
     /// The numbers of which it is not known what became.
@@ -57,6 +62,8 @@ pub(super) struct Log {
     unchecked: u64,
     /// Whether the segment that is added to failed to reach the disk.
     distrusted: bool,
+    /// Whether a record is on disk only if a file is that is being synced.
+    goes_along: Cell<bool>,
     /// Whether a segment was closed since the files were read. What was in it need not be known any longer.
     rolled: bool,
     /// Whether the files were read from the beginning, so that it may not show in the lock that all is settled.
@@ -87,6 +94,10 @@ struct Active {
     /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
     /// one write instead of a commit of the file system.
     allocated: u64,
+    /// Up to where length and blocks of the file are on disk, as far as this process has seen to it itself.
+    sure: Cell<u64>,
+    /// The file system, if records there can come to the disk along with other files.
+    flush: Option<OneFlush>,
     /// How contents are kept in it, and by way of how many others.
     contents: HashMap<Hash, Way>,
 }
@@ -102,6 +113,12 @@ struct Way {
 }
 
 impl Active {
+    fn new(id: u32, file: File) -> Self {
+        let flush = OneFlush::of(&file);
+        let (file, contents) = (file.into(), HashMap::new());
+        Self { id, file, end: 0, allocated: 0, sure: Cell::new(0), flush, contents }
+    }
+
     fn learn(&mut self, hash: &Hash, kept: &record::Kept) {
         let (chain, blob) = match kept {
             record::Kept::Spliced { of, .. } => match self.contents.get(&of.0) {
@@ -122,6 +139,7 @@ impl Log {
         Self {
             blobs: store.folder("blobs"),
             lock: store.latch(super::LOCK),
+            taken: None,
             store,
             limits,
             known: BTreeMap::new(),
@@ -135,6 +153,7 @@ impl Log {
             next: 1,
             unchecked: u64::MAX,
             distrusted: false,
+            goes_along: Cell::new(false),
             rolled: false,
             is_reread: false,
             notes: Vec::new(),
@@ -143,7 +162,7 @@ impl Log {
 
     /// Reads what other processes have written meanwhile.
     pub(super) fn catch_up(&mut self) -> io::Result<()> {
-        let Some(active) = self.active.as_ref().filter(|_| !self.rolled) else {
+        let Some(active) = self.active.as_mut().filter(|_| !self.rolled) else {
             return self.load();
         };
         let found = active.file.metadata()?;
@@ -151,9 +170,15 @@ impl Log {
         if found.nlink() == 0 || found.size() < active.end || self.store.has(&name(next))? {
             return self.load();
         }
+        if found.size() != active.allocated {
+            // Others have cut it off, or filled more of it.
+            active.allocated = found.size();
+            active.sure.set(0);
+        }
         let mut next = [0; 1];
-        match active.file.read_at(&mut next, active.end)? {
-            1 if next != [0] => self.read_on(active.id, active.end),
+        let (id, end) = (active.id, active.end);
+        match active.file.read_at(&mut next, end)? {
+            1 if next != [0] => self.read_on(id, end),
             _ => Ok(()),
         }
     }
@@ -192,8 +217,8 @@ impl Log {
             next = Some(first);
         }
         self.unread = found.iter().map(|(id, _)| *id).collect();
-        let file = self.store.open_log(&name(newest))?.into();
-        self.active = Some(Active { id: newest, file, end: 0, allocated: 0, contents: HashMap::new() });
+        let file = self.store.open_log(&name(newest))?;
+        self.active = Some(Active::new(newest, file));
         self.segments.insert(newest, Segment::default());
         self.read_on(newest, 0)?;
         if next.is_none() {
@@ -279,6 +304,7 @@ impl Log {
         if let Some(active) = self.active.as_mut().filter(|active| active.id == id) {
             active.end = end;
             active.allocated = size;
+            active.sure.set(0);
             if torn > 0 {
                 active.file.set_len(end)?;
                 active.file.sync_all()?;
@@ -393,7 +419,7 @@ impl Log {
         None
     }
 
-    /// Adds a record. It is on disk after [`Log::sync`].
+    /// Adds a record. It is on disk after [`Log::sync_before`].
     pub(super) fn append(&mut self, record: Record, kept: &[u8]) -> io::Result<()> {
         let mut bytes = record::encode(&record, kept)?;
         let alone = bytes.len();
@@ -411,6 +437,7 @@ impl Log {
             if written.is_err() {
                 // There is no room for zeros.
                 active.file.set_len(active.end)?;
+                active.sure.set(0);
                 active.allocated = end;
             }
         }
@@ -420,6 +447,7 @@ impl Log {
         if let Err(error) = written {
             // A part of it may be there; the next reader would cut it off as well.
             let _ = active.file.set_len(active.end);
+            active.sure.set(0);
             active.allocated = active.end;
             return Err(error);
         }
@@ -432,12 +460,28 @@ impl Log {
         Ok(())
     }
 
-    /// The file whose syncing brings every record to disk.
-    pub(super) fn syncable(&self) -> io::Result<Arc<File>> {
-        match &self.active {
-            Some(active) => Ok(active.file.clone()),
-            None => Err(io::Error::other("no segment is open")),
+    /// Puts every record on its way to the disk.
+    pub(super) fn start_syncing(&self) {
+        if let Some(active) = &self.active {
+            start_writing(&active.file);
         }
+    }
+
+    /// Waits until every record is on disk, or is sure to be when `next` is, which is synced after this.
+    pub(super) fn sync_before(&self, next: Option<&File>) -> io::Result<()> {
+        let Some(active) = &self.active else {
+            return Err(io::Error::other("no segment is open"));
+        };
+        if let (Some(next), Some(flush)) = (next, active.flush)
+            && active.end <= active.sure.get()
+            && flush.sync_along(&active.file, next)?
+        {
+            self.goes_along.set(true);
+            return Ok(());
+        }
+        active.file.sync_data()?;
+        active.sure.set(active.allocated);
+        Ok(())
     }
 
     pub(super) fn settle(&mut self, number: u64, outcome: Outcome) -> io::Result<()> {
@@ -449,9 +493,15 @@ impl Log {
         self.blobs.clone()
     }
 
-    /// Has the next change begin a new segment.
-    pub(super) fn distrust(&mut self) {
-        self.distrusted = true;
+    /// The file that was synced after the records is on disk, and so are they.
+    pub(super) fn arrived(&self) {
+        self.goes_along.set(false);
+    }
+
+    /// Has the next change begin a new segment if the records may not have come to the disk: a file that could not be
+    /// synced once may claim later that it was.
+    pub(super) fn distrust_unless(&mut self, is_usable: bool) {
+        self.distrusted |= !is_usable || self.goes_along.take();
     }
 
     /// Makes room: a full segment is closed, and the oldest ones go while the limits are exceeded.
@@ -480,8 +530,8 @@ impl Log {
         if let Some(full) = &self.active {
             full.file.set_len(full.end)?;
         }
-        let file = self.store.open_log(&name(id))?.into();
-        self.active = Some(Active { id, file, end: 0, allocated: 0, contents: HashMap::new() });
+        let file = self.store.open_log(&name(id))?;
+        self.active = Some(Active::new(id, file));
         self.segments.insert(id, Segment::default());
         self.append(Record::Start { next: self.next }, &[])
     }

@@ -1,12 +1,12 @@
 //! Performing the steps of a record, one by one, and taking single steps back.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use haft_sandbox::{
     AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
-    start_writing,
 };
 
 use super::keep;
@@ -19,6 +19,9 @@ use super::{Content, JournalError, Result, path_of};
 
 /// How much of a file is copied at a time.
 const COPIED: usize = 1 << 20;
+
+/// What is waited for before a file is, if there is one that is synced next.
+type Wait<'a> = dyn FnMut(Option<&File>) -> io::Result<()> + 'a;
 
 /// Which step failed, and why.
 #[derive(Debug)]
@@ -37,36 +40,39 @@ pub(super) struct Contents<'a> {
 
 /// Performs everything that was recorded. While the record is on its way to the disk, what is new is
 /// prepared; only when both are there does the first step happen. They are waited for one after the other: the disk
-/// does both at once, and another thread would be there no sooner. Gives what the user should hear about.
+/// does both at once, and another thread would be there no sooner. Once it has begun, `meanwhile` is done. Gives what
+/// the user should hear about.
 pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
     at_hand: AtHand,
     durability: Durability,
+    meanwhile: &mut dyn FnMut(),
 ) -> std::result::Result<Vec<String>, Failed> {
     let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
     let AtHand { contents, stamps, blobs, relied } = at_hand;
     let contents = Contents { log, segment, workspace, fresh: &contents };
     let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
-    // What is to be waited for is done when the first file is on its way to the disk.
-    let prepare_all = |mut waited: Option<&mut dyn FnMut() -> io::Result<()>>| {
+    // What is to be waited for is done when the first file is on its way to the disk, and before it is there.
+    let prepare_all = |mut waited: Option<&mut Wait<'_>>| {
         let mut drafts = Vec::with_capacity(intent.steps.len());
         for (number, step) in intent.steps.iter().enumerate() {
             let failed = |error| Failed { step: number, error };
             let mut draft = prepare(&contents, step, durability).map_err(failed)?;
             if let Some(draft) = &mut draft {
                 if let Some(wait) = waited.take() {
-                    wait().map_err(unusable)?;
+                    wait(draft.unsynced()).map_err(unusable)?;
                 }
                 draft.sync().map_err(|error| failed(error.into()))?;
+                log.arrived();
                 if let Some(stamp) = stamps.get(&number) {
                     draft.recognise(*stamp);
                 }
             }
             drafts.push(draft);
         }
-        waited.map_or(Ok(()), |wait| wait().map_err(unusable))?;
+        waited.map_or(Ok(()), |wait| wait(None).map_err(unusable))?;
         Ok(drafts)
     };
     let store = log.blobs();
@@ -81,13 +87,16 @@ pub(super) fn perform(
     };
     let drafts: Vec<Option<Draft>> = match durability {
         Durability::Fast => {
+            meanwhile();
             keep_all().map_err(unusable)?;
             prepare_all(None)?
         }
         Durability::Full => {
-            let file = log.syncable().map_err(unusable)?;
-            start_writing(&file);
-            prepare_all(Some(&mut || keep_all().and_then(|()| file.sync_data())))?
+            log.start_syncing();
+            prepare_all(Some(&mut |next| {
+                meanwhile();
+                keep_all().and_then(|()| log.sync_before(next))
+            }))?
         }
     };
     let mut notes = Vec::new();

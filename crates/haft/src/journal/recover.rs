@@ -83,10 +83,7 @@ impl Held<'_> {
         failed: Failed,
     ) -> JournalError {
         let Failed { step: last, error } = failed;
-        if matches!(error, JournalError::Unusable(_)) {
-            // A file that could not be synced once may claim later that it was.
-            self.log.distrust();
-        }
+        self.log.distrust_unless(!matches!(error, JournalError::Unusable(_)));
         let is_conflict = matches!(
             &error,
             JournalError::Change(error) if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists)

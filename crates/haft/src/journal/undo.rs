@@ -91,7 +91,7 @@ impl Held<'_> {
         }
         self.log.make_room()?;
         let plan = self.knowing_all(|held| held.plan_undo(workspace, number, merged))?;
-        self.carry_out(workspace, plan, label, Some(number))
+        self.carry_out(workspace, plan, label, Some(number), &mut || {})
     }
 
     /// Tries once more with all that was ever recorded where content was missed.

@@ -388,17 +388,17 @@ fn killed_at_each_call_that_changes_a_name_the_rest_is_settled() {
 
 #[test]
 fn killed_at_each_write_or_sync_the_rest_is_settled() {
-    at_each_call(&["fsync", "fdatasync", "pwrite64", "write"], "signal=KILL", 9);
+    at_each_call(&["fsync", "fdatasync", "sync_file_range", "pwrite64", "write"], "signal=KILL", 9);
 }
 
 #[test]
 fn a_call_that_fails_leaves_everything_old_or_new() {
-    at_each_call(&["fsync", "fdatasync", "renameat2"], "error=EIO", 5);
+    at_each_call(&["fsync", "fdatasync", "sync_file_range", "renameat2"], "error=EIO", 5);
     at_each_call(&["pwrite64", "write", "mkdirat"], "error=ENOSPC", 11);
 }
 
 /// Whatever the pace of the disk: what was recorded and the new file are there before the file takes its place, and that
-/// it has is there before the change is told.
+/// it has, and that what was replaced is gone, is there before the change is told.
 #[test]
 fn nothing_takes_its_place_before_it_and_its_record_are_on_disk() {
     const CHANGES: u8 = 40;
@@ -417,7 +417,11 @@ fn nothing_takes_its_place_before_it_and_its_record_are_on_disk() {
     let base = fresh();
     let log = base.path().join("strace");
     let wrapper = ["strace", "-f", "--seccomp-bpf", "-o", log.to_str().unwrap()].map(str::to_owned);
-    let wrapper = [&wrapper[..], &["-e".to_owned(), "trace=fsync,fdatasync,renameat2".to_owned()]].concat();
+    let wrapper = [
+        &wrapper[..],
+        &["-e".to_owned(), "trace=fsync,fdatasync,sync_file_range,renameat2,unlinkat".to_owned()],
+    ]
+    .concat();
     let test = "crash::nothing_takes_its_place_before_it_and_its_record_are_on_disk";
     assert!(start(test, base.path(), 0, &wrapper).wait().unwrap().success());
     let mut seen = String::new();
@@ -425,8 +429,10 @@ fn nothing_takes_its_place_before_it_and_its_record_are_on_disk() {
         let is_done = line.ends_with("= 0");
         if line.contains("RENAME_EXCHANGE") {
             seen.push('|');
-        } else if is_done && line.contains("fdatasync") {
-            seen.push('r');
+        } else if line.contains("unlinkat") {
+            seen.push('u');
+        } else if is_done && (line.contains("fdatasync") || line.contains("SYNC_FILE_RANGE_WAIT_AFTER")) {
+            seen.push(if line.contains("fdatasync") { 'r' } else { 'h' });
         } else if is_done && line.contains("fsync") {
             seen.push('f');
         }
@@ -435,6 +441,12 @@ fn nothing_takes_its_place_before_it_and_its_record_are_on_disk() {
     let between: Vec<&str> = seen.split('|').skip(1).collect();
     let (last, between) = between.split_last().unwrap();
     assert_eq!(between.len(), usize::from(CHANGES) - 2, "{seen}");
-    assert!(between.iter().all(|calls| ["frf", "ffr"].contains(calls)), "{seen}");
-    assert_eq!(*last, "f", "{seen}");
+    // A record that is only handed to the device is there when the file is that is synced after it.
+    assert!(between.iter().all(|calls| ["ufrf", "ufhf"].contains(calls)), "{seen}");
+    let is_ext = rustix::fs::statfs(base.path()).unwrap().f_type == 0xef53;
+    assert_eq!(
+        between.iter().filter(|calls| **calls == "ufhf").count(),
+        if is_ext { between.len() } else { 0 }
+    );
+    assert_eq!(*last, "uf", "{seen}");
 }

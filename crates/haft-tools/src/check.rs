@@ -26,6 +26,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use haft::Hash;
 use lately::Lately;
+pub(crate) use lately::{Brief, Glance};
 pub use shown::Found;
 
 /// How many errors are told at the most; the rest is counted.
@@ -231,29 +232,22 @@ impl Checkers {
         })
     }
 
-    /// The same of a small change of a text that was right lately, as work that is to be done beside. `None` where that has
-    /// to be looked at more closely, at once or in the end. The texts come with their hashes.
+    /// The same of a small change of a text that was right lately, still to be done. `None` where that has to be looked at
+    /// more closely, at once or in the end. The texts come with their hashes.
     pub(crate) fn compare_briefly(
         &self,
         file_name: &str,
         before: (Hash, &[u8]),
         after: (Hash, &[u8]),
-    ) -> Option<impl FnOnce() -> Option<Checked> + Send + use<>> {
-        if !self.lately.knows(self.find(file_name)?, before.0) {
+    ) -> Option<Brief> {
+        let checker = self.find_shared(file_name)?;
+        if !self.lately.knows(&**checker, before.0) {
             return None;
         }
         let text = |bytes| std::str::from_utf8(bytes).map(unmarked).ok();
         let (was, is) = lately::parts(text(before.1)?, text(after.1)?)?;
-        let (checkers, file_name) = (self.clone(), file_name.to_owned());
-        Some(move || {
-            let checker = checkers.find(&file_name)?;
-            checkers.lately.is_still_right(checker, [&was, &is], after.0).then(|| Checked {
-                checker: checker.name(),
-                errors: Vec::new(),
-                more: 0,
-                existing: 0,
-            })
-        })
+        let (checker, lately) = (checker.clone(), self.lately.clone());
+        Some(Brief { checker, lately, parts: [was, is], changed: after.0 })
     }
 
     /// Whether there is a checker for files of this name.
@@ -262,10 +256,14 @@ impl Checkers {
     }
 
     fn find(&self, file_name: &str) -> Option<&dyn Checker> {
+        self.find_shared(file_name).map(|checker| &**checker)
+    }
+
+    fn find_shared(&self, file_name: &str) -> Option<&Arc<dyn Checker>> {
         let path = file_name.replace('\\', "/");
         let entry =
             self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| fits(name, &path)))?;
-        entry.checker.as_deref()
+        entry.checker.as_ref()
     }
 }
 
@@ -281,14 +279,18 @@ fn introduced(checker: &dyn Checker, before: Option<&str>, after: &str) -> Optio
 
 /// Whether the end of a path fits a name with at most one `*`.
 fn fits(name: &str, path: &str) -> bool {
+    let (front, back) = name.split_once('*').unwrap_or((name, ""));
+    let whole = front.len() == name.len();
+    // Most names differ in how they end.
+    if !path.ends_with(if whole { front } else { back }) {
+        return false;
+    }
     let parts = name.matches('/').count();
     let start = path.rmatch_indices('/').nth(parts).map_or(0, |(at, _)| at + 1);
     let path = &path[start..];
-    match name.split_once('*') {
-        None => path == name,
-        Some((front, back)) => {
-            path.len() >= front.len() + back.len() && path.starts_with(front) && path.ends_with(back)
-        }
+    match whole {
+        true => path == name,
+        false => path.len() >= front.len() + back.len() && path.starts_with(front),
     }
 }
 

@@ -360,6 +360,7 @@ impl Job {
             return Ok(None);
         };
         settled.answered = true;
+        let preview = preview.or_else(|| claimed.prepared.preview(&self.cx));
         let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
         let own = self.cx.session().approver().filter(|own| own.is_there(self.cx.call()));
         let approver = own.unwrap_or(&*engine.approver);

@@ -23,6 +23,11 @@ pub trait Operation: Send + Sized + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// The preview, where `check` has left it for when somebody is asked: most often nobody is.
+    fn preview(&mut self, _cx: &Context) -> Option<Preview> {
+        None
+    }
+
     /// Leaves out all parts of the planned change but these, counted from 0 in the preview. Gives what was left out, in
     /// words.
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {

@@ -106,6 +106,11 @@ pub trait Prepared: Send {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// See [`Operation::preview`].
+    fn preview(&mut self, _cx: &Context) -> Option<Preview> {
+        None
+    }
+
     /// See [`Operation::keep_parts`].
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
         Err(Fault::failed("this change is made as a whole or not at all"))
@@ -174,6 +179,10 @@ impl<T: Tool> Prepared for TypedCall<T> {
 
     fn check<'a>(&'a mut self, cx: &'a Context) -> BoxFuture<'a, Result<Option<Preview>, Fault>> {
         Box::pin(self.op.check(cx))
+    }
+
+    fn preview(&mut self, cx: &Context) -> Option<Preview> {
+        self.op.preview(cx)
     }
 
     fn keep_parts(&mut self, parts: &[usize], cx: &Context) -> Result<String, Fault> {

@@ -6,17 +6,20 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::Hash;
+use haft_sandbox::{BESIDE_STACK, Beside, beside};
 
-use super::{Checker, MAX_BYTES, MAX_LINE, parts};
+use super::{Checked, Checker, MAX_BYTES, MAX_LINE, STACK_FOR_BYTE, parts};
 
 /// How many texts are remembered.
 const REMEMBERED: usize = 64;
 /// A longer part is not read so. However deep one of that length is nested, there is enough of the stack.
 const MAX_PART: usize = 16 * 1024;
-const _: () = assert!(MAX_PART * super::STACK_FOR_BYTE <= haft_sandbox::BESIDE_STACK);
+const _: () = assert!(MAX_PART * STACK_FOR_BYTE <= BESIDE_STACK);
+/// What is left of a stack for everything else.
+const SPARE_STACK: usize = 256 << 10;
 
 /// Texts that are right, the latest first, each with where the checker is that found it so.
 #[derive(Default)]
@@ -52,6 +55,56 @@ impl Lately {
 
     fn texts(&self) -> MutexGuard<'_, VecDeque<(Hash, usize)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A brief look at a small change, still to be taken.
+pub(crate) struct Brief {
+    pub(super) checker: Arc<dyn Checker>,
+    pub(super) lately: Arc<Lately>,
+    pub(super) parts: [String; 2],
+    pub(super) changed: Hash,
+}
+
+/// A brief look that is taken.
+pub(crate) enum Glance {
+    Taken(Option<Checked>),
+    Beside(Beside<Option<Checked>>),
+}
+
+impl Brief {
+    /// Takes it: here where the stack is large enough for whatever the parts may be, which takes less time than to have
+    /// another thread begin, else beside.
+    pub(crate) fn begin(self) -> Glance {
+        let longest = self.parts.iter().map(String::len).max().unwrap_or(0);
+        let wanted = longest * STACK_FOR_BYTE * 2 + SPARE_STACK;
+        if stacker::remaining_stack().is_some_and(|left| left >= wanted) {
+            return Glance::Taken(self.take());
+        }
+        match beside(move || self.take()) {
+            Ok(beside) => Glance::Beside(beside),
+            Err(_) => Glance::Taken(None),
+        }
+    }
+
+    fn take(self) -> Option<Checked> {
+        let [was, is] = &self.parts;
+        self.lately.is_still_right(&*self.checker, [was, is], self.changed).then(|| Checked {
+            checker: self.checker.name(),
+            errors: Vec::new(),
+            more: 0,
+            existing: 0,
+        })
+    }
+}
+
+impl Glance {
+    /// What was seen; nothing where all of the text has to be read.
+    pub(crate) fn seen(self) -> Option<Checked> {
+        match self {
+            Self::Taken(seen) => seen,
+            Self::Beside(seeing) => seeing.wait().ok().flatten(),
+        }
     }
 }
 

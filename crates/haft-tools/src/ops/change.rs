@@ -13,14 +13,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use haft::journal::{self, Content};
 use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
-use haft_sandbox::{Expect, beside, names};
+use haft_sandbox::{Expect, names};
 
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
 use plan::Plan;
 
 use super::Editing;
-use crate::check::{Checked, alone, apart};
+use crate::check::{Brief, Checked, Glance, alone, apart};
 use crate::text::notebook::CellEdit;
 use crate::text::{Diff, LineEdit, Replace};
 
@@ -215,33 +215,39 @@ impl Operation for Change {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        let plan = self.planned(cx).await?;
-        let diff = plan.diff.text.clone();
+        self.plan = Some(self.planned(cx).await?);
+        Ok(None)
+    }
+
+    fn preview(&mut self, _cx: &Context) -> Option<Preview> {
+        let plan = self.plan.as_mut()?;
+        let diff = plan.shown(&self.asked.named).0.text.clone();
         let parts = match &plan.before {
             Some(before) => parts::of(&diff, &before.bytes, &plan.content.whole()),
             None => Vec::new(),
         };
-        self.plan = Some(plan);
-        Ok(Some(Preview::new(diff).parts(parts)))
+        Some(Preview::new(diff).parts(parts))
     }
 
     fn keep_parts(&mut self, chosen: &[usize], _cx: &Context) -> Result<String, Fault> {
         let whole = || Fault::failed("this change is made as a whole or not at all");
         let plan = self.plan.as_mut().ok_or_else(whole)?;
+        let diff = plan.shown(&self.asked.named).0.text.clone();
         let before = plan.before.as_ref().ok_or_else(whole)?;
-        let all = parts::of(&plan.diff.text, &before.bytes, &plan.content.whole());
-        let kept = parts::with(&plan.diff.text, &before.bytes, chosen).ok_or_else(whole)?;
+        let all = parts::of(&diff, &before.bytes, &plan.content.whole());
+        let kept = parts::with(&diff, &before.bytes, chosen).ok_or_else(whole)?;
         let left_out =
             all.iter().enumerate().filter(|(part, _)| !chosen.contains(part)).map(|(_, hunk)| hunk.as_str());
         let left_out = left_out.collect();
-        plan.replace(&self.asked.named, kept);
+        plan.replace(kept);
         Ok(left_out)
     }
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {
         let plan = self.planned(cx).await?;
         let Asked { path, .. } = &*self.asked;
-        let Plan { before, content, replaced, mut notes, diff, short } = plan;
+        let held = plan.held();
+        let Plan { before, content, replaced, mut notes, splices, mut shown } = plan;
         let fate = match &before {
             None => Fate::Created,
             Some(before) if before.hash == content.hash() => Fate::Same,
@@ -250,6 +256,9 @@ impl Operation for Change {
         let size = content.len();
         if fate == Fate::Same {
             let path = path.clone();
+            let shown =
+                shown.unwrap_or_else(|| plan::differing(&self.asked.named, before.as_ref(), &content, None));
+            let (diff, short) = shown;
             return Ok(Changed {
                 path,
                 fate,
@@ -262,18 +271,17 @@ impl Operation for Change {
                 checked: None,
             });
         }
-        let held = before.as_ref().map_or(0, |before| before.bytes.len() as u64).max(size);
         let editing = cx.session().extension::<Editing>();
         let name = file_name(path);
         let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
-        let knows = editing.checkers.knows(&name);
+        let knows = brief.is_some() || editing.checkers.knows(&name);
         let light = held <= super::SMALL && (brief.is_some() || !knows);
         let held = usize::try_from(held).unwrap_or(usize::MAX);
         let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
-        let (recorded, checked) = cx
+        let (recorded, checked, (diff, short)) = cx
             .commit(weight, move |journal, label| {
-                let commit = || {
+                let commit = |meanwhile: &mut dyn FnMut()| {
                     let expect =
                         before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
                     let change = journal::Change::Write {
@@ -282,28 +290,34 @@ impl Operation for Change {
                         expect,
                         replaced: before.as_ref().map(Current::replaced),
                     };
-                    journal.change(inside.workspace(), change, label)
+                    journal.change_while(inside.workspace(), change, label, meanwhile)
                 };
                 let check = || checked_apart(&editing, &asked.path, before.as_ref(), &content);
-                // The check uses the time that the disk takes.
-                let (recorded, checked) = match brief.map(beside) {
+                let differing = || plan::differing(&asked.named, before.as_ref(), &content, splices.as_ref());
+                // The check uses the time that the disk takes, and so does what is shown of the change.
+                let (recorded, checked) = match brief {
                     // Where something is wrong with the parts, all of it is read.
                     Some(brief) => {
-                        let recorded = commit();
-                        let brief = brief.ok().and_then(|brief| brief.wait().ok().flatten());
-                        (recorded, brief.or_else(|| alone(held, check)))
+                        let (mut brief, mut glance) = (Some(brief), None);
+                        let recorded = commit(&mut || {
+                            glance = brief.take().map(Brief::begin);
+                            shown.get_or_insert_with(differing);
+                        });
+                        let seen = || glance.and_then(Glance::seen);
+                        let checked = recorded.is_ok().then(|| seen().or_else(|| alone(held, check)));
+                        (recorded, checked.flatten())
                     }
                     None if knows => std::thread::scope(|scope| {
                         let checking = apart(scope, held, check);
-                        (commit(), checking.and_then(|checking| checking.join().ok().flatten()))
+                        (commit(&mut || {}), checking.and_then(|checking| checking.join().ok().flatten()))
                     }),
-                    None => (commit(), None),
+                    None => (commit(&mut || {}), None),
                 };
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
                 let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
                 inside.effect(Effect::Changed { path: asked.path.clone(), now });
-                Ok((recorded, checked))
+                Ok((recorded, checked, shown.unwrap_or_else(differing)))
             })
             .await?;
         notes.extend(recorded.notes);
@@ -332,7 +346,7 @@ fn checked_briefly(
     name: &str,
     before: Option<&Current>,
     after: &Content,
-) -> Option<impl FnOnce() -> Option<Checked> + Send + use<>> {
+) -> Option<Brief> {
     let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
     editing.checkers.compare_briefly(name, (before.hash, &before.bytes), (after.hash(), &after.whole()))
 }

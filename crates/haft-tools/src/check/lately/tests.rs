@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::{Checked, Checkers, Hash};
-use super::{MAX_PART, REMEMBERED};
+use super::{MAX_PART, REMEMBERED, STACK_FOR_BYTE};
 
 /// Files that are right, with a place in the middle.
 const TEXTS: &[(&str, &str)] = &[
@@ -133,7 +133,7 @@ fn knowing(name: &str, text: &str) -> Checkers {
 fn briefly(checkers: &Checkers, name: &str, before: &str, after: &str) -> Option<Checked> {
     let known = |text| (Hash::of(str::as_bytes(text)), str::as_bytes(text));
     let work = checkers.compare_briefly(name, known(before), known(after))?;
-    beside(work).ok().unwrap().wait().unwrap()
+    work.begin().seen()
 }
 
 #[test]
@@ -193,6 +193,29 @@ fn a_part_can_be_as_deep_as_it_is_long() {
         assert!(text.len() <= MAX_PART, "{name}");
         let read = move || Checkers::standard().find(name).unwrap().is_right_alone(&text);
         assert!(beside(read).ok().unwrap().wait().unwrap(), "{name}");
+    }
+}
+
+/// Where a part is read on the stack at hand, as much of it is left at the least.
+#[test]
+fn a_part_that_is_read_here_has_enough_of_the_stack() {
+    let nested = |open: &str, close: &str| open.repeat(100) + "1" + &close.repeat(100);
+    for (name, text) in [
+        ("a.rs", format!("const A: B = {};\n", nested("(", ")"))),
+        ("a.rs", format!("const A: B = {};\n", nested("{", "}"))),
+        ("a.rs", format!("fn a() {{ {}1; }}\n", "!".repeat(200))),
+        ("a.rs", format!("fn a() {{ {}1; }}\n", "||".repeat(100))),
+        ("a.ts", format!("let a = {};\n", nested("[", "]"))),
+        ("a.ts", format!("let a = {};\n", nested("(", ")"))),
+        ("a.ts", format!("let a = {}1;\n", "!".repeat(200))),
+        ("a.py", format!("a = {}\n", nested("(", ")"))),
+        ("a.go", format!("var a = {}\n", nested("(", ")"))),
+        ("a.java", format!("class A {{ int a = {}; }}\n", nested("(", ")"))),
+    ] {
+        let stack = text.len() * STACK_FOR_BYTE * 2;
+        let read = move || Checkers::standard().find(name).unwrap().is_right_alone(&text);
+        let thread = std::thread::Builder::new().stack_size(stack).spawn(read).unwrap();
+        thread.join().unwrap();
     }
 }
 

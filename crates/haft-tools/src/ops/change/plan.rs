@@ -5,7 +5,7 @@ use haft::{Context, Fault, FaultKind};
 
 use super::current::Current;
 use super::{Asked, Existing, Knowledge, Parents, Same, To, differences, neighbours};
-use crate::ops::Editing;
+use crate::ops::{Editing, SMALL};
 use crate::text::notebook::{CellEdit, CellMode, CellPlanned, plan_cell};
 use crate::text::{
     Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, both, placeholder, plan_edits,
@@ -18,8 +18,10 @@ pub(super) struct Plan {
     pub(super) content: Content,
     pub(super) replaced: usize,
     pub(super) notes: Vec<String>,
-    pub(super) diff: Diff,
-    pub(super) short: Diff,
+    /// What goes of the file before and what comes, where not all of it is new.
+    pub(super) splices: Option<Splices>,
+    /// What changes, in both forms, once that is known.
+    pub(super) shown: Option<(Diff, Diff)>,
 }
 
 /// Plans a change.
@@ -63,8 +65,13 @@ pub(super) fn plan(asked: &Asked, cx: &Context) -> Result<Plan, Fault> {
         .hint("there is nothing to do")
         .with("path", named));
     }
-    let (diff, short) = differing(named, before.as_ref(), &made);
-    Ok(Plan { before, content: made.content, replaced: made.replaced, notes: made.notes, diff, short })
+    let Made { content, splices, replaced, notes } = made;
+    let mut plan = Plan { before, content, replaced, notes, splices, shown: None };
+    // What takes long is done here, where nobody else waits for it.
+    if plan.held() > SMALL {
+        plan.shown(named);
+    }
+    Ok(plan)
 }
 
 /// A file as it will be.
@@ -213,23 +220,36 @@ fn fault(named: &str, message: String, hint: Option<String>) -> Fault {
 }
 
 /// What changes, in both forms.
-fn differing(named: &str, before: Option<&Current>, made: &Made) -> (Diff, Diff) {
+pub(super) fn differing(
+    named: &str,
+    before: Option<&Current>,
+    content: &Content,
+    splices: Option<&Splices>,
+) -> (Diff, Diff) {
     let old: &[u8] = before.map_or(&[], |before| &before.bytes);
-    let splices = made.splices.as_ref();
-    splices
-        .and_then(|splices| differences::of_splices(named, old, splices, made.content.len()))
-        .unwrap_or_else(|| {
+    splices.and_then(|splices| differences::of_splices(named, old, splices, content.len())).unwrap_or_else(
+        || {
             let missing = if before.is_some() { named } else { "/dev/null" };
-            let (limits, after) = (DiffLimits::default(), made.content.whole());
+            let (limits, after) = (DiffLimits::default(), content.whole());
             both(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits)
-        })
+        },
+    )
 }
 
 impl Plan {
+    /// How much of a text is held, before or after.
+    pub(super) fn held(&self) -> u64 {
+        self.before.as_ref().map_or(0, |before| before.bytes.len() as u64).max(self.content.len())
+    }
+
+    /// What changes, in both forms.
+    pub(super) fn shown(&mut self, named: &str) -> &(Diff, Diff) {
+        let Self { before, content, splices, shown, .. } = self;
+        shown.get_or_insert_with(|| differing(named, before.as_ref(), content, splices.as_ref()))
+    }
+
     /// Makes it a plan for other content.
-    pub(super) fn replace(&mut self, named: &str, content: Vec<u8>) {
-        let made = Made::all(content.into());
-        (self.diff, self.short) = differing(named, self.before.as_ref(), &made);
-        self.content = made.content;
+    pub(super) fn replace(&mut self, content: Vec<u8>) {
+        (self.content, self.splices, self.shown) = (content.into(), None, None);
     }
 }

@@ -184,7 +184,8 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.conversation(&context).call(request, context).await
+        // The SDK moves what it polls from place to place.
+        Box::pin(self.conversation(&context).call(request, context)).await
     }
 
     async fn list_resources(

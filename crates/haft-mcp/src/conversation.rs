@@ -92,7 +92,10 @@ impl Conversation {
             }
             Ok(session)
         };
-        self.session.get_or_try_init(open).await
+        match self.begun() {
+            Some(session) => Ok(session),
+            None => Box::pin(self.session.get_or_try_init(open)).await,
+        }
     }
 
     /// A name for the next call that no other has.

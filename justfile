@@ -54,6 +54,10 @@ soak:
 conformance:
     conformance/run
 
+# What power cuts leave of edited files and of the journal. Needs root, FUSE and loop devices.
+cuts edits="150" cuts="400" seed="1":
+    bench/cuts/run {{edits}} {{cuts}} {{seed}}
+
 # `haft mcp` beside other servers of the protocol, with ratios. Needs npm, and the network once.
 beside:
     bench/mcp

@@ -60,7 +60,7 @@ pub trait Checker: Send + Sync + 'static {
     }
 
     /// Whether what begins at the margin of a text is right wherever it stands. Where that can be told, of a small change of
-    /// a text without errors only what is around it is read.
+    /// a text without errors only what is around it is read. What is right is so for as long as the checker is there.
     fn is_right_alone(&self, _part: &str) -> bool {
         false
     }
@@ -140,7 +140,7 @@ pub struct Checkers {
 
 #[derive(Clone)]
 struct Entry {
-    names: Vec<String>,
+    names: Vec<Pattern>,
     checker: Option<Arc<dyn Checker>>,
 }
 
@@ -197,7 +197,7 @@ impl Checkers {
     }
 
     fn add(mut self, names: &[&str], checker: Option<Arc<dyn Checker>>) -> Self {
-        let names = names.iter().map(|&name| name.to_owned()).collect();
+        let names = names.iter().map(|name| Pattern::of(name)).collect();
         Arc::make_mut(&mut self.entries).push(Entry { names, checker });
         Self { lately: Arc::default(), ..self }
     }
@@ -262,7 +262,7 @@ impl Checkers {
     fn find_shared(&self, file_name: &str) -> Option<&Arc<dyn Checker>> {
         let path = file_name.replace('\\', "/");
         let entry =
-            self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| fits(name, &path)))?;
+            self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| name.fits(&path)))?;
         entry.checker.as_ref()
     }
 }
@@ -277,20 +277,34 @@ fn introduced(checker: &dyn Checker, before: Option<&str>, after: &str) -> Optio
     Some(introduced)
 }
 
-/// Whether the end of a path fits a name with at most one `*`.
-fn fits(name: &str, path: &str) -> bool {
-    let (front, back) = name.split_once('*').unwrap_or((name, ""));
-    let whole = front.len() == name.len();
-    // Most names differ in how they end.
-    if !path.ends_with(if whole { front } else { back }) {
-        return false;
+/// A name with at most one `*`.
+#[derive(Clone)]
+struct Pattern {
+    /// What is before the `*`, if there is one.
+    front: Option<Box<str>>,
+    back: Box<str>,
+    folders: usize,
+}
+
+impl Pattern {
+    fn of(name: &str) -> Self {
+        let (front, back) =
+            name.split_once('*').map_or((None, name), |(front, back)| (Some(front.into()), back));
+        Self { front, back: back.into(), folders: name.matches('/').count() }
     }
-    let parts = name.matches('/').count();
-    let start = path.rmatch_indices('/').nth(parts).map_or(0, |(at, _)| at + 1);
-    let path = &path[start..];
-    match whole {
-        true => path == name,
-        false => path.len() >= front.len() + back.len() && path.starts_with(front),
+
+    /// Whether the end of a path fits.
+    fn fits(&self, path: &str) -> bool {
+        // Most names differ in how they end.
+        if !path.ends_with(&*self.back) {
+            return false;
+        }
+        let start = path.rmatch_indices('/').nth(self.folders).map_or(0, |(at, _)| at + 1);
+        let path = &path[start..];
+        match &self.front {
+            None => *path == *self.back,
+            Some(front) => path.len() >= front.len() + self.back.len() && path.starts_with(&**front),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Texts that were found to be right, lately. Of a small change of one of them, only the parts around it are read: what
-//! that costs depends on the change, not on the file.
+//! Texts that were found to be right, lately. Of a small change of one of them, only the parts around it are read, and those
+//! once: what that costs depends on the change, not on the file.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use haft_sandbox::{BESIDE_STACK, Beside, beside};
 
 use super::{Checked, Checker, MAX_BYTES, MAX_LINE, STACK_FOR_BYTE, parts};
 
-/// How many texts are remembered.
+/// How many texts are remembered, and how many parts.
 const REMEMBERED: usize = 64;
 /// A longer part is not read so. However deep one of that length is nested, there is enough of the stack.
 const MAX_PART: usize = 16 * 1024;
@@ -21,15 +21,21 @@ const _: () = assert!(MAX_PART * STACK_FOR_BYTE <= BESIDE_STACK);
 /// What is left of a stack for everything else.
 const SPARE_STACK: usize = 256 << 10;
 
-/// Texts that are right, the latest first, each with where the checker is that found it so.
+/// What was found to be right, by itself: what a whole text is may not be so for a part of one.
 #[derive(Default)]
-pub(super) struct Lately(Mutex<VecDeque<(Hash, usize)>>);
+pub(super) struct Lately {
+    texts: Right,
+    parts: Right,
+}
 
-impl Lately {
-    /// Remembers a text that is right.
-    pub(super) fn was_right(&self, checker: &dyn Checker, text: Hash) {
+/// What is right, the latest first, each with where the checker is that found it so.
+#[derive(Default)]
+struct Right(Mutex<VecDeque<(Hash, usize)>>);
+
+impl Right {
+    fn add(&self, checker: &dyn Checker, text: Hash) {
         let text = (text, place(checker));
-        let mut texts = self.texts();
+        let mut texts = self.all();
         match texts.iter().position(|known| *known == text) {
             Some(at) => drop(texts.remove(at)),
             None => texts.truncate(REMEMBERED - 1),
@@ -37,24 +43,43 @@ impl Lately {
         texts.push_front(text);
     }
 
+    fn has(&self, checker: &dyn Checker, text: Hash) -> bool {
+        self.all().contains(&(text, place(checker)))
+    }
+
+    fn all(&self) -> MutexGuard<'_, VecDeque<(Hash, usize)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lately {
+    /// Remembers a text that is right.
+    pub(super) fn was_right(&self, checker: &dyn Checker, text: Hash) {
+        self.texts.add(checker, text);
+    }
+
     /// Whether a text is known to be right.
     pub(super) fn knows(&self, checker: &dyn Checker, text: Hash) -> bool {
-        self.texts().contains(&(text, place(checker)))
+        self.texts.has(checker, text)
     }
 
     /// Whether a text that was right is so after a change of some parts. If not, nothing is known.
     pub(super) fn is_still_right(&self, checker: &dyn Checker, parts: [&str; 2], changed: Hash) -> bool {
+        let right = |part: &str| {
+            let hash = Hash::of(part.as_bytes());
+            let is_right = self.parts.has(checker, hash) || checker.is_right_alone(part);
+            if is_right {
+                self.parts.add(checker, hash);
+            }
+            is_right
+        };
         // A checker that crashes has no result.
-        let right = AssertUnwindSafe(|| parts.iter().all(|part| checker.is_right_alone(part)));
-        let is_right = catch_unwind(right).unwrap_or_default();
+        let all = AssertUnwindSafe(|| parts.into_iter().all(right));
+        let is_right = catch_unwind(all).unwrap_or_default();
         if is_right {
             self.was_right(checker, changed);
         }
         is_right
-    }
-
-    fn texts(&self) -> MutexGuard<'_, VecDeque<(Hash, usize)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

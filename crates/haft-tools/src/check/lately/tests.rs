@@ -1,10 +1,11 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft_sandbox::beside;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::{Checked, Checkers, Hash};
+use super::super::{Checked, Checker, Checkers, Hash, Problem};
 use super::{MAX_PART, REMEMBERED, STACK_FOR_BYTE};
 
 /// Files that are right, with a place in the middle.
@@ -177,6 +178,38 @@ fn only_the_latest_texts_are_remembered() {
     }
     let told = |text: &str| briefly(&checkers, "a.rs", text, &text.replace("{ ", "{ 0 + ")).is_some();
     assert!(!told(&texts[0]) && told(&texts[1]));
+}
+
+/// Takes everything for right but what says `wrong`, and counts the parts it reads.
+struct Counting(Arc<AtomicUsize>);
+
+impl Checker for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn check(&self, text: &str) -> Option<Vec<Problem>> {
+        let problem = Problem { line: 1, column: 1, message: "wrong".into() };
+        Some(text.contains("wrong").then_some(problem).into_iter().collect())
+    }
+
+    fn is_right_alone(&self, part: &str) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        !part.contains("wrong")
+    }
+}
+
+#[test]
+fn a_part_that_was_right_is_not_read_again() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let checkers = Checkers::none().with(&["*.c"], Counting(read.clone()));
+    let text = |says: &str| format!("a() {{}}\nb() {{}}\nc() {{ {says} }}\nd() {{}}\ne() {{}}\n");
+    checkers.compare("a.c", None, &text("0")).unwrap();
+    let changes = [("0", "1", true, 2), ("1", "2", true, 3), ("2", "0", true, 3), ("0", "wrong", false, 4)];
+    for (from, to, is_right, reads) in changes.into_iter().chain([("0", "wrong", false, 5)]) {
+        assert_eq!(briefly(&checkers, "a.c", &text(from), &text(to)).is_some(), is_right, "{from} to {to}");
+        assert_eq!(read.load(Ordering::Relaxed), reads, "{from} to {to}");
+    }
 }
 
 /// What looks shallow to whoever does not know strings, as deep as a part can be.

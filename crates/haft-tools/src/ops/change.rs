@@ -194,12 +194,13 @@ impl Change {
         if let Some(plan) = self.plan.take() {
             return Ok(plan);
         }
-        let there = cx.workspace().stat(&self.asked.path).map_or(0, |stat| stat.size);
+        let open = plan::open(&self.asked, cx)?;
+        let there = open.as_ref().map_or(0, |open| open.stat.size);
         if there.max(self.asked.to.len()) <= super::SMALL {
-            return plan::plan(&self.asked, cx);
+            return plan::plan(&self.asked, open, cx);
         }
         let (asked, cx) = (self.asked.clone(), cx.clone());
-        super::apart(move || plan::plan(&asked, &cx)).await
+        super::apart(move || plan::plan(&asked, open, &cx)).await
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use haft::journal::{JournalError, Replaced};
 use haft::{AbsPath, Context, Effect, Fault, FaultKind, Hash, Seen, Standing};
-use haft_sandbox::{ChangeErrorKind, PathErrorKind, Stamp};
+use haft_sandbox::{ChangeErrorKind, OpenFile, PathErrorKind, Stamp};
 
 use super::{Asked, Knowledge};
 use crate::ops::{MAX_CHANGED, SMALL};
@@ -20,14 +20,24 @@ pub(crate) struct Current {
 impl Current {
     /// Reads a file; nothing if there is none.
     pub(crate) fn read(path: &AbsPath, named: &str, cx: &Context) -> Result<Option<Self>, Fault> {
-        let open = match cx.workspace().open_file(path) {
-            Err(error) if matches!(error.kind, PathErrorKind::NotFound) => return Ok(None),
+        let open = Self::open(path, named, cx)?;
+        open.map(|open| Self::of(open, named)).transpose()
+    }
+
+    /// Opens a file to be read; nothing if there is none.
+    pub(super) fn open(path: &AbsPath, named: &str, cx: &Context) -> Result<Option<OpenFile>, Fault> {
+        match cx.workspace().open_file(path) {
+            Err(error) if matches!(error.kind, PathErrorKind::NotFound) => Ok(None),
             Err(mut error) => {
                 error.path = named.to_owned();
-                return Err(error.into());
+                Err(error.into())
             }
-            Ok(open) => open,
-        };
+            Ok(open) => Ok(Some(open)),
+        }
+    }
+
+    /// Reads a file that is open.
+    pub(super) fn of(open: OpenFile, named: &str) -> Result<Self, Fault> {
         let size = open.stat.size;
         if size > MAX_CHANGED {
             return Err(Fault::new(
@@ -46,7 +56,7 @@ impl Current {
             Fault::new(FaultKind::Io, format!("`{named}` could not be read: {error}")).with("path", named)
         })?;
         let hash = Hash::of(&bytes);
-        Ok(Some(Self { bytes: bytes.into(), stamp, settled, hash }))
+        Ok(Self { bytes: bytes.into(), stamp, settled, hash })
     }
 
     /// What the journal need not read again.

@@ -2,6 +2,7 @@
 
 use haft::journal::Content;
 use haft::{Context, Fault, FaultKind};
+use haft_sandbox::OpenFile;
 
 use super::current::Current;
 use super::{Asked, Existing, Knowledge, Parents, Same, To, differences, neighbours};
@@ -24,14 +25,19 @@ pub(super) struct Plan {
     pub(super) shown: Option<(Diff, Diff)>,
 }
 
-/// Plans a change.
-pub(super) fn plan(asked: &Asked, cx: &Context) -> Result<Plan, Fault> {
-    let Asked { path, named, to, terms } = asked;
-    cx.workspace().require_writable(path).map_err(|mut error| {
-        error.path = named.clone();
+/// Opens the file that is to be changed, if there is one.
+pub(super) fn open(asked: &Asked, cx: &Context) -> Result<Option<OpenFile>, Fault> {
+    cx.workspace().require_writable(&asked.path).map_err(|mut error| {
+        error.path = asked.named.clone();
         Fault::from(error)
     })?;
-    let mut before = Current::read(path, named, cx)?;
+    Current::open(&asked.path, &asked.named, cx)
+}
+
+/// Plans a change of what was opened.
+pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Result<Plan, Fault> {
+    let Asked { path, named, to, terms } = asked;
+    let mut before = open.map(|open| Current::of(open, named)).transpose()?;
     match &before {
         Some(_) if terms.existing == Existing::Refuse => {
             return Err(Fault::new(FaultKind::Exists, format!("`{named}` exists already"))

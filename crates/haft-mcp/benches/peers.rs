@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ const ROUNDS: usize = 3;
 /// A row of a round takes about so long.
 const ROW: Duration = Duration::from_millis(1500);
 const STARTS: usize = 7;
+/// So many durable edits of a kind are made before those of another.
+const AT_A_TIME: usize = 20;
 
 /// A server, and how it spells what is asked of it.
 struct Peer {
@@ -258,9 +261,17 @@ impl World {
     }
 }
 
-/// What a careful program does by hand: a temporary file, on disk before it is renamed, and the folder after.
-fn by_hand(path: &Path, folder: &File, old: &str, new: &str) {
+/// What is written down of an edit before it is made, about as long as haft's.
+const INTENT: [u8; 700] = [b'i'; 700];
+
+/// What a careful program does by hand: a temporary file, on disk before it is renamed, and the folder after. One that can
+/// take it back, or go on after a crash, has written down before what it is about to do.
+fn by_hand(path: &Path, folder: &File, intents: Option<&File>, old: &str, new: &str) {
     let text = std::fs::read_to_string(path).unwrap().replacen(old, new, 1);
+    if let Some(intents) = intents {
+        intents.write_all_at(&INTENT, 0).unwrap();
+        intents.sync_data().unwrap();
+    }
     let temp = path.with_extension("new");
     let mut file = File::create(&temp).unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -269,45 +280,73 @@ fn by_hand(path: &Path, folder: &File, old: &str, new: &str) {
     folder.sync_all().unwrap();
 }
 
-/// How many times as long an edit of haft's takes that outlasts a power cut as the same calls of the system in this
-/// program, and as those made by the minimal server. One after the other, so that whatever else the disk does falls on all.
-fn durable(haft: &str, minimal: Option<&str>, world: &World) -> (f64, Option<f64>) {
+/// Makes one edit, of one text to another.
+type Editor<'a> = Box<dyn FnMut(&str, &str) + 'a>;
+
+/// How many times as long an edit of haft's takes that outlasts a power cut as what is named. Some of each kind at a time,
+/// so that whatever else the disk does falls on all, and none is slower for what the others left in the caches.
+fn durable(haft: &str, minimal: Option<&str>, world: &World) -> Vec<(&'static str, f64)> {
     world.set_durability("full");
-    let mut haft = Server::start(haft, world);
-    let mut minimal = minimal.map(|minimal| Server::start(minimal, world));
-    let ours = world.work.join("code.rs");
-    let [theirs, third] = ["theirs.rs", "third.rs"].map(|name| world.work.join(name));
-    for copy in [&theirs, &third] {
-        std::fs::copy(&ours, copy).unwrap();
-    }
-    haft.call(("Read", &json!({"file_path": ours})));
+    let code = world.work.join("code.rs");
     let folder = File::open(&world.work).unwrap();
-    let (mut taken, begun) = ([const { Vec::new() }; 3], Instant::now());
-    while begun.elapsed() < ROW * 2 || taken[0].len() % 2 == 1 {
-        let (old, new) = ("    250\n", "    200 + 50\n");
-        let (old, new) = if taken[0].len() % 2 == 0 { (old, new) } else { (new, old) };
-        let start = Instant::now();
-        by_hand(&theirs, &folder, old, new);
-        taken[1].push(start.elapsed());
-        if let Some(minimal) = &mut minimal {
-            let edit = json!({"path": third, "old": old, "new": new});
-            let start = Instant::now();
-            minimal.call(("edit", &edit));
-            taken[2].push(start.elapsed());
-        }
-        let edit = json!({"file_path": ours, "old_string": old, "new_string": new});
-        let start = Instant::now();
-        haft.call(("Edit", &edit));
-        taken[0].push(start.elapsed());
+    let intents = File::create(world.home.join("intents")).unwrap();
+    intents.write_all_at(&INTENT, 0).unwrap();
+    intents.sync_all().unwrap();
+    let mut haft = Server::start(haft, world);
+    haft.call(("Read", &json!({"file_path": code})));
+    let mut minimal = minimal.map(|minimal| Server::start(minimal, world));
+    let copied = |name: &str| {
+        let copy = world.work.join(name);
+        std::fs::copy(&code, &copy).unwrap();
+        copy
+    };
+    let (plain, recorded, served) = (copied("plain.rs"), copied("recorded.rs"), copied("served.rs"));
+    let mut editors: Vec<(&str, Editor<'_>)> = vec![
+        (
+            "",
+            Box::new(|old, new| {
+                haft.call(("Edit", &json!({"file_path": code, "old_string": old, "new_string": new})));
+            }),
+        ),
+        ("file and folder synced by hand", Box::new(|old, new| by_hand(&plain, &folder, None, old, new))),
+        (
+            "record, file and folder synced by hand",
+            Box::new(|old, new| by_hand(&recorded, &folder, Some(&intents), old, new)),
+        ),
+    ];
+    if let Some(minimal) = &mut minimal {
+        let edit: Editor<'_> = Box::new(|old, new| {
+            minimal.call(("edit", &json!({"path": served, "old": old, "new": new})));
+        });
+        editors.push(("file and folder synced by the minimal server", edit));
     }
+    let mut taken = vec![Vec::new(); editors.len()];
+    let begun = Instant::now();
+    while begun.elapsed() < ROW * 3 {
+        for ((_, edit), taken) in editors.iter_mut().zip(&mut taken) {
+            for at in 0..AT_A_TIME {
+                let (old, new) = ("    250\n", "    200 + 50\n");
+                let (old, new) = if at % 2 == 0 { (old, new) } else { (new, old) };
+                let start = Instant::now();
+                edit(old, new);
+                taken.push(start.elapsed());
+            }
+        }
+    }
+    let names: Vec<&str> = editors.iter().map(|(name, _)| *name).collect();
+    drop(editors);
     haft.end();
+    if let Some(minimal) = minimal {
+        minimal.end();
+    }
     world.set_durability("fast");
-    let [ours, by_hand, minimals] = taken.map(|mut taken| {
+    let middle = |mut taken: Vec<Duration>| {
         taken.sort();
-        taken.get(taken.len() / 2).map(Duration::as_secs_f64)
-    });
-    let minimals = minimal.map(Server::end).and(minimals);
-    (ours.unwrap() / by_hand.unwrap(), minimals.map(|theirs| ours.unwrap() / theirs))
+        taken[taken.len() / 2].as_secs_f64()
+    };
+    let mut taken = taken.into_iter().map(middle);
+    let ours = taken.next().unwrap();
+    names.into_iter().skip(1).zip(taken).map(|(name, theirs)| (name, ours / theirs)).collect()
 }
 
 /// What was measured of one server, the best of all rounds.
@@ -319,8 +358,7 @@ struct Row {
     edit: Option<f64>,
     shell: Option<f64>,
     peak: Option<f64>,
-    durable: Option<f64>,
-    durable_served: Option<f64>,
+    durable: BTreeMap<&'static str, f64>,
 }
 
 fn best(kept: &mut Option<f64>, new: f64, better: fn(f64, f64) -> f64) {
@@ -365,10 +403,8 @@ fn round(peer: &Peer, command: &str, minimal: Option<&str>, world: &World, row: 
     best(&mut row.peak, server.peak(), f64::max);
     server.end();
     if peer.name == "haft" {
-        let (by_hand, served) = durable(command, minimal, world);
-        best(&mut row.durable, by_hand, f64::min);
-        if let Some(served) = served {
-            best(&mut row.durable_served, served, f64::min);
+        for (beside, figure) in durable(command, minimal, world) {
+            row.durable.entry(beside).and_modify(|best| *best = best.min(figure)).or_insert(figure);
         }
     }
 }
@@ -450,11 +486,8 @@ fn judge(peers: &[Peer], rows: &[Row]) {
             tell(&format!("a command in a cage, against {name} without one"), figure, 1.0);
         }
     }
-    if let Some(figure) = haft.durable {
-        tell("an edit that outlasts a power cut, against fsync and rename by hand", figure, 1.2);
-    }
-    if let Some(figure) = haft.durable_served {
-        tell("the same, against the minimal server's", figure, 1.2);
+    for (beside, figure) in &haft.durable {
+        tell(&format!("an edit that outlasts a power cut, against {beside}"), *figure, 1.2);
     }
     if let Some(peak) = haft.peak {
         tell("peak memory, MB", peak, 30.0);

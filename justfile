@@ -54,6 +54,10 @@ soak:
 conformance:
     conformance/run
 
+# Edits that outlast a power cut on disks that take so many milliseconds for a flush. Needs root, FUSE and loop devices.
+slow-disk *milliseconds:
+    bench/slow-disk/run {{milliseconds}}
+
 # What power cuts leave of edited files and of the journal. Needs root, FUSE and loop devices.
 cuts edits="150" cuts="400" seed="1":
     bench/cuts/run {{edits}} {{cuts}} {{seed}}

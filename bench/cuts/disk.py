@@ -1,10 +1,11 @@
 """A disk that remembers: a FUSE folder with one file, `disk`, for a loop device. Every write to it and every flush goes
-into a log, in order, and so does what is written to the other file, `mark`."""
+into a log, in order, and so does what is written to the other file, `mark`. A flush can be made to take some time."""
 
 import errno
 import stat
 import struct
 import sys
+import time
 
 from fuse import FUSE, FuseOSError, Operations
 
@@ -12,10 +13,11 @@ HEAD = struct.Struct("<cQQ")
 
 
 class Disk(Operations):
-    def __init__(self, image, log):
+    def __init__(self, image, log, milliseconds):
         with open(image, "rb") as file:
             self.data = bytearray(file.read())
         self.log = open(log, "wb", buffering=0)
+        self.seconds = milliseconds / 1000
 
     def note(self, kind, offset=0, data=b""):
         self.log.write(HEAD.pack(kind, offset, len(data)) + data)
@@ -51,9 +53,11 @@ class Disk(Operations):
     def fsync(self, path, datasync, fh):
         if path == "/disk":
             self.note(b"F")
+            time.sleep(self.seconds)
         return 0
 
 
 if __name__ == "__main__":
-    image, log, folder = sys.argv[1:]
-    FUSE(Disk(image, log), folder, foreground=True, nothreads=True, direct_io=True, max_write=131072)
+    image, log, folder, *milliseconds = sys.argv[1:]
+    disk = Disk(image, log, float(*milliseconds))
+    FUSE(disk, folder, foreground=True, nothreads=True, direct_io=True, max_write=131072)

@@ -285,8 +285,8 @@ fn by_hand(path: &Path, folder: &File, intents: Option<&File>, old: &str, new: &
 type Editor<'a> = Box<dyn FnMut(&str, &str) + 'a>;
 
 /// How many times as long an edit of haft's takes that outlasts a power cut as what is named, and how long that takes, in
-/// milliseconds. Some of each kind at a time,
-/// so that whatever else the disk does falls on all, and none is slower for what the others left in the caches.
+/// milliseconds. Some of each kind are made at a time, so that whatever else the disk does falls on all, and none is slower
+/// for what the others left in the caches.
 fn durable(haft: &str, minimal: Option<&str>, world: &World) -> Vec<(&'static str, (f64, f64))> {
     world.set_durability("full");
     let code = world.work.join("code.rs");
@@ -305,7 +305,7 @@ fn durable(haft: &str, minimal: Option<&str>, world: &World) -> Vec<(&'static st
     let (plain, recorded, served) = (copied("plain.rs"), copied("recorded.rs"), copied("served.rs"));
     let mut editors: Vec<(&str, Editor<'_>)> = vec![
         (
-            "",
+            "haft",
             Box::new(|old, new| {
                 haft.call(("Edit", &json!({"file_path": code, "old_string": old, "new_string": new})));
             }),

@@ -21,7 +21,7 @@ const _: () = assert!(MAX_PART * STACK_FOR_BYTE <= BESIDE_STACK);
 /// What is left of a stack for everything else.
 const SPARE_STACK: usize = 256 << 10;
 
-/// What was found to be right, by itself: what a whole text is may not be so for a part of one.
+/// What was found to be right. Texts and parts are kept apart: what is right as a whole may not be so inside of a text.
 #[derive(Default)]
 pub(super) struct Lately {
     texts: Right,

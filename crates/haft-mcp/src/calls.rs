@@ -1,7 +1,9 @@
 //! What a `tools/call` request means.
 #![expect(deprecated, reason = "clients of today have a log level")]
 
-use haft::{Call, FaultKind, Session};
+use std::sync::Arc;
+
+use haft::{Call, DynTool, FaultKind, Session};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, LoggingLevel};
 use rmcp::service::{RequestContext, RoleServer};
@@ -13,7 +15,7 @@ use crate::conversation::{Conversation, is_stateless};
 use crate::lines::Arrival;
 use crate::relay::{self, Listener};
 use crate::resources::JOURNAL;
-use crate::result::call_result;
+use crate::result::{OutputSchema, call_result};
 
 impl Conversation {
     pub(crate) async fn call(
@@ -77,14 +79,14 @@ impl Conversation {
         {
             return Err(ErrorData::missing_required_client_capability(lacks));
         }
-        let mut result = call_result(reply);
-        // A failure has not the form that is promised for what works, and clients hold a server to that.
-        if result.is_error == Some(true)
-            && session.tools().get(&request.name).is_some_and(|tool| tool.spec().output_schema().is_some())
-        {
-            result.structured_content = None;
-        }
-        Ok(result.into())
+        let declares = |tool: Arc<dyn DynTool>| {
+            tool.spec().output_schema().is_some_and(|schema| schema["type"] == "object")
+        };
+        let schema = match session.tools().get(&request.name).is_some_and(declares) {
+            true => OutputSchema::Declared,
+            false => OutputSchema::Undeclared,
+        };
+        Ok(call_result(reply, schema).into())
     }
 
     fn listener(&self, context: &RequestContext<RoleServer>) -> Option<Listener> {

@@ -30,7 +30,7 @@ pub use host::{Client, Host, Offers};
 pub use http::{Http, HttpServer};
 pub use name::{ToolName, is_of, qualified};
 pub use news::News;
-pub use result::call_result;
+pub use result::{OutputSchema, STRUCTURED, call_result};
 /// The words of the protocol: prompts, resources, errors and the rest, as the SDK has them.
 pub use rmcp::{ErrorData, model};
 pub use stdio::{serve, serve_stdio};

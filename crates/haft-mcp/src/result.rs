@@ -4,12 +4,34 @@ use haft::{Audience, Block, Content, Reply};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Role, TextContent};
 use serde_json::Value;
 
-/// The result: `content`, `isError`, and `structuredContent` where there is an object to send.
-pub fn call_result(reply: Reply) -> CallToolResult {
+/// Where a value for programs stands in the metadata of a result whose tool declares no output schema.
+pub const STRUCTURED: &str = "haft/structured";
+
+/// Whether a tool declares the form of its structured results. The protocol knows objects alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputSchema {
+    /// It does: the structured value carries everything that the text says.
+    Declared,
+    /// It does not: the structured value is an extra for programs.
+    Undeclared,
+}
+
+/// The result of a reply: `content`, `isError` and the structured value.
+///
+/// Many clients hand their model `structuredContent` *instead of* `content` where there is both. So it is sent only where
+/// the tool declares its output schema, which it does if the value is the whole reply; elsewhere the value stands in
+/// `_meta`, which no client shows to a model. A failure never has the declared form, and clients validate it.
+pub fn call_result(reply: Reply, schema: OutputSchema) -> CallToolResult {
     let content = reply.content.into_iter().filter_map(block).collect();
     let mut result =
         if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = reply.structured.filter(Value::is_object);
+    match (reply.structured.filter(Value::is_object), schema) {
+        (Some(value), OutputSchema::Declared) if !reply.is_error => result.structured_content = Some(value),
+        (Some(value), _) => {
+            result.meta.get_or_insert_default().insert(STRUCTURED.to_owned(), value);
+        }
+        (None, _) => {}
+    }
     result
 }
 
@@ -34,8 +56,8 @@ mod tests {
 
     use super::*;
 
-    fn told(reply: Reply) -> Value {
-        let mut result = serde_json::to_value(call_result(reply)).unwrap();
+    fn told(reply: Reply, schema: OutputSchema) -> Value {
+        let mut result = serde_json::to_value(call_result(reply, schema)).unwrap();
         result.as_object_mut().unwrap().remove("resultType");
         result
     }
@@ -64,7 +86,7 @@ mod tests {
             })
             .internal("note: more");
         assert_eq!(
-            told(reply),
+            told(reply, OutputSchema::Undeclared),
             json!({
                 "content": [
                     {"type": "text", "text": "seen"},
@@ -75,16 +97,30 @@ mod tests {
                     {"type": "resource_link", "uri": "a://e", "name": "e", "description": "An e"},
                     {"type": "text", "text": "note: more", "annotations": {"audience": ["assistant"]}},
                 ],
-                "structuredContent": {"lines": 1},
+                "_meta": {"haft/structured": {"lines": 1}},
                 "isError": false,
             })
         );
     }
 
     #[test]
+    fn structured_content_is_sent_only_in_the_declared_form() {
+        let reply = || Reply::object(json!({"ok": true}));
+        assert_eq!(told(reply(), OutputSchema::Declared)["structuredContent"], json!({"ok": true}));
+        for undeclared in [
+            told(reply(), OutputSchema::Undeclared),
+            told(reply().failed(), OutputSchema::Declared),
+            told(reply().failed(), OutputSchema::Undeclared),
+        ] {
+            assert!(undeclared.get("structuredContent").is_none(), "{undeclared}");
+            assert_eq!(undeclared["_meta"][STRUCTURED], json!({"ok": true}));
+        }
+    }
+
+    #[test]
     fn only_an_object_is_structured_content() {
-        let result = told(Reply::error("no").structured(json!([1])));
+        let result = told(Reply::error("no").structured(json!([1])), OutputSchema::Declared);
         assert_eq!(result["isError"], true);
-        assert!(result.get("structuredContent").is_none());
+        assert!(result.get("structuredContent").is_none() && result.get("_meta").is_none());
     }
 }

@@ -112,23 +112,21 @@ impl Engine {
             input: Value::Null,
             notes: Vec::new(),
             ticket: None,
-            claimed: None,
+            admitted: None,
+            is_alone: true,
             started: Instant::now(),
             ended: false,
             cx,
         });
         // Asked before: the call that makes a file may end right after it was found missing.
-        let alone = session.schedule().is_idle();
-        let claimed = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
-        if !alone
-            && let Err(fault) = &claimed
-            && fault.kind() == FaultKind::NotFound
-            && let Some(missing) = fault.details().get("path").and_then(Value::as_str)
-        {
-            job.look_again_later(missing);
-        }
+        job.is_alone = session.schedule().is_idle();
+        let admitted = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
+        let admitted = match admitted {
+            Err(fault) if !job.is_alone => job.look_again_later(fault),
+            admitted => admitted,
+        };
         job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
-        job.claimed = Some(claimed);
+        job.admitted = Some(admitted);
         job
     }
 }
@@ -142,9 +140,18 @@ pub(crate) struct Job {
     input: Value,
     notes: Vec<String>,
     ticket: Option<Ticket>,
-    claimed: Option<Result<Claimed, Fault>>,
+    admitted: Option<Result<Admitted, Fault>>,
+    /// Whether no other call of the session was unfinished when this one came.
+    is_alone: bool,
     started: Instant,
     ended: bool,
+}
+
+/// A call that was taken on.
+enum Admitted {
+    Claimed(Claimed),
+    /// What it means depends on calls that are not done yet. It holds its place and is admitted again after them.
+    Later,
 }
 
 /// A call that knows what it will touch.
@@ -187,10 +194,10 @@ impl Job {
 
     /// Everything up to a reply or a fault.
     async fn attempt(&mut self) -> Result<Reply, Fault> {
-        let Some(claimed) = self.claimed.take() else {
+        let Some(admitted) = self.admitted.take() else {
             return Err(Fault::new(FaultKind::Internal, "the call was carried out twice"));
         };
-        let claimed = match self.settle(claimed).await {
+        let claimed = match self.settle(admitted?).await {
             Ok((claimed, settled)) => {
                 self.decided(Ruled::Allowed, settled.by)?;
                 claimed
@@ -210,22 +217,19 @@ impl Job {
     }
 
     /// Stages 4 to 6, until it is settled that the call may happen.
-    async fn settle(&mut self, claimed: Result<Claimed, Fault>) -> Result<(Claimed, Settled), Fault> {
-        let mut claimed = match claimed {
-            Err(_) if self.ticket.is_some() => {
-                self.wait().await?;
-                let input = std::mem::take(&mut self.input);
-                self.admit(Input::Value(input))?
-            }
-            claimed => claimed?,
-        };
+    async fn settle(&mut self, mut admitted: Admitted) -> Result<(Claimed, Settled), Fault> {
         let mut settled = Settled::default();
         loop {
             self.wait().await?;
+            let Admitted::Claimed(mut claimed) = admitted else {
+                let input = std::mem::take(&mut self.input);
+                admitted = self.admit(Input::Value(input))?;
+                continue;
+            };
             let preview = self.check(&mut claimed).await?;
             match self.permit(&mut claimed, preview, &mut settled).await? {
                 None => return Ok((claimed, settled)),
-                Some(rewritten) => claimed = self.admit(Input::Value(rewritten))?,
+                Some(rewritten) => admitted = self.admit(Input::Value(rewritten))?,
             }
         }
     }
@@ -245,11 +249,15 @@ impl Job {
     }
 
     /// 1 find, 2 decode, 3 claim.
-    fn admit(&mut self, input: Input) -> Result<Claimed, Fault> {
+    fn admit(&mut self, input: Input) -> Result<Admitted, Fault> {
         self.input = input.into_value();
         let entry = self.cx.session().tools().find(self.cx.tool(), &self.cx)?;
         let entry = self.entry.insert(entry).clone();
         self.notes.extend(entry.decoder.decode(&mut self.input, entry.tool.spec())?);
+        if self.ticket.is_none() && !self.is_alone && entry.tool.refers_to_earlier_calls(&self.input) {
+            self.hold_place(&Claims::none().read(Resource::Everything));
+            return Ok(Admitted::Later);
+        }
         let (prepared, claims, verdict) = self.engine.claim(&entry, &self.input, &self.cx)?;
         let access = if claims.is_read_only() { Access::Read } else { Access::Write };
         let mut order = Cow::Borrowed(&claims);
@@ -267,23 +275,30 @@ impl Job {
                 self.ticket = Some(session.schedule().enter(self.cx.call(), place, &order));
             }
         }
-        Ok(Claimed { prepared, claims, verdict, seen: None })
+        Ok(Admitted::Claimed(Claimed { prepared, claims, verdict, seen: None }))
     }
 
     /// What is missing may be what an earlier call is about to make. It is looked for again when those are done that
-    /// change something there. What this call will touch is known only then.
-    fn look_again_later(&mut self, missing: &str) {
-        let session = self.cx.session();
-        let Some(entry) = &self.entry else { return };
-        let access = if entry.tool.spec().read_only { Access::Read } else { Access::Write };
-        let place = Place { turn: self.turn.number, policy: session.policy(), access };
+    /// change something there.
+    fn look_again_later(&mut self, fault: Fault) -> Result<Admitted, Fault> {
+        let Some(missing) = fault.missing() else { return Err(fault) };
         let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
         let there = match workspace.resolve(&cwd, missing) {
             Ok(found) => found.path,
             Err(_) => workspace.as_named(&cwd, missing),
         };
-        let claims = Claims::none().read(Resource::Path(there));
-        self.ticket = Some(session.schedule().enter_blind(self.cx.call(), place, &claims));
+        self.hold_place(&Claims::none().read(Resource::Path(there)));
+        Ok(Admitted::Later)
+    }
+
+    /// Takes the call's place behind earlier calls that conflict with `claims`. What it will touch is known only then, so
+    /// until it has claimed later calls wait for it.
+    fn hold_place(&mut self, claims: &Claims) {
+        let session = self.cx.session();
+        let is_read_only = self.entry.as_ref().is_some_and(|entry| entry.tool.spec().read_only);
+        let access = if is_read_only { Access::Read } else { Access::Write };
+        let place = Place { turn: self.turn.number, policy: session.policy(), access };
+        self.ticket = Some(session.schedule().enter_blind(self.cx.call(), place, claims));
     }
 
     /// 4 wait: for earlier calls that touch the same.

@@ -99,13 +99,14 @@ struct Parts {
     kind: FaultKind,
     message: String,
     hint: Option<String>,
+    path: Option<String>,
     details: Map<String, Value>,
 }
 
 impl Fault {
     /// A fault of a kind. The message says what failed and names the value; lower case, no full stop.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts { kind, message: message.into(), hint: None, details: Map::new() }))
+        Self(Box::new(Parts { kind, message: message.into(), hint: None, path: None, details: Map::new() }))
     }
 
     /// The work itself failed.
@@ -124,7 +125,15 @@ impl Fault {
         self
     }
 
-    /// Adds a detail for programs, such as the path or the limit.
+    /// Names the path that the fault is about, as it was asked for. Programs find it as the detail `path`.
+    pub fn at(mut self, path: impl fmt::Display) -> Self {
+        let path = path.to_string();
+        self.0.details.insert("path".to_owned(), Value::String(path.clone()));
+        self.0.path = Some(path);
+        self
+    }
+
+    /// Adds a detail for programs, such as the limit.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).unwrap_or(Value::Null);
         self.0.details.insert(name.to_owned(), value);
@@ -144,6 +153,16 @@ impl Fault {
     /// What to do next.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+
+    /// The path that the fault is about.
+    pub fn path(&self) -> Option<&str> {
+        self.0.path.as_deref()
+    }
+
+    /// The path that does not exist, where that is the failure. An earlier call may be about to create it.
+    pub(crate) fn missing(&self) -> Option<&str> {
+        self.path().filter(|_| self.kind() == FaultKind::NotFound)
     }
 
     /// What a program may want to know.
@@ -167,7 +186,7 @@ impl std::error::Error for Fault {}
 impl From<PathError> for Fault {
     fn from(error: PathError) -> Self {
         let (kind, hint) = path_kind(&error.kind);
-        let fault = Fault::new(kind, error.to_string()).with("path", &error.path);
+        let fault = Fault::new(kind, error.to_string()).at(&error.path);
         match hint {
             Some(hint) => fault.hint(hint),
             None => fault,
@@ -196,7 +215,7 @@ impl From<ChangeError> for Fault {
             }
             _ => (FaultKind::Io, None),
         };
-        let fault = Fault::new(kind, error.to_string()).with("path", &error.path);
+        let fault = Fault::new(kind, error.to_string()).at(&error.path);
         match hint {
             Some(hint) => fault.hint(hint),
             None => fault,

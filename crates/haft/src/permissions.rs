@@ -267,7 +267,7 @@ pub(crate) fn weigh(
             Some(_) if is_command => Ok(None),
             Some(path) => Err(Fault::new(FaultKind::Outside, lies_outside(path, cx))
                 .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
-                .with("path", path.to_string())),
+                .at(path.to_string())),
         };
     }
     let delicate = delicate(claims, workspace);

@@ -39,6 +39,12 @@ pub trait Tool: 'static {
     /// From the model's words to the engine's.
     fn lower(input: &Self::Input, cx: &Context) -> Result<Self::Op, Fault>;
 
+    /// Whether what the input means depends on what earlier calls of the session do, such as "the last change". The
+    /// engine then lowers it once those have ended.
+    fn refers_to_earlier_calls(_input: &Self::Input) -> bool {
+        false
+    }
+
     /// Whether somebody must be asked first.
     fn approval(_input: &Self::Input, _op: &Self::Op, _cx: &Context) -> Approval {
         Approval::BySensitivity
@@ -70,6 +76,11 @@ pub trait DynTool: Send + Sync + 'static {
     /// Whether the tool can be used here and now.
     fn enabled(&self, _cx: &Context) -> bool {
         true
+    }
+
+    /// See [`Tool::refers_to_earlier_calls`].
+    fn refers_to_earlier_calls(&self, _input: &Value) -> bool {
+        false
     }
 
     /// Takes an input that fits the schema and makes it ready to run. Changes nothing.
@@ -146,6 +157,10 @@ impl<T: Tool> DynTool for Typed<T> {
 
     fn enabled(&self, cx: &Context) -> bool {
         T::enabled(cx)
+    }
+
+    fn refers_to_earlier_calls(&self, input: &Value) -> bool {
+        decode::typed(input, &self.spec).is_ok_and(|input| T::refers_to_earlier_calls(&input))
     }
 
     fn prepare(&self, input: &Value, cx: &Context) -> Result<Box<dyn Prepared>, Fault> {

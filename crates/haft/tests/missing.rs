@@ -32,7 +32,7 @@ fn present(cx: &Context, name: &str) -> Result<AbsPath, Fault> {
     let path = cx.workspace().as_named(&cx.cwd(), name);
     match path.as_path().exists() {
         true => Ok(path),
-        false => Err(Fault::new(FaultKind::NotFound, "it is not there").with("path", name)),
+        false => Err(Fault::new(FaultKind::NotFound, "it is not there").at(name)),
     }
 }
 

@@ -71,6 +71,36 @@ fn a_history_shows_the_latest_change_first() {
 }
 
 #[test]
+fn undo_in_the_turn_of_an_edit_undoes_that_edit() {
+    for (dialect, undo, first) in [("claude", "Undo", "Write"), ("ally", "undo", "write")] {
+        let lab = Lab::new(&[]);
+        let write = |tool: &str, file: &str| {
+            let input = match dialect {
+                "claude" => json!({"file_path": file, "content": "x\n"}),
+                _ => json!({"file_path": file, "content": "x\n"}),
+            };
+            json!({"id": file, "name": tool, "input": input})
+        };
+        // The change before the turn is what a look at the journal before the turn's own edits would find.
+        let before = json!([write(first, "before.txt")]);
+        let turn =
+            json!([write(first, "a.txt"), write(first, "b.txt"), {"id": "u", "name": undo, "input": {"last": 2}}]);
+        let next = json!([{"id": "v", "name": undo, "input": {}}]);
+        let lines = [before.to_string(), turn.to_string(), next.to_string()];
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let replies = lab.batch(&["--dialect", dialect, "--mode", "accept-edits"], &lines);
+        assert!(replies.iter().all(|reply| reply["is_error"] == false), "{replies:?}");
+        let left: Vec<_> = snapshot(&lab.base.join("ws")).into_keys().collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "{dialect}: {replies:?}");
+        let undone = match dialect {
+            "claude" => replies[3]["structured"]["changes"][0]["change"].clone(),
+            _ => replies[3]["structured"]["undone"][0].clone(),
+        };
+        assert_eq!(undone, json!(3), "{dialect}: the latest change is the turn's own");
+    }
+}
+
+#[test]
 fn a_history_as_json_has_every_field() {
     let lab = Lab::new(&[]);
     assert_eq!(lab.run(&["--json", "history"]).json(), json!([]));

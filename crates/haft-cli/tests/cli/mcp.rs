@@ -56,16 +56,31 @@ fn every_dialect_can_be_served() {
 }
 
 #[test]
-fn a_call_is_answered_with_text_and_structure() {
+fn a_client_that_prefers_structured_content_still_gets_the_text() {
+    // Several clients hand their model `structuredContent` alone where there is both.
     let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
     let read = client.call("Read", json!({"file_path": "one.txt"}));
     assert_eq!(text_of(&read), ONE);
-    assert_eq!(read["structuredContent"]["total_lines"], 1);
+    assert!(read.get("structuredContent").is_none(), "{read}");
+    assert_eq!(read["_meta"]["haft/structured"]["total_lines"], 1);
     assert_eq!(read["isError"], false);
+    let ran = client.call("Bash", json!({"command": "echo seen"}));
+    assert_eq!(text_of(&ran), "seen");
+    assert!(ran.get("structuredContent").is_none(), "{ran}");
     let missing = client.call("Read", json!({"file_path": "three.txt"}));
     assert_eq!(missing["isError"], true);
     assert!(text_of(&missing).contains("three.txt"), "{missing}");
+    for (dialect, tool, input) in [
+        ("ally", "read", json!({"file_paths": ["one.txt"]})),
+        ("ally", "bash", json!({"command": "echo seen"})),
+        ("workspace", "read_file", json!({"path": "one.txt"})),
+    ] {
+        let mut client = Client::ready(&lab, &["--dialect", dialect, "--mode", "bypass"]);
+        let reply = client.call(tool, input);
+        let text: Value = serde_json::from_str(&text_of(&reply)).unwrap();
+        assert_eq!(reply["structuredContent"], text, "{dialect}: both parts say the same");
+    }
 }
 
 #[test]
@@ -183,7 +198,7 @@ fn edits_one_after_the_other_are_told_their_errors_and_no_others() {
     let mut edit = |old: &str, new: &str| {
         let (old, new) = (format!("    {old}\n"), format!("    {new}\n"));
         let edit = json!({"file_path": "a.rs", "old_string": old, "new_string": new});
-        let checks = client.call("Edit", edit)["structuredContent"]["checks"].take();
+        let checks = client.call("Edit", edit)["_meta"]["haft/structured"]["checks"].take();
         (checks["passed"] == true, checks["errors"][0]["line"].as_u64(), checks["errors_before"].as_u64())
     };
     // All of the text is read at first, and then no more than what is around a change, unless that is wrong.

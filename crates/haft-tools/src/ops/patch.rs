@@ -101,7 +101,7 @@ impl Patch {
                     FaultKind::WrongKind,
                     format!("`{name}` is a binary file; only text can be patched"),
                 )
-                .with("path", name)
+                .at(name)
             })?;
             found.insert(name.to_owned(), current);
             Ok(Some(source))

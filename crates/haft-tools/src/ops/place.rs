@@ -82,7 +82,7 @@ pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<Place
     let fault = |hint: &str| {
         Fault::new(FaultKind::WrongKind, format!("`{path}` is a {}, not a folder", stat.kind))
             .hint(hint)
-            .with("path", path)
+            .at(path)
     };
     match stat.kind {
         Kind::Directory => Ok(place),
@@ -99,7 +99,7 @@ fn missing(path: &str, place: &Place, base: &AbsPath, cx: &Context) -> Fault {
             FaultKind::NotFound,
             format!("`{path}` is a link to `{target}`, which does not exist"),
         )
-        .with("path", path)
+        .at(path)
         .with("target", target);
     }
     let fault = not_there(path);
@@ -124,7 +124,7 @@ fn missing(path: &str, place: &Place, base: &AbsPath, cx: &Context) -> Fault {
 }
 
 fn not_there(path: &str) -> Fault {
-    Fault::new(FaultKind::NotFound, format!("`{path}` does not exist")).with("path", path)
+    Fault::new(FaultKind::NotFound, format!("`{path}` does not exist")).at(path)
 }
 
 /// Where the last part of a path leads, if it is a link and nothing is there.

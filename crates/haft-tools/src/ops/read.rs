@@ -193,7 +193,7 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
             FaultKind::Io,
             format!("`{}` could not be read: {error}", cx.workspace().display(&path)),
         )
-        .with("path", cx.workspace().display(&path)),
+        .at(cx.workspace().display(&path)),
     };
     let Found { what, whole } = found.map_err(failed)?;
     let mut notes = Vec::new();
@@ -313,7 +313,7 @@ fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
     let shown = cx.workspace().display(path);
     Fault::new(FaultKind::TooLarge, format!("`{shown}` is {size} bytes; at most {max} can be read"))
         .hint("search it for what you need instead")
-        .with("path", shown)
+        .at(shown)
         .with("size", size)
         .with("limit", max)
 }

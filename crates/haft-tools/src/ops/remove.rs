@@ -59,7 +59,7 @@ impl Remove {
                 format!("`{named}` is a {kind}, which cannot be brought back"),
             )
             .hint("remove it with a command if it must go")
-            .with("path", named)),
+            .at(named)),
             State::Directory { .. } => {
                 let tree = cx.workspace().tree(path).map_err(fail)?;
                 if self.depth == Depth::Empty && tree.len() > 1 {
@@ -70,7 +70,7 @@ impl Remove {
                         format!("`{named}` is a folder with {things}"),
                     )
                     .hint(format!("set {} to remove it with everything in it, if that is meant", self.deeper))
-                    .with("path", named)
+                    .at(named)
                     .with("entries", count));
                 }
                 Ok(tree)
@@ -117,7 +117,7 @@ impl Operation for Remove {
         if found.is_some_and(|found| found != tree) {
             return Err(Fault::new(FaultKind::Conflict, format!("`{}` was changed meanwhile", entry.named))
                 .hint("nothing was removed; make the call again if it is still meant")
-                .with("path", &entry.named));
+                .at(&entry.named));
         }
         let paths: Vec<AbsPath> =
             tree.iter().map(|one| AbsPath::lexical(&entry.path.as_path().join(&one.below))).collect();

@@ -78,7 +78,7 @@ impl Rename {
                     FaultKind::WrongKind,
                     format!("`{}` is a {kind}, which cannot be moved", from.named),
                 )
-                .with("path", &from.named));
+                .at(&from.named));
             }
             _ => {}
         }
@@ -92,11 +92,11 @@ impl Rename {
         if to.named.ends_with('/') && !matches!(moved, State::Directory { .. }) && found == State::Missing {
             return Err(Fault::new(FaultKind::NotFound, format!("the folder `{}` does not exist", to.named))
                 .hint("name the file that it is to become, such as one in a folder that is made on the way")
-                .with("path", &to.named));
+                .at(&to.named));
         }
         let there = |what: &str| {
             Fault::new(FaultKind::Exists, format!("`{}` exists already{what}", to.named))
-                .with("path", &to.named)
+                .at(&to.named)
         };
         match (&found, &moved, replace) {
             (State::Missing, ..) => {}

@@ -79,6 +79,11 @@ impl Chosen<'_> {
         Undo::find(journal, cx.session_workspace(), &which, direction, clash)
     }
 
+    /// Whether which changes are meant depends on when it is asked.
+    pub fn is_relative(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
     /// Which they are, in a few words.
     pub fn shown(&self) -> String {
         match self.numbers {
@@ -430,7 +435,7 @@ fn kept_before(
 fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {
     let shown = workspace.display(&AbsPath::lexical(&conflict.path));
     let fault = |message| {
-        Fault::new(FaultKind::Conflict, message).with("path", &shown).with("change", conflict.number)
+        Fault::new(FaultKind::Conflict, message).at(&shown).with("change", conflict.number)
     };
     let (Some(was), Some(is)) = (&conflict.recorded_content, &conflict.found_content) else {
         let Conflict { number, recorded, found, .. } = conflict;

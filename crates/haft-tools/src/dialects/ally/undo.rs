@@ -55,6 +55,10 @@ impl Tool for Undo {
         spec.category("file").sensitivity(Sensitivity::Sensitive).output::<Success<Output>>()
     }
 
+    fn refers_to_earlier_calls(input: &Input) -> bool {
+        input.chosen().is_relative()
+    }
+
     fn lower(input: &Input, cx: &Context) -> Result<ops::Undo, Fault> {
         let clash = if input.merge { Clash::Merge } else { Clash::Refuse };
         input.chosen().find(Direction::Undo, clash, cx)

@@ -102,5 +102,5 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
 }
 
 fn not_utf8(path: &str) -> Fault {
-    Fault::new(FaultKind::Encoding, format!("`{path}` is not valid UTF-8")).with("path", path)
+    Fault::new(FaultKind::Encoding, format!("`{path}` is not valid UTF-8")).at(path)
 }

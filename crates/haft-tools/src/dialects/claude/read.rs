@@ -127,7 +127,7 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
         Body::Binary | Body::NotUtf8 | Body::Bytes(_) => {
             return Err(Fault::new(FaultKind::WrongKind, format!("`{}` is a binary file", input.file_path))
                 .hint("text, pictures, PDFs and notebooks can be read; look at others with a command")
-                .with("path", path));
+                .at(path));
         }
     };
     Ok(notes.into_iter().fold(reply, |reply, note| reply.internal(format!("note: {note}"))))

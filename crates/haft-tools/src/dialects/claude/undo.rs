@@ -45,6 +45,10 @@ impl Tool for Undo {
         spec.category("file").sensitivity(Sensitivity::Sensitive).max_result(30_000, Cut::Both)
     }
 
+    fn refers_to_earlier_calls(input: &Input) -> bool {
+        input.chosen().is_relative()
+    }
+
     fn lower(input: &Input, cx: &Context) -> Result<ops::Undo, Fault> {
         if input.redo && input.merge {
             return Err(Fault::invalid("`merge` is for undoing; what is redone must be as it was left"));

@@ -88,7 +88,7 @@ fn content(input: &Input, file: FileRead) -> Result<Output, Fault> {
                 format!("`{}` is not UTF-8 text: byte {at} is not part of a character", input.path),
             )
             .hint("read it with `encoding`: \"base64\"")
-            .with("path", &input.path)
+            .at(&input.path)
         })?,
     };
     Ok(Output { content, size, modified: iso(file.modified) })

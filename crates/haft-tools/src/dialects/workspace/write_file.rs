@@ -54,7 +54,7 @@ impl Tool for WriteFile {
             Encoding::Base64 => To::Bytes(BASE64.decode(input.content.trim()).map_err(|error| {
                 Fault::invalid(format!("`content` is not base64: {}", why(error)))
                     .hint("encode the bytes again, or give text with `encoding`: \"utf-8\"")
-                    .with("path", &input.path)
+                    .at(&input.path)
             })?),
         };
         let parents = if input.create_dirs { Parents::Make } else { Parents::Require("`createDirs`") };

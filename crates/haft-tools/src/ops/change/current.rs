@@ -45,7 +45,7 @@ impl Current {
                 format!("`{named}` is {size} bytes; files of more than {MAX_CHANGED} cannot be changed"),
             )
             .hint("change it with a command instead")
-            .with("path", named)
+            .at(named)
             .with("size", size)
             .with("limit", MAX_CHANGED));
         }
@@ -53,7 +53,7 @@ impl Current {
         let settled = !stamp.is_fresh();
         // A file that grows while it is read is not followed for ever.
         let bytes = open.read_whole(MAX_CHANGED + 1).map_err(|error| {
-            Fault::new(FaultKind::Io, format!("`{named}` could not be read: {error}")).with("path", named)
+            Fault::new(FaultKind::Io, format!("`{named}` could not be read: {error}")).at(named)
         })?;
         let hash = Hash::of(&bytes);
         Ok(Self { bytes: bytes.into(), stamp, settled, hash })
@@ -95,7 +95,7 @@ impl Current {
         was: Option<Bytes>,
         cx: &Context,
     ) -> Fault {
-        let fault = |message| Fault::new(FaultKind::Conflict, message).with("path", named);
+        let fault = |message| Fault::new(FaultKind::Conflict, message).at(named);
         let told = format!("`{named}` was changed since you last saw it");
         let again = "read it again before you change it";
         let Some(was) = was else { return fault(told).hint(again) };
@@ -123,11 +123,11 @@ fn unread(named: &str, bytes: &Bytes) -> Fault {
             format!("`{named}` is a binary file that has not been read, so it cannot be changed"),
         )
         .hint("change binary files with a command, or write to another path")
-        .with("path", named);
+        .at(named);
     }
     Fault::new(FaultKind::Unread, format!("`{named}` exists but has not been read, so it cannot be changed"))
         .hint("read the file first, then make the call again")
-        .with("path", named)
+        .at(named)
 }
 
 /// What to say of a change that the journal could not make. Where somebody was faster, what they changed.
@@ -144,7 +144,7 @@ pub(super) fn conflict(error: JournalError, asked: &Asked, before: Option<&Curre
                 (Ok(Some(_)), None) => {
                     Fault::new(FaultKind::Conflict, format!("`{named}` was made by somebody else meanwhile"))
                         .hint("read it before you change it")
-                        .with("path", named)
+                        .at(named)
                 }
                 _ => Fault::from(error),
             }

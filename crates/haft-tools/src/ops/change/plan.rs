@@ -42,7 +42,7 @@ pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Resul
         Some(_) if terms.existing == Existing::Refuse => {
             return Err(Fault::new(FaultKind::Exists, format!("`{named}` exists already"))
                 .hint("name another file, or say which text in this one is to be replaced")
-                .with("path", named));
+                .at(named));
         }
         Some(before) => before.require_known(path, named, terms.knowledge, cx)?,
         None => require_parent(asked, cx)?,
@@ -69,7 +69,7 @@ pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Resul
             "`{named}` has exactly this content already; nothing was written"
         ))
         .hint("there is nothing to do")
-        .with("path", named));
+        .at(named));
     }
     let Made { content, splices, replaced, notes } = made;
     let mut plan = Plan { before, content, replaced, notes, splices, shown: None };
@@ -98,12 +98,12 @@ impl Made {
 fn require_parent(asked: &Asked, cx: &Context) -> Result<(), Fault> {
     let Asked { path, named, to, terms } = asked;
     if !matches!(to, To::Text(_) | To::Bytes(_)) {
-        return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).with("path", named));
+        return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     }
     if named.ends_with('/') {
         return Err(Fault::new(FaultKind::WrongKind, format!("`{named}` names a folder, not a file"))
             .hint("add a file name to it")
-            .with("path", named));
+            .at(named));
     }
     let parents = cx.workspace().missing_parents(path).map_err(|mut error| {
         error.path = named.clone();
@@ -114,7 +114,7 @@ fn require_parent(asked: &Asked, cx: &Context) -> Result<(), Fault> {
             let shown = cx.workspace().display(parent);
             Err(Fault::new(FaultKind::NotFound, format!("the folder `{shown}` of `{named}` does not exist"))
                 .hint(format!("set {how} to make missing folders, or name a folder that exists"))
-                .with("path", named))
+                .at(named))
         }
         _ => Ok(()),
     }
@@ -137,7 +137,7 @@ fn whole(
         return Err(fault(named, mismatch.message(), mismatch.hint()));
     }
     let unwritable = |hint: &str, error: crate::text::Unwritable| {
-        Fault::new(FaultKind::Encoding, format!("`{named}`: {error}")).hint(hint).with("path", named)
+        Fault::new(FaultKind::Encoding, format!("`{named}`: {error}")).hint(hint).at(named)
     };
     let mut notes = Vec::new();
     let bytes = match (&source, before) {
@@ -150,7 +150,7 @@ fn whole(
                 format!("`{named}` is a binary file, which a text would destroy"),
             )
             .hint("write to another path, or remove the file first if that is meant")
-            .with("path", named));
+            .at(named));
         }
         (None, Some(_)) => text.as_bytes().to_vec(),
         (None, None) => {
@@ -177,13 +177,13 @@ fn edited(
 ) -> Result<Made, Fault> {
     let named = &asked.named;
     let Some(before) = before else {
-        return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).with("path", named));
+        return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     };
     // The bytes move into the source and back: a large file is not copied.
     let source = Source::new(std::mem::take(&mut before.bytes).into()).map_err(|_| {
         Fault::new(FaultKind::WrongKind, format!("`{named}` is a binary file; only text can be edited"))
             .hint("change binary files with a command")
-            .with("path", named)
+            .at(named)
     })?;
     let (planned, mut notes) = plan(&source)?;
     notes.extend(planned.notes.iter().map(ToString::to_string));
@@ -197,7 +197,7 @@ fn cell(asked: &Asked, edit: &CellEdit, before: Option<&Current>, editing: &Edit
     let named = &asked.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
     let Some(source) = source else {
-        return Err(Fault::new(FaultKind::WrongKind, format!("`{named}` is no notebook")).with("path", named));
+        return Err(Fault::new(FaultKind::WrongKind, format!("`{named}` is no notebook")).at(named));
     };
     let planned =
         plan_cell(&source, edit).map_err(|problem| fault(named, problem.message(), Some(problem.hint())))?;
@@ -218,7 +218,7 @@ fn cell(asked: &Asked, edit: &CellEdit, before: Option<&Current>, editing: &Edit
 }
 
 fn fault(named: &str, message: String, hint: Option<String>) -> Fault {
-    let fault = Fault::new(FaultKind::NoMatch, format!("`{named}`: {message}")).with("path", named);
+    let fault = Fault::new(FaultKind::NoMatch, format!("`{named}`: {message}")).at(named);
     match hint {
         Some(hint) => fault.hint(hint),
         None => fault,

@@ -64,7 +64,7 @@ impl Repository {
         if has("not a git repository") {
             return Fault::new(FaultKind::NotFound, format!("`{}` is in no git repository", self.named))
                 .hint("name a folder of one with `repository`, or have one made with `git init`")
-                .with("path", &self.named);
+                .at(&self.named);
         }
         let (kind, hint) = if UNKNOWN.iter().any(|words| has(words)) {
             (FaultKind::NotFound, "look for the name with git_log or git_branch")

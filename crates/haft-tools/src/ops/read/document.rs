@@ -97,5 +97,5 @@ fn not_shown(problem: &image::ImageProblem, path: &AbsPath, cx: &Context) -> Fau
     };
     Fault::new(kind, format!("`{shown}` cannot be shown as a picture: {problem}"))
         .hint("look at it with a command, or ask the user for another copy")
-        .with("path", shown)
+        .at(shown)
 }

@@ -96,7 +96,7 @@ fn told(problem: &Problem, shown: &str) -> Fault {
         Problem::Slow => (FaultKind::Timeout, "ask for fewer pages with `pages`"),
         Problem::NoSuchPage { .. } => (FaultKind::InvalidInput, "choose others with `pages`"),
     };
-    Fault::new(kind, format!("`{shown}` cannot be read as a PDF: {problem}")).hint(hint).with("path", shown)
+    Fault::new(kind, format!("`{shown}` cannot be read as a PDF: {problem}")).hint(hint).at(shown)
 }
 
 /// Pages under headings, with pictures of those that have no text.

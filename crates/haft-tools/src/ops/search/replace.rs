@@ -166,7 +166,7 @@ fn plan(matcher: &impl Matcher, replacing: &Substitution, found: Found, cx: &Con
         let mut draft = Draft::new(&source);
         draft.apply(splices, Follows::Nothing).map_err(|problem| {
             let mismatch = Mismatch { edit: 1, of: 1, problem };
-            Fault::new(FaultKind::Encoding, format!("`{named}`: {}", mismatch.message())).with("path", &named)
+            Fault::new(FaultKind::Encoding, format!("`{named}`: {}", mismatch.message())).at(&named)
         })?;
         let content = draft.done().splices.content(&Bytes::from(source.into_bytes()));
         plan.files.push(Planned::new(file.path, &named, PatchFate::Updated, current, content, cx));

@@ -74,7 +74,7 @@ pub(super) fn not_foreseen(file: &str) -> Fault {
         .hint(
             "leave `_simulated_sed_edit` away: what the command does is worked out and shown before it runs",
         )
-        .with("path", file)
+        .at(file)
 }
 
 /// Makes the change, and says so.

@@ -7,6 +7,7 @@
 mod groups;
 mod guards;
 mod keeper;
+mod layer;
 mod leaving;
 mod policy;
 mod running;
@@ -35,6 +36,7 @@ pub use running::{Ended, Happened, Running};
 
 use groups::{Group, Session};
 use guards::Guards;
+use layer::LayerError;
 use wire::{Build, Frame};
 
 /// The name under which the program is started as a keeper.
@@ -49,6 +51,9 @@ const CHUNK: usize = 256 << 10;
 const MAX_READY: usize = 4;
 /// How long the last output is waited for once everything has ended.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Why a layer is missing that the policy does not want.
+const LEFT_OUT: &str = "it was left out";
 
 static ARMED: AtomicBool = AtomicBool::new(false);
 
@@ -127,25 +132,27 @@ impl Cage {
         // Both are made of the same namespaces.
         let is_without = [Wall::Processes, Wall::View].iter().any(|wall| policy.without.contains(wall));
         let made = match policy.walls == Walls::All && is_without {
-            true => Err(left_out()),
+            true => Err(LayerError::Unsupported(LEFT_OUT.to_owned())),
             false => Self::attempt(session, policy, output).await,
         };
         match made {
-            Err(error) if policy.walls == Walls::All => {
+            // Only what the kernel lacks may take these layers away; any other failure could be provoked.
+            Err(LayerError::Unsupported(why)) if policy.walls == Walls::All => {
                 let few = Policy { walls: Walls::Few, ..policy.clone() };
                 let mut cage = Self::attempt(session, &few, output).await?;
                 let network = (policy.network == Network::Off).then_some(Wall::Network);
                 let missing = [Wall::Processes, Wall::View].into_iter().chain(network);
-                cage.report.missing.extend(missing.map(|wall| (wall, error.to_string())));
+                cage.report.missing.extend(missing.map(|wall| (wall, why.clone())));
                 Ok(cage)
             }
-            made => made,
+            made => Ok(made?),
         }
     }
 
-    async fn attempt(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
+    async fn attempt(session: &Arc<Session>, policy: &Policy, output: Output) -> Result<Self, LayerError> {
         if !is_armed() {
-            return Err(io::Error::other("no cage can be had: `haft_sandbox::cage::arm` was not called"));
+            let told = "no cage can be had: `haft_sandbox::cage::arm` was not called";
+            return Err(io::Error::other(told).into());
         }
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -165,7 +172,7 @@ impl Cage {
         let pid = child.id().unwrap_or(0);
         let limits = policy.limits;
         let grouped = match policy.without.contains(&Wall::Amounts) {
-            true => Err(left_out()),
+            true => Err(io::Error::other(LEFT_OUT)),
             false => grouped(session.clone(), limits, pid).await,
         };
         // Where there is a group, it sees to the number of processes.
@@ -174,13 +181,13 @@ impl Cage {
         let guarded = policy.guarded.iter().map(|path| guards::identity(path)).collect();
         let report = async {
             control.write_all(&[joined.encoded(), frame.encoded()].concat()).await?;
-            let mut told = receive(&mut control).await?;
+            let mut told = LayerError::parse(receive(&mut control).await?)?;
             if told == Frame::of([MAP]) {
-                map_all_users(pid)?;
+                map_all_users(pid).map_err(|error| LayerError::probed("a user namespace", error))?;
                 control.write_all(&told.encoded()).await?;
-                told = receive(&mut control).await?;
+                told = LayerError::parse(receive(&mut control).await?)?;
             }
-            Report::parse(told)
+            Ok(Report::parse(told)?)
         };
         match report.await {
             Ok(mut report) => {
@@ -188,18 +195,21 @@ impl Cage {
                     Ok(group) => (Some(group), Ok(())),
                     Err(error) => (None, Err(error)),
                 };
-                report.note(Wall::Amounts, counted);
+                // Whether there are control groups to be had depends on the machine's set-up alone.
+                report.note(Wall::Amounts, counted.map_err(|error| LayerError::Unsupported(error.to_string())))?;
                 let (policy, session) = (policy.clone(), session.clone());
                 Ok(Self { child, control, out, err, report, policy, guarded, group, session })
             }
-            Err(error) => {
+            Err(LayerError::Failed(error)) => {
                 let mut why = Vec::new();
                 if let Some(mut err) = err {
                     let _ = tokio::time::timeout(DRAIN, err.read_to_end(&mut why)).await;
                 }
                 let why = String::from_utf8_lossy(&why);
-                Err(io::Error::new(error.kind(), format!("the cage could not be made: {error}{why}")))
+                let told = format!("the sandbox could not be made, so nothing was run: {error}{why}");
+                Err(io::Error::new(error.kind(), told).into())
             }
+            Err(unsupported) => Err(unsupported),
         }
     }
 
@@ -237,10 +247,6 @@ impl Cage {
         self.control.write_all(&frame.encoded()).await?;
         Ok(Running::new(self, guards))
     }
-}
-
-fn left_out() -> io::Error {
-    io::Error::other("it was left out")
 }
 
 /// Puts a keeper into a group of its own, before it does anything. That can take some milliseconds.

@@ -15,6 +15,7 @@ use rustix::io::FdFlags;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use super::layer::LayerError;
 use super::policy::{Limits, Policy, Report, Wall, Walls};
 use super::walls::Users;
 use super::wire::{Build, Frame, Parts};
@@ -58,6 +59,7 @@ fn control() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
+/// Makes the sandbox and serves a command in it, or tells haft why it could not be made.
 fn outer() -> io::Result<()> {
     // Should the machine run out of memory, let it be a command that is ended.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
@@ -69,9 +71,10 @@ fn outer() -> io::Result<()> {
         rustix::stdio::dup2_stderr(io::stdout())?;
     }
     if policy.walls != Walls::All {
-        return keep(&control, &policy);
+        let report = told(&control, without_namespaces(&policy))?;
+        return serve(&control, &report, Scope::Descendants);
     }
-    if super::walls::enter_namespaces(&policy)? == Users::All {
+    if told(&control, super::walls::enter_namespaces(&policy))? == Users::All {
         Frame::of([MAP]).send(&control)?;
         Frame::receive(&control)?;
     }
@@ -123,51 +126,63 @@ fn guard_when_asked(asked: &UnixStream, policy: &Policy) -> Vec<PathBuf> {
 
 fn inner(control: &UnixStream, asks: UnixStream, policy: &Policy) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let mut report = Report::default();
-    report.note(Wall::Processes, Ok(()));
-    // Half a view is worse than none: haft makes a cage without one.
-    super::walls::make_view(policy)?;
-    report.note(Wall::View, Ok(()));
-    if policy.network == super::Network::Off {
-        let is_without = policy.without.contains(&Wall::Network);
-        let empty = if is_without { Err(super::left_out()) } else { super::walls::network_is_empty() };
-        report.note(Wall::Network, empty);
-    }
-    finish_walls(policy, &mut report)?;
+    let report = told(control, within_namespaces(policy))?;
     serve(control, &report, Scope::Namespace(asks))
 }
 
-/// Keeps a cage without namespaces.
-fn keep(control: &UnixStream, policy: &Policy) -> io::Result<()> {
+/// Tells haft why a layer could not be made.
+fn told<T>(control: &UnixStream, made: Result<T, LayerError>) -> io::Result<T> {
+    made.map_err(|error| {
+        let _ = error.frame().send(control);
+        error.into()
+    })
+}
+
+fn within_namespaces(policy: &Policy) -> Result<Report, LayerError> {
+    let mut report = Report::default();
+    report.note(Wall::Processes, Ok(()))?;
+    super::walls::probe_view()?;
+    super::walls::make_view(policy)?;
+    report.note(Wall::View, Ok(()))?;
+    if policy.network == super::Network::Off {
+        let made = unless_left_out(policy, Wall::Network, super::walls::network_is_empty);
+        report.note(Wall::Network, made)?;
+    }
+    finish_walls(policy, &mut report)?;
+    Ok(report)
+}
+
+fn without_namespaces(policy: &Policy) -> Result<Report, LayerError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut report = Report::default();
     match policy.walls {
         Walls::None => limit(policy)?,
         Walls::All | Walls::Few => finish_walls(policy, &mut report)?,
     }
-    serve(control, &report, Scope::Descendants)
+    Ok(report)
 }
 
-/// The walls that stand in any case, and what may be used.
-fn finish_walls(policy: &Policy, report: &mut Report) -> io::Result<()> {
+fn unless_left_out(
+    policy: &Policy,
+    wall: Wall,
+    make: impl FnOnce() -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    match policy.without.contains(&wall) {
+        true => Err(LayerError::Unsupported(super::LEFT_OUT.to_owned())),
+        false => make(),
+    }
+}
+
+/// The layers that need no namespaces, and what may be used.
+fn finish_walls(policy: &Policy, report: &mut Report) -> Result<(), LayerError> {
     limit(policy)?;
     rustix::thread::set_no_new_privs(true)?;
     super::walls::drop_capabilities()?;
-    let unless_left_out =
-        |wall: Wall, put_up: &dyn Fn() -> io::Result<()>| match policy.without.contains(&wall) {
-            true => Err(super::left_out()),
-            false => put_up(),
-        };
     let (has_view, has_network) = (report.has(Wall::View), report.has(Wall::Network));
-    report.note(
-        Wall::Paths,
-        unless_left_out(Wall::Paths, &|| super::walls::restrict_paths(policy, has_view, has_network)),
-    );
-    report.note(
-        Wall::Calls,
-        unless_left_out(Wall::Calls, &|| super::walls::restrict_calls(policy, has_network)),
-    );
-    Ok(())
+    let paths = || super::walls::restrict_paths(policy, has_view, has_network);
+    report.note(Wall::Paths, unless_left_out(policy, Wall::Paths, paths))?;
+    let calls = || super::walls::restrict_calls(policy, has_network);
+    report.note(Wall::Calls, unless_left_out(policy, Wall::Calls, calls))
 }
 
 fn limit(policy: &Policy) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use super::groups::Amounts;
+use super::layer::LayerError;
 use super::wire::{Build, Frame, Parts};
 use crate::process::Exit;
 
@@ -205,11 +206,14 @@ impl Report {
         self.standing.contains(&wall)
     }
 
-    pub(super) fn note(&mut self, wall: Wall, made: io::Result<()>) {
+    /// Notes a layer that stands, or that the kernel lacks.
+    pub(super) fn note(&mut self, wall: Wall, made: Result<(), LayerError>) -> Result<(), LayerError> {
         match made {
             Ok(()) => self.standing.push(wall),
-            Err(error) => self.missing.push((wall, error.to_string())),
+            Err(LayerError::Unsupported(why)) => self.missing.push((wall, why)),
+            Err(failed) => return Err(failed),
         }
+        Ok(())
     }
 
     pub(super) fn frame(&self) -> Frame {

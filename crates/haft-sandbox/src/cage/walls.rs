@@ -15,11 +15,12 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
+use super::layer::LayerError;
 use super::policy::{Network, Policy, Sees, Wall};
 
 mod view;
 
-pub(super) use view::{give_back, guard, make_view};
+pub(super) use view::{give_back, guard, make_view, probe_view};
 
 /// Devices that everybody may write to.
 const DEVICES: [&str; 8] = [
@@ -42,13 +43,13 @@ pub(super) enum Users {
 }
 
 /// Leaves the namespaces of haft. The next process that is started is the first of a new process namespace.
-pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
+pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     if policy.network == Network::Off && !policy.without.contains(&Wall::Network) {
         flags |= UnshareFlags::NEWNET;
     }
-    unshare(flags)?;
+    unshare(flags).map_err(|error| LayerError::probed("namespaces", error))?;
     if flags.contains(UnshareFlags::NEWNET) {
         // Without it there is less to use, and nothing more to fear.
         let _ = start_loopback();
@@ -56,9 +57,16 @@ pub(super) fn enter_namespaces(policy: &Policy) -> io::Result<Users> {
     if uid.is_root() {
         return Ok(Users::All);
     }
-    fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{uid} {uid} 1")),
+        ("gid_map", format!("{gid} {gid} 1")),
+    ];
+    for (name, text) in maps {
+        // Some systems let everybody make a user namespace, and then allow nothing in it.
+        fs::write(format!("/proc/self/{name}"), text)
+            .map_err(|error| LayerError::probed("a user namespace", error))?;
+    }
     Ok(Users::Own)
 }
 
@@ -88,11 +96,12 @@ fn start_loopback() -> io::Result<()> {
 }
 
 /// Whether there is nothing but the loopback device, which leads nowhere else.
-pub(super) fn network_is_empty() -> io::Result<()> {
+pub(super) fn network_is_empty() -> Result<(), LayerError> {
     let devices = fs::read_to_string("/proc/self/net/dev")?;
     match devices.lines().skip(2).all(|line| line.trim_start().starts_with("lo:")) {
         true => Ok(()),
-        false => Err(io::Error::other("there are other network devices")),
+        // Some kernel modules put a device into every new network namespace.
+        false => Err(LayerError::Unsupported("there are other network devices".to_owned())),
     }
 }
 
@@ -128,7 +137,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
 }
 
 /// Lets only what may be written be written, and what is not hidden be read.
-pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool) -> io::Result<()> {
+pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool) -> Result<(), LayerError> {
     let abi = ABI::V6;
     let wrong = |error: landlock::RulesetError| io::Error::other(error);
     let read = AccessFs::from_read(abi);
@@ -172,7 +181,7 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     let status = ruleset.restrict_self().map_err(wrong)?;
     match status.ruleset {
         RulesetStatus::NotEnforced => {
-            Err(io::Error::other("this kernel has no Landlock, or it is switched off"))
+            Err(LayerError::Unsupported("this kernel has no Landlock, or it is switched off".to_owned()))
         }
         _ => Ok(()),
     }
@@ -197,9 +206,10 @@ fn readable(mut folders: Vec<PathBuf>, hidden: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Refuses system calls that no command needs, and those by which one could get out.
-pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> io::Result<()> {
+pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> Result<(), LayerError> {
     let wrong = |error: seccompiler::BackendError| io::Error::other(error);
-    let arch = std::env::consts::ARCH.try_into().map_err(wrong)?;
+    let arch = std::env::consts::ARCH.try_into();
+    let arch = arch.map_err(|error: seccompiler::BackendError| LayerError::Unsupported(error.to_string()))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in REFUSED {
         rules.insert(*call, Vec::new());
@@ -263,11 +273,16 @@ fn install(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     action: SeccompAction,
     arch: seccompiler::TargetArch,
-) -> io::Result<()> {
+) -> Result<(), LayerError> {
     let wrong = |error: seccompiler::BackendError| io::Error::other(error);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(wrong)?;
     let program: BpfProgram = filter.try_into().map_err(wrong)?;
-    seccompiler::apply_filter(&program).map_err(io::Error::other)
+    seccompiler::apply_filter(&program).map_err(|error| match error {
+        seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => {
+            LayerError::probed("a seccomp filter", error)
+        }
+        error => io::Error::other(error).into(),
+    })
 }
 
 /// Calls that set a mode, and which argument that is.

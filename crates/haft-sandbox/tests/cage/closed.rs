@@ -1,12 +1,14 @@
 //! A command that sees only what is listed.
 
-use haft_sandbox::cage::{Policy, Sees};
+use haft_sandbox::cage::{Policy, Ready, Sees, Wall};
 
 use crate::{Rig, Test, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
     only_what_is_listed_is_seen,
     what_is_listed_is_seen,
+    a_listed_file_takes_no_layer_away,
+    a_sandbox_that_cannot_be_made_runs_nothing,
     programs_work_in_a_closed_view,
     a_closed_view_holds
 ];
@@ -65,6 +67,30 @@ fn what_is_listed_is_seen(rig: &Rig) {
     assert_eq!(std::fs::read(rig.path("outside/file")).unwrap(), b"outside");
     assert!(rig.with(&policy, "echo x > here").succeeded());
     assert!(rig.path("ws/here").exists());
+}
+
+fn a_listed_file_takes_no_layer_away(rig: &Rig) {
+    // In a view of its own there is no folder yet that the file could be put into.
+    let policy = Policy { read: vec![rig.path("outside/file")], ..closed(rig) };
+    let done = rig.with(&policy, &format!("cat {}", rig.path("outside/file").display()));
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("outside", ""));
+    assert_eq!(done.report.has(Wall::View), rig.has_view(), "{:?}", done.report);
+    assert_eq!(done.report.has(Wall::Processes), rig.has_view(), "{:?}", done.report);
+    assert_eq!(done.report.has(Wall::Network), rig.has_view(), "{:?}", done.report);
+}
+
+fn a_sandbox_that_cannot_be_made_runs_nothing(rig: &Rig) {
+    // The view has no such file, and there is nowhere to put it.
+    let policy = Policy { read: vec!["/proc/version".into()], ..closed(rig) };
+    let outcome = rig.within(&Ready::default(), &policy, rig.task("touch ran"));
+    match outcome {
+        Ok(done) => assert!(!rig.has_view(), "{:?}", done.report),
+        Err(error) => {
+            assert!(rig.has_view(), "{error}");
+            assert!(error.to_string().contains("could not be made"), "{error}");
+            assert!(!rig.path("ws/ran").exists());
+        }
+    }
 }
 
 fn programs_work_in_a_closed_view(rig: &Rig) {

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, FileType};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
-    move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount, mount_change, move_mount,
+    open_tree, unmount,
 };
 
+use super::super::layer::LayerError;
 use super::super::policy::{Policy, Sees};
 
 /// Folders of programs for their temporary files: each cage has its own.
@@ -53,9 +55,24 @@ const SETTINGS: [&str; 24] = [
 /// The devices that there are where only what is listed can be seen.
 const NODES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// Tries everything that a view needs of the kernel, without anything that a policy names. What fails after this is not the
+/// kernel's doing.
+pub(in super::super) fn probe_view() -> Result<(), LayerError> {
+    let lacks = |error: io::Error| LayerError::probed("a mount namespace", error);
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(|error| lacks(error.into()))?;
+    let root = tree(Path::new("/")).map_err(lacks)?;
+    set_read_only(root.as_fd(), Path::new(""), Depth::All).map_err(lacks)?;
+    // In a container that covers parts of /proc the kernel refuses a whole one.
+    let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).map_err(|error| lacks(error.into()))?;
+    fsconfig_create(fs.as_fd()).map_err(|error| lacks(error.into()))?;
+    fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+        .map_err(|error| lacks(error.into()))?;
+    Ok(())
+}
+
 /// Makes a view of the file system in which only what may be changed can be, and what is hidden is not there.
 pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // Taken before anything is covered or made read-only.
     let taken = |paths: &[PathBuf]| -> io::Result<Vec<(PathBuf, OwnedFd)>> {
         paths.iter().filter(|path| path.exists()).map(|path| Ok((path.clone(), tree(path)?))).collect()
@@ -168,7 +185,12 @@ fn tree(path: &Path) -> io::Result<OwnedFd> {
 fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     // It may lie in a folder that was just covered.
     if !path.exists() {
-        fs::create_dir_all(path)?;
+        let is_folder = FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode).is_dir();
+        let folder = if is_folder { Some(path) } else { path.parent() };
+        folder.map_or(Ok(()), fs::create_dir_all)?;
+        if !is_folder {
+            fs::File::create(path)?;
+        }
     }
     put(tree, path)
 }
@@ -242,8 +264,13 @@ enum Depth {
 }
 
 /// Makes what is mounted at a place read-only.
-#[allow(unsafe_code)]
 fn read_only(path: &Path, depth: Depth) -> io::Result<()> {
+    set_read_only(CWD, path, depth)
+}
+
+/// Makes what is mounted below a handle read-only; an empty path is the handle itself.
+#[allow(unsafe_code)]
+fn set_read_only(dir: BorrowedFd<'_>, path: &Path, depth: Depth) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
     let attributes = libc::mount_attr {
@@ -252,13 +279,15 @@ fn read_only(path: &Path, depth: Depth) -> io::Result<()> {
         propagation: 0,
         userns_fd: 0,
     };
+    let recursive = if depth == Depth::All { libc::AT_RECURSIVE } else { 0 };
+    let own = if path.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
     // SAFETY: both pointers are valid for the call, and the size is that of what the second one points to.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
+            dir.as_raw_fd(),
             path.as_ptr(),
-            if depth == Depth::All { libc::AT_RECURSIVE } else { 0 },
+            recursive | own,
             &raw const attributes,
             size_of::<libc::mount_attr>(),
         )

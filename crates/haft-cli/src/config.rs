@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// How files are changed.
     pub(crate) files: Files,
-    /// How files are searched.
+    /// How files are searched. Trusted projects only.
     pub(crate) search: Search,
     /// What commands may do. A project that is not trusted can set nothing of it.
     pub(crate) sandbox: Sandbox,
@@ -83,7 +83,8 @@ pub(crate) struct Files {
     /// Whether new text may have lines that stand for code left out (false when nothing is said). Trusted
     /// projects only.
     pub(crate) placeholders: Option<bool>,
-    /// Whether the syntax of changed files is checked (true when nothing is said).
+    /// Whether the syntax of changed files is checked (true when nothing is said). A project that is not trusted can only
+    /// set true.
     pub(crate) check: Option<bool>,
 }
 
@@ -374,7 +375,9 @@ pub(crate) fn load(folders: &Folders, workspace: &Path) -> anyhow::Result<Loaded
         let place = format!(".haft/{name}");
         found.mcp.write_down(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
         if trust != Trust::Full {
-            ignored.extend(found.restrict(&settings).into_iter().map(|key| format!(".haft/{name}: {key}")));
+            let (kept, left_out) = found.restricted(&settings);
+            ignored.extend(left_out.into_iter().map(|key| format!(".haft/{name}: {key}")));
+            found = kept;
         }
         found.permissions.write_down(&mut book, &format!(".haft/{name}"))?;
         settings.add(found);
@@ -449,34 +452,55 @@ impl Settings {
         Ok(())
     }
 
-    /// What comes later wins; lists add up.
+    /// Adds settings that win over these; lists add up. Each field is named, so that a new one is not forgotten.
     fn add(&mut self, later: Settings) {
-        self.dialect = later.dialect.or(self.dialect.take());
-        self.mode = later.mode.or(self.mode);
-        self.schedule = later.schedule.or(self.schedule);
-        self.add_dirs.extend(later.add_dirs);
-        self.tools.extend(later.tools);
-        self.limits.max_result.extend(later.limits.max_result);
-        self.limits.keep_days = later.limits.keep_days.or(self.limits.keep_days);
-        self.limits.keep_megabytes = later.limits.keep_megabytes.or(self.limits.keep_megabytes);
-        self.files.durability = later.files.durability.or(self.files.durability);
-        self.files.lenient = later.files.lenient.or(self.files.lenient);
-        self.files.placeholders = later.files.placeholders.or(self.files.placeholders);
-        self.files.check = later.files.check.or(self.files.check);
-        self.search.hidden = later.search.hidden.or(self.search.hidden);
-        self.search.ignored = later.search.ignored.or(self.search.ignored);
-        self.search.seconds = later.search.seconds.or(self.search.seconds);
-        self.sandbox.merge(later.sandbox);
-        self.permissions.seconds = later.permissions.seconds.or(self.permissions.seconds);
-        self.journal.keep_days = later.journal.keep_days.or(self.journal.keep_days);
-        self.journal.keep_megabytes = later.journal.keep_megabytes.or(self.journal.keep_megabytes);
-        self.journal.keep_changes = later.journal.keep_changes.or(self.journal.keep_changes);
-        self.journal.max_file_megabytes =
-            later.journal.max_file_megabytes.or(self.journal.max_file_megabytes);
-        self.hooks.pre_tool_use.extend(later.hooks.pre_tool_use);
-        self.hooks.post_tool_use.extend(later.hooks.post_tool_use);
-        self.hooks.post_tool_use_failure.extend(later.hooks.post_tool_use_failure);
-        self.mcp.servers.extend(later.mcp.servers);
+        let Settings {
+            dialect,
+            mode,
+            schedule,
+            add_dirs,
+            tools,
+            trusted: _,
+            limits: Limits { max_result, keep_days, keep_megabytes },
+            files: Files { durability, lenient, placeholders, check },
+            search: Search { hidden, ignored, seconds },
+            sandbox,
+            permissions: Permissions { allow: _, ask: _, deny: _, recommended: _, seconds: patience },
+            journal,
+            hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
+            mcp: Mcp { servers },
+        } = later;
+        fn win<T>(so_far: &mut Option<T>, later: Option<T>) {
+            if later.is_some() {
+                *so_far = later;
+            }
+        }
+        win(&mut self.dialect, dialect);
+        win(&mut self.mode, mode);
+        win(&mut self.schedule, schedule);
+        self.add_dirs.extend(add_dirs);
+        self.tools.extend(tools);
+        self.limits.max_result.extend(max_result);
+        win(&mut self.limits.keep_days, keep_days);
+        win(&mut self.limits.keep_megabytes, keep_megabytes);
+        win(&mut self.files.durability, durability);
+        win(&mut self.files.lenient, lenient);
+        win(&mut self.files.placeholders, placeholders);
+        win(&mut self.files.check, check);
+        win(&mut self.search.hidden, hidden);
+        win(&mut self.search.ignored, ignored);
+        win(&mut self.search.seconds, seconds);
+        self.sandbox.merge(sandbox);
+        win(&mut self.permissions.seconds, patience);
+        let JournalLimits { keep_days, keep_megabytes, keep_changes, max_file_megabytes } = journal;
+        win(&mut self.journal.keep_days, keep_days);
+        win(&mut self.journal.keep_megabytes, keep_megabytes);
+        win(&mut self.journal.keep_changes, keep_changes);
+        win(&mut self.journal.max_file_megabytes, max_file_megabytes);
+        self.hooks.pre_tool_use.extend(pre_tool_use);
+        self.hooks.post_tool_use.extend(post_tool_use);
+        self.hooks.post_tool_use_failure.extend(post_tool_use_failure);
+        self.mcp.servers.extend(servers);
     }
 
     /// How long a reply of a tool may be as things stand, whatever the dialect.
@@ -488,64 +512,78 @@ impl Settings {
         set.or(own.min()).unwrap_or(DEFAULT_MAX_RESULT)
     }
 
-    /// Takes out what would loosen anything or run anything, and names it.
-    fn restrict(&mut self, so_far: &Settings) -> Vec<&'static str> {
+    /// What of these settings a project may set that the user does not trust: what makes haft stricter than `so_far`.
+    /// Names what was left out. Each field is named, so that a new one does not pass unless somebody decides that.
+    fn restricted(self, so_far: &Settings) -> (Settings, Vec<&'static str>) {
+        let Settings {
+            dialect,
+            mode,
+            schedule,
+            add_dirs,
+            tools,
+            trusted,
+            limits: Limits { mut max_result, keep_days, keep_megabytes },
+            files: Files { durability, lenient, placeholders, check },
+            search: Search { hidden, ignored, seconds },
+            sandbox,
+            permissions: Permissions { allow, ask, deny, recommended, seconds: patience },
+            journal:
+                JournalLimits { keep_days: days, keep_megabytes: space, keep_changes, max_file_megabytes },
+            hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
+            mcp: Mcp { servers },
+        } = self;
         let mut out = Vec::new();
-        let all = self.limits.max_result.len();
-        self.limits.max_result.retain(|tool, chars| *chars <= so_far.longest_reply(tool));
-        if self.limits.max_result.len() < all {
-            out.push("limits.max_result");
+        let mut leave_out = |key: &'static str, is_set: bool| {
+            if is_set && !out.contains(&key) {
+                out.push(key);
+            }
+        };
+        fn only<T>(set: Option<T>, is_stricter: impl FnOnce(&T) -> bool) -> (Option<T>, bool) {
+            let is_set = set.is_some();
+            let kept = set.filter(is_stricter);
+            let is_left_out = is_set && kept.is_none();
+            (kept, is_left_out)
         }
-        if self.limits.keep_days.take().is_some() {
-            out.push("limits.keep_days");
-        }
-        if self.limits.keep_megabytes.take().is_some() {
-            out.push("limits.keep_megabytes");
-        }
-        if self.mode.is_some_and(|mode| mode != ModeSetting::Plan) {
-            self.mode = None;
-            out.push("mode");
-        }
-        if self.files.durability == Some(DurabilitySetting::Fast) {
-            self.files.durability = None;
-            out.push("files.durability");
-        }
-        if self.files.lenient == Some(true) {
-            self.files.lenient = None;
-            out.push("files.lenient");
-        }
-        if self.files.placeholders == Some(true) {
-            self.files.placeholders = None;
-            out.push("files.placeholders");
-        }
-        if std::mem::take(&mut self.sandbox) != Sandbox::default() {
-            out.push("sandbox");
-        }
-        if self.permissions.restrict() {
-            out.push("permissions.allow");
-        }
-        let journal = std::mem::take(&mut self.journal);
-        let JournalLimits { keep_days, keep_megabytes, keep_changes, max_file_megabytes } = journal;
-        if [keep_days, keep_megabytes, keep_changes, max_file_megabytes].iter().any(Option::is_some) {
-            out.push("journal");
-        }
-        if !std::mem::take(&mut self.add_dirs).is_empty() {
-            out.push("add_dirs");
-        }
-        if !std::mem::take(&mut self.tools).is_empty() {
-            out.push("tools");
-        }
-        let hooks = std::mem::take(&mut self.hooks);
-        if !(hooks.pre_tool_use.is_empty()
-            && hooks.post_tool_use.is_empty()
-            && hooks.post_tool_use_failure.is_empty())
-        {
-            out.push("hooks");
-        }
-        if !std::mem::take(&mut self.mcp.servers).is_empty() {
-            out.push("mcp.servers");
-        }
-        out
+        let all = max_result.len();
+        max_result.retain(|tool, chars| *chars <= so_far.longest_reply(tool));
+        leave_out("limits.max_result", max_result.len() < all);
+        leave_out("limits.keep_days", keep_days.is_some());
+        leave_out("limits.keep_megabytes", keep_megabytes.is_some());
+        let (mode, looser) = only(mode, |mode| *mode == ModeSetting::Plan);
+        leave_out("mode", looser);
+        let (durability, looser) = only(durability, |durability| *durability == DurabilitySetting::Full);
+        leave_out("files.durability", looser);
+        let (lenient, looser) = only(lenient, |lenient| !lenient);
+        leave_out("files.lenient", looser);
+        let (placeholders, looser) = only(placeholders, |placeholders| !placeholders);
+        leave_out("files.placeholders", looser);
+        let (check, looser) = only(check, |check| *check);
+        leave_out("files.check", looser);
+        leave_out("search", hidden.is_some() || ignored.is_some() || seconds.is_some());
+        leave_out("sandbox", sandbox != Sandbox::default());
+        leave_out("permissions.allow", !allow.is_empty() || recommended == Some(true));
+        // A question that is denied sooner is stricter.
+        let limit = so_far.permissions.seconds;
+        let (patience, looser) = only(patience, |set| limit.is_none_or(|limit| *set <= limit));
+        leave_out("permissions.seconds", looser);
+        leave_out("journal", [days, space, keep_changes, max_file_megabytes].iter().any(Option::is_some));
+        leave_out("add_dirs", !add_dirs.is_empty());
+        leave_out("tools", !tools.is_empty());
+        let hooks = [&pre_tool_use, &post_tool_use, &post_tool_use_failure];
+        leave_out("hooks", hooks.iter().any(|hooks| !hooks.is_empty()));
+        leave_out("mcp.servers", !servers.is_empty());
+        let kept = Settings {
+            // Which words a session speaks and in which order calls wait is neither stricter nor looser.
+            dialect,
+            schedule,
+            mode,
+            trusted,
+            limits: Limits { max_result, ..Limits::default() },
+            files: Files { durability, lenient, placeholders, check },
+            permissions: Permissions { ask, deny, seconds: patience, ..Permissions::default() },
+            ..Settings::default()
+        };
+        (kept, out)
     }
 }
 

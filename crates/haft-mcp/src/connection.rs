@@ -118,7 +118,7 @@ impl ServerHandler for Connection {
         }
         let mut info = ServerConfig::new(can);
         info.protocol_version = NEWEST_WITH_SESSIONS;
-        info.server_info = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+        info.server_info = Implementation::new(crate::host::PROGRAM, env!("CARGO_PKG_VERSION"));
         info.instructions = Some(self.own.host.instructions());
         info
     }

@@ -74,6 +74,7 @@ impl Conversation {
             let asks = Arc::new(Asks::default());
             let client = Client {
                 id: self.id.clone(),
+                program: peer.peer_info().map(|about| about.client_info.name.clone()),
                 roots: roots::of(peer).await,
                 approver: asks.clone(),
                 respondent: asks.clone(),

@@ -13,6 +13,9 @@ use rmcp::model::{
 
 use crate::{Caller, News};
 
+/// What haft calls itself, as a server and as a client.
+pub(crate) const PROGRAM: &str = "haft";
+
 /// Sets up a session for each client, and takes it back.
 pub trait Host: Send + Sync + 'static {
     /// What a client is told about the server, for its model.
@@ -44,6 +47,8 @@ pub trait Host: Send + Sync + 'static {
 pub struct Client {
     /// A name for the session that no other has.
     pub id: Arc<str>,
+    /// The program that the client says it is, such as `claude-code`.
+    pub program: Option<String>,
     /// The folders that the client works in. They can only narrow what a session may touch.
     pub roots: Vec<PathBuf>,
     /// Whom to ask what may happen: the client's user, where the client lets them be asked.
@@ -52,6 +57,14 @@ pub struct Client {
     pub respondent: Arc<dyn Respondent>,
     /// How the client hears that something has changed.
     pub news: News,
+}
+
+impl Client {
+    /// Whether the client is a haft that uses this one as a server. It has other servers itself, perhaps this one's too, so
+    /// a session for it starts none: two that name each other would connect without end.
+    pub fn is_haft(&self) -> bool {
+        self.program.as_deref() == Some(PROGRAM)
+    }
 }
 
 /// Prompts for people to choose from, resources of one's own, and what could be meant by the beginning of an argument.

@@ -196,7 +196,10 @@ impl Cage {
                     Err(error) => (None, Err(error)),
                 };
                 // Whether there are control groups to be had depends on the machine's set-up alone.
-                report.note(Wall::Amounts, counted.map_err(|error| LayerError::Unsupported(error.to_string())))?;
+                report.note(
+                    Wall::Amounts,
+                    counted.map_err(|error| LayerError::Unsupported(error.to_string())),
+                )?;
                 let (policy, session) = (policy.clone(), session.clone());
                 Ok(Self { child, control, out, err, report, policy, guarded, group, session })
             }

@@ -51,6 +51,20 @@ pub struct Run {
     pub max_output: usize,
 }
 
+/// Whether a program, a path or a name to be found in `PATH`, is the one that this process runs.
+pub fn is_this_program(program: &str) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: PathBuf| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    // By this name the kernel gives the running file, even where another one was put in its place.
+    let Some(own) = identity("/proc/self/exe".into()) else { return false };
+    if program.contains('/') {
+        return identity(program.into()) == Some(own);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&folders).filter_map(|folder| identity(folder.join(program)));
+    found.next() == Some(own)
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {

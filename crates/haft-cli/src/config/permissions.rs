@@ -27,7 +27,8 @@ pub(crate) struct Permissions {
     /// Whether haft's own recommended rules are added: usual builds, tests and git commands are allowed, files with
     /// secrets denied. Trusted projects only.
     pub(crate) recommended: Option<bool>,
-    /// After how many seconds a question that nobody answers is denied (never when nothing is said).
+    /// After how many seconds a question that nobody answers is denied (never when nothing is said). A project that is
+    /// not trusted can only make it shorter.
     #[schemars(range(min = 1))]
     pub(crate) seconds: Option<u64>,
 }
@@ -116,13 +117,6 @@ impl Permissions {
             book.recommend()?;
         }
         Ok(())
-    }
-
-    /// Takes out what allows anything, and says whether there was something.
-    pub(super) fn restrict(&mut self) -> bool {
-        let recommends = self.recommended == Some(true);
-        self.recommended = None;
-        !std::mem::take(&mut self.allow).is_empty() || recommends
     }
 }
 

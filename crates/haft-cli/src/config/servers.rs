@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use haft_mcp::client::{Access, Server, ServerConfig, Shared, servers_in};
+use haft_sandbox::process;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -41,6 +42,13 @@ impl Found {
                 self.config.expand(&self.name, &variable).map_err(|bad| bad.why)
             }
         };
+        let expanded = expanded.and_then(|server| match &server.access {
+            Access::Command { program, .. } if process::is_this_program(program) => Err(
+                "it is haft itself, which would start itself without end; other programs can use this entry"
+                    .to_owned(),
+            ),
+            _ => Ok(server),
+        });
         expanded.unwrap_or_else(|why| {
             Server::new(self.name.clone(), Access::Unusable(format!("{why} ({})", self.from)))
         })

@@ -20,6 +20,7 @@ impl Host {
             Some(_) => self.workspace.clone(),
             None => self.narrowed(&client.roots)?,
         };
+        let is_haft = client.is_haft();
         let mut builder = self.builder(None, workspace, self.resumed()?)?;
         if !self.is_named() {
             let plan = self.plan.with_file_name(format!("{NAMELESS}{}.md", client.id));
@@ -29,7 +30,7 @@ impl Host {
         self.explain_untrusted(&session);
         // What is told to one client's servers is not to be known by another's.
         let servers = super::servers(&self.loaded, self.workspace.root().as_path(), &self.guards.state);
-        if !servers.is_empty() {
+        if !servers.is_empty() && !is_haft {
             servers.join(&session);
             self.others.lock().unwrap_or_else(PoisonError::into_inner).push(servers);
         }

@@ -83,8 +83,7 @@ fn undo_in_the_turn_of_an_edit_undoes_that_edit() {
         };
         // The change before the turn is what a look at the journal before the turn's own edits would find.
         let before = json!([write(first, "before.txt")]);
-        let turn =
-            json!([write(first, "a.txt"), write(first, "b.txt"), {"id": "u", "name": undo, "input": {"last": 2}}]);
+        let turn = json!([write(first, "a.txt"), write(first, "b.txt"), {"id": "u", "name": undo, "input": {"last": 2}}]);
         let next = json!([{"id": "v", "name": undo, "input": {}}]);
         let lines = [before.to_string(), turn.to_string(), next.to_string()];
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();

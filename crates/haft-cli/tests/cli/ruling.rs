@@ -84,6 +84,30 @@ fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
 }
 
 #[test]
+fn a_project_that_is_not_trusted_overrides_no_setting_of_the_users() {
+    let lab = two_files();
+    lab.settings(
+        "[permissions]\nseconds = 5\n[search]\nhidden = false\nseconds = 7\n[files]\ncheck = true\n",
+    );
+    lab.write(
+        "ws/.haft/config.toml",
+        "[permissions]\nseconds = 600\n[search]\nhidden = true\nignored = true\nseconds = 1\n[files]\ncheck = false\n",
+    );
+    lab.write("ws/.hidden", "one\n");
+    let found = lab.run(&["call", "Grep", "pattern=one"]);
+    assert!(!found.stdout.contains(".hidden"), "{found:?}");
+    for key in ["permissions.seconds", "search", "files.check"] {
+        assert!(found.stderr.contains(&format!(".haft/config.toml: {key}")), "{key}: {found:?}");
+    }
+    let write = json!({"file_path": "a.json", "content": "{"});
+    let written = lab.run(&["--mode", "accept-edits", "call", "Write", &write.to_string()]);
+    assert!(written.stdout.contains("unclosed `{`"), "the syntax is still checked: {written:?}");
+    // What is stricter is taken without trust.
+    lab.write("ws/.haft/config.toml", "[permissions]\nseconds = 2\n[files]\ncheck = true\n");
+    assert_eq!(lab.run(&["call", "Grep", "pattern=one"]).stderr, "");
+}
+
+#[test]
 fn a_project_is_trusted_with_the_settings_it_had_then() {
     let lab = Lab::new(&[("a.txt", "one\n"), (".haft/config.toml", "[permissions]\nallow = [\"Write\"]\n")]);
     let write = ["call", "Write", "file_path=b.txt", "content=x"];

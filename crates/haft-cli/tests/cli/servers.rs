@@ -153,6 +153,41 @@ fn a_projects_servers_are_started_once_it_is_trusted_with_them() {
 }
 
 #[test]
+fn a_project_that_names_haft_as_a_server_does_not_start_haft_without_end() {
+    let lab = two_files();
+    let own = env!("CARGO_BIN_EXE_haft");
+    // Behind a script it cannot be seen that it is haft. The script itself bounds what a mistake could do.
+    let script = format!(
+        "#!/bin/sh\necho x >> '{log}'\n[ $(wc -l < '{log}') -le 4 ] || exit 1\nexec '{own}' mcp --workspace '{ws}'\n",
+        log = lab.base.join("log").display(),
+        ws = lab.base.join("ws").display(),
+    );
+    lab.write("wrapped", &script);
+    let wrapped = lab.base.join("wrapped");
+    std::fs::set_permissions(&wrapped, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let servers = json!({"mcpServers": {
+        "itself": {"command": own, "args": ["mcp"]},
+        "wrapped": {"command": wrapped, "env": {"HOME": lab.base.join("home"), "XDG_STATE_HOME": lab.base.join("state")}},
+    }});
+    lab.write("ws/.mcp.json", &servers.to_string());
+    lab.settings(&format!("trusted = [{:?}]\n", lab.base.join("ws")));
+    let listed = lab.run(&["mcp", "list"]);
+    assert!(listed.stdout.contains("it is haft itself"), "{listed:?}");
+    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let tools = client.request("tools/list", json!({}));
+    let named = |start: &str| {
+        let tools = tools["tools"].as_array().unwrap();
+        tools.iter().any(|tool| tool["name"].as_str().is_some_and(|name| name.starts_with(start)))
+    };
+    assert!(named("mcp__wrapped__Read"), "the one behind the script works: {tools}");
+    assert!(!named("mcp__wrapped__mcp__") && !named("mcp__itself__"), "{tools}");
+    let read = client.call("mcp__wrapped__Read", json!({"file_path": "one.txt"}));
+    assert_eq!(text_of(&read), ONE);
+    // `mcp list` and the session have started it once each.
+    assert_eq!(std::fs::read_to_string(lab.base.join("log")).unwrap(), "x\nx\n");
+}
+
+#[test]
 fn servers_in_a_projects_settings_need_trust_too() {
     let Some(lab) = lab() else { return };
     lab.settings("");

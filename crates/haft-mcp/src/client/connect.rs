@@ -413,10 +413,19 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     bounds::text(&text, bounds::MAX_MESSAGE)
 }
 
+/// Set for every server that haft starts. A project may name haft itself as a server, directly or behind a script; without
+/// this mark each haft would start another one.
+const NESTED: &str = "HAFT_NESTED";
+
 fn start(access: &Access, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
     let Access::Command { program, args, dir, env, pass_env } = access else {
         return Err(std::io::ErrorKind::Unsupported.into());
     };
+    if std::env::var_os(NESTED).is_some() {
+        return Err(std::io::Error::other(
+            "it is not started: this haft was itself started as a server of another haft, which has servers of its own",
+        ));
+    }
     let is_passed = |name: &OsString| {
         let name = name.to_string_lossy();
         PASSED.contains(&&*name) || name.starts_with("LC_") || pass_env.iter().any(|passed| *passed == name)
@@ -428,7 +437,7 @@ fn start(access: &Access, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<No
         program: program.into(),
         args: args.iter().map(OsString::from).collect(),
         dir: dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(dir)),
-        env: own.chain(set).collect(),
+        env: own.chain(set).chain([(NESTED.into(), "1".into())]).collect(),
         max_said: MAX_SAID,
     })?;
     let (pipe, noise) = Pipe::new(pipes);

@@ -159,7 +159,7 @@ impl ClientHandler for Ears {
             let form = ElicitationCapability::new().with_form(FormElicitationCapability::default());
             can.elicitation = Some(form.with_url(UrlElicitationCapability::default()));
         }
-        ClientConfig::new(can, Implementation::new("haft", env!("CARGO_PKG_VERSION")))
+        ClientConfig::new(can, Implementation::new(crate::host::PROGRAM, env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 

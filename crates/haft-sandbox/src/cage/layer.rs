@@ -26,8 +26,14 @@ impl LayerError {
         let error = error.into();
         match error.raw_os_error() {
             Some(
-                libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL | libc::ENOSPC | libc::EUSERS
-                | libc::EOPNOTSUPP | libc::ENODEV,
+                libc::EPERM
+                | libc::EACCES
+                | libc::ENOSYS
+                | libc::EINVAL
+                | libc::ENOSPC
+                | libc::EUSERS
+                | libc::EOPNOTSUPP
+                | libc::ENODEV,
             ) => Self::Unsupported(format!("{what}: {error}")),
             _ => Self::Failed(error),
         }

@@ -22,6 +22,9 @@ use super::{CHUNK, DRAIN, Exit, GLANCE, GRACE, exit, leader};
 /// How long a program may take to end by itself once nobody talks to it any more.
 const FAREWELL: Duration = Duration::from_millis(200);
 
+/// How the variables begin that mark what a partner starts.
+const MARK: &str = "HAFT_PARTNER_";
+
 /// A program to be talked to.
 #[derive(Clone, Debug)]
 pub struct Start {
@@ -56,13 +59,16 @@ pub struct Partner {
 impl Partner {
     /// Starts a program. Must be called inside of a runtime, which also notices its end.
     pub fn start(start: &Start) -> io::Result<(Self, Pipes)> {
-        let mark = format!("HAFT_PARTNER_{:016X}", RandomState::new().build_hasher().finish());
+        let mark = format!("{MARK}{:016X}", RandomState::new().build_hasher().finish());
+        // Where this process is a partner itself, what it starts is found by whoever started it, too.
+        let inherited = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(MARK));
         let mut command = Command::new(&start.program);
         command
             .args(&start.args)
             .current_dir(&start.dir)
             .env_clear()
             .envs(start.env.iter().map(|(name, value)| (name, value)))
+            .envs(inherited)
             .env(&mark, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -80,6 +80,13 @@ impl Tree {
             }
         }
         self.signal(Signal::KILL);
+        // One that was about to be started when its parent was stopped shows only now; it must not stay behind stopped.
+        for _ in 0..MAX_ROUNDS {
+            if self.find().is_empty() {
+                break;
+            }
+            self.signal(Signal::KILL);
+        }
     }
 
     fn signal(&self, signal: Signal) {

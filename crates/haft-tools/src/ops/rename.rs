@@ -95,8 +95,7 @@ impl Rename {
                 .at(&to.named));
         }
         let there = |what: &str| {
-            Fault::new(FaultKind::Exists, format!("`{}` exists already{what}", to.named))
-                .at(&to.named)
+            Fault::new(FaultKind::Exists, format!("`{}` exists already{what}", to.named)).at(&to.named)
         };
         match (&found, &moved, replace) {
             (State::Missing, ..) => {}

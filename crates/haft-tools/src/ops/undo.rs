@@ -434,9 +434,7 @@ fn kept_before(
 
 fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {
     let shown = workspace.display(&AbsPath::lexical(&conflict.path));
-    let fault = |message| {
-        Fault::new(FaultKind::Conflict, message).at(&shown).with("change", conflict.number)
-    };
+    let fault = |message| Fault::new(FaultKind::Conflict, message).at(&shown).with("change", conflict.number);
     let (Some(was), Some(is)) = (&conflict.recorded_content, &conflict.found_content) else {
         let Conflict { number, recorded, found, .. } = conflict;
         return fault(format!(

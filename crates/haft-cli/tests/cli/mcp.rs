@@ -78,7 +78,7 @@ fn a_client_that_prefers_structured_content_still_gets_the_text() {
     ] {
         let mut client = Client::ready(&lab, &["--dialect", dialect, "--mode", "bypass"]);
         let reply = client.call(tool, input);
-        let text: Value = serde_json::from_str(&text_of(&reply)).unwrap();
+        let text: Value = serde_json::from_str(text_of(&reply)).unwrap();
         assert_eq!(reply["structuredContent"], text, "{dialect}: both parts say the same");
     }
 }

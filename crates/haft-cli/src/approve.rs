@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::{Access, ApprovalRequest, Approver, BoxFuture, Choice, Decision, Resource, Rule, Scope, Store};
+use haft_core::{
+    Access, ApprovalRequest, Approver, BoxFuture, Choice, Decision, Resource, Rule, Scope, Store,
+};
+use haft_rules::Written;
 use haft_sandbox::terminal::{self, Terminal};
-use haft_tools::rules::Written;
 use serde_json::Value;
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, harmless};

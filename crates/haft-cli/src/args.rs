@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
-use haft::{Format, Mode};
-use haft_tools::dialects;
+use haft_core::{Format, Mode};
+use haft_dialects as dialects;
 
 /// One engine for a model's tool calls: several dialects, confined, in parallel, in order.
 #[derive(Parser)]

@@ -20,8 +20,8 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haft::{EventKind, Reply, Session, Subscription, What};
-use haft_tools::ops::{Clash, Direction};
+use haft_core::{EventKind, Reply, Session, Subscription, What};
+use haft_ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};
 use crate::host::Host;

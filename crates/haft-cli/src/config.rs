@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use etcetera::BaseStrategy;
-use haft::{DEFAULT_MAX_RESULT, Durability, HookEvent, Mode, Policy, Workspace, suggest};
+use haft_core::{DEFAULT_MAX_RESULT, Durability, HookEvent, Mode, Policy, Workspace, suggest};
+use haft_dialects as dialects;
+use haft_rules::Book;
 use haft_sandbox::{PathError, PathErrorKind, Store, user};
-use haft_tools::dialects;
-use haft_tools::rules::Book;
 pub(crate) use permissions::{Permissions, home as home_dir};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -251,7 +251,7 @@ const SEAL: &str = "trusted";
 fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)], mcp_json: &Option<Vec<u8>>) -> String {
     let settings = of_project.iter().map(|(_, bytes)| bytes);
     let all: Vec<&Option<Vec<u8>>> = settings.chain(mcp_json.is_some().then_some(mcp_json)).collect();
-    haft::Hash::of(&serde_json::to_vec(&all).unwrap_or_default()).to_string()
+    haft_core::Hash::of(&serde_json::to_vec(&all).unwrap_or_default()).to_string()
 }
 
 impl Loaded {

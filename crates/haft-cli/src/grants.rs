@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use haft::{Scope, Store};
+use haft_core::{Scope, Store};
+use haft_rules::{Book, Effect, Memory, Written};
 use haft_sandbox::user;
-use haft_tools::rules::{Book, Effect, Memory, Written};
 use serde::{Deserialize, Serialize};
 
 /// Where the rules of a project are.

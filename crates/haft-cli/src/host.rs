@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use haft::journal::{self, Journal};
-use haft::{
+use haft_core::{
     Audit, Dialect, Durability, Engine, Fault, FaultKind, LastingValues, Mode, Policy, SavedSession, Session,
     SessionBuilder, Stats, Workspace,
 };
+use haft_dialects as dialects;
+use haft_journal::{self as journal, Journal};
 use haft_mcp::client::Servers;
-use haft_sandbox::cage::{self, Network, Wall, Walls};
-use haft_sandbox::{Access, Store, user};
-use haft_tools::check::Checkers;
-use haft_tools::dialects;
-use haft_tools::ops::{
+use haft_ops::{
     Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, PlanPlace, Profile, Searching,
 };
-use haft_tools::rules::{RuleJudge, Ruled, Rules};
+use haft_rules::{RuleJudge, Ruled, Rules};
+use haft_sandbox::cage::{self, Network, Wall, Walls};
+use haft_sandbox::{Access, Store, user};
+use haft_text::check::Checkers;
 
 use engine::Asked;
 pub(crate) use engine::{command_hook, idle};
@@ -525,7 +525,9 @@ pub(crate) fn read_session(bytes: &[u8]) -> anyhow::Result<SavedSession> {
 }
 
 /// The figures of a workspace.
-pub(crate) fn stats(state: &Store) -> anyhow::Result<std::collections::BTreeMap<String, haft::ToolStats>> {
+pub(crate) fn stats(
+    state: &Store,
+) -> anyhow::Result<std::collections::BTreeMap<String, haft_core::ToolStats>> {
     Stats::load(state, STATS).with_context(|| {
         format!("the figures cannot be read; `{}` may be damaged", state.path(STATS).display())
     })

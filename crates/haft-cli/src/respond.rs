@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haft::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
 use haft_sandbox::terminal::Terminal;
 
 use crate::approve::{AtTerminal, Withdraws};
@@ -128,7 +128,7 @@ fn read(line: &str, question: &Inquiry) -> Result<Answer, String> {
 
 #[cfg(test)]
 mod tests {
-    use haft::AnswerOption;
+    use haft_core::AnswerOption;
 
     use super::*;
 

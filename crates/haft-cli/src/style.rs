@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
-use haft::{Fault, is_invisible};
+use haft_core::{Fault, is_invisible};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();

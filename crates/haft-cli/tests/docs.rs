@@ -37,7 +37,7 @@ const HOW: &str = "UPDATE_DOCS=1 cargo test -p haft-cli --test docs writes it an
 fn the_readme_names_the_tools_of_every_dialect() {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = std::fs::read_to_string(readme).unwrap();
-    for dialect in haft_tools::dialects::all() {
+    for dialect in haft_dialects::all() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         let output =
             command.args(["tools", "--format", "json", "--dialect", dialect.name()]).output().unwrap();

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use haft::{Answer, BoxFuture, Call, Engine, Mode, QuestionSet, Respondent, Session, Workspace};
+use haft_core::{Answer, BoxFuture, Call, Engine, Mode, QuestionSet, Respondent, Session, Workspace};
 use haft_mcp::client::{Access, OAuth, Protocol, Server, Servers, State, Visitor};
 use serde_json::Value;
 

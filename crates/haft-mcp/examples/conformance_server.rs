@@ -14,8 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::journal::Entry;
-use haft::{Engine, Session, Store, Workspace};
+use haft_core::{Engine, Session, Store, Workspace};
+use haft_journal::Entry;
 use haft_mcp::{Client, Host, Http, Offers};
 
 struct Everything {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock, Weak};
 
-use haft::{ApprovalRequest, Approver, BoxFuture, Decision, Scope};
+use haft_core::{ApprovalRequest, Approver, BoxFuture, Decision, Scope};
 use serde_json::{Value, json};
 
 use crate::Caller;
@@ -122,7 +122,7 @@ pub(crate) fn shown(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
-            c if c.is_control() || haft::is_invisible(c) => out.extend(c.escape_unicode()),
+            c if c.is_control() || haft_core::is_invisible(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft::{Context, Fault, FaultKind};
+use haft_core::{Context, Fault, FaultKind};
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestParams,
     ElicitationAction, ElicitationSchema, InputRequest, ListRootsRequest, ListRootsResult, LoggingLevel,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use haft::{Call, DynTool, FaultKind, Session};
+use haft_core::{Call, DynTool, FaultKind, Session};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, LoggingLevel};
 use rmcp::service::{RequestContext, RoleServer};
@@ -63,7 +63,7 @@ impl Conversation {
         if changes != self.changes(session) {
             self.news.resource_updated(JOURNAL);
         }
-        let kind = reply.fault().map(haft::Fault::kind);
+        let kind = reply.fault().map(haft_core::Fault::kind);
         if kind == Some(FaultKind::Cancelled)
             && let Some(wants) = self.wants(&caller, same)?
         {

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::Session;
+use haft_core::Session;
 use rmcp::ErrorData;
 use rmcp::model::{InputRequiredResult, InputResponses, LoggingLevel, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};

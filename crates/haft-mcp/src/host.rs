@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft::journal::Entry;
-use haft::{Approver, BoxFuture, Respondent, Session, Store};
+use haft_core::{Approver, BoxFuture, Respondent, Session, Store};
+use haft_journal::Entry;
 use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, CompletionInfo, GetPromptRequestParams, GetPromptResult, Prompt,

@@ -259,7 +259,7 @@ async fn strict(request: Request) -> Result<(Request, Option<Value>), Box<Respon
     };
     let refused = |code, why: &str| Box::new(refusal(StatusCode::BAD_REQUEST, code, &Value::Null, why));
     let text = std::str::from_utf8(&bytes).map_err(|_| refused(-32700, "the message is not UTF-8"))?;
-    let begins = match haft::json::parse(text) {
+    let begins = match haft_core::json::parse(text) {
         Err(fault) => return Err(refused(-32700, fault.message())),
         Ok(Value::Array(_)) => return Err(refused(-32600, "batches are not taken: send one message")),
         Ok(mut message) => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use haft::json as strict;
+use haft_core::json as strict;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, GetMeta as _,
     InitializeRequest, InitializeRequestParams, JsonRpcRequest, ListToolsRequest, PaginatedRequestParams,

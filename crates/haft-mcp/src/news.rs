@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use haft::Session;
+use haft_core::Session;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;

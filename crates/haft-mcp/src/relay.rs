@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft::{BoxFuture, Call, CallHandle, Event, EventKind, Reply, Session, Subscription, What};
+use haft_core::{BoxFuture, Call, CallHandle, Event, EventKind, Reply, Session, Subscription, What};
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::json;

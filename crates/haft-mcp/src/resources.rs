@@ -1,8 +1,8 @@
 //! What can be looked at besides calling tools: what the session has changed, and its replies that were too long.
 //! Nothing of another session.
 
-use haft::journal::{Entry, EntryState};
-use haft::{AbsPath, Session};
+use haft_core::{AbsPath, Session};
+use haft_journal::{Entry, EntryState};
 use rmcp::ErrorData;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};

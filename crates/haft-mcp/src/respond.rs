@@ -1,6 +1,6 @@
 //! Questions of tools to a client's user, as one form: a field for each question, and one for an answer in words.
 
-use haft::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
 use serde_json::{Map, Value, json};
 
 use crate::approve::{Asks, hash, shown};
@@ -85,7 +85,7 @@ fn answers(questions: &[Inquiry], content: &Value) -> Vec<Answer> {
 
 #[cfg(test)]
 mod tests {
-    use haft::AnswerOption;
+    use haft_core::AnswerOption;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! A reply as the result of a `tools/call` request.
 
-use haft::{Audience, Block, Content, Reply};
+use haft_core::{Audience, Block, Content, Reply};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Role, TextContent};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn block(block: Block) -> Option<ContentBlock> {
 
 #[cfg(test)]
 mod tests {
-    use haft::Body;
+    use haft_core::Body;
     use serde_json::json;
 
     use super::*;

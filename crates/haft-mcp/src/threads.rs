@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use haft::{BoxFuture, Fault, FaultKind, Reply, text_fault};
+use haft_core::{BoxFuture, Fault, FaultKind, Reply, text_fault};
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::time::timeout;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};

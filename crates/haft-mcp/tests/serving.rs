@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::journal::Entry;
-use haft::{Context, Engine, Function, Session, Store, Workspace, function};
+use haft_core::{Context, Engine, Function, Session, Store, Workspace, function};
+use haft_journal::Entry;
 use haft_mcp::{Client, Host, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use haft::{Call, Fault, Reply, Session, Uncallable, json as strict};
+use haft_core::{Call, Fault, Reply, Session, Uncallable, json as strict};
+use haft_dialects as dialects;
 use haft_sandbox::user;
-use haft_tools::dialects;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -255,7 +255,7 @@ fn print_fault(line: usize, fault: &Fault, form: Form) -> anyhow::Result<()> {
     if form == Form::Shown {
         return show::fault(&told);
     }
-    let mut value = haft::text_fault(&told).to_json();
+    let mut value = haft_core::text_fault(&told).to_json();
     value["id"] = json!(null);
     value["name"] = json!(null);
     print_json(&value)

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
-use haft::{Call, Input, Reply, Session, json as strict, takes_string};
+use haft_core::{Call, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
 use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft::Workspace;
+use haft_core::Workspace;
+use haft_dialects as dialects;
 use haft_sandbox::Access;
 use haft_sandbox::cage;
-use haft_tools::dialects;
 use serde_json::json;
 
 use crate::args::Common;

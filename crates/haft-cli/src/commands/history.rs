@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft::AbsPath;
-use haft::journal::{Entry, EntryState, Side};
-use haft_tools::ops;
+use haft_core::AbsPath;
+use haft_journal::{Entry, EntryState, Side};
+use haft_ops as ops;
 use serde_json::{Value, json};
 
 use crate::args::Common;

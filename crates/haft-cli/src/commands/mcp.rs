@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use haft::journal::{Entry, Side};
-use haft::{Session, Store};
+use haft_core::{Session, Store};
+use haft_journal::{Entry, Side};
 use haft_mcp::{Client, Http};
+use haft_ops as ops;
 use haft_sandbox::user;
-use haft_tools::ops;
 
 use super::Stop;
 use crate::args::{Common, HttpFlags};

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft::{Access, Call, Claims, Resource, Scope, WouldBe};
-use haft_tools::rules::{Effect, Written};
+use haft_core::{Access, Call, Claims, Resource, Scope, WouldBe};
+use haft_rules::{Effect, Written};
 use serde_json::json;
 
 use super::call::read_input;
@@ -121,7 +121,7 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
     Ok(code)
 }
 
-fn touched(claims: &Claims, session: &haft::Session) -> Vec<(&'static str, String)> {
+fn touched(claims: &Claims, session: &haft_core::Session) -> Vec<(&'static str, String)> {
     let shown = |(access, resource): (Access, &Resource)| {
         let how = match (access, resource) {
             (_, Resource::Command(_)) => "runs",
@@ -139,7 +139,7 @@ fn touched(claims: &Claims, session: &haft::Session) -> Vec<(&'static str, Strin
 }
 
 /// What holds the decision, from the outside in.
-fn layers(claims: &Claims, host: &Host, session: &haft::Session) -> Vec<String> {
+fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<String> {
     let mut layers = vec!["the engine, before the call: by what it touches".to_owned()];
     let has = |wanted: fn(&Resource) -> bool| claims.iter().any(|(_, resource)| wanted(resource));
     if has(|resource| matches!(resource, Resource::Path(_))) {
@@ -163,7 +163,7 @@ fn layers(claims: &Claims, host: &Host, session: &haft::Session) -> Vec<String> 
 /// What the rules would have done to the calls of a session.
 fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
-    let (lines, _) = haft::Audit::read(&host.state)?;
+    let (lines, _) = haft_core::Audit::read(&host.state)?;
     let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
     if past.is_empty() {
         anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");
@@ -177,7 +177,7 @@ fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
         let call = Call::new(
             decided.call.as_str(),
             decided.tool.as_str(),
-            haft::Input::Value(decided.input.clone()),
+            haft_core::Input::Value(decided.input.clone()),
         );
         let (now, why) = match runtime.block_on(current.consider(call)) {
             Ok(considered) => match considered.outcome {
@@ -190,8 +190,8 @@ fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
             Err(fault) => ("not possible", fault.message().to_owned()),
         };
         let then = match decided.decision {
-            haft::Ruled::Allowed => "allowed",
-            haft::Ruled::Denied => "denied",
+            haft_core::Ruled::Allowed => "allowed",
+            haft_core::Ruled::Denied => "denied",
         };
         rows.push((line.number, decided.tool.as_str(), then, now, why));
     }

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use haft::Lasting as _;
-use haft_tools::ops::{Todo, TodoStatus, Todos};
+use haft_core::Lasting as _;
+use haft_ops::{Todo, TodoStatus, Todos};
 
 use crate::args::Common;
 use crate::host::{self, Ground};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use haft::{Registry, Spec};
+use haft_core::{Registry, Spec};
+use haft_dialects as dialects;
 use haft_mcp::client::{State, Status};
-use haft_tools::dialects;
 use serde_json::Value;
 
 use crate::args::{Common, ToolFormat};

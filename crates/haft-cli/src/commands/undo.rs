@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use haft::journal::Label;
-use haft::{Durability, Fault};
-use haft_tools::ops::{Clash, Direction, Undo, Undone, Which};
+use haft_core::{Durability, Fault};
+use haft_journal::Label;
+use haft_ops::{Clash, Direction, Undo, Undone, Which};
 use serde_json::json;
 
 use crate::args::Common;
@@ -22,7 +22,7 @@ pub(super) struct Wanted {
 
 pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let host = Host::open(common)?;
-    if host.mode == haft::Mode::Plan && !wanted.dry_run {
+    if host.mode == haft_core::Mode::Plan && !wanted.dry_run {
         anyhow::bail!("in the mode `plan` nothing is changed; `--dry-run` shows what would be");
     }
     let which = match wanted.numbers.as_slice() {

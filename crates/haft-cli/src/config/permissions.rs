@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::Context as _;
-use haft_tools::rules::{Book, Effect, Written};
+use haft_rules::{Book, Effect, Written};
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-use haft::{AbsPath, Session, Workspace};
+use haft_core::{AbsPath, Session, Workspace};
 use haft_mcp::Client;
 use haft_mcp::client::Servers;
+use haft_ops::PlanPlace;
 use haft_sandbox::{Access, user};
-use haft_tools::ops::PlanPlace;
 use tokio::runtime::Handle;
 
 use super::{Host, NAMELESS, begin};

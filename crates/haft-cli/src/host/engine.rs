@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{
+use haft_core::{
     Audit, CommandHook, DEFAULT_HOOK_TIMEOUT, Engine, HookEvent, Kept, NoApprover, Store, ToolPattern,
 };
+use haft_rules::RuleJudge;
 use haft_sandbox::terminal::Terminal;
-use haft_tools::rules::RuleJudge;
 
 use super::DAY;
 use crate::approve::AtTerminal;

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use haft::{BoxFuture, Session};
+use haft_core::{BoxFuture, Session};
 use haft_mcp::model::{
     CompleteRequestParams, CompletionInfo, ContentBlock, GetPromptRequestParams, GetPromptResult, Prompt,
     PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Role,

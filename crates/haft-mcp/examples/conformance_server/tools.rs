@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{
+use haft_core::{
     Block, Body, BoxFuture, Claims, Content, Context, DynTool, Fault, Function, Prepared, Progress, Reply,
     Spec, function,
 };
@@ -51,8 +51,8 @@ pub(crate) fn all(news: News) -> Vec<Arc<dyn DynTool>> {
 
 fn tool<F, R>(name: &'static str, description: &'static str, body: F) -> Arc<dyn DynTool>
 where
-    F: haft::AsyncBody<Nothing, R>,
-    R: haft::IntoReply,
+    F: haft_core::AsyncBody<Nothing, R>,
+    R: haft_core::IntoReply,
 {
     shared(function(name, description, body))
 }

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use haft::{Audience, Block, Body, Content, Fault, Reply};
+use haft_core::{Audience, Block, Body, Content, Fault, Reply};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Resource, ResourceContents, Role};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use haft::is_invisible;
+use haft_core::is_invisible;
 use serde_json::{Map, Value, json};
 
 /// No server has more tools.
@@ -69,7 +69,7 @@ pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
         return Err(format!("a word of its schema has characters that cannot be seen: `{}`", word(hidden)));
     }
     tidy(&mut value);
-    haft::check_schema(&value).map_err(|why| format!("its schema is none: {}", word(&why)))?;
+    haft_core::check_schema(&value).map_err(|why| format!("its schema is none: {}", word(&why)))?;
     let root = value.as_object_mut().ok_or("its schema is no object")?;
     match root.get("type") {
         None => {

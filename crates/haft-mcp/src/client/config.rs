@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haft::json as strict;
+use haft_core::json as strict;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

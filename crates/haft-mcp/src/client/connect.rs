@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use haft::{Fault, FaultKind};
+use haft_core::{Fault, FaultKind};
 use haft_sandbox::{Exit, Partner, Start};
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
 use rmcp::service::{

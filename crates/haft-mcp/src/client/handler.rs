@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use haft::{Context, Progress, Session, WeakSession};
+use haft_core::{Context, Progress, Session, WeakSession};
 use rmcp::ClientHandler;
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service as _};

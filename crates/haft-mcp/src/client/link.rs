@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use haft::{DynTool, Fault, Session, Store};
+use haft_core::{DynTool, Fault, Session, Store};
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;

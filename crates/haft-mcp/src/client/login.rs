@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use haft::{BoxFuture, Fault, Store};
+use haft_core::{BoxFuture, Fault, Store};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest,
@@ -172,7 +172,7 @@ const SECRET: &str = "client_secret";
 impl Kept {
     fn new(store: Option<&Store>, server: &Server) -> Self {
         let Access::Http { url, oauth, .. } = &server.access else { return Self::default() };
-        let name = haft::Hash::of(url.as_bytes()).to_string();
+        let name = haft_core::Hash::of(url.as_bytes()).to_string();
         Self {
             file: store.map(|store| (store.clone(), format!("{name}.json"))),
             given: Secret::of(oauth.client_id.as_ref(), oauth.client_secret.as_ref()),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use haft::Progress;
+use haft_core::Progress;
 use rmcp::model::{
     JsonRpcMessage, LoggingMessageNotificationParam, ProgressNotificationParam, RequestId, ServerNotification,
 };

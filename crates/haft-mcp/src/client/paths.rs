@@ -1,7 +1,7 @@
 //! Which arguments of a foreign tool are paths, by their names and what is said of them. Rules about files then hold for
 //! the tool as they hold for every other. What is no path of this machine touches nothing here.
 
-use haft::{AbsPath, Claims, Context, Fault, FaultKind, Resource};
+use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Resource};
 use serde_json::Value;
 use url::Url;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use haft::{
+use haft_core::{
     Approval, Block, BoxFuture, Claims, Context, DynTool, Fault, FaultKind, Prepared, Reply, Resource,
     Session, Spec, function,
 };
@@ -65,7 +65,7 @@ fn of_server(server: &str, links: &[Arc<Link>]) -> Result<Arc<Link>, Fault> {
     links.iter().find(|link| link.server.name == server).cloned().ok_or_else(|| {
         let names: Vec<&str> = links.iter().map(|link| link.server.name.as_str()).collect();
         Fault::new(FaultKind::NotFound, format!("there is no MCP server `{}`", bounds::word(server)))
-            .hint(format!("there is {}", haft::suggest::or_list(&names)))
+            .hint(format!("there is {}", haft_core::suggest::or_list(&names)))
     })
 }
 

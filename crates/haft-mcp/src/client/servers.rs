@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use haft::{DynTool, Fault, FaultKind, Session, Store};
+use haft_core::{DynTool, Fault, FaultKind, Session, Store};
 use tokio::task::JoinSet;
 
 use super::connect::Live;
@@ -19,7 +19,7 @@ use crate::name::is_of;
 /// joined are, the servers end.
 ///
 /// ```no_run
-/// # async fn example(session: haft::Session) {
+/// # async fn example(session: haft_core::Session) {
 /// use haft_mcp::client::{Access, Server, Servers};
 ///
 /// let url = "https://mcp.example.com/mcp".to_owned();
@@ -134,7 +134,7 @@ impl Servers {
         found.ok_or_else(|| {
             let names: Vec<&str> = self.0.iter().map(|link| link.server.name.as_str()).collect();
             let fault = Fault::new(FaultKind::NotFound, format!("there is no MCP server `{server}`"));
-            let known = haft::suggest::or_list(&names);
+            let known = haft_core::suggest::or_list(&names);
             if names.is_empty() {
                 fault.hint("none is set up")
             } else {

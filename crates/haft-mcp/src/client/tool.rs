@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use haft::{
+use haft_core::{
     Approval, BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Sensitivity, Spec,
 };
 use rmcp::model::{
@@ -23,7 +23,7 @@ use super::{answer, handler};
 use crate::withdraw;
 
 /// The category of tools that other servers offer.
-pub(super) const CATEGORY: &str = "mcp";
+pub(super) const CATEGORY: haft_core::Category = haft_core::Category::Mcp;
 /// A server that wants to know more before it answers may ask so often.
 const MAX_ROUNDS: usize = 10;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use haft::{Answer, BoxFuture, Content, EventKind, FaultKind, Kept, QuestionSet, Respondent, Store, What};
+use haft_core::{
+    Answer, BoxFuture, Content, EventKind, FaultKind, Kept, QuestionSet, Respondent, Store, What,
+};
 
 use super::*;
 
@@ -70,7 +72,7 @@ async fn a_long_answer_is_cut_and_kept_like_every_reply() {
     let world = World::with(vec![server], Engine::builder().keep_results(kept));
     world.servers.start_all().await;
     let text = world.text("big", json!({"bytes": 500_000})).await;
-    assert!(text.chars().count() <= haft::DEFAULT_MAX_RESULT, "{}", text.len());
+    assert!(text.chars().count() <= haft_core::DEFAULT_MAX_RESULT, "{}", text.len());
     let whole =
         std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.metadata().unwrap().len());
     assert_eq!(whole.max(), Some(500_000));

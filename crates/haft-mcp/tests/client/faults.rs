@@ -1,6 +1,6 @@
 //! Servers that fail, and servers that mean harm. What one does is no matter of the others.
 
-use haft::FaultKind;
+use haft_core::FaultKind;
 use haft_mcp::client::State;
 
 use super::*;

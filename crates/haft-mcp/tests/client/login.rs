@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::{get, post};
 use base64::Engine as _;
-use haft::{BoxFuture, Store};
+use haft_core::{BoxFuture, Store};
 use haft_mcp::client::{OAuth, Visitor};
 
 use super::*;

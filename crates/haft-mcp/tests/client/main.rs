@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use haft::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
+use haft_core::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
 use haft_mcp::client::{Access, Server, Servers};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 
-use haft::{Content, EventKind, What};
+use haft_core::{Content, EventKind, What};
 use haft_mcp::client::OAuth;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::{EventKind, Fault, Reply, Session, Subscription, What};
+use haft_core::{EventKind, Fault, Reply, Session, Subscription, What};
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless, one_line};
 
@@ -75,7 +75,7 @@ impl Shown {
             }
             let lines = match self.session.tools().get(&reply.name) {
                 Some(tool) => tool.preview_result(reply, MAX_LINES),
-                None => haft::preview_result(reply, MAX_LINES),
+                None => haft_core::preview_result(reply, MAX_LINES),
             };
             for line in lines {
                 writeln!(out, "      {}", harmless(&line.replace('\n', " ")))?;

@@ -1,0 +1,162 @@
+//! A tool made of a closure with a typed input: the shortest way to give a model something of one's own.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::reply::IntoReply;
+use crate::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Spec, decode};
+
+type Body<I> = dyn Fn(I, Context) -> BoxFuture<'static, Result<Reply, Fault>> + Send + Sync;
+type ClaimsOf<I> = dyn Fn(&I, &Context) -> Result<Claims, Fault> + Send + Sync;
+
+/// A tool made of a closure.
+pub struct Function<I> {
+    spec: Spec,
+    body: Arc<Body<I>>,
+    claims: Option<Arc<ClaimsOf<I>>>,
+}
+
+/// A tool made of an async closure. Unless more is said of it, it may change anything: it runs alone and
+/// needs permission.
+///
+/// ```
+/// # use schemars::JsonSchema; use serde::Deserialize;
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Count {
+///     /// The text whose words are counted
+///     text: String,
+/// }
+///
+/// let tool = haft_core::function("word_count", "Counts the words of a text", async |input: Count, _cx| {
+///     format!("{} words", input.text.split_whitespace().count())
+/// })
+/// .read_only();
+/// # let _ = tool;
+/// ```
+pub fn function<I, F, R>(
+    name: impl Into<Arc<str>>,
+    description: impl Into<Cow<'static, str>>,
+    body: F,
+) -> Function<I>
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    F: AsyncBody<I, R>,
+    R: IntoReply,
+{
+    Function::new(name, description, move |input, cx| body.start(input, cx))
+}
+
+/// A tool made of a closure that blocks. It runs on a thread of its own.
+///
+/// A thread cannot be stopped from outside: a call that is cancelled or takes too long is answered at once
+/// and gives up its claims, while the closure goes on. One that may take long should look at
+/// [`Context::is_cancelled`] now and then.
+pub fn blocking_function<I, F, R>(
+    name: impl Into<Arc<str>>,
+    description: impl Into<Cow<'static, str>>,
+    body: F,
+) -> Function<I>
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(I, Context) -> R + Send + Sync + 'static,
+    R: IntoReply,
+{
+    let body = Arc::new(body);
+    Function::new(name, description, move |input, cx| {
+        let body = body.clone();
+        Box::pin(async move {
+            let running = tokio::task::spawn_blocking(move || body(input, cx).into_reply());
+            match running.await {
+                Ok(outcome) => outcome,
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => Err(Fault::failed(error.to_string())),
+            }
+        })
+    })
+}
+
+/// A closure that starts async work. Implemented for every closure that returns a future.
+pub trait AsyncBody<I, R>: Send + Sync + 'static {
+    /// Starts the work.
+    fn start(&self, input: I, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>>;
+}
+
+impl<I, R, F, Fut> AsyncBody<I, R> for F
+where
+    F: Fn(I, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoReply,
+{
+    fn start(&self, input: I, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let work = self(input, cx);
+        Box::pin(async move { work.await.into_reply() })
+    }
+}
+
+impl<I: DeserializeOwned + JsonSchema + Send + 'static> Function<I> {
+    fn new(
+        name: impl Into<Arc<str>>,
+        description: impl Into<Cow<'static, str>>,
+        body: impl Fn(I, Context) -> BoxFuture<'static, Result<Reply, Fault>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { spec: Spec::of::<I>(name, description), body: Arc::new(body), claims: None }
+    }
+
+    /// Says that the tool never changes anything: it needs no permission and runs beside others.
+    pub fn read_only(self) -> Self {
+        self.about(Spec::read_only)
+    }
+
+    /// Says more of the tool.
+    pub fn about(mut self, say: impl FnOnce(Spec) -> Spec) -> Self {
+        self.spec = say(self.spec);
+        self
+    }
+
+    /// Says what a call touches, so that it waits only for calls that touch the same.
+    pub fn claims(
+        mut self,
+        claims: impl Fn(&I, &Context) -> Result<Claims, Fault> + Send + Sync + 'static,
+    ) -> Self {
+        self.claims = Some(Arc::new(claims));
+        self
+    }
+}
+
+impl<I: DeserializeOwned + JsonSchema + Send + 'static> DynTool for Function<I> {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn prepare(&self, input: &Value, cx: &Context) -> Result<Box<dyn Prepared>, Fault> {
+        let input: I = decode::typed(input, &self.spec)?;
+        let claims = match &self.claims {
+            Some(claims) => claims(&input, cx)?,
+            None if self.spec.read_only => Claims::none().read(Resource::Everything),
+            None => Claims::everything(),
+        };
+        Ok(Box::new(FunctionCall { input, claims, body: self.body.clone() }))
+    }
+}
+
+struct FunctionCall<I> {
+    input: I,
+    claims: Claims,
+    body: Arc<Body<I>>,
+}
+
+impl<I: Send + 'static> Prepared for FunctionCall<I> {
+    fn claims(&self) -> Claims {
+        self.claims.clone()
+    }
+
+    fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let FunctionCall { input, body, .. } = *self;
+        body(input, cx)
+    }
+}

@@ -1,0 +1,194 @@
+//! The stream of events: nobody is held up by it, and nobody misses an end.
+
+use haft_core::{Context, Event, EventKind, Mode, Progress, What, function};
+use serde_json::json;
+
+use crate::common::*;
+
+/// A tool that prints its word as often as it says, telling its progress in between.
+fn print() -> haft_core::Function<Printing> {
+    function("print", "Prints", async |input: Printing, cx: Context| {
+        for number in 0..input.times {
+            cx.output(&input.word);
+            if input.yields {
+                tokio::task::yield_now().await;
+            }
+            if input.progress {
+                cx.progress(Progress { done: number, total: Some(input.times), message: "printing".into() });
+            }
+        }
+        input.word
+    })
+    .read_only()
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Printing {
+    word: String,
+    times: u64,
+    #[serde(default)]
+    progress: bool,
+    #[serde(default)]
+    yields: bool,
+}
+
+fn rig() -> Rig {
+    Rig::new(|engine| engine, |session| session.tool(print()).mode(Mode::Bypass))
+}
+
+fn kinds(events: &[std::sync::Arc<Event>]) -> Vec<EventKind> {
+    events.iter().map(|event| event.what.kind()).collect()
+}
+
+#[tokio::test]
+async fn everything_is_told_in_order_to_whoever_wants_it() {
+    let rig = rig();
+    let mut all = rig.engine.activity().subscribe();
+    let mut output = rig.engine.activity().subscribe_to(&[EventKind::Output]);
+    let mut ends = rig.engine.activity().subscribe_to(&[EventKind::Ended, EventKind::Fault]);
+    rig.call("print", json!({"word": "x", "times": 1, "progress": true})).await;
+    rig.call("print", json!({})).await;
+    let events = drain(&mut all);
+    use EventKind::{Ended, Fault, Output, Progress, Started};
+    assert_eq!(kinds(&events), [Started, Output, Progress, Ended, Started, Fault, Ended]);
+    assert_eq!(kinds(&drain(&mut output)), [Output]);
+    assert_eq!(kinds(&drain(&mut ends)), [Ended, Fault, Ended]);
+    let first = &events[0];
+    assert_eq!((&*first.call, &*first.tool, &first.session), ("call", "print", rig.session.id()));
+    assert!(matches!(&first.what, What::Started { input } if input["word"] == "x"));
+    assert!(matches!(&events[1].what, What::Output { chunk } if chunk == "x"));
+    assert!(matches!(&events[3].what, What::Ended { reply, .. } if reply.full_text() == "x"));
+    assert_ne!(events[0].turn, events[4].turn);
+}
+
+#[tokio::test]
+async fn asking_and_answering_are_told() {
+    let approver = Script::say([haft_core::Decision::AllowOnce]);
+    let rig = Rig::new(|engine| engine.approver(approver), |session| session);
+    let mut events = rig.engine.activity().subscribe_to(&[EventKind::Asked, EventKind::Answered]);
+    rig.note("a", "x").await;
+    let events = drain(&mut events);
+    assert!(matches!(&events[0].what, What::Asked { reason } if reason == "`note` can change things"));
+    assert!(matches!(&events[1].what, What::Answered { answer } if answer == "allowed once"));
+    assert_eq!(events.len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_told_before_subscribing_nor_after() {
+    let rig = rig();
+    rig.call("print", json!({"word": "x", "times": 1})).await;
+    let mut events = rig.engine.activity().subscribe();
+    assert!(events.try_next().is_none());
+    drop(events);
+    let mut ends = rig.engine.activity().subscribe_to(&[EventKind::Ended]);
+    rig.call("print", json!({"word": "x", "times": 1})).await;
+    assert_eq!(kinds(&drain(&mut ends)), [EventKind::Ended]);
+}
+
+#[tokio::test]
+async fn who_listens_to_one_call_hears_of_no_other() {
+    let rig = rig();
+    let mut own = rig.engine.activity().subscribe_to_call("call".into(), &[EventKind::Output]);
+    let mut other = rig.engine.activity().subscribe_to_call("another".into(), &[EventKind::Output]);
+    rig.call("print", json!({"word": "x", "times": 2})).await;
+    assert_eq!(kinds(&drain(&mut own)), [EventKind::Output, EventKind::Output]);
+    assert!(drain(&mut other).is_empty());
+}
+
+/// Who reads nothing until the end holds nobody up, loses output, and is told how much.
+#[tokio::test]
+async fn a_slow_subscriber_misses_no_end_and_is_told_what_it_missed() {
+    let rig = rig();
+    let mut slow = rig.engine.activity().subscribe();
+    let mut only_output = rig.engine.activity().subscribe_to(&[EventKind::Output]);
+    rig.call("print", json!({"word": "x", "times": 5000})).await;
+    let events = drain(&mut slow);
+    assert_each_ended_once(&events);
+    let output = kinds(&events).iter().filter(|kind| **kind == EventKind::Output).count();
+    let gaps: Vec<u64> = gaps(&events);
+    assert_eq!((gaps.len(), output as u64 + gaps[0]), (1, 5000));
+    assert_eq!(events.last().unwrap().what.kind(), EventKind::Ended);
+    // A gap is told even to those who did not ask for it by name.
+    assert_eq!(self::gaps(&drain(&mut only_output)), gaps);
+    // Having caught up, it hears everything again.
+    rig.call("print", json!({"word": "x", "times": 3})).await;
+    assert_eq!(kinds(&drain(&mut slow)).len(), 5);
+}
+
+fn gaps(events: &[std::sync::Arc<Event>]) -> Vec<u64> {
+    let lost = events.iter().filter_map(|event| match event.what {
+        What::Gap { lost } => Some(lost),
+        _ => None,
+    });
+    lost.collect()
+}
+
+#[tokio::test]
+async fn two_calls_that_flood_in_turns_leave_one_gap() {
+    let rig = rig();
+    let mut slow = rig.engine.activity().subscribe();
+    let mut turn = rig.session.turn();
+    for id in ["1", "2"] {
+        let input = json!({"word": id, "times": 5000, "yields": true, "progress": true});
+        turn.submit(haft_core::Call::new(id, "print", input));
+    }
+    within(turn.finish()).await;
+    let events = drain(&mut slow);
+    assert_each_ended_once(&events);
+    // One while both run, and one more for what the second prints after the first has ended.
+    let gaps = gaps(&events);
+    assert!((1..=2).contains(&gaps.len()), "{gaps:?}");
+    assert!(events.len() < 1100, "{} events are held", events.len());
+    let told = kinds(&events);
+    let told = told.iter().filter(|kind| matches!(kind, EventKind::Output | EventKind::Progress)).count();
+    assert_eq!(told as u64 + gaps.iter().sum::<u64>(), 20_000);
+}
+
+/// The gap stands where the first lost event would have stood, and says whose it was.
+#[tokio::test]
+async fn a_gap_begins_with_the_call_that_lost_first() {
+    let rig = rig();
+    let mut slow = rig.engine.activity().subscribe_to(&[EventKind::Output]);
+    for (id, times) in [("1", 1025), ("2", 10)] {
+        let input = json!({"word": "x", "times": times});
+        within(rig.session.call(haft_core::Call::new(id, "print", input))).await;
+    }
+    let events = drain(&mut slow);
+    let gap = events.last().unwrap();
+    assert!(matches!(gap.what, What::Gap { lost: 11 }));
+    assert_eq!(&*gap.call, "1");
+}
+
+#[tokio::test]
+async fn large_chunks_are_bounded_by_their_size() {
+    let rig = rig();
+    let mut slow = rig.engine.activity().subscribe_to(&[EventKind::Output]);
+    rig.call("print", json!({"word": "x".repeat(1024 * 1024), "times": 100})).await;
+    let events = drain(&mut slow);
+    assert!(events.len() < 20, "{} chunks are held", events.len());
+    assert_eq!(events.len() as u64 - 1 + gaps(&events)[0], 100);
+    // One chunk that is larger than the bound by itself still arrives.
+    rig.call("print", json!({"word": "x".repeat(20 * 1024 * 1024), "times": 1})).await;
+    assert_eq!(kinds(&drain(&mut slow)), [EventKind::Output]);
+}
+
+#[tokio::test]
+async fn a_subscription_ends_with_the_engine() {
+    let rig = rig();
+    let mut events = rig.engine.activity().subscribe_to(&[EventKind::Ended]);
+    rig.call("print", json!({"word": "x", "times": 1})).await;
+    drop(rig);
+    assert_eq!(within(events.next()).await.unwrap().what.kind(), EventKind::Ended);
+    assert!(within(events.next()).await.is_none());
+    assert!(within(events.next()).await.is_none());
+}
+
+#[tokio::test]
+async fn whoever_waits_is_woken_by_the_end_of_the_engine() {
+    let rig = rig();
+    let mut events = rig.engine.activity().subscribe();
+    let waiting = tokio::spawn(async move { events.next().await.is_none() });
+    tokio::task::yield_now().await;
+    drop(rig);
+    assert!(within(waiting).await.unwrap());
+}

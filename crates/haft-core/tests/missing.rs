@@ -1,0 +1,130 @@
+//! Calls whose files an earlier call of their turn is about to make.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft_core::{
+    AbsPath, Call, Claims, Context, EventKind, Fault, FaultKind, Function, Mode, Resource, Subscription,
+    function,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::common::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Pair {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct One {
+    name: String,
+}
+
+/// The place of a file that must be there.
+fn present(cx: &Context, name: &str) -> Result<AbsPath, Fault> {
+    let path = cx.workspace().as_named(&cx.cwd(), name);
+    match path.as_path().exists() {
+        true => Ok(path),
+        false => Err(Fault::new(FaultKind::NotFound, "it is not there").at(name)),
+    }
+}
+
+/// Makes a file once it is let go.
+fn make(go: &Arc<Semaphore>) -> Function<One> {
+    let go = go.clone();
+    let body = move |one: One, cx: Context| {
+        let go = go.clone();
+        async move {
+            go.acquire().await.unwrap().forget();
+            std::fs::write(cx.workspace().root().as_path().join(&one.name), "made").unwrap();
+            "done"
+        }
+    };
+    function("make", "Makes a file", body).claims(|one, cx| {
+        Ok(Claims::none().write(Resource::Path(cx.workspace().as_named(&cx.cwd(), &one.name))))
+    })
+}
+
+/// Moves a file. What it touches is not known before the file is there.
+fn shift() -> Function<Pair> {
+    let body = |pair: Pair, cx: Context| async move {
+        let root = cx.workspace().root().as_path();
+        std::fs::rename(root.join(pair.from), root.join(pair.to)).unwrap();
+        "done"
+    };
+    function("shift", "Moves a file", body).claims(|pair, cx| {
+        let to = cx.workspace().as_named(&cx.cwd(), &pair.to);
+        Ok(Claims::none().write(Resource::Path(present(cx, &pair.from)?)).write(Resource::Path(to)))
+    })
+}
+
+fn show() -> Function<One> {
+    let body = |one: One, cx: Context| async move {
+        std::fs::read_to_string(cx.workspace().root().as_path().join(one.name)).unwrap()
+    };
+    function("show", "Shows a file", body)
+        .read_only()
+        .claims(|one, cx| Ok(Claims::none().read(Resource::Path(present(cx, &one.name)?))))
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_file_is_waited_for_in_turn() {
+    let go = Arc::new(Semaphore::new(0));
+    let tools = |session: haft_core::SessionBuilder| {
+        session.tool(make(&go)).tool(shift()).tool(show()).mode(Mode::Bypass)
+    };
+    let rig = Rig::new(|engine| engine, tools);
+    let mut turn = rig.session.turn();
+    turn.submit(Call::new("1", "make", json!({"name": "a"})));
+    turn.submit(Call::new("2", "shift", json!({"from": "a", "to": "b"})));
+    turn.submit(Call::new("3", "shift", json!({"from": "b", "to": "c"})));
+    turn.submit(Call::new("4", "show", json!({"name": "c"})));
+    turn.submit(Call::new("5", "show", json!({"name": "never"})));
+    // Those that do not wait have given up by now.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    go.add_permits(1);
+    let replies = within(turn.finish()).await;
+    replies[..4].iter().for_each(assert_ok);
+    assert_eq!(replies[3].full_text(), "made");
+    assert_eq!(kind(&replies[4]), "not_found");
+}
+
+/// Its maker ends just after the file was found missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_made_while_it_is_looked_for_is_found() {
+    let go = Arc::new(Semaphore::new(0));
+    let ended: Arc<Mutex<Option<Subscription>>> = Arc::default();
+    let slow = {
+        let (go, ended, looked) = (go.clone(), ended.clone(), AtomicBool::new(false));
+        let body = |_: One, _: Context| async { "found" };
+        function("slow", "Looks for a file slowly", body).claims(move |one, cx| {
+            let found = present(cx, &one.name);
+            if !looked.swap(true, Ordering::Relaxed) {
+                go.add_permits(1);
+                let mut ended = ended.lock().unwrap().take().unwrap();
+                tokio::task::block_in_place(|| {
+                    Handle::current().block_on(async {
+                        within(ended.next()).await.unwrap();
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    });
+                });
+            }
+            Ok(Claims::none().read(Resource::Path(found?)))
+        })
+    };
+    let rig = Rig::new(|engine| engine, |session| session.tool(make(&go)).tool(slow).mode(Mode::Bypass));
+    *ended.lock().unwrap() = Some(rig.engine.activity().subscribe_to(&[EventKind::Ended]));
+    let mut turn = rig.session.turn();
+    turn.submit(Call::new("1", "make", json!({"name": "a"})));
+    turn.submit(Call::new("2", "slow", json!({"name": "a"})));
+    let replies = within(turn.finish()).await;
+    replies.iter().for_each(assert_ok);
+    assert_eq!(replies[1].full_text(), "found");
+}

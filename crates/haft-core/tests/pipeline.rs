@@ -1,0 +1,776 @@
+//! What happens to one call, stage by stage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft_core::{
+    Approval, Call, Choice, Claims, Context, Decision, Dialect, DynTool, Fault, FaultKind, HookAnswer,
+    HookDecision, Input, Mode, NoApprover, Operation, Question, Reply, Resource, Rule, Scope, Sensitivity,
+    Spec, Tool, Typed, Verdict, function,
+};
+use serde_json::{Value, json};
+
+use crate::common::*;
+
+fn denied(feedback: &str) -> Decision {
+    Decision::Deny { feedback: Some(feedback.to_owned()) }
+}
+
+fn always(rule: Rule) -> Decision {
+    Decision::AllowAlways { rules: vec![rule], scope: Scope::Session }
+}
+
+fn edited(path: &str, text: &str) -> Decision {
+    Decision::AllowEdited(json!({"path": path, "text": text}))
+}
+
+fn rig(approver: &Script) -> Rig {
+    Rig::new(|engine| engine.approver(approver.clone()), |session| session.tool(echo()))
+}
+
+// 1 find
+
+#[tokio::test]
+async fn an_unknown_tool_is_a_fault_that_names_the_nearest() {
+    let rig = rig(&Script::default());
+    let reply = rig.call("nite", json!({})).await;
+    assert_eq!(kind(&reply), "unknown_tool");
+    assert_says(&reply, &["there is no tool `nite`", "did you mean `note`?"]);
+    let reply = rig.call("zzzzzz", json!({})).await;
+    assert_says(&reply, &["the tools are `note`, `echo`"]);
+    assert_eq!(&*reply.name, "zzzzzz");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_switched_off_here_is_a_fault() {
+    struct Off;
+    impl Tool for Off {
+        const NAME: &'static str = "off";
+        const DESCRIPTION: &'static str = "Is off";
+        type Input = NoteInput;
+        type Op = WriteNote;
+        fn enabled(_cx: &Context) -> bool {
+            false
+        }
+        fn lower(input: &NoteInput, cx: &Context) -> Result<WriteNote, Fault> {
+            Note::lower(input, cx)
+        }
+        fn render(input: &NoteInput, output: usize, cx: &Context) -> Result<Reply, Fault> {
+            Note::render(input, output, cx)
+        }
+    }
+    let rig = Rig::new(|engine| engine, |session| session.tool(Typed::<Off>::new()));
+    let reply = rig.call("off", json!({"path": "a", "text": "b"})).await;
+    assert_eq!(kind(&reply), "disabled");
+    assert!(rig.session.tools().definitions(haft_core::Format::Mcp, &rig.session.context()).len() == 1);
+}
+
+// 2 decode, 3 claim
+
+#[tokio::test]
+async fn what_does_not_fit_never_reaches_the_tool() {
+    let approver = Script::default();
+    let rig = rig(&approver);
+    let reply = rig.call("note", json!({"path": "a"})).await;
+    assert_eq!(kind(&reply), "invalid_input");
+    assert_says(&reply, &["`text` is missing", "an example call: note"]);
+    let reply = rig.note("../a", "x").await;
+    assert_eq!(kind(&reply), "outside");
+    assert_eq!(approver.times(), 0);
+    assert!(logged(&rig.session).is_empty());
+}
+
+#[tokio::test]
+async fn what_was_repaired_is_told_to_the_model_alone() {
+    let rig = rig(&Script::say([Decision::AllowOnce]));
+    let reply = rig.call("note", json!({"path": "a", "text": "x", "times": "3"})).await;
+    assert_ok(&reply);
+    assert_eq!(rig.file("a").unwrap(), "xxx");
+    assert_says(&reply, &["note: `times` came as a string and was read as 3"]);
+    assert_eq!(reply.display_text(), "wrote 3 bytes to a");
+}
+
+// 5 check
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_call_that_cannot_run() {
+    let approver = Script::say([Decision::AllowOnce]);
+    let hook = Listener::before(HookAnswer::default());
+    let rig = Rig::new(|engine| engine.approver(approver.clone()).hook(hook.clone()), |session| session);
+    let reply = rig.note("a", "").await;
+    assert_says(&reply, &["there is nothing to write"]);
+    assert_eq!((approver.times(), hook.heard().len()), (0, 0));
+}
+
+// 6 permit
+
+#[tokio::test]
+async fn a_session_may_have_somebody_of_its_own_to_ask() {
+    let (everybodys, own) = (Script::say([Decision::AllowOnce]), Script::say([Decision::AllowOnce]));
+    let rig = Rig::new(
+        |engine| engine.approver(everybodys.clone()),
+        |session| session.approver(std::sync::Arc::new(own.clone())),
+    );
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!((everybodys.times(), own.times()), (0, 1));
+}
+
+#[tokio::test]
+async fn whoever_is_asked_sees_the_whole_call() {
+    let approver = Script::say([Decision::AllowOnce]);
+    let rig = rig(&approver);
+    let reply = rig.note("a", "x").await;
+    assert_ok(&reply);
+    assert_eq!(rig.file("a").unwrap(), "x");
+    let asked = approver.asked();
+    let request = &asked[0];
+    assert_eq!((&*request.tool, &*request.call), ("note", "call"));
+    assert_eq!(request.session, *rig.session.id());
+    assert_eq!(request.input, json!({"path": "a", "text": "x"}));
+    assert_eq!(request.preview.as_ref().unwrap().diff, "+x");
+    assert_eq!(request.reason, "`note` can change things");
+    let path = rig.session.cwd().child("a".as_ref());
+    assert_eq!(request.claims, Claims::none().write(Resource::Path(path.clone())));
+    let rule = Rule(format!("note({path})"));
+    assert_eq!(
+        request.choices,
+        [Choice::AllowOnce, Choice::AllowAlways(vec![rule]), Choice::Edit, Choice::Deny]
+    );
+}
+
+#[tokio::test]
+async fn allowed_once_is_asked_again() {
+    let approver = Script::say([Decision::AllowOnce, denied("enough")]);
+    let rig = rig(&approver);
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(kind(&rig.note("a", "y").await), "denied");
+    assert_eq!(approver.times(), 2);
+    assert!(rig.session.grants().is_empty());
+    assert_eq!(rig.file("a").unwrap(), "x");
+}
+
+#[tokio::test]
+async fn allowed_always_is_not_asked_again_but_for_something_else() {
+    let approver = Script::new([Answer::Always]);
+    let rig = rig(&approver);
+    let path = rig.session.cwd().child("a".as_ref());
+    assert_ok(&rig.note("a", "x").await);
+    assert_ok(&rig.note("a", "y").await);
+    assert_eq!(approver.times(), 1);
+    let rule = Rule(format!("note({path})"));
+    assert_eq!(rig.session.grants(), [rule]);
+    // The script is over, so being asked denies.
+    assert_eq!(kind(&rig.note("b", "x").await), "denied");
+    assert_eq!(approver.times(), 2);
+}
+
+#[tokio::test]
+async fn feedback_reaches_the_model() {
+    let rig = rig(&Script::say([denied("use `b` instead"), Decision::Deny { feedback: None }]));
+    assert_says(&rig.note("a", "x").await, &["use `b` instead"]);
+    assert_says(&rig.note("a", "x").await, &["the user denied `note`"]);
+    assert_eq!(rig.file("a"), None);
+    assert_eq!(logged(&rig.session), ["check x", "check x"]);
+}
+
+#[tokio::test]
+async fn an_edited_input_is_decoded_and_checked_again_and_asked_once() {
+    let approver = Script::say([Decision::AllowEdited(json!({"path": "b", "text": "y", "times": "2"}))]);
+    let rig = rig(&approver);
+    let reply = rig.note("a", "x").await;
+    assert_ok(&reply);
+    assert_says(&reply, &["the user changed the arguments", "`times` came as a string"]);
+    assert_eq!((rig.file("a"), rig.file("b").as_deref()), (None, Some("yy")));
+    assert_eq!(logged(&rig.session), ["check x", "check yy", "run yy"]);
+    assert_eq!(approver.times(), 1);
+}
+
+#[tokio::test]
+async fn an_edited_input_that_does_not_fit_is_a_fault() {
+    let rig =
+        rig(&Script::say([Decision::AllowEdited(json!({"path": 5})), edited("a", ""), edited("../x", "y")]));
+    assert_eq!(kind(&rig.note("a", "x").await), "invalid_input");
+    assert_says(&rig.note("a", "x").await, &["there is nothing to write"]);
+    assert_eq!(kind(&rig.note("a", "x").await), "outside");
+    assert_eq!(rig.file("a"), None);
+}
+
+#[tokio::test]
+async fn an_edited_input_is_judged_again() {
+    let approver = Script::say([edited("secret", "x"), edited("odd", "x")]);
+    let judge = Says(|question: &Question<'_>| {
+        Ok(match question.input["path"].as_str() {
+            Some("secret") => Verdict::Deny("secrets stay secret".into()),
+            Some("odd") => Verdict::Ask("that is odd".into()),
+            _ => Verdict::Abstain,
+        })
+    });
+    let rig = Rig::new(|engine| engine.approver(approver.clone()).judge(judge), |session| session);
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["secrets stay secret"]);
+    // The person who wrote the new input has thereby been asked about it.
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(approver.times(), 2);
+    assert_eq!((rig.file("secret"), rig.file("odd").as_deref()), (None, Some("x")));
+}
+
+#[tokio::test]
+async fn an_approver_that_fails_or_breaks_denies_this_call_alone() {
+    let approver =
+        Script::new([Answer::Fail("the line is dead"), Answer::Panic, Answer::Say(Decision::AllowOnce)]);
+    let rig = rig(&approver);
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["nobody could be asked for permission", "the line is dead"]);
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["nobody could be asked for permission", "the approver broke"]);
+    assert_eq!(rig.file("a"), None);
+    assert_ok(&rig.note("a", "x").await);
+}
+
+fn extreme(approval: Approval) -> impl DynTool {
+    struct Wipe(Spec, Approval);
+    struct Prepared(Approval);
+    impl haft_core::Prepared for Prepared {
+        fn claims(&self) -> Claims {
+            Claims::none().write(Resource::State("disk".into()))
+        }
+        fn approval(&self, _cx: &Context) -> Approval {
+            self.0.clone()
+        }
+        fn run(self: Box<Self>, _cx: Context) -> haft_core::BoxFuture<'static, Result<Reply, Fault>> {
+            Box::pin(async { Ok(Reply::text("wiped")) })
+        }
+    }
+    impl DynTool for Wipe {
+        fn spec(&self) -> &Spec {
+            &self.0
+        }
+        fn prepare(&self, _input: &Value, _cx: &Context) -> Result<Box<dyn haft_core::Prepared>, Fault> {
+            Ok(Box::new(Prepared(self.1.clone())))
+        }
+    }
+    Wipe(Spec::of::<Any>("wipe", "Wipes").sensitivity(Sensitivity::Extreme), approval)
+}
+
+#[tokio::test]
+async fn extreme_harm_is_asked_every_time() {
+    let rule = Rule("wipe".into());
+    let approver = Script::say([always(rule.clone()), denied("no")]);
+    let rig = Rig::new(
+        |engine| engine.approver(approver.clone()),
+        |session| session.tool(extreme(Approval::BySensitivity)).mode(Mode::AcceptEdits),
+    );
+    assert_ok(&rig.call("wipe", json!({})).await);
+    assert!(rig.session.grants().is_empty());
+    assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+    assert_says(&Reply::text(approver.asked()[0].reason.clone()), &["cannot be undone"]);
+    rig.session.grant(rule);
+    assert_eq!(kind(&rig.call("wipe", json!({})).await), "denied");
+    assert_eq!(approver.times(), 2);
+}
+
+#[tokio::test]
+async fn a_tool_can_say_that_this_call_needs_nobody_or_somebody() {
+    let approver = Script::say([Decision::AllowOnce]);
+    let rig = Rig::new(
+        |engine| engine.approver(approver.clone()),
+        |session| session.tool(extreme(Approval::NotNeeded)),
+    );
+    assert_ok(&rig.call("wipe", json!({})).await);
+    assert_eq!(approver.times(), 0);
+    let needed = Approval::Needed("this one is dear".into());
+    let tools = rig.session.tools();
+    tools.replace(Arc::new(extreme(needed)));
+    assert_ok(&rig.call("wipe", json!({})).await);
+    assert_eq!(approver.asked()[0].reason, "this one is dear");
+}
+
+#[tokio::test]
+async fn a_judge_denies_at_once() {
+    let approver = Script::default();
+    let hook = Listener::before(HookAnswer::default());
+    let rig = Rig::new(
+        |engine| {
+            let engine = engine.approver(approver.clone()).hook(hook.clone());
+            engine
+                .judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true }))
+                .judge(verdict(Verdict::Deny("not on a sunday".into())))
+        },
+        |session| session.tool(echo()),
+    );
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["not on a sunday"]);
+    assert_eq!(kind(&rig.call("echo", json!({})).await), "denied");
+    assert_eq!((approver.times(), hook.heard().len(), logged(&rig.session).len()), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_judge_that_fails_or_breaks_denies() {
+    for breaks in [false, true] {
+        let judge = Says(move |_: &Question<'_>| {
+            assert!(!breaks, "the judge broke");
+            Err("the rules are torn".to_owned())
+        });
+        let rig = Rig::new(
+            |engine| {
+                engine.judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true })).judge(judge)
+            },
+            |session| session.mode(Mode::Bypass),
+        );
+        let reply = rig.note("a", "x").await;
+        assert_eq!(kind(&reply), "denied");
+        assert_says(&reply, &["`the rule book` could not judge the call"]);
+        assert_says(&reply, &[if breaks { "the judge broke" } else { "the rules are torn" }]);
+        assert_eq!(rig.file("a"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_judge_that_asks_beats_one_that_allows_and_every_grant() {
+    for order in [[0, 1], [1, 0]] {
+        let approver = Script::say([Decision::AllowOnce, denied("no")]);
+        let verdicts = [
+            Verdict::Allow { by: "a rule".into(), exactly: false },
+            Verdict::Ask("the rule says ask".into()),
+        ];
+        let rig = Rig::new(
+            |engine| {
+                let engine = engine.approver(approver.clone());
+                engine.judge(verdict(verdicts[order[0]].clone())).judge(verdict(verdicts[order[1]].clone()))
+            },
+            |session| session.mode(Mode::AcceptEdits).tool(echo()),
+        );
+        rig.session.grant(Rule("note".into()));
+        assert_ok(&rig.note("a", "x").await);
+        assert_eq!(approver.asked()[0].reason, "the rule says ask");
+        assert_eq!(kind(&rig.call("echo", json!({})).await), "denied");
+    }
+}
+
+/// "Always" would be a promise that the next call breaks.
+#[tokio::test]
+async fn always_is_not_offered_where_a_rule_asks() {
+    let rule = Rule("note".into());
+    let approver = Script::say([always(rule)]);
+    let rig = Rig::new(
+        |engine| engine.approver(approver.clone()).judge(verdict(Verdict::Ask("ask".into()))),
+        |session| session,
+    );
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+    assert!(rig.session.grants().is_empty(), "what was not offered is not remembered");
+}
+
+/// "Always" for one host was once "always" for every host.
+#[tokio::test]
+async fn always_covers_what_a_call_that_changes_nothing_looks_at() {
+    let approver = Script::new([Answer::Always]);
+    let fetch = function("fetch", "Fetches", async |input: Any, _cx| input.word)
+        .claims(|input, _| Ok(Claims::none().read(Resource::Host(input.word.clone()))));
+    let rig = Rig::new(|engine| engine.approver(approver.clone()), |session| session.tool(fetch));
+    assert_ok(&rig.call("fetch", json!({"word": "example.org"})).await);
+    assert_ok(&rig.call("fetch", json!({"word": "example.org"})).await);
+    assert_eq!(rig.session.grants(), [Rule("fetch(example.org)".into())]);
+    assert_eq!(kind(&rig.call("fetch", json!({"word": "evil.test"})).await), "denied");
+    assert_eq!(approver.times(), 2);
+}
+
+#[tokio::test]
+async fn a_judge_that_allows_asks_nobody() {
+    let approver = Script::default();
+    let rig = Rig::new(
+        |engine| {
+            engine
+                .approver(approver.clone())
+                .judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true }))
+        },
+        |session| session.tool(extreme(Approval::Needed("why".into()))),
+    );
+    assert_ok(&rig.note("a", "x").await);
+    assert_ok(&rig.call("wipe", json!({})).await);
+    assert_eq!(approver.times(), 0);
+}
+
+#[tokio::test]
+async fn a_hook_that_allows_beats_neither_a_judge_that_asks_nor_plan_mode() {
+    let allow = HookAnswer { decision: Some(HookDecision::Allow), ..HookAnswer::default() };
+    let approver = Script::say([denied("I was asked")]);
+    let rig = Rig::new(
+        |engine| {
+            let engine = engine.approver(approver.clone()).hook(Listener::before(allow.clone()));
+            engine.judge(verdict(Verdict::Ask("the rule says ask".into())))
+        },
+        |session| session,
+    );
+    assert_says(&rig.note("a", "x").await, &["I was asked"]);
+    assert_eq!(approver.times(), 1);
+
+    let rig = Rig::new(|engine| engine.hook(Listener::before(allow)), |session| session.mode(Mode::Plan));
+    assert_eq!(kind(&rig.note("a", "x").await), "denied");
+    assert_eq!(rig.file("a"), None);
+}
+
+#[tokio::test]
+async fn a_hook_that_asks_is_answered_once_even_when_the_input_is_edited() {
+    let ask = HookAnswer {
+        decision: Some(HookDecision::Ask),
+        reason: Some("the hook wonders".into()),
+        ..HookAnswer::default()
+    };
+    let approver = Script::say([edited("b", "y"), denied("asked twice")]);
+    let hook = Listener::before(ask);
+    let rig = Rig::new(|engine| engine.approver(approver.clone()).hook(hook.clone()), |session| session);
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(approver.asked()[0].reason, "the hook wonders");
+    // The hook sees what will be run; the person is not asked about their own words.
+    assert_eq!((approver.times(), hook.heard().len()), (1, 2));
+    assert_eq!(hook.heard()[1]["tool_input"]["path"], "b");
+    assert_eq!(rig.file("b").unwrap(), "y");
+}
+
+/// Whoever is asked may write another rule than the one that was offered.
+#[tokio::test]
+async fn always_is_granted_as_it_was_answered() {
+    let approver = Script::say([always(Rule("note(elsewhere)".into())), denied("no")]);
+    let rig = rig(&approver);
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(rig.session.grants(), [Rule("note(elsewhere)".into())]);
+    assert_eq!(kind(&rig.note("a", "x").await), "denied");
+}
+
+/// Somebody who is asked and never answers; counts the questions that were withdrawn.
+#[derive(Clone, Default)]
+struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
+
+impl haft_core::Approver for Silent {
+    fn ask(
+        &self,
+        _request: haft_core::ApprovalRequest,
+    ) -> haft_core::BoxFuture<'_, Result<Decision, String>> {
+        struct Withdrawn(Arc<AtomicUsize>);
+        impl Drop for Withdrawn {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let withdrawn = Withdrawn(self.1.clone());
+        Box::pin(async move {
+            let _held = withdrawn;
+            std::future::pending().await
+        })
+    }
+}
+
+async fn until(count: &AtomicUsize, wanted: usize) {
+    while count.load(Ordering::SeqCst) < wanted {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn answers_can_be_given_beforehand() {
+    let answers = haft_core::Scripted::new([Decision::AllowOnce, denied("not twice")]);
+    let rig = Rig::new(|engine| engine.approver(answers), |session| session);
+    assert_ok(&rig.note("a", "x").await);
+    assert_says(&rig.note("a", "y").await, &["not twice"]);
+    assert_says(&rig.note("a", "z").await, &["no answer is left"]);
+}
+
+#[tokio::test]
+async fn one_answer_settles_every_question_it_covers() {
+    let silent = Silent::default();
+    let rig = Rig::new(|engine| engine.approver(silent.clone()), |session| session.tool(echo()));
+    let mut turn = rig.session.turn();
+    turn.submit(Call::new("1", "note", json!({"path": "a", "text": "x"})));
+    turn.submit(Call::new("2", "note", json!({"path": "b", "text": "x"})));
+    turn.submit(Call::new("3", "echo", json!({"word": "meanwhile"})));
+    within(until(&silent.0, 2)).await;
+    let path = rig.session.cwd().child("a".as_ref());
+    rig.session.grant(Rule(format!("note({path})")));
+    within(until(&silent.1, 1)).await;
+    assert_eq!(silent.1.load(Ordering::SeqCst), 1, "the other question still stands");
+    rig.session.set_mode(Mode::AcceptEdits);
+    let replies = within(turn.finish()).await;
+    replies.iter().for_each(assert_ok);
+    assert_eq!((rig.file("a").as_deref(), rig.file("b").as_deref()), (Some("x"), Some("x")));
+}
+
+#[tokio::test]
+async fn a_turn_that_is_withdrawn_withdraws_its_questions() {
+    let silent = Silent::default();
+    let rig = Rig::new(|engine| engine.approver(silent.clone()), |session| session);
+    let mut turn = rig.session.turn();
+    turn.submit(Call::new("1", "note", json!({"path": "a", "text": "x"})));
+    within(until(&silent.0, 1)).await;
+    turn.cancel();
+    assert_eq!(kind(&within(turn.finish()).await[0]), "cancelled");
+    assert_eq!(silent.1.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_answered_in_time_is_denied() {
+    let patience = std::time::Duration::from_secs(1);
+    let rig = Rig::new(|engine| engine.approver(Silent::default()).patience(patience), |session| session);
+    let reply = rig.session.call(Call::new("1", "note", json!({"path": "a", "text": "x"}))).await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["no answer within 1 s"]);
+}
+
+#[tokio::test]
+async fn a_wide_rule_allows_nothing_that_cannot_be_undone() {
+    let wide = || verdict(Verdict::Allow { by: "a rule".into(), exactly: false });
+    for approval in [Approval::BySensitivity, Approval::NeededAlways("it wipes".into())] {
+        let approver = Script::say([denied("no")]);
+        let rig = Rig::new(
+            |engine| engine.approver(approver.clone()).judge(wide()),
+            |session| session.tool(extreme(approval)).mode(Mode::AcceptEdits),
+        );
+        assert_eq!(kind(&rig.call("wipe", json!({})).await), "denied");
+        assert_eq!(approver.asked()[0].choices, [Choice::AllowOnce, Choice::Edit, Choice::Deny]);
+    }
+}
+
+#[tokio::test]
+async fn accept_edits_accepts_nothing_but_edits_of_files() {
+    for claims in [
+        Claims::none(),
+        Claims::none().read(Resource::Host("example.org".into())),
+        Claims::none().write(Resource::State("a".into())),
+    ] {
+        let tool = function("other", "Is no edit", async |_: Nothing, _cx| "done")
+            .claims(move |_, _| Ok(claims.clone()));
+        let rig = Rig::new(|engine| engine, |session| session.tool(tool).mode(Mode::AcceptEdits));
+        assert_eq!(kind(&rig.call("other", json!({})).await), "denied");
+    }
+}
+
+#[tokio::test]
+async fn plan_mode_changes_nothing_and_says_so() {
+    let approver = Script::say([Decision::AllowOnce]);
+    let rig = Rig::new(
+        |engine| {
+            engine
+                .approver(approver.clone())
+                .judge(verdict(Verdict::Allow { by: "a rule".into(), exactly: true }))
+        },
+        |session| session.tool(echo()).mode(Mode::Plan),
+    );
+    let reply = rig.note("a", "x").await;
+    assert_eq!(kind(&reply), "denied");
+    assert_says(&reply, &["this session only plans", "hint: finish the plan first"]);
+    assert_eq!((approver.times(), rig.file("a")), (0, None));
+    assert_ok(&rig.call("echo", json!({"word": "x"})).await);
+    rig.session.set_mode(Mode::Default);
+    assert_ok(&rig.note("a", "x").await);
+}
+
+#[tokio::test]
+async fn accept_edits_asks_for_nothing_but_what_lies_beyond_the_files() {
+    let approver = Script::default();
+    let elsewhere = function("post", "Posts", async |input: Any, _cx| input.word)
+        .claims(|_, _| Ok(Claims::none().write(Resource::Host("example.org".into()))));
+    let rig = Rig::new(
+        |engine| engine.approver(approver.clone()),
+        |session| session.tool(elsewhere).mode(Mode::AcceptEdits),
+    );
+    assert_ok(&rig.note("a", "x").await);
+    assert_eq!(approver.times(), 0);
+    assert_eq!(kind(&rig.call("post", json!({})).await), "denied");
+    assert_eq!(approver.times(), 1);
+}
+
+#[tokio::test]
+async fn bypass_asks_nobody_but_what_is_denied_stays_denied() {
+    let approver = Script::default();
+    let judge = Says(|question: &Question<'_>| {
+        Ok(if question.input["path"] == "secret" { Verdict::Deny("no".into()) } else { Verdict::Abstain })
+    });
+    let rig = Rig::new(
+        |engine| engine.approver(approver.clone()).judge(judge),
+        |session| session.mode(Mode::Bypass).tool(extreme(Approval::BySensitivity)),
+    );
+    assert_ok(&rig.note("a", "x").await);
+    assert_ok(&rig.call("wipe", json!({})).await);
+    assert_eq!(kind(&rig.note("secret", "x").await), "denied");
+    assert_eq!((approver.times(), rig.file("secret")), (0, None));
+}
+
+#[tokio::test]
+async fn with_nobody_to_ask_the_reply_says_how_to_allow_it() {
+    let rig = Rig::new(|engine| engine, |session| session);
+    let reply = rig.note("a", "x").await;
+    assert_eq!(reply.fault().map(Fault::kind), Some(FaultKind::Denied));
+    assert_says(&reply, &["`note` needs permission", "nobody to ask"]);
+    let rig = Rig::new(|engine| engine.approver(NoApprover::telling("press the button")), |session| session);
+    assert_says(&rig.note("a", "x").await, &["nobody to ask; press the button"]);
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+// Repeats
+
+struct NoRepeats;
+
+impl Dialect for NoRepeats {
+    fn name(&self) -> &'static str {
+        "no-repeats"
+    }
+    fn summary(&self) -> &'static str {
+        "refuses repeats"
+    }
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![Arc::new(Typed::<Peek>::new())]
+    }
+    fn refuses_repeats(&self) -> bool {
+        true
+    }
+}
+
+/// Looks at something that never changes, and counts how often.
+struct Peek;
+struct PeekOp(String);
+static PEEKS: AtomicUsize = AtomicUsize::new(0);
+
+impl Operation for PeekOp {
+    type Output = String;
+    fn claims(&self) -> Claims {
+        Claims::none().read(Resource::State("peek".into()))
+    }
+    fn fingerprint(&self, _cx: &Context) -> Option<u64> {
+        Some(1)
+    }
+    async fn run(self, _cx: &Context) -> Result<String, Fault> {
+        PEEKS.fetch_add(1, Ordering::Relaxed);
+        if self.0 == "fail" { Err(Fault::failed("it failed")) } else { Ok(self.0) }
+    }
+}
+
+impl Tool for Peek {
+    const NAME: &'static str = "peek";
+    const DESCRIPTION: &'static str = "Peeks";
+    type Input = Any;
+    type Op = PeekOp;
+    fn spec(spec: Spec) -> Spec {
+        spec.read_only()
+    }
+    fn lower(input: &Any, _cx: &Context) -> Result<PeekOp, Fault> {
+        Ok(PeekOp(input.word.clone()))
+    }
+    fn render(_input: &Any, output: String, _cx: &Context) -> Result<Reply, Fault> {
+        Ok(Reply::text(output))
+    }
+}
+
+fn peek(id: &str, word: &str) -> Call {
+    Call::new(id, "peek", json!({"word": word}))
+}
+
+#[tokio::test]
+async fn a_repeat_is_refused_by_name_and_only_within_its_turn() {
+    let rig = Rig::new(|engine| engine, |session| session.dialect(Arc::new(NoRepeats)));
+    let mut turn = rig.session.turn();
+    for (id, word) in [("1", "a"), ("2", "a"), ("3", "b"), ("4", "fail"), ("5", "fail")] {
+        turn.submit(peek(id, word));
+    }
+    let replies = within(turn.finish()).await;
+    assert_ok(&replies[0]);
+    assert_eq!(kind(&replies[1]), "redundant");
+    assert_says(&replies[1], &["as `1`"]);
+    assert_ok(&replies[2]);
+    // A call that failed has no reply that could be used.
+    assert_eq!((kind(&replies[3]), kind(&replies[4])), ("failed", "failed"));
+    assert_ok(&within(rig.session.call(peek("5", "a"))).await);
+}
+
+#[tokio::test]
+async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
+    let hook = Listener::new("rewrite", haft_core::HookEvent::PreToolUse, |input, _| {
+        Ok(HookAnswer { updated_input: Some(input.tool_input.clone()), ..HookAnswer::default() })
+    });
+    let rig = Rig::new(|engine| engine.hook(hook), |session| session.dialect(Arc::new(NoRepeats)));
+    let reply = within(rig.session.call(peek("1", "a"))).await;
+    assert_ok(&reply);
+    assert_eq!(reply.full_text(), "a");
+}
+
+#[tokio::test]
+async fn a_call_that_became_another_is_not_what_was_asked() {
+    let hook = Listener::new("rewrite", haft_core::HookEvent::PreToolUse, |input, _| {
+        let other = (input.tool_use_id == "1").then(|| json!({"word": "other"}));
+        Ok(HookAnswer { updated_input: other, ..HookAnswer::default() })
+    });
+    let rig = Rig::new(|engine| engine.hook(hook), |session| session.dialect(Arc::new(NoRepeats)));
+    let mut turn = rig.session.turn();
+    turn.submit(peek("1", "a"));
+    turn.submit(peek("2", "a"));
+    let replies = within(turn.finish()).await;
+    assert_eq!(replies[0].full_text(), "other");
+    assert_eq!(replies[1].full_text(), "a");
+}
+
+/// How repeats are found must not look like a change to anybody.
+#[tokio::test]
+async fn refusing_repeats_makes_no_reader_a_writer() {
+    let rig = Rig::new(|engine| engine, |session| session.dialect(Arc::new(NoRepeats)).mode(Mode::Plan));
+    assert_ok(&within(rig.session.call(peek("1", "a"))).await);
+
+    let approver = Script::say([Decision::AllowOnce]);
+    let rig =
+        Rig::new(|engine| engine.approver(approver.clone()), |session| session.dialect(Arc::new(NoRepeats)));
+    assert_ok(&rig.note("a", "x").await);
+    let path = rig.session.cwd().child("a".as_ref());
+    assert_eq!(approver.asked()[0].claims, Claims::none().write(Resource::Path(path.clone())));
+    let rule = Rule(format!("note({path})"));
+    assert!(approver.asked()[0].choices.contains(&Choice::AllowAlways(vec![rule])));
+    rig.session.set_mode(Mode::AcceptEdits);
+    assert_ok(&rig.note("a", "y").await);
+}
+
+#[tokio::test]
+async fn refusing_repeats_holds_no_reader_back() {
+    let rig = Rig::new(
+        |engine| engine,
+        |session| session.dialect(Arc::new(NoRepeats)).policy(haft_core::Policy::SafeFirst),
+    );
+    let mut ends = rig.engine.activity().subscribe_to(&[haft_core::EventKind::Ended]);
+    let mut turn = rig.session.turn();
+    turn.submit(peek("1", "a"));
+    // The turn is still open, so this is the end of a call that counts as safe.
+    assert_eq!(&*within(ends.next()).await.unwrap().call, "1");
+    assert_ok(&within(turn.finish()).await[0]);
+}
+
+// 9 record
+
+#[tokio::test]
+async fn figures_count_every_call_of_a_tool_that_exists() {
+    let rig = rig(&Script::say([Decision::AllowOnce]));
+    rig.note("a", "x").await;
+    rig.note("a", "x").await;
+    rig.note("a", "").await;
+    rig.call("nowhere", json!({})).await;
+    let stats = rig.engine.stats().snapshot();
+    let note = &stats["note"];
+    assert_eq!((note.calls, note.successes, note.failures), (3, 1, 2));
+    assert!(!stats.contains_key("nowhere"));
+}
+
+#[tokio::test]
+async fn arguments_may_come_as_text_or_not_at_all() {
+    let rig = rig(&Script::default());
+    let call = |input: Input| rig.session.call(Call::new("1", "echo", input));
+    assert_eq!(within(call(Input::Text(r#"{"word":"a"}"#.into()))).await.full_text(), "a");
+    for nothing in [Input::Text(String::new()), Input::Text(" \n".into()), Input::Value(Value::Null)] {
+        assert_ok(&within(call(nothing)).await);
+    }
+    let reply = within(call(Input::Value(json!(r#"{"word":"a"}"#)))).await;
+    assert_says(&reply, &["a\n", "came as a string of JSON"]);
+    assert_eq!(kind(&within(call(Input::Text("{".into()))).await), "invalid_input");
+    assert_eq!(kind(&within(call(Input::Value(json!([1])))).await), "invalid_input");
+}

@@ -1,0 +1,730 @@
+//! Many calls at once: order, waiting, failing, stopping.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft_core::{
+    Approval, Call, Claims, Context, Decision, Dialect, DynTool, Effect, Failed, Fault, Function, HookAnswer,
+    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, SavedSession, Spec, Subscription, Tool,
+    Typed, What, blocking_function, function,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::common::*;
+
+/// What a call of `work` reads and writes.
+#[derive(Deserialize, JsonSchema)]
+struct Work {
+    #[serde(default)]
+    reads: Vec<String>,
+    #[serde(default)]
+    writes: Vec<String>,
+}
+
+/// Holds the calls of `work` until the test lets them go.
+#[derive(Clone, Default)]
+struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
+
+struct Gate {
+    started: Semaphore,
+    go: Semaphore,
+}
+
+impl Gates {
+    fn of(&self, call: &str) -> Arc<Gate> {
+        let mut gates = self.0.lock().unwrap();
+        let gate = || Arc::new(Gate { started: Semaphore::new(0), go: Semaphore::new(0) });
+        gates.entry(call.to_owned()).or_insert_with(gate).clone()
+    }
+
+    async fn started(&self, call: &str) {
+        within(self.of(call).started.acquire()).await.unwrap().forget();
+    }
+
+    fn open(&self, call: &str) {
+        self.of(call).go.add_permits(1);
+    }
+
+    /// A tool whose calls wait to be let go.
+    fn work(&self) -> Function<Work> {
+        let gates = self.clone();
+        let body = move |_: Work, cx: Context| {
+            let gate = gates.of(cx.call());
+            async move {
+                log(&cx, format!("start {}", cx.call()));
+                gate.started.add_permits(1);
+                gate.go.acquire().await.unwrap().forget();
+                log(&cx, format!("end {}", cx.call()));
+                format!("done {}", cx.call())
+            }
+        };
+        function("work", "Works", body).claims(|work, _| {
+            let state = |name: &String| Resource::State(name.clone().into());
+            let claims = work.reads.iter().fold(Claims::none(), |claims, name| claims.read(state(name)));
+            Ok(work.writes.iter().fold(claims, |claims, name| claims.write(state(name))))
+        })
+    }
+}
+
+fn writes(id: &str, what: &str) -> Call {
+    Call::new(id, "work", json!({"writes": [what]}))
+}
+
+fn reads(id: &str, what: &str) -> Call {
+    Call::new(id, "work", json!({"reads": [what]}))
+}
+
+fn rig(gates: &Gates) -> Rig {
+    Rig::new(|engine| engine, |session| session.tool(gates.work()).tool(echo()).mode(Mode::Bypass))
+}
+
+fn texts(replies: &[Reply]) -> Vec<String> {
+    replies.iter().map(Reply::full_text).collect()
+}
+
+async fn waiting(events: &mut Subscription, call: &str) -> (String, Resource) {
+    loop {
+        let event = within(events.next()).await.unwrap();
+        if let What::Waiting { on, resource } = &event.what
+            && &*event.call == call
+        {
+            return (on.to_string(), resource.clone());
+        }
+    }
+}
+
+#[tokio::test]
+async fn replies_come_in_call_order_whatever_ends_first() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut turn = rig.session.turn();
+    for id in ["1", "2", "3"] {
+        turn.submit(writes(id, id));
+        gates.started(id).await;
+    }
+    let mut events = rig.engine.activity().subscribe_to(&[haft_core::EventKind::Ended]);
+    for id in ["3", "2", "1"] {
+        gates.open(id);
+        assert_eq!(&*within(events.next()).await.unwrap().call, id);
+    }
+    assert_eq!(texts(&within(turn.finish()).await), ["done 1", "done 2", "done 3"]);
+}
+
+#[tokio::test]
+async fn a_call_runs_while_the_message_still_streams() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut turn = rig.session.turn();
+    turn.submit(writes("1", "a"));
+    gates.started("1").await;
+    turn.submit(writes("2", "b"));
+    gates.started("2").await;
+    gates.open("1");
+    assert_eq!(within(turn.next()).await.unwrap().full_text(), "done 1");
+    // Even after the first reply was taken.
+    turn.submit(writes("3", "c"));
+    gates.started("3").await;
+    gates.open("3");
+    gates.open("2");
+    assert_eq!(texts(&within(turn.finish()).await), ["done 2", "done 3"]);
+}
+
+#[tokio::test]
+async fn only_conflicting_calls_wait_and_say_for_whom() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut events = rig.engine.activity().subscribe();
+    let mut turn = rig.session.turn();
+    turn.submit(writes("1", "a"));
+    turn.submit(reads("2", "a"));
+    turn.submit(writes("3", "b"));
+    gates.started("1").await;
+    gates.started("3").await;
+    assert_eq!(waiting(&mut events, "2").await, ("1".into(), Resource::State("a".into())));
+    gates.open("3");
+    gates.open("2");
+    gates.open("1");
+    within(turn.finish()).await;
+    let log = logged(&rig.session);
+    let at = |what: &str| log.iter().position(|entry| entry == what).unwrap();
+    assert!(at("end 1") < at("start 2"), "{log:?}");
+    let waits = drain(&mut events).iter().filter(|event| matches!(event.what, What::Waiting { .. })).count();
+    assert_eq!(waits, 0, "nobody else waits, and nobody is told twice");
+}
+
+#[tokio::test]
+async fn calls_of_other_turns_wait_as_well() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut events = rig.engine.activity().subscribe();
+    let (mut first, mut second) = (rig.session.turn(), rig.session.turn());
+    first.submit(writes("1", "a"));
+    second.submit(writes("2", "a"));
+    assert_eq!(waiting(&mut events, "2").await.0, "1");
+    gates.open("2");
+    gates.open("1");
+    within(first.finish()).await;
+    assert_eq!(texts(&within(second.finish()).await), ["done 2"]);
+}
+
+/// Whatever a tool is made of crashes in the stage that it was told to.
+struct Crash;
+struct CrashOp(String);
+
+fn crash(at: &str, word: &str) {
+    assert!(word != at, "crash in {at}");
+}
+
+impl Operation for CrashOp {
+    type Output = String;
+    fn claims(&self) -> Claims {
+        crash("claims", &self.0);
+        Claims::none().write(Resource::State("crash".into()))
+    }
+    async fn check(&mut self, _cx: &Context) -> Result<Option<Preview>, Fault> {
+        crash("check", &self.0);
+        Ok(None)
+    }
+    async fn run(self, _cx: &Context) -> Result<String, Fault> {
+        tokio::task::yield_now().await;
+        crash("run", &self.0);
+        Ok(self.0)
+    }
+}
+
+impl Tool for Crash {
+    const NAME: &'static str = "crash";
+    const DESCRIPTION: &'static str = "Crashes";
+    type Input = Any;
+    type Op = CrashOp;
+    fn lower(input: &Any, _cx: &Context) -> Result<CrashOp, Fault> {
+        crash("lower", &input.word);
+        Ok(CrashOp(input.word.clone()))
+    }
+    fn approval(input: &Any, _op: &CrashOp, _cx: &Context) -> Approval {
+        crash("approval", &input.word);
+        Approval::NotNeeded
+    }
+    fn render(input: &Any, output: String, _cx: &Context) -> Result<Reply, Fault> {
+        crash("render", &input.word);
+        Ok(Reply::text(output))
+    }
+}
+
+#[tokio::test]
+async fn a_crash_anywhere_is_a_fault_of_that_call_alone() {
+    let early = |_: Any, _: Context| -> std::future::Ready<&'static str> { panic!("crash in early") };
+    let blocking = |_: Any, _: Context| -> &'static str { panic!("crash in blocking") };
+    let rig = Rig::new(
+        |engine| engine,
+        |session| {
+            let session = session.tool(Typed::<Crash>::new()).tool(function("early", "Crashes", early));
+            session.tool(blocking_function("blocking", "Crashes", blocking)).tool(echo()).mode(Mode::Bypass)
+        },
+    );
+    let mut events = rig.engine.activity().subscribe();
+    let stages = ["lower", "claims", "check", "approval", "run", "render"];
+    let mut turn = rig.session.turn();
+    for stage in stages {
+        turn.submit(Call::new(stage, "crash", json!({"word": stage})));
+    }
+    turn.submit(Call::new("early", "early", json!({})));
+    turn.submit(Call::new("blocking", "blocking", json!({})));
+    turn.submit(Call::new("sibling", "crash", json!({"word": "fine"})));
+    let replies = within(turn.finish()).await;
+    for reply in &replies[..8] {
+        assert_eq!(kind(reply), "internal", "{}", reply.id);
+        assert_says(reply, &[&format!("the tool crashed: crash in {}", reply.id), "hint:"]);
+    }
+    assert_eq!(replies[8].full_text(), "fine");
+    assert_eq!(rig.call("echo", json!({"word": "still here"})).await.full_text(), "still here");
+    assert_each_ended_once(&drain(&mut events));
+}
+
+#[tokio::test]
+async fn a_call_that_fails_touches_no_other() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut turn = rig.session.turn();
+    turn.submit(writes("1", "a"));
+    gates.started("1").await;
+    turn.submit(Call::new("2", "nowhere", json!({})));
+    turn.submit(Call::new("3", "work", json!({"writes": 5})));
+    turn.submit(writes("4", "b"));
+    gates.started("4").await;
+    gates.open("4");
+    gates.open("1");
+    let replies = within(turn.finish()).await;
+    assert_eq!(replies.iter().map(|reply| reply.is_error).collect::<Vec<_>>(), [false, true, true, false]);
+    let ids: Vec<_> = replies.iter().map(|reply| &*reply.id).collect();
+    assert_eq!(ids, ["1", "2", "3", "4"]);
+}
+
+/// A dialect that cannot tell of a failure must not take anybody down with it.
+#[tokio::test]
+async fn a_dialect_that_crashes_is_replaced_by_plain_words() {
+    struct Fragile;
+    impl Dialect for Fragile {
+        fn name(&self) -> &'static str {
+            "fragile"
+        }
+        fn summary(&self) -> &'static str {
+            "crashes"
+        }
+        fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+            Vec::new()
+        }
+        fn present(&self, _failed: &Failed<'_>, _fault: &Fault) -> Reply {
+            panic!("no words")
+        }
+        fn note(&self, _reply: &mut Reply, _notes: &[String]) {
+            panic!("no notes")
+        }
+    }
+    let gates = Gates::default();
+    let rig = Rig::new(
+        |engine| engine,
+        |session| session.dialect(Arc::new(Fragile)).tool(gates.work()).mode(Mode::Bypass),
+    );
+    let mut events = rig.engine.activity().subscribe();
+    assert_eq!(kind(&rig.call("nowhere", json!({})).await), "unknown_tool");
+    let reply = rig.call("note", json!({"path": "a", "text": "x", "times": "1"})).await;
+    assert_says(&reply, &["wrote 1 bytes", "`times` came as a string"]);
+    let mut turn = rig.session.turn();
+    turn.submit(writes("1", "a"));
+    gates.started("1").await;
+    drop(turn);
+    within(async {
+        while logged_ends(&mut events) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+fn logged_ends(events: &mut Subscription) -> usize {
+    let ended =
+        |event: &Arc<haft_core::Event>| matches!(event.what, What::Ended { .. }) && &*event.call == "1";
+    drain(events).iter().filter(|event| ended(event)).count()
+}
+
+#[tokio::test]
+async fn cancelling_one_call_leaves_its_siblings_alone() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut events = rig.engine.activity().subscribe();
+    let mut turn = rig.session.turn();
+    let first = turn.submit(writes("1", "a"));
+    turn.submit(writes("2", "a"));
+    let third = turn.submit(writes("3", "a"));
+    assert_eq!(&**first.id(), "1");
+    gates.started("1").await;
+    // One that waits, then the one it waits for.
+    third.cancel();
+    first.cancel();
+    gates.started("2").await;
+    gates.open("2");
+    let replies = within(turn.finish()).await;
+    assert_eq!((kind(&replies[0]), kind(&replies[2])), ("cancelled", "cancelled"));
+    assert_says(&replies[0], &["the call was cancelled"]);
+    assert_eq!(replies[1].full_text(), "done 2");
+    assert_eq!(logged(&rig.session), ["start 1", "start 2", "end 2"]);
+    assert_each_ended_once(&drain(&mut events));
+}
+
+#[tokio::test]
+async fn a_call_that_was_taken_on_alone_keeps_its_place_and_can_be_stopped() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let (first, work) = rig.session.take_on(writes("1", "a"));
+    // It comes first though nobody has begun to carry it out.
+    let (_, later) = rig.session.take_on(writes("2", "a"));
+    let later = tokio::spawn(later);
+    let work = tokio::spawn(work);
+    gates.started("1").await;
+    first.cancel();
+    gates.open("2");
+    assert_eq!(kind(&within(work).await.unwrap()), "cancelled");
+    assert_eq!(within(later).await.unwrap().full_text(), "done 2");
+    assert_eq!(logged(&rig.session), ["start 1", "start 2", "end 2"]);
+}
+
+#[tokio::test]
+async fn cancelling_the_turn_or_the_session_ends_every_call() {
+    for whole_session in [false, true] {
+        let gates = Gates::default();
+        let rig = rig(&gates);
+        let mut events = rig.engine.activity().subscribe();
+        let mut turn = rig.session.turn();
+        for id in ["1", "2", "3"] {
+            turn.submit(writes(id, "a"));
+        }
+        gates.started("1").await;
+        if whole_session {
+            rig.session.cancel()
+        } else {
+            turn.cancel()
+        }
+        turn.submit(writes("4", "b"));
+        for reply in within(turn.finish()).await {
+            assert_eq!(kind(&reply), "cancelled");
+        }
+        // The claims are free again; a session that is over stays over.
+        gates.open("5");
+        let later = within(rig.session.call(writes("5", "a"))).await;
+        assert_eq!(later.is_error, whole_session, "{}", later.full_text());
+        assert_each_ended_once(&drain(&mut events));
+    }
+}
+
+#[tokio::test]
+async fn dropping_a_turn_or_a_call_cancels_and_frees_what_it_claimed() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut events = rig.engine.activity().subscribe();
+    let mut turn = rig.session.turn();
+    turn.submit(writes("1", "a"));
+    turn.submit(writes("2", "a"));
+    gates.started("1").await;
+    drop(turn);
+    let mut call = Box::pin(rig.session.call(writes("3", "a")));
+    tokio::select! {
+        biased;
+        reply = &mut call => panic!("{}", reply.full_text()),
+        () = gates.started("3") => {}
+    }
+    drop(call);
+    // Never polled, never begun.
+    drop(rig.session.call(writes("4", "a")));
+    gates.open("5");
+    assert_eq!(within(rig.session.call(writes("5", "a"))).await.full_text(), "done 5");
+    let events = drain(&mut events);
+    assert_each_ended_once(&events);
+    assert!(!events.iter().any(|event| &*event.call == "4"));
+    let stats = &rig.engine.stats().snapshot()["work"];
+    assert_eq!((stats.calls, stats.successes), (4, 1));
+}
+
+#[test]
+fn calls_end_even_when_the_runtime_does() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut events = rig.engine.activity().subscribe();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut turn = rig.session.turn();
+    runtime.block_on(async {
+        turn.submit(writes("1", "a"));
+        gates.started("1").await;
+        turn.submit(writes("2", "a"));
+    });
+    drop(runtime);
+    assert_each_ended_once(&drain(&mut events));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let replies = runtime.block_on(turn.finish());
+    assert!(replies.iter().all(|reply| reply.is_error) && replies.len() == 2);
+    assert_eq!((&*replies[1].id, &*replies[1].name), ("2", "work"));
+    gates.open("3");
+    assert_eq!(runtime.block_on(rig.session.call(writes("3", "a"))).full_text(), "done 3");
+}
+
+#[tokio::test]
+async fn safe_calls_go_first_where_that_is_the_policy() {
+    let gates = Gates::default();
+    let rig = Rig::new(
+        |engine| engine,
+        |session| session.tool(gates.work()).mode(Mode::Bypass).policy(Policy::SafeFirst),
+    );
+    let mut turn = rig.session.turn();
+    turn.submit(writes("w1", "a"));
+    turn.submit(reads("r1", "a"));
+    turn.submit(writes("w2", "b"));
+    turn.submit(reads("r2", "b"));
+    // Both readers run at once although a writer came before them.
+    gates.started("r1").await;
+    gates.started("r2").await;
+    assert_eq!(logged(&rig.session).len(), 2);
+    for id in ["w1", "w2", "r1", "r2"] {
+        gates.open(id);
+    }
+    let replies = within(turn.finish()).await;
+    assert_eq!(texts(&replies), ["done w1", "done r1", "done w2", "done r2"]);
+    let log = logged(&rig.session);
+    assert_eq!(log[4..], ["start w1", "end w1", "start w2", "end w2"], "{log:?}");
+    // A single call is a whole turn.
+    gates.open("w3");
+    assert_eq!(within(rig.session.call(writes("w3", "a"))).await.full_text(), "done w3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_calls_in_one_turn() {
+    let rig = Rig::new(|engine| engine, |session| session.tool(echo()).mode(Mode::Bypass));
+    let mut events =
+        rig.engine.activity().subscribe_to(&[haft_core::EventKind::Started, haft_core::EventKind::Ended]);
+    let count = Arc::new(Mutex::new((0_u32, 0_u32)));
+    let counter = count.clone();
+    // Not atomic on purpose: what is claimed is what keeps the calls apart.
+    let add = move |_: Any, _: Context| {
+        let counter = counter.clone();
+        async move {
+            let (seen, _) = *counter.lock().unwrap();
+            tokio::task::yield_now().await;
+            *counter.lock().unwrap() = (seen + 1, 0);
+            "added"
+        }
+    };
+    let claims = |_: &Any, _: &Context| Ok(Claims::none().write(Resource::State("count".into())));
+    rig.session.add_tool(Arc::new(function("add", "Adds", add).claims(claims))).unwrap();
+    let mut turn = rig.session.turn();
+    for number in 0..10_000 {
+        let tool = if number % 10 == 0 { "add" } else { "echo" };
+        turn.submit(Call::new(number.to_string(), tool, json!({"word": number.to_string()})));
+    }
+    let replies = within(turn.finish()).await;
+    assert_eq!(replies.len(), 10_000);
+    for (number, reply) in replies.iter().enumerate() {
+        assert_eq!(*reply.id, *number.to_string());
+        assert!(!reply.is_error);
+    }
+    assert_eq!(count.lock().unwrap().0, 1000);
+    assert_each_ended_once(&drain(&mut events));
+}
+
+#[tokio::test]
+async fn a_tool_that_takes_too_long_is_stopped() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let tell = Mutex::new(Some(tell));
+    let stubborn = blocking_function("stubborn", "Blocks", move |_: Any, cx: Context| {
+        while !cx.is_cancelled() {
+            std::thread::yield_now();
+        }
+        tell.lock().unwrap().take().unwrap().send(()).unwrap();
+        "stopped"
+    });
+    let forever = function("forever", "Never ends", async |_: Any, _cx: Context| {
+        std::future::pending::<()>().await;
+        "never"
+    });
+    let soon = |spec: Spec| spec.timeout(Duration::from_millis(20));
+    let rig = Rig::new(
+        |engine| engine,
+        |session| session.tool(forever.about(soon)).tool(stubborn.about(soon)).mode(Mode::Bypass),
+    );
+    let reply = rig.call("forever", json!({})).await;
+    assert_eq!(kind(&reply), "timeout");
+    assert_says(&reply, &["took longer than 0.02 s"]);
+    assert_eq!(reply.structured.as_ref().unwrap()["fault"]["details"]["limit_ms"], 20);
+    assert_eq!(kind(&rig.call("stubborn", json!({})).await), "timeout");
+    // A thread cannot be stopped, but it is told.
+    within(told).await.unwrap();
+    // Those who waited for the calls that were stopped go on.
+    assert_ok(&rig.note("a", "x").await);
+}
+
+#[tokio::test]
+async fn tools_come_and_go_while_calls_run() {
+    let gates = Gates::default();
+    let rig = rig(&gates);
+    let mut turn = rig.session.turn();
+    turn.submit(writes("1", "a"));
+    gates.started("1").await;
+    turn.submit(writes("2", "a"));
+    assert!(rig.session.tools().remove("work").is_some());
+    turn.submit(writes("3", "b"));
+    let other = function("work", "Works otherwise", async |_: Work, _cx| "otherwise").read_only();
+    rig.session.add_tool(Arc::new(other)).unwrap();
+    turn.submit(writes("4", "c"));
+    gates.open("1");
+    gates.open("2");
+    let replies = within(turn.finish()).await;
+    assert_eq!(texts(&replies[..2]), ["done 1", "done 2"]);
+    assert_eq!(kind(&replies[2]), "unknown_tool");
+    assert_eq!(replies[3].full_text(), "otherwise");
+}
+
+#[tokio::test]
+async fn an_edited_input_waits_for_what_it_now_touches() {
+    let gates = Gates::default();
+    let rule = |to: &str| Decision::AllowEdited(json!({"writes": [to]}));
+    let approver = Script::say([rule("early"), rule("late")]);
+    let rig = Rig::new(
+        |engine| {
+            engine.approver(approver.clone()).judge(Says(|question: &haft_core::Question<'_>| {
+                let asks = question.cx.call().starts_with('?');
+                Ok(if asks {
+                    haft_core::Verdict::Ask("why?".into())
+                } else {
+                    haft_core::Verdict::Allow { by: "a rule".into(), exactly: true }
+                })
+            }))
+        },
+        |session| session.tool(gates.work()),
+    );
+    let mut events = rig.engine.activity().subscribe();
+    let mut turn = rig.session.turn();
+    turn.submit(writes("early", "early"));
+    gates.started("early").await;
+    // It becomes a call that conflicts with one that came before it …
+    turn.submit(writes("?1", "a"));
+    assert_eq!(waiting(&mut events, "?1").await, ("early".into(), Resource::State("early".into())));
+    gates.open("?1");
+    gates.open("early");
+    gates.started("?1").await;
+    // … or with one that came after it and runs already.
+    turn.submit(writes("hold", "b"));
+    gates.started("hold").await;
+    turn.submit(writes("?2", "b"));
+    turn.submit(writes("late", "late"));
+    gates.started("late").await;
+    gates.open("hold");
+    assert_eq!(waiting(&mut events, "?2").await.0, "hold");
+    assert_eq!(waiting(&mut events, "?2").await, ("late".into(), Resource::State("late".into())));
+    gates.open("?2");
+    gates.open("late");
+    assert!(within(turn.finish()).await.iter().all(|reply| !reply.is_error));
+    let log = logged(&rig.session);
+    let at = |what: &str| log.iter().position(|entry| entry == what).unwrap();
+    assert!(at("end early") < at("start ?1") && at("end late") < at("start ?2"), "{log:?}");
+    assert_eq!(approver.times(), 2);
+}
+
+/// Sees a file, and tells the session so.
+fn see() -> Function<Any> {
+    function("see", "Sees", async |input: Any, cx: Context| {
+        let place = cx.workspace().resolve(&cx.cwd(), &input.word)?;
+        let stamp = cx.workspace().stat(&place.path)?.stamp;
+        cx.effect(Effect::Read { path: place.path, seen: haft_core::Seen::part(stamp) });
+        Ok::<_, Fault>("seen")
+    })
+    .claims(|input, cx| {
+        let path = cx.workspace().resolve(&cx.cwd(), &input.word)?.path;
+        Ok(Claims::none().read(Resource::Path(path)))
+    })
+}
+
+/// Says whether the session has seen a file.
+fn seen() -> Function<Any> {
+    function("seen", "Says whether a file was seen", async |input: Any, cx: Context| {
+        let path = cx.workspace().resolve(&cx.cwd(), &input.word)?.path;
+        Ok::<_, Fault>(cx.session().last_seen(&path).is_some().to_string())
+    })
+    .claims(|input, cx| {
+        let path = cx.workspace().resolve(&cx.cwd(), &input.word)?.path;
+        Ok(Claims::none().write(Resource::Path(path)))
+    })
+}
+
+/// The claims were once given up before the session knew what the call had learnt.
+#[tokio::test]
+async fn what_a_call_has_learnt_is_known_to_the_next() {
+    let hook = Listener::new("slow", HookEvent::PostToolUse, |_, _| Ok(HookAnswer::default()));
+    let rig =
+        Rig::new(|engine| engine.hook(hook), |session| session.tool(see()).tool(seen()).mode(Mode::Bypass));
+    for number in 0..30 {
+        let name = format!("file-{number}");
+        std::fs::write(rig.dir.path().join(&name), "x").unwrap();
+        let mut turn = rig.session.turn();
+        turn.submit(Call::new("1", "see", json!({"word": name})));
+        turn.submit(Call::new("2", "seen", json!({"word": name})));
+        assert_eq!(texts(&within(turn.finish()).await), ["seen", "true"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_failed_call_claims_to_have_learnt_is_forgotten() {
+    let liar = function("liar", "Fails", async |input: Any, cx: Context| {
+        let place = cx.workspace().resolve(&cx.cwd(), &input.word)?;
+        let stamp = cx.workspace().stat(&place.path)?.stamp;
+        cx.effect(Effect::Read { path: place.path, seen: haft_core::Seen::part(stamp) });
+        Err::<String, _>(Fault::failed("after all"))
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(liar).tool(seen()).mode(Mode::Bypass));
+    std::fs::write(rig.dir.path().join("a"), "x").unwrap();
+    assert_eq!(kind(&rig.call("liar", json!({"word": "a"})).await), "failed");
+    assert_eq!(rig.call("seen", json!({"word": "a"})).await.full_text(), "false");
+}
+
+#[tokio::test]
+async fn calls_are_read_in_every_form_that_apis_send() {
+    let rig = Rig::new(|engine| engine, |session| session.tool(echo()));
+    let forms: [Value; 7] = [
+        json!({"id": "7", "name": "echo", "input": {"word": "x"}}),
+        json!({"type": "tool_use", "id": "7", "name": "echo", "input": {"word": "x"}}),
+        json!({"type": "function", "id": "7", "function": {"name": "echo", "arguments": "{\"word\":\"x\"}"}}),
+        json!({"type": "function_call", "id": "fc", "call_id": "7", "name": "echo", "arguments": "{\"word\":\"x\"}"}),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "hm"}, {"type": "tool_use", "id": "7", "name": "echo", "input": {"word": "x"}}]}),
+        json!({"role": "assistant", "content": null, "tool_calls": [{"id": "7", "type": "function", "function": {"name": "echo", "arguments": "{\"word\":\"x\"}"}}]}),
+        json!({"id": "resp", "output": [{"type": "reasoning", "id": "r"}, {"type": "message", "role": "assistant", "content": []}, {"type": "function_call", "call_id": "7", "name": "echo", "arguments": "{\"word\":\"x\"}"}]}),
+    ];
+    for form in forms {
+        let calls = Call::parse(&form.to_string()).unwrap();
+        assert_eq!(calls.len(), 1, "{form}");
+        let reply = within(rig.session.call(calls[0].clone().unwrap())).await;
+        assert_eq!((&*reply.id, reply.full_text().as_str()), ("7", "x"), "{form}");
+    }
+    let unnamed =
+        Call::parse(r#"[{"name":"echo"},{"name":"echo","id":null},{"name":"echo","id":3}]"#).unwrap();
+    let ids: Vec<_> = unnamed.iter().map(|call| &*call.as_ref().unwrap().id).collect();
+    assert_eq!(ids, ["call_1", "call_2", "3"]);
+    for wrong in ["[", r#"{"name":"a","name":"b"}"#] {
+        assert!(Call::parse(wrong).is_err(), "{wrong}");
+    }
+    for wrong in ["5", "[5]", "{}", r#"{"name":5}"#, r#"{"name":"a","id":{}}"#] {
+        assert!(Call::parse(wrong).unwrap()[0].is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
+    let turn = json!([
+        {"name": "a"},
+        {"id": "x", "inptu": {}, "name": "b"},
+        {"type": "thinking", "thinking": "hm"},
+        {"id": "call_1", "name": "c"},
+        {"id": "call_1", "name": "d"},
+        7,
+    ]);
+    let read: Vec<String> = Call::from_json(turn)
+        .into_iter()
+        .map(|call| match call {
+            Ok(call) => format!("{} {}", call.id, call.name),
+            Err(wrong) => format!("{:?} {:?}: {}", wrong.id, wrong.name, wrong.fault.message()),
+        })
+        .collect();
+    assert_eq!(
+        read,
+        [
+            "call_2 a",
+            "Some(\"x\") Some(\"b\"): not a tool call: unknown key `inptu`; did you mean `input`?",
+            "call_1 c",
+            "Some(\"call_1\") Some(\"d\"): an earlier call of this turn has the id `call_1` already",
+            "None None: not a tool call: an integer instead of an object",
+        ]
+    );
+}
+
+#[test]
+fn sessions_over_the_same_files_are_kept_as_one() {
+    let seen = |path: &str, changed: u64| haft_core::SavedSeen {
+        path: path.to_owned(),
+        stamp: [0, 0, 0, 0, changed],
+        hash: None,
+    };
+    let of = |seen, modified: &[&str]| SavedSession {
+        seen,
+        modified: modified.iter().map(|path| (*path).to_owned()).collect(),
+        ..SavedSession::default()
+    };
+    let mut one = of(vec![seen("a", 1), seen("b", 5)], &["b", "a"]);
+    one.merge(of(vec![seen("a", 2), seen("b", 4), seen("c", 3)], &["c", "a"]));
+    assert_eq!(one, of(vec![seen("a", 2), seen("b", 5), seen("c", 3)], &["b", "a", "c"]));
+}
+
+#[test]
+fn a_kept_session_may_have_more_in_it_than_is_known_or_less() {
+    let saved: SavedSession = serde_json::from_str(r#"{"cwd":"/a","of the future":[1]}"#).unwrap();
+    assert_eq!((saved.version, saved.cwd.as_deref()), (SavedSession::VERSION, Some("/a")));
+}

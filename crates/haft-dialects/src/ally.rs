@@ -1,0 +1,236 @@
+//! `ally`: read, write, edit, ls and their kin. Every reply is an object: `success`, `error`, and the tool's fields.
+
+use std::sync::Arc;
+
+use haft_core::{AbsPath, Context, Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::checks::FileCheck;
+use super::{note_in_object, noted, tool};
+use haft_ops::{Changed, Filter, Ignored};
+use haft_text::shown;
+
+mod ally_write;
+mod bash;
+mod cleanup_tool_call;
+mod edit;
+mod format;
+mod glob;
+mod grep;
+mod line_edit;
+mod lint;
+mod ls;
+mod read;
+mod todo_add;
+mod todo_clear;
+mod todo_complete;
+mod todos;
+mod undo;
+mod write;
+
+pub(super) use ally_write::AllyWrite;
+pub(super) use bash::Bash;
+pub(super) use cleanup_tool_call::CleanupToolCall;
+pub(super) use edit::Edit;
+pub(super) use format::Format;
+pub(super) use glob::Glob;
+pub(super) use grep::Grep;
+pub(super) use line_edit::LineEdit;
+pub(super) use lint::Lint;
+pub(super) use ls::Ls;
+pub(super) use read::Read;
+pub(super) use todo_add::TodoAdd;
+pub(super) use todo_clear::TodoClear;
+pub(super) use todo_complete::TodoComplete;
+pub(super) use undo::Undo;
+pub(super) use write::Write;
+
+/// How many files a reply names that were modified last.
+const MAX_RECENT: usize = 5;
+
+/// The dialect.
+pub struct Ally;
+
+impl Dialect for Ally {
+    fn name(&self) -> &'static str {
+        "ally"
+    }
+
+    fn summary(&self) -> &'static str {
+        "read, write, edit, ls and their kin: replies as objects with `success` and `error`"
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![
+            tool::<Read>(),
+            tool::<Write>(),
+            tool::<Edit>(),
+            tool::<LineEdit>(),
+            tool::<Glob>(),
+            tool::<Grep>(),
+            tool::<Ls>(),
+            tool::<Bash>(),
+            tool::<Lint>(),
+            tool::<Format>(),
+            tool::<Undo>(),
+            tool::<TodoAdd>(),
+            tool::<TodoComplete>(),
+            tool::<TodoClear>(),
+            tool::<CleanupToolCall>(),
+            tool::<AllyWrite>(),
+        ]
+    }
+
+    fn present(&self, failed: &Failed<'_>, fault: &Fault) -> Reply {
+        let mut object = fault.details().clone();
+        let suggestion = match (fault.kind(), object.shift_remove("example")) {
+            (FaultKind::InvalidInput, Some(example)) => {
+                Some(format!("Example: {}", spelt(failed.tool, &example)))
+            }
+            _ => fault.hint_text().map(str::to_owned),
+        };
+        let told = format!("{}: {}", spelt(failed.tool, failed.input), fault.message());
+        let mut all = Map::new();
+        all.insert("success".into(), json!(false));
+        all.insert("error".into(), json!(told));
+        all.insert("error_type".into(), json!(error_type(fault.kind())));
+        if let Some(suggestion) = suggestion {
+            all.insert("suggestion".into(), json!(suggestion));
+        }
+        for (name, value) in object {
+            all.entry(name).or_insert(value);
+        }
+        Reply::object(Value::Object(all)).failed()
+    }
+
+    fn note(&self, reply: &mut Reply, notes: &[String]) {
+        note_in_object(reply, notes);
+    }
+
+    fn refuses_repeats(&self) -> bool {
+        true
+    }
+}
+
+/// Which files are searched: all that are not hidden.
+fn filter() -> Filter {
+    Filter { ignored: Ignored::Show, ..Filter::default() }
+}
+
+/// What every tool of the dialect replies: its own fields behind `success` and `error`.
+#[derive(Serialize, JsonSchema)]
+struct Success<T> {
+    /// Whether the call succeeded
+    success: bool,
+    /// What went wrong; empty when nothing did
+    error: &'static str,
+    #[serde(flatten)]
+    fields: T,
+}
+
+fn success(fields: impl Serialize) -> Reply {
+    Reply::object(json!(Success { success: true, error: "", fields }))
+}
+
+/// The reply of `edit` and `line_edit`.
+#[derive(Serialize, JsonSchema)]
+struct Edited {
+    /// How many edits were applied
+    edits_applied: usize,
+    #[serde(flatten)]
+    file: ChangedFile,
+}
+
+fn edited(edits: usize, changed: Changed, cx: &Context) -> Reply {
+    with_file(changed, cx, |file| Edited { edits_applied: edits, file })
+}
+
+/// What is told of every file that was changed.
+#[derive(Serialize, JsonSchema)]
+struct ChangedFile {
+    /// The absolute path of the file
+    file_path: String,
+    /// The number to undo this by; none where nothing changed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_number: Option<u64>,
+    /// What the syntax check found, for files that can be checked
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_check: Option<FileCheck>,
+    /// Files that were modified last
+    recently_modified: Vec<String>,
+    /// What changed
+    #[serde(skip_serializing_if = "String::is_empty")]
+    diff: String,
+}
+
+/// The reply to a change, of what is told of the file.
+fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(ChangedFile) -> T) -> Reply {
+    let Changed { path, number, diff, notes, checked, .. } = changed;
+    let file = ChangedFile {
+        file_path: path.to_string(),
+        patch_number: number,
+        file_check: checked.map(FileCheck::from),
+        recently_modified: recently_modified(number.and(Some(&path)), cx),
+        diff: shown(&diff.text).into_owned(),
+    };
+    noted(success(fields(file)), notes)
+}
+
+/// The files that were modified last, this one among them.
+fn recently_modified(now: Option<&AbsPath>, cx: &Context) -> Vec<String> {
+    let before = cx.session().modified();
+    let before = before.iter().filter(|path| Some(*path) != now && cx.workspace().stat(path).is_ok());
+    now.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
+}
+
+fn error_type(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::InvalidInput
+        | FaultKind::BadPath
+        | FaultKind::Redundant
+        | FaultKind::TooLarge
+        | FaultKind::Unread
+        | FaultKind::Conflict
+        | FaultKind::NoMatch
+        | FaultKind::Exists => "validation_error",
+        FaultKind::UnknownTool | FaultKind::Disabled | FaultKind::NotFound | FaultKind::WrongKind => {
+            "user_error"
+        }
+        FaultKind::Encoding | FaultKind::Cancelled => "user_error",
+        FaultKind::Outside => "security_error",
+        FaultKind::OutsideFocus | FaultKind::Denied | FaultKind::AccessDenied => "permission_error",
+        _ => "system_error",
+    }
+}
+
+/// A call as this dialect spells it: `read(file_paths=["a"], limit=5)`. Long values and long lists are cut.
+fn spelt(tool: &str, input: &Value) -> String {
+    let fields = input.as_object().into_iter().flatten();
+    let told = fields
+        .filter(|(_, value)| !is_nothing(value))
+        .take(MAX_SPELT)
+        .map(|(name, value)| format!("{}={}", shortened(name.clone(), 40), shortened(value.to_string(), 80)));
+    format!("{}({})", shortened(tool.to_owned(), 100), told.collect::<Vec<_>>().join(", "))
+}
+
+/// More arguments than this are not spelt out.
+const MAX_SPELT: usize = 10;
+
+fn shortened(mut text: String, most: usize) -> String {
+    if let Some((at, _)) = text.char_indices().nth(most) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,277 @@
+//! `grep`: matches in files, and replacing them.
+
+use haft_core::{Approval, Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::glob::here;
+use super::{Success, noted, success};
+use crate::searches;
+use haft_ops::{
+    self as ops, Bounds, Case, Filter, Found, Page, Pattern, Replaced, Sorting, Span, Stopped, Substitution,
+    Sweep, Swept, Syntax, What,
+};
+use haft_text::shown;
+
+/// Matches that are told when no number is given, and the most that are.
+const DEFAULT_MATCHES: u64 = 50;
+const MAX_MATCHES: u64 = 1000;
+/// Longer lines are cut.
+const MAX_LINE_CHARS: usize = 500;
+/// The longest reply.
+const MAX_RESULT_CHARS: usize = 100_000;
+
+/// Searches in files.
+pub(crate) struct Grep;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Regular expression
+    #[schemars(example = &"class.*Test")]
+    pattern: String,
+    /// Directory or file to search
+    #[serde(default = "here")]
+    path: String,
+    /// File extensions, separated by commas
+    #[serde(default)]
+    #[schemars(example = &".py,.js")]
+    file_types: String,
+    /// Glob pattern of files to search
+    #[serde(default = "everything")]
+    include: String,
+    /// Glob pattern of files to leave out
+    #[serde(default)]
+    exclude: String,
+    /// How many directories deep; -1 for all
+    #[serde(default = "all")]
+    #[schemars(range(min = -1))]
+    max_depth: i64,
+    /// Whether capital and small letters differ
+    #[serde(default)]
+    case_sensitive: bool,
+    /// Whether only whole words match
+    #[serde(default)]
+    whole_words: bool,
+    /// How many matches to tell
+    #[serde(default = "default_matches")]
+    #[schemars(range(min = 1, max = 1000))]
+    max_results: u64,
+    /// How many matches to leave out, to go on where an earlier reply ended
+    #[serde(default)]
+    offset: u64,
+    /// What every match is replaced by
+    replace: Option<String>,
+    /// Whether to show what would be replaced without changing anything
+    #[serde(default)]
+    preview_replace: bool,
+    /// How many places must be found; otherwise nothing is replaced
+    expected_count: Option<u64>,
+}
+
+fn everything() -> String {
+    "*".to_owned()
+}
+
+fn all() -> i64 {
+    -1
+}
+
+fn default_matches() -> u64 {
+    DEFAULT_MATCHES
+}
+
+/// The reply of `grep`.
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// The matches
+    matches: Vec<Match>,
+    /// What was replaced in each file, or would be
+    replacements: Vec<Replacement>,
+    /// How many matches were found; there are more if the results are limited
+    total_matches: u64,
+    /// Whether there is more than is told
+    limited_results: bool,
+    /// How many files were searched
+    files_searched: u64,
+    /// The `offset` to go on with
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+    /// The number to undo the replacement by
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_number: Option<u64>,
+    /// What to try instead when nothing was found
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<String>,
+}
+
+/// A line that matches.
+#[derive(Serialize, JsonSchema)]
+struct Match {
+    /// The file
+    file: String,
+    /// The number of the line
+    line: u64,
+    /// The line
+    content: String,
+}
+
+/// What was replaced in a file.
+#[derive(Serialize, JsonSchema)]
+struct Replacement {
+    /// The file
+    file: String,
+    /// At how many places
+    count: u64,
+    /// What changed
+    diff: String,
+}
+
+impl Tool for Grep {
+    const NAME: &'static str = "grep";
+    const DESCRIPTION: &'static str = include_str!("grep.md");
+    type Input = Input;
+    type Op = Sweep;
+
+    fn spec(spec: Spec) -> Spec {
+        let spec = spec.category(Category::File).sensitivity(Sensitivity::Sensitive);
+        spec.max_result(MAX_RESULT_CHARS, Cut::Start).output::<Success<Output>>()
+    }
+
+    fn lower(input: &Input, cx: &Context) -> Result<Sweep, Fault> {
+        let (place, _) = ops::existing(&input.path, &cx.cwd(), cx)?;
+        let grep = ops::Grep {
+            root: place.path,
+            pattern: Pattern {
+                text: input.pattern.clone(),
+                syntax: Syntax::Regex,
+                case: if input.case_sensitive { Case::Sensitive } else { Case::Insensitive },
+                bounds: if input.whole_words { Bounds::Words } else { Bounds::Anywhere },
+                span: Span::Line,
+            },
+            filter: Filter {
+                globs: globs(input),
+                extensions: extensions(&input.file_types),
+                depth: usize::try_from(input.max_depth).ok().map(|depth| depth + 1),
+                ..super::filter()
+            },
+            what: What::Lines { before: 0, after: 0 },
+            sorting: Sorting::Newest,
+            page: Page {
+                skip: input.offset,
+                limit: Some(input.max_results.min(MAX_MATCHES)),
+                // Quotes and backslashes take twice the room in an object.
+                bytes: MAX_RESULT_CHARS / 2,
+                each: 50,
+                line_chars: MAX_LINE_CHARS,
+            },
+        };
+        let substitution = match (&input.replace, input.preview_replace, input.expected_count) {
+            (Some(with), only_shown, expected) => {
+                Some(Substitution { with: with.clone(), expected, only_shown })
+            }
+            (None, false, None) => None,
+            (None, ..) => {
+                return Err(Fault::invalid(
+                    "`preview_replace` and `expected_count` are for a `replace`, which is missing",
+                )
+                .hint("say what to `replace` with, or leave them out"));
+            }
+        };
+        Ok(Sweep::new(grep, substitution))
+    }
+
+    fn approval(_input: &Input, op: &Sweep, _cx: &Context) -> Approval {
+        match op.changes() {
+            true => Approval::BySensitivity,
+            false => Approval::NotNeeded,
+        }
+    }
+
+    fn render(input: &Input, output: Swept, _cx: &Context) -> Result<Reply, Fault> {
+        match output {
+            Swept::Found(found) => Ok(found_reply(input, found)),
+            Swept::Replaced(replaced) => Ok(replaced_reply(replaced)),
+        }
+    }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        let described = searches::described(&input.pattern, Some(&input.path));
+        Some(match &input.replace {
+            Some(with) => format!("{described}, replaced by `{with}`"),
+            None => described,
+        })
+    }
+}
+
+/// The files to search and to leave out.
+fn globs(input: &Input) -> Vec<String> {
+    let wanted = searches::globs(&input.include)
+        .into_iter()
+        .filter(|glob| !matches!(glob.as_str(), "*" | "**" | "*.*"));
+    let unwanted = searches::globs(&input.exclude).into_iter().map(|glob| format!("!{glob}"));
+    wanted.chain(unwanted).collect()
+}
+
+/// Extensions as they are written: `.py`, `*.py` and `py` are the same, and `*` is all.
+fn extensions(text: &str) -> Vec<String> {
+    let names = searches::globs(text);
+    if names.iter().any(|name| name == "*" || name == "*.*") {
+        return Vec::new();
+    }
+    names.iter().map(|name| name.trim_start_matches('*').trim_start_matches('.').to_lowercase()).collect()
+}
+
+fn found_reply(input: &Input, found: Found) -> Reply {
+    let suggestion = (found.entries == 0).then(|| {
+        let nothing = searches::nothing(&found, input.offset);
+        match (found.stopped, input.offset) {
+            (None, 0) => format!("{nothing}; try a wider pattern, or other files"),
+            _ => nothing,
+        }
+    });
+    let notes = searches::grep_notes(&found, "offset");
+    let matches: Vec<Match> = found
+        .files
+        .iter()
+        .flat_map(|file| {
+            let path = file.path.to_string();
+            file.lines.iter().map(move |line| Match {
+                file: path.clone(),
+                line: line.number,
+                content: line.text.clone(),
+            })
+        })
+        .collect();
+    let told = Output {
+        total_matches: input.offset + matches.len() as u64,
+        matches,
+        replacements: Vec::new(),
+        limited_results: matches!(found.stopped, Some(Stopped::PageFull | Stopped::Time)),
+        files_searched: found.searched,
+        next_offset: found.next,
+        patch_number: None,
+        suggestion,
+    };
+    noted(success(told), notes)
+}
+
+fn replaced_reply(replaced: Replaced) -> Reply {
+    let Replaced { places, counts, patched, searched } = replaced;
+    let replacement = |(file, count): (ops::PatchedFile, u64)| Replacement {
+        file: file.path.to_string(),
+        count,
+        diff: shown(&file.diff.text).into_owned(),
+    };
+    let told = Output {
+        matches: Vec::new(),
+        replacements: patched.files.into_iter().zip(counts).map(replacement).collect(),
+        total_matches: places,
+        limited_results: false,
+        files_searched: searched,
+        next_offset: None,
+        patch_number: patched.number,
+        suggestion: (places == 0).then(|| "nothing was found, so nothing was replaced".to_owned()),
+    };
+    noted(success(told), patched.notes)
+}

@@ -1,0 +1,129 @@
+//! `read`: several files in one call.
+
+use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Success, success};
+use haft_ops::{self as ops, Body, Caps, FileRead, Part, Reading, TokenBudget};
+use haft_text::{Numbered, count_of, number};
+
+/// All files together, as a model counts.
+const MAX_TOKENS: usize = 1500;
+/// What `     1\t` costs.
+const TOKENS_PER_NUMBER: usize = 3;
+/// A NUL in so many first bytes makes a file a binary one.
+const SNIFF_BYTES: usize = 1024;
+
+/// Reads files.
+pub(crate) struct Read;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// File paths
+    #[schemars(length(min = 1, max = 200), example = ["src/main.py"])]
+    file_paths: Vec<String>,
+    /// Max lines per file (0 = all)
+    #[serde(default)]
+    limit: u64,
+    /// Start line number, counted from 1 (0 = from the start)
+    #[serde(default)]
+    offset: u64,
+}
+
+/// The reply of `read`.
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// The files, one after the other
+    content: String,
+    /// How many files could be read
+    files_read: usize,
+    /// What could not be read, and why
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FileError>,
+    /// What else there is to know of the files
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// A file that could not be read.
+#[derive(Serialize, JsonSchema)]
+struct FileError {
+    /// The path as it was asked for
+    file_path: String,
+    /// Why
+    error: String,
+}
+
+impl Tool for Read {
+    const NAME: &'static str = "read";
+    const DESCRIPTION: &'static str = include_str!("read.md");
+    type Input = Input;
+    type Op = ops::Read;
+
+    fn spec(spec: Spec) -> Spec {
+        spec.category(Category::File).read_only().max_result(100_000, Cut::Start).output::<Success<Output>>()
+    }
+
+    fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {
+        let files = ops::existing_all(&input.file_paths, &cx.cwd(), cx);
+        Ok(ops::Read {
+            files,
+            part: Part::Lines { start: input.offset.max(1), count: (input.limit > 0).then_some(input.limit) },
+            reading: Reading::Text,
+            pages: None,
+            caps: Caps {
+                file_bytes: None,
+                line_chars: usize::MAX,
+                window_bytes: 1024 * 1024,
+                sniff_bytes: SNIFF_BYTES,
+                tokens: Some(TokenBudget { max: MAX_TOKENS, per_line: TOKENS_PER_NUMBER }),
+            },
+        })
+    }
+
+    fn render(input: &Input, output: Vec<Result<FileRead, Fault>>, _cx: &Context) -> Result<Reply, Fault> {
+        let mut told =
+            Output { content: String::new(), files_read: 0, errors: Vec::new(), notes: Vec::new() };
+        for (asked, outcome) in input.file_paths.iter().zip(output) {
+            if !told.content.is_empty() {
+                told.content.push_str("\n\n");
+            }
+            match outcome {
+                Ok(file) => {
+                    told.files_read += 1;
+                    if let Body::Lines(lines) = &file.body
+                        && let Some(note) = lines.encoding.note()
+                    {
+                        told.notes.push(format!("{asked}: {note}"));
+                    }
+                    told.content.push_str(&format!("=== {} ===\n", file.path));
+                    told.content.push_str(&shown(file, input.offset.max(1)));
+                }
+                Err(fault) => {
+                    told.content.push_str(&format!("=== {asked} ===\n[Error: {}]", fault.message()));
+                    told.errors.push(FileError { file_path: asked.clone(), error: fault.to_string() });
+                }
+            }
+        }
+        Ok(success(told))
+    }
+
+    fn preview_use(input: &Input) -> Option<String> {
+        Some(input.file_paths.join(", "))
+    }
+}
+
+fn shown(file: FileRead, first: u64) -> String {
+    match file.body {
+        Body::Lines(lines) if lines.count == 0 => match lines.total {
+            Some(0) | None => "[Empty file]".to_owned(),
+            Some(total) => format!("[No line {first}: the file has {}]", count_of(total, "line")),
+        },
+        Body::Lines(lines) => {
+            number(&lines.text, &Numbered { separator: "\t", first, max_chars: usize::MAX })
+        }
+        _ => "[Binary file - content not displayed]".to_owned(),
+    }
+}

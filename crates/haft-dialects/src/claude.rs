@@ -1,0 +1,105 @@
+//! `claude`: Read, Write, Edit, Glob, Grep, Bash … Replies are text; so are failures.
+
+use std::sync::Arc;
+
+use haft_core::{Context, Dialect, DynTool, Outside, Reply};
+
+use super::{checks, tool};
+use haft_ops::{Changed, Fate};
+use haft_text::count_of;
+
+mod ask_user_question;
+mod bash;
+mod edit;
+mod enter_plan_mode;
+mod exit_plan_mode;
+mod glob;
+mod grep;
+mod kill_shell;
+mod notebook_edit;
+mod read;
+mod task_output;
+mod todo_write;
+mod undo;
+mod write;
+
+pub(super) use ask_user_question::AskUserQuestion;
+pub(super) use bash::Bash;
+pub(super) use edit::Edit;
+pub(super) use enter_plan_mode::EnterPlanMode;
+pub(super) use exit_plan_mode::ExitPlanMode;
+pub(super) use glob::Glob;
+pub(super) use grep::Grep;
+pub(super) use kill_shell::KillShell;
+pub(super) use notebook_edit::NotebookEdit;
+pub(super) use read::Read;
+pub(super) use task_output::TaskOutput;
+pub(super) use todo_write::TodoWrite;
+pub(super) use undo::Undo;
+pub(super) use write::Write;
+
+/// The dialect.
+pub struct Claude;
+
+impl Dialect for Claude {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Read, Write, Edit and their kin: replies as text or content blocks"
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        vec![
+            tool::<Read>(),
+            tool::<Write>(),
+            tool::<Edit>(),
+            tool::<NotebookEdit>(),
+            tool::<Glob>(),
+            tool::<Grep>(),
+            tool::<Bash>(),
+            tool::<TaskOutput>(),
+            tool::<KillShell>(),
+            tool::<Undo>(),
+            tool::<TodoWrite>(),
+            tool::<AskUserQuestion>(),
+            tool::<EnterPlanMode>(),
+            tool::<ExitPlanMode>(),
+        ]
+    }
+
+    fn outside(&self) -> Outside {
+        Outside::Asked
+    }
+}
+
+/// What the model is told of a changed file.
+fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
+    let structured = checks::structured(&changed, cx);
+    let Changed { fate, number, size, replaced, diff, short, notes, checked, .. } = changed;
+    let mut told = match (fate, number) {
+        (Fate::Created, Some(number)) => {
+            format!("created `{named}` ({}, change {number})", count_of(size, "byte"))
+        }
+        (Fate::Changed, Some(number)) => {
+            let lines = match (diff.added, diff.removed) {
+                (0, removed) => format!("{} gone", count_of(removed as u64, "line")),
+                (added, 0) => format!("{} new", count_of(added as u64, "line")),
+                (added, removed) => format!("{} for {removed}", count_of(added as u64, "line")),
+            };
+            let places = if replaced > 1 { format!("{replaced} places, ") } else { String::new() };
+            format!("changed `{named}` ({places}{lines}, change {number})")
+        }
+        _ => format!("`{named}` has this content already; nothing was written"),
+    };
+    if fate == Fate::Changed && !short.text.is_empty() {
+        told.push_str(":\n");
+        told.push_str(short.text.trim_end());
+    }
+    let mut reply = checks::told(Reply::text(told).structured(structured), checked.as_ref());
+    for note in notes {
+        reply = reply.internal(format!("note: {note}"));
+    }
+    reply
+}

@@ -1,0 +1,48 @@
+//! `EnterPlanMode`: nothing is changed until a plan is approved.
+
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use haft_ops::{EnterPlan, Entered};
+
+/// Begins to plan.
+pub(crate) struct EnterPlanMode;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {}
+
+impl Tool for EnterPlanMode {
+    const NAME: &'static str = "EnterPlanMode";
+    const DESCRIPTION: &'static str = include_str!("enter_plan_mode.md");
+    type Input = Input;
+    type Op = EnterPlan;
+
+    fn spec(spec: Spec) -> Spec {
+        spec.category(Category::Planning).sensitivity(Sensitivity::Safe).in_plan()
+    }
+
+    fn lower(_input: &Input, _cx: &Context) -> Result<EnterPlan, Fault> {
+        Ok(EnterPlan)
+    }
+
+    fn render(_input: &Input, output: Entered, _cx: &Context) -> Result<Reply, Fault> {
+        let (but, place) = match &output.file {
+            Some(file) => {
+                (format!(" but the plan file `{file}`"), "write the plan there, and call ExitPlanMode")
+            }
+            None => (String::new(), "make a plan, and pass it to ExitPlanMode as `plan`"),
+        };
+        let told = format!(
+            "this session only plans now: nothing can be changed{but}. Look around, ask what is open, {place} for approval"
+        );
+        let file = output.file.map(|file| file.to_string());
+        Ok(Reply::text(told).structured(json!({"planFile": file})))
+    }
+
+    fn preview_use(_input: &Input) -> Option<String> {
+        Some("plan first".to_owned())
+    }
+}

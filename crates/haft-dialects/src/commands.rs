@@ -1,0 +1,162 @@
+//! What the shell tools of all dialects share.
+
+use haft_core::{Approval, Context, Fault, FaultKind};
+use haft_sandbox::Exit;
+use haft_sandbox::cage::{Hit, Wall};
+use serde_json::{Value, json};
+
+use haft_ops::{Blocked, Command, Moved, Outcome, Ran};
+use haft_shell as shell;
+
+/// Whether somebody must be asked about a command.
+pub(super) fn approval(command: &Command) -> Approval {
+    match (command.harm(), command.is_free()) {
+        (_, true) => Approval::NeededRegardless("the command would run without the sandbox".to_owned()),
+        (Some(harm), false) => Approval::NeededAlways(harm.to_owned()),
+        (None, false) if command.is_read_only() => Approval::NotNeeded,
+        (None, false) => Approval::BySensitivity,
+    }
+}
+
+/// How a command gets more than the sandbox allows, where no parameter says so.
+pub(super) const ASK: &str = "if it is needed, ask the user to run it";
+
+/// What in a command waits for somebody to type.
+pub(super) fn waits(command: &str) -> Option<shell::Interactive> {
+    shell::interactive(&shell::parse(command)).into_iter().next()
+}
+
+/// Refuses a command that the dialect bans, wherever in it that is.
+pub(super) fn require_allowed(command: &str) -> Result<(), Fault> {
+    let found = shell::banned(&shell::parse(command));
+    let Some(banned) = found.first() else { return Ok(()) };
+    Err(Fault::new(
+        FaultKind::Denied,
+        format!("`{}` is not allowed here ({})", banned.word, banned.category.name()),
+    )
+    .hint("do it another way, or ask the user to run it")
+    .with("command", command))
+}
+
+/// A command that was waited for.
+pub(super) fn ended(outcome: Outcome) -> Result<Ran, Fault> {
+    match outcome {
+        Outcome::Ran(ran) => Ok(*ran),
+        Outcome::Started(id) => Err(Fault::new(FaultKind::Internal, format!("`{id}` was not waited for"))),
+    }
+}
+
+/// One line for people that says what is run.
+pub(super) fn described(command: &str, description: Option<&str>) -> String {
+    match description {
+        Some(description) => format!("{command} ({description})"),
+        None => command.to_owned(),
+    }
+}
+
+/// What else there is to know of a command. `more` says how to ask for more than the sandbox allows.
+pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &ran.moved {
+        Moved::To(folder) => {
+            notes.push(format!("the next command starts in `{}`", cx.workspace().display(folder)))
+        }
+        Moved::Back(folder) => notes.push(format!(
+            "`{folder}` is not a folder of the workspace: the next command starts where this one did"
+        )),
+        Moved::No => {}
+    }
+    if !ran.left.is_empty() {
+        let left = ran.left.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        notes.push(format!("still running when the command ended, and ended with it: {left}"));
+    }
+    for (stream, printed) in [("printed", &ran.out), ("printed as errors", &ran.err)] {
+        if let Some((path, bytes)) = printed.whole() {
+            let path = path.display();
+            notes.push(match bytes == printed.total {
+                true => format!("all {bytes} bytes that it {stream} are in `{path}`"),
+                false => {
+                    format!("the first {bytes} of {} bytes that it {stream} are in `{path}`", printed.total)
+                }
+            });
+        }
+    }
+    for blocked in &ran.blocked {
+        notes.push(match blocked {
+            Blocked::Files => format!(
+                "the sandbox lets commands change only the workspace and temporary files, not `.git/hooks` and its \
+                 like, which may be why this failed; {more}"
+            ),
+            Blocked::Network => format!(
+                "the sandbox gives commands no network, which may be why this failed; the user can allow it with \
+                 the setting `sandbox.network`; {more}"
+            ),
+        });
+    }
+    if let (Some(asked), false) = (&ran.asked, ran.exit == Exit::TimedOut) {
+        notes.push(format!(
+            "it asked `{asked}` and got no answer: nobody can type; look for an option such as `-y`"
+        ));
+    }
+    if ran.exit == Exit::TimedOut && ran.asked.is_none() {
+        notes.push(
+            "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
+        );
+    }
+    notes.extend(ran.hit.map(|hit| in_words(hit).to_owned()));
+    notes.extend(ran.notes.iter().cloned());
+    // Without limits for everything together it runs all the same, and most machines give none to ordinary users.
+    for (wall, why) in ran.report.missing.iter().filter(|(wall, _)| *wall != Wall::Amounts) {
+        notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
+    }
+    notes
+}
+
+fn in_words(hit: Hit) -> &'static str {
+    match hit {
+        Hit::Memory => "it needed more memory than it may have, and something in it was ended",
+        Hit::Processes => "it tried to start more processes than it may have",
+        Hit::Cpu => "it used up the processor time that it may have",
+        Hit::FileSize => "it tried to write a larger file than it may",
+    }
+}
+
+/// The exit code as a shell would tell it: of what was ended by a signal, 128 and that.
+pub(super) fn exit_code(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+        // What `timeout` itself ends with.
+        Exit::TimedOut => 124,
+        Exit::Cancelled => 130,
+    }
+}
+
+/// How long something took, as programs want it.
+pub(super) fn milliseconds(took: std::time::Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a program can read of a command.
+pub(super) fn structured(ran: &Ran) -> Value {
+    let (code, signal) = match ran.exit {
+        Exit::Code(code) => (Some(code), None),
+        Exit::Signal(signal) => (None, Some(signal)),
+        Exit::TimedOut | Exit::Cancelled => (None, None),
+    };
+    let walls: Vec<&str> = ran.report.standing.iter().map(|wall| wall.name()).collect();
+    let missing: Vec<&str> = ran.report.missing.iter().map(|(wall, _)| wall.name()).collect();
+    let blocked: Vec<&str> = ran.blocked.iter().map(|blocked| blocked.name()).collect();
+    json!({
+        "exit_code": code,
+        "signal": signal,
+        "timed_out": ran.exit == Exit::TimedOut,
+        "duration_ms": milliseconds(ran.took),
+        "bytes_printed": ran.out.total + ran.err.total,
+        "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
+        "still_running": ran.left,
+        "is_error": !ran.succeeded(),
+        "met_limit": ran.hit.map(Hit::name),
+        "sandbox": {"walls": walls, "missing": missing, "blocked": blocked},
+    })
+}

@@ -1,0 +1,154 @@
+//! A file as it is now, and how that stands to what the model knows of it.
+
+use bytes::Bytes;
+use haft_core::{AbsPath, Context, Effect, Fault, FaultKind, Hash, Seen, Standing};
+use haft_journal::{JournalError, Replaced};
+use haft_sandbox::{ChangeErrorKind, OpenFile, PathErrorKind, Stamp};
+
+use super::{Asked, Knowledge};
+use crate::{MAX_CHANGED, SMALL};
+use haft_text::{DiffLimits, Side, Source, unified};
+
+/// A file as it is now, all of it.
+pub(crate) struct Current {
+    pub(crate) bytes: Bytes,
+    pub(crate) stamp: Stamp,
+    settled: bool,
+    pub(crate) hash: Hash,
+}
+
+impl Current {
+    /// Reads a file; nothing if there is none.
+    pub(crate) fn read(path: &AbsPath, named: &str, cx: &Context) -> Result<Option<Self>, Fault> {
+        let open = Self::open(path, named, cx)?;
+        open.map(|open| Self::of(open, named)).transpose()
+    }
+
+    /// Opens a file to be read; nothing if there is none.
+    pub(super) fn open(path: &AbsPath, named: &str, cx: &Context) -> Result<Option<OpenFile>, Fault> {
+        match cx.workspace().open_file(path) {
+            Err(error) if matches!(error.kind, PathErrorKind::NotFound) => Ok(None),
+            Err(mut error) => {
+                error.path = named.to_owned();
+                Err(error.into())
+            }
+            Ok(open) => Ok(Some(open)),
+        }
+    }
+
+    /// Reads a file that is open.
+    pub(super) fn of(open: OpenFile, named: &str) -> Result<Self, Fault> {
+        let size = open.stat.size;
+        if size > MAX_CHANGED {
+            return Err(Fault::new(
+                FaultKind::TooLarge,
+                format!("`{named}` is {size} bytes; files of more than {MAX_CHANGED} cannot be changed"),
+            )
+            .hint("change it with a command instead")
+            .at(named)
+            .with("size", size)
+            .with("limit", MAX_CHANGED));
+        }
+        let stamp = open.stat.stamp;
+        let settled = !stamp.is_fresh();
+        // A file that grows while it is read is not followed for ever.
+        let bytes = open.read_whole(MAX_CHANGED + 1).map_err(|error| {
+            Fault::new(FaultKind::Io, format!("`{named}` could not be read: {error}")).at(named)
+        })?;
+        let hash = Hash::of(&bytes);
+        Ok(Self { bytes: bytes.into(), stamp, settled, hash })
+    }
+
+    /// What the journal need not read again.
+    pub(crate) fn replaced(&self) -> Replaced {
+        Replaced { content: self.bytes.clone(), stamp: self.stamp, settled: self.settled }
+    }
+
+    /// What the model knows once it was shown this.
+    pub(crate) fn seen(&self) -> Seen {
+        match self.bytes.len() as u64 <= SMALL {
+            true => Seen::content(self.stamp, self.bytes.clone()),
+            false => Seen::hash(self.stamp, self.hash),
+        }
+    }
+
+    /// Refuses what the model has not seen, or not as it is now.
+    pub(crate) fn require_known(
+        &self,
+        path: &AbsPath,
+        named: &str,
+        knowledge: Knowledge,
+        cx: &Context,
+    ) -> Result<(), Fault> {
+        match (cx.session().standing(path, &self.seen()), knowledge) {
+            (Standing::Current, _) | (Standing::Unseen, Knowledge::Current) => Ok(()),
+            (Standing::Unseen, Knowledge::Required) => Err(unread(named, &self.bytes)),
+            (Standing::Changed { was }, _) => Err(self.changed_since(path, named, was, cx)),
+        }
+    }
+
+    /// Says that a file was changed since the model saw it, and how. What is told so counts as seen.
+    pub(crate) fn changed_since(
+        &self,
+        path: &AbsPath,
+        named: &str,
+        was: Option<Bytes>,
+        cx: &Context,
+    ) -> Fault {
+        let fault = |message| Fault::new(FaultKind::Conflict, message).at(named);
+        let told = format!("`{named}` was changed since you last saw it");
+        let again = "read it again before you change it";
+        let Some(was) = was else { return fault(told).hint(again) };
+        let side = |bytes| Side { name: named, bytes };
+        let diff = unified(side(&was), side(&self.bytes), DiffLimits::default());
+        let shown = diff.added + diff.removed > 0;
+        let message = match shown {
+            true => format!("{told}; what changed:\n{}", diff.text.trim_end()),
+            false => told,
+        };
+        let fault = fault(message).with("diff", &diff.text);
+        if diff.cut > 0 || !shown {
+            return fault.hint(again);
+        }
+        cx.effect(Effect::Shown { path: path.clone(), seen: self.seen() });
+        fault.hint("nothing was written; take these changes into account and make the call again")
+    }
+}
+
+fn unread(named: &str, bytes: &Bytes) -> Fault {
+    // Whoever is sent to read what cannot be read goes round in a circle.
+    if Source::new(bytes.to_vec()).is_err() {
+        return Fault::new(
+            FaultKind::WrongKind,
+            format!("`{named}` is a binary file that has not been read, so it cannot be changed"),
+        )
+        .hint("change binary files with a command, or write to another path")
+        .at(named);
+    }
+    Fault::new(FaultKind::Unread, format!("`{named}` exists but has not been read, so it cannot be changed"))
+        .hint("read the file first, then make the call again")
+        .at(named)
+}
+
+/// What to say of a change that the journal could not make. Where somebody was faster, what they changed.
+pub(super) fn conflict(error: JournalError, asked: &Asked, before: Option<&Current>, cx: &Context) -> Fault {
+    let Asked { path, named, .. } = asked;
+    match error {
+        JournalError::Change(error)
+            if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists) =>
+        {
+            match (Current::read(path, named, cx), before) {
+                (Ok(Some(now)), Some(before)) => {
+                    now.changed_since(path, named, Some(before.bytes.clone()), cx)
+                }
+                (Ok(Some(_)), None) => {
+                    Fault::new(FaultKind::Conflict, format!("`{named}` was made by somebody else meanwhile"))
+                        .hint("read it before you change it")
+                        .at(named)
+                }
+                _ => Fault::from(error),
+            }
+        }
+        error => crate::named(error, path, named, cx),
+    }
+}

@@ -1,0 +1,101 @@
+//! Files that are more than lines: pictures, PDFs and notebooks. Told by what is in them; a notebook, which
+//! is text, by its name as well. Everything that takes long runs where blocking is no harm.
+
+use bytes::Bytes;
+use haft_core::image::{self, Fitted};
+use haft_core::{AbsPath, Context, Fault, FaultKind};
+
+use super::{Body, Pages, Piece, Sheet, pdf};
+use haft_text::Source;
+use haft_text::notebook::{self, Part};
+
+/// Larger ones are not read.
+pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Where a PDF may say that it is one.
+const PDF_HEAD: usize = 1024;
+/// How much is looked at to tell binary data.
+const LOOKED_AT: usize = 8 * 1024;
+
+/// What sort of document a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Picture,
+    Pdf,
+    Notebook,
+}
+
+/// What sort of document begins like this, if it is one.
+pub(super) fn sort_of(head: &[u8], path: &AbsPath) -> Option<Sort> {
+    if head.first() == Some(&b'%') && head.starts_with(b"%PDF-") {
+        return Some(Sort::Pdf);
+    }
+    // The magic of some is plain letters, with which a text may begin as well.
+    if image::media_type(head).is_some() && is_binary(head) {
+        return Some(Sort::Picture);
+    }
+    if path.as_path().extension().is_some_and(|extension| extension == "ipynb") {
+        return Some(Sort::Notebook);
+    }
+    let early = &head[..head.len().min(PDF_HEAD)];
+    (memchr::memmem::find(early, b"%PDF-").is_some() && is_binary(head)).then_some(Sort::Pdf)
+}
+
+fn is_binary(head: &[u8]) -> bool {
+    let looked_at = &head[..head.len().min(LOOKED_AT)];
+    let cut_off = |error: std::str::Utf8Error| error.error_len().is_some();
+    memchr::memchr(0, looked_at).is_some() || std::str::from_utf8(looked_at).is_err_and(cut_off)
+}
+
+/// A picture or a PDF in a form that a model can see.
+pub(super) async fn seen(
+    sort: Sort,
+    bytes: Bytes,
+    path: &AbsPath,
+    pages: Option<&Pages>,
+    cx: &Context,
+) -> Result<Body, Fault> {
+    match sort {
+        Sort::Pdf => pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
+        Sort::Picture => {
+            let fitted = fit(Vec::from(bytes)).await;
+            fitted.map(Body::Picture).map_err(|problem| not_shown(&problem, path, cx))
+        }
+        Sort::Notebook => Err(Fault::new(FaultKind::Internal, "a notebook was read as another document")),
+    }
+}
+
+/// A notebook, or why it is none.
+pub(super) async fn notebook(bytes: Bytes) -> Result<Sheet, String> {
+    let shown = tokio::task::spawn_blocking(move || {
+        let source = Source::new(bytes.to_vec()).map_err(|_| "it is binary data".to_owned())?;
+        notebook::show(source.text())
+    });
+    let shown = shown.await.map_err(|error| error.to_string())??;
+    let mut pieces = Vec::with_capacity(shown.parts.len());
+    for part in shown.parts {
+        pieces.push(match part {
+            Part::Text(text) => Piece::Text(text),
+            Part::Picture(bytes) => match fit(bytes).await {
+                Ok(picture) => Piece::Picture(picture),
+                Err(problem) => Piece::Text(format!("[the picture is not shown: {problem}]\n")),
+            },
+        });
+    }
+    Ok(Sheet { cells: shown.cells, language: shown.language, pieces })
+}
+
+async fn fit(bytes: Vec<u8>) -> Result<Fitted, image::ImageProblem> {
+    let fitted = tokio::task::spawn_blocking(move || image::fit(bytes)).await;
+    fitted.unwrap_or_else(|_| Err(image::ImageProblem::Broken("it crashed what decodes it".to_owned())))
+}
+
+fn not_shown(problem: &image::ImageProblem, path: &AbsPath, cx: &Context) -> Fault {
+    let shown = cx.workspace().display(path);
+    let kind = match problem {
+        image::ImageProblem::Broken(_) | image::ImageProblem::Unknown => FaultKind::Encoding,
+        _ => FaultKind::TooLarge,
+    };
+    Fault::new(kind, format!("`{shown}` cannot be shown as a picture: {problem}"))
+        .hint("look at it with a command, or ask the user for another copy")
+        .at(shown)
+}

@@ -1,0 +1,282 @@
+//! Searching and replacing over files: planned whole before anybody is asked, made at once or not at all, and
+//! recorded as one change.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use grep_matcher::{Captures as _, Matcher};
+use haft_core::{Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
+
+use super::pattern::Compiled;
+use super::{Found, Grep, Page, Searching, Sorting, Stopped, What, drive};
+use crate::change::Current;
+use crate::patch::{self, PatchFate, Planned};
+use crate::{Knowledge, Patched};
+use haft_text::{Draft, Follows, Mismatch, Source, TextSplice, count_of};
+
+/// More files are not changed at once.
+const MAX_FILES: u64 = 2000;
+/// Files with more bytes than this together are not changed at once.
+const MAX_BYTES: usize = 256 << 20;
+
+/// Searches, and replaces what is found where that is asked for.
+pub struct Sweep {
+    grep: Arc<Grep>,
+    replacing: Option<Arc<Substitution>>,
+    plan: Option<Plan>,
+}
+
+/// What comes instead of what is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Substitution {
+    /// The text; `\1` and `\g<name>` stand for groups of the pattern.
+    pub with: String,
+    /// How many places must be found, if that is known.
+    pub expected: Option<u64>,
+    /// Whether it is only shown what would change.
+    pub only_shown: bool,
+}
+
+/// What came of it.
+pub enum Swept {
+    /// What was found.
+    Found(Found),
+    /// What was replaced, or would be.
+    Replaced(Replaced),
+}
+
+/// What was replaced.
+pub struct Replaced {
+    /// How many places in all.
+    pub places: u64,
+    /// How many places in each file.
+    pub counts: Vec<u64>,
+    /// The files, in the same order.
+    pub patched: Patched,
+    /// How many files were searched.
+    pub searched: u64,
+}
+
+struct Plan {
+    files: Vec<Planned>,
+    counts: Vec<u64>,
+    searched: u64,
+}
+
+impl Sweep {
+    /// A search, or a replacement that is still to be planned.
+    pub fn new(grep: Grep, replacing: Option<Substitution>) -> Self {
+        Self { grep: Arc::new(grep), replacing: replacing.map(Arc::new), plan: None }
+    }
+
+    /// Whether it changes files.
+    pub fn changes(&self) -> bool {
+        self.replacing.as_ref().is_some_and(|replacing| !replacing.only_shown)
+    }
+
+    async fn planned(&mut self, replacing: Arc<Substitution>, cx: &Context) -> Result<Plan, Fault> {
+        if let Some(plan) = self.plan.take() {
+            return Ok(plan);
+        }
+        let searching = cx.session().extension::<Searching>();
+        let (grep, inside, time) = (self.grep.clone(), cx.clone(), searching.time);
+        drive(cx, time, move |signal| {
+            let all = Grep {
+                what: What::Any,
+                sorting: Sorting::Path,
+                page: Page { skip: 0, limit: Some(MAX_FILES), bytes: usize::MAX, each: 0, line_chars: 0 },
+                ..(*grep).clone()
+            };
+            let compiled = grep.pattern.compiled()?;
+            let found = match &compiled {
+                Compiled::Regex(matcher) => all.search(matcher, &searching, signal, &inside)?,
+                #[cfg(feature = "pcre2")]
+                Compiled::Perl(matcher) => all.search(matcher, &searching, signal, &inside)?,
+            };
+            match found.stopped {
+                Some(Stopped::Time) => return Err(unfinished("the search was not finished in time")),
+                Some(Stopped::PageFull) => {
+                    return Err(unfinished(&format!("the pattern is found in more than {MAX_FILES} files")));
+                }
+                None => {}
+            }
+            match &compiled {
+                Compiled::Regex(matcher) => plan(matcher, &replacing, found, &inside),
+                #[cfg(feature = "pcre2")]
+                Compiled::Perl(matcher) => plan(matcher, &replacing, found, &inside),
+            }
+        })
+        .await
+    }
+}
+
+fn unfinished(why: &str) -> Fault {
+    Fault::failed(format!("{why}; nothing was replaced"))
+        .hint("search fewer files: name a folder, or a pattern of file names")
+}
+
+impl Operation for Sweep {
+    type Output = Swept;
+
+    fn claims(&self) -> Claims {
+        let root = Resource::Path(self.grep.root.clone());
+        if self.changes() { Claims::none().write(root) } else { Claims::none().read(root) }
+    }
+
+    async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
+        let Some(replacing) = self.replacing.clone() else { return Ok(None) };
+        let plan = self.planned(replacing, cx).await?;
+        let diff: String = plan.files.iter().map(|planned| planned.file.diff.text.as_str()).collect();
+        self.plan = Some(plan);
+        Ok(Some(Preview::new(diff)))
+    }
+
+    async fn run(mut self, cx: &Context) -> Result<Swept, Fault> {
+        let Some(replacing) = self.replacing.clone() else {
+            let grep = Arc::unwrap_or_clone(self.grep);
+            return grep.run(cx).await.map(Swept::Found);
+        };
+        let Plan { files, counts, searched } = self.planned(replacing.clone(), cx).await?;
+        let patched = match replacing.only_shown || files.is_empty() {
+            true => patch::shown(files),
+            false => patch::commit(files, cx).await?,
+        };
+        Ok(Swept::Replaced(Replaced { places: counts.iter().sum(), counts, patched, searched }))
+    }
+}
+
+fn plan(matcher: &impl Matcher, replacing: &Substitution, found: Found, cx: &Context) -> Result<Plan, Fault> {
+    let template = Template::parse(&replacing.with, matcher)?;
+    let mut plan = Plan { files: Vec::new(), counts: Vec::new(), searched: found.searched };
+    let mut held = 0;
+    for file in found.files {
+        let named = cx.workspace().display(&file.path);
+        cx.workspace().require_writable(&file.path)?;
+        let Some(current) = Current::read(&file.path, &named, cx)? else { continue };
+        current.require_known(&file.path, &named, Knowledge::Current, cx)?;
+        held += current.bytes.len();
+        if held > MAX_BYTES {
+            return Err(unfinished(&format!("the files have more than {MAX_BYTES} bytes together")));
+        }
+        let Ok(source) = Source::new(current.bytes.to_vec()) else { continue };
+        let (splices, count) = splices(matcher, &template, source.text());
+        if splices.is_empty() {
+            continue;
+        }
+        let mut draft = Draft::new(&source);
+        draft.apply(splices, Follows::Nothing).map_err(|problem| {
+            let mismatch = Mismatch { edit: 1, of: 1, problem };
+            Fault::new(FaultKind::Encoding, format!("`{named}`: {}", mismatch.message())).at(&named)
+        })?;
+        let content = draft.done().splices.content(&Bytes::from(source.into_bytes()));
+        plan.files.push(Planned::new(file.path, &named, PatchFate::Updated, current, content, cx));
+        plan.counts.push(count);
+    }
+    let places: u64 = plan.counts.iter().sum();
+    match replacing.expected {
+        Some(expected) if expected != places => Err(Fault::new(
+            FaultKind::NoMatch,
+            format!(
+                "the pattern is found at {} in {}, not at {expected}; nothing was replaced",
+                count_of(places, "place"),
+                count_of(plan.files.len() as u64, "file")
+            ),
+        )
+        .hint("look at what is found, then give the right number or a narrower pattern")
+        .with("expected", expected)
+        .with("found", places)),
+        _ => Ok(plan),
+    }
+}
+
+/// What is replaced in a text, and at how many places. A place that stays as it is does not count.
+fn splices(matcher: &impl Matcher, template: &Template, text: &str) -> (Vec<TextSplice>, u64) {
+    let mut splices = Vec::new();
+    let Ok(mut captures) = matcher.new_captures() else { return (splices, 0) };
+    let _ = matcher.captures_iter(text.as_bytes(), &mut captures, |captures| {
+        if let Some(whole) = captures.get(0) {
+            let range = whole.start()..whole.end();
+            let new = template.filled(captures, text);
+            if text.is_char_boundary(range.start)
+                && text.is_char_boundary(range.end)
+                && text[range.clone()] != new
+            {
+                splices.push(TextSplice { range, text: new });
+            }
+        }
+        true
+    });
+    let count = splices.len() as u64;
+    (splices, count)
+}
+
+/// Text with places for groups.
+struct Template(Vec<Part>);
+
+enum Part {
+    Text(String),
+    Group(usize),
+}
+
+impl Template {
+    fn parse(text: &str, matcher: &impl Matcher) -> Result<Self, Fault> {
+        let unknown = |group: &str| {
+            Fault::invalid(format!(
+                "the replacement names the group `{group}`, which the pattern does not have"
+            ))
+            .hint("groups are counted from 1; `\\\\` stands for a backslash")
+        };
+        let groups = matcher.capture_count();
+        let mut parts = vec![Part::Text(String::new())];
+        let push = |parts: &mut Vec<Part>, char: char| match parts.last_mut() {
+            Some(Part::Text(text)) => text.push(char),
+            _ => parts.push(Part::Text(char.to_string())),
+        };
+        let mut rest = text.chars().peekable();
+        while let Some(char) = rest.next() {
+            if char != '\\' {
+                push(&mut parts, char);
+                continue;
+            }
+            match rest.next() {
+                Some(digit) if digit.is_ascii_digit() => {
+                    let mut number = digit.to_string();
+                    if let Some(next) = rest.next_if(char::is_ascii_digit) {
+                        number.push(next);
+                    }
+                    let group = number.parse().ok().filter(|group| *group < groups.max(1));
+                    parts.push(Part::Group(group.ok_or_else(|| unknown(&number))?));
+                }
+                Some('g') if rest.peek() == Some(&'<') => {
+                    rest.next();
+                    let name: String = rest.by_ref().take_while(|char| *char != '>').collect();
+                    let group = match name.parse::<usize>() {
+                        Ok(number) => Some(number).filter(|number| *number < groups.max(1)),
+                        Err(_) => matcher.capture_index(&name),
+                    };
+                    parts.push(Part::Group(group.ok_or_else(|| unknown(&name))?));
+                }
+                Some('n') => push(&mut parts, '\n'),
+                Some('t') => push(&mut parts, '\t'),
+                Some('\\') | None => push(&mut parts, '\\'),
+                Some(other) => {
+                    push(&mut parts, '\\');
+                    push(&mut parts, other);
+                }
+            }
+        }
+        Ok(Self(parts))
+    }
+
+    fn filled(&self, captures: &impl grep_matcher::Captures, text: &str) -> String {
+        let part = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Group(group) => captures
+                .get(*group)
+                .and_then(|found| text.get(found.start()..found.end()))
+                .unwrap_or_default()
+                .to_owned(),
+        };
+        self.0.iter().map(part).collect()
+    }
+}

@@ -1,0 +1,260 @@
+//! Which files are looked at: by ignore files, patterns, file types, names that begin with a dot. The rules
+//! and their precedence are ripgrep's, whose crates read them.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft_core::{Fault, FaultKind, suggest};
+use haft_sandbox::{Kind, Name, OpenFolder, names};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+
+/// The files that say what is ignored, the weightiest first. The last is git's.
+const IGNORE_FILES: [&str; 3] = [".rgignore", ".ignore", ".gitignore"];
+const GIT: usize = 2;
+/// Of a larger ignore file only the beginning is read.
+const MAX_IGNORE_FILE: u64 = 1 << 20;
+
+/// Which files are looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// What becomes of names that begin with a dot.
+    pub hidden: Hidden,
+    /// What becomes of what ignore files name.
+    pub ignored: Ignored,
+    /// Folders of these names are left out.
+    pub skipped: Vec<String>,
+    /// Only files that one of these patterns names; those that begin with `!` leave files out. A pattern
+    /// without a slash names files in any folder, one with a slash is read from the top of the workspace or
+    /// from the folder that is searched.
+    pub globs: Vec<String>,
+    /// Only files of these types, by ripgrep's names.
+    pub types: Vec<String>,
+    /// Only files whose names end in a dot and one of these, in small letters.
+    pub extensions: Vec<String>,
+    /// How many folders deep; a file in the folder itself is at 1.
+    pub depth: Option<usize>,
+}
+
+/// What becomes of names that begin with a dot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Hidden {
+    /// They are left out, with everything below them.
+    #[default]
+    Skip,
+    /// They are looked at like others, git's own folder excepted.
+    Show,
+}
+
+/// What becomes of what ignore files name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ignored {
+    /// It is left out.
+    #[default]
+    Skip,
+    /// It is looked at like the rest.
+    Show,
+}
+
+/// A filter that is ready to be asked.
+pub(super) struct Rules {
+    filter: Filter,
+    wanted: Override,
+    unwanted: Override,
+    types: Types,
+}
+
+/// The ignore files of a folder, and those of the folders above it.
+pub(super) struct Level {
+    above: Option<Arc<Level>>,
+    files: [Option<Gitignore>; 3],
+    /// Git's own list beside its ignore files.
+    exclude: Option<Gitignore>,
+    /// Whether a repository begins here: rules of git from further up do not count.
+    repository: bool,
+}
+
+impl Rules {
+    pub(super) fn new(filter: &Filter) -> Result<Self, Fault> {
+        let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
+            filter.globs.iter().partition(|glob| glob.starts_with('!'));
+        let (wanted, unwanted) = (overrides(&wanted)?, overrides(&unwanted)?);
+        Ok(Self { filter: filter.clone(), wanted, unwanted, types: types(&filter.types)? })
+    }
+
+    /// Whether files so deep are looked at.
+    pub(super) fn reaches(&self, depth: usize) -> bool {
+        self.filter.depth.is_none_or(|most| depth <= most)
+    }
+
+    /// Reads the ignore files that are in a folder.
+    pub(super) fn level(
+        &self,
+        folder: &OpenFolder,
+        entries: &[Name],
+        below: &Path,
+        above: Option<&Arc<Level>>,
+    ) -> Option<Arc<Level>> {
+        if self.filter.ignored == Ignored::Show {
+            return None;
+        }
+        let mut level =
+            Level { above: above.cloned(), files: [None, None, None], exclude: None, repository: false };
+        let mut is_needed = false;
+        for entry in entries {
+            let Some(name) = entry.name.to_str().filter(|name| name.starts_with('.')) else { continue };
+            if name == ".git" {
+                (level.repository, is_needed) = (true, true);
+                level.exclude = folder
+                    .folder(OsStr::new(".git"))
+                    .and_then(|git| git.folder(OsStr::new("info")))
+                    .ok()
+                    .and_then(|info| read_rules(&info, "exclude", below, below));
+            } else if let Some(at) = IGNORE_FILES.iter().position(|file| *file == name)
+                && entry.kind == Kind::File
+            {
+                level.files[at] = read_rules(folder, name, below, below);
+                is_needed |= level.files[at].is_some();
+            }
+        }
+        if is_needed { Some(Arc::new(level)) } else { above.cloned() }
+    }
+
+    fn has_other_extension(&self, path: &Path) -> bool {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        !self.filter.extensions.is_empty()
+            && extension.is_none_or(|extension| !self.filter.extensions.contains(&extension))
+    }
+
+    /// Whether a file or folder is left out. `path` is below the folder that the rules of the levels start from,
+    /// `folder` below the one that is searched.
+    pub(super) fn leaves_out(
+        &self,
+        path: &Path,
+        folder: &Path,
+        name: &OsStr,
+        is_folder: bool,
+        level: Option<&Level>,
+    ) -> bool {
+        if !is_folder && self.has_other_extension(path) {
+            return true;
+        }
+        if !self.filter.globs.is_empty() {
+            let below = folder.join(name);
+            if [path, &below].iter().any(|path| self.unwanted.matched(path, is_folder).is_ignore()) {
+                return true;
+            }
+            match [path, &below].map(|path| self.wanted.matched(path, is_folder)) {
+                [Match::Whitelist(_), _] | [_, Match::Whitelist(_)] => return false,
+                [Match::Ignore(_), _] => return true,
+                _ => {}
+            }
+        }
+        let mut wanted = false;
+        match level.map_or(Match::None, |level| level.matched(path, is_folder)) {
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => wanted = true,
+            Match::None => {}
+        }
+        match self.types.matched(path, is_folder) {
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => wanted = true,
+            Match::None => {}
+        }
+        if is_folder && self.filter.skipped.iter().any(|skipped| name == skipped.as_str()) {
+            return true;
+        }
+        let hidden = name.as_encoded_bytes().first() == Some(&b'.');
+        match self.filter.hidden {
+            Hidden::Skip => hidden && !wanted,
+            Hidden::Show => name == ".git",
+        }
+    }
+}
+
+impl Level {
+    fn matched(&self, path: &Path, is_folder: bool) -> Match<&ignore::gitignore::Glob> {
+        let mut found = [Match::None, Match::None, Match::None, Match::None];
+        let mut repository = false;
+        let mut level = Some(self);
+        while let Some(here) = level {
+            for (at, rules) in here.files.iter().chain([&here.exclude]).enumerate() {
+                if let (Some(rules), Match::None) = (rules, &found[at])
+                    && !(at >= GIT && repository)
+                {
+                    found[at] = rules.matched(path, is_folder);
+                }
+            }
+            repository |= here.repository;
+            level = here.above.as_deref();
+        }
+        found.into_iter().find(|found| !found.is_none()).unwrap_or(Match::None)
+    }
+
+    /// The rule by which a file or folder is left out, and the file that it is in.
+    pub(super) fn rule(&self, path: &Path, is_folder: bool) -> Option<(String, String)> {
+        match self.matched(path, is_folder) {
+            Match::Ignore(glob) => {
+                let from = glob.from().map_or_else(|| ".gitignore".to_owned(), names::show);
+                Some((glob.original().to_owned(), from))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn read_rules(folder: &OpenFolder, name: &str, root: &Path, shown: &Path) -> Option<Gitignore> {
+    let open = folder.file(OsStr::new(name)).ok()?;
+    let mut bytes = Vec::new();
+    open.file.take(MAX_IGNORE_FILE).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let from: PathBuf = shown.join(name);
+    let mut builder = GitignoreBuilder::new(root);
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        // A line that is no rule does not take the others with it, as in git.
+        let _ = builder.add_line(Some(from.clone()), line);
+    }
+    builder.build().ok().filter(|rules| !rules.is_empty())
+}
+
+fn types(wanted: &[String]) -> Result<Types, Fault> {
+    let mut builder = TypesBuilder::new();
+    if wanted.is_empty() {
+        return Ok(Types::empty());
+    }
+    builder.add_defaults();
+    for name in wanted {
+        builder.select(name);
+    }
+    builder.build().map_err(|_| {
+        let all: Vec<String> = builder.definitions().iter().map(|known| known.name().to_owned()).collect();
+        let unknown = wanted.iter().find(|name| !all.contains(name)).unwrap_or(&wanted[0]);
+        let near = suggest::nearest(unknown, all.iter().map(String::as_str), 3);
+        let fault = Fault::new(FaultKind::InvalidInput, format!("`{unknown}` is no file type that is known"));
+        match near.is_empty() {
+            true => fault.hint("types are named like ripgrep's: rust, py, js, ts, go, java, c, cpp, md, json …; or use a glob such as `*.rs`"),
+            false => fault.hint(format!("did you mean {}? Or use a glob such as `*.rs`", suggest::or_list(&near))),
+        }
+    })
+}
+
+fn overrides(globs: &[&String]) -> Result<Override, Fault> {
+    let mut builder = OverrideBuilder::new("");
+    for glob in globs {
+        builder.add(glob).map_err(|error| bad_glob(glob, &error))?;
+    }
+    builder.build().map_err(|error| bad_glob(globs.first().map_or("", |glob| glob.as_str()), &error))
+}
+
+fn bad_glob(glob: &str, error: &ignore::Error) -> Fault {
+    let error = match error {
+        ignore::Error::Glob { err, .. } => err.clone(),
+        other => other.to_string(),
+    };
+    Fault::new(FaultKind::InvalidInput, format!("`{glob}` is no valid pattern of files: {error}"))
+        .hint("patterns look like `*.rs`, `src/**` or `*.{ts,tsx}`")
+}

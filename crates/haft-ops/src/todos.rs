@@ -1,0 +1,222 @@
+//! The list of tasks of a session. It is one list whichever tool changes it, and it is kept with the session. Knows
+//! nothing of how tasks are spelt.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use haft_core::{Claims, Context, Fault, FaultKind, Lasting, Operation, Resource, Session};
+use serde::{Deserialize, Serialize};
+
+/// The name of the list, as it is claimed and kept.
+const TODOS: &str = "todos";
+/// No list is longer.
+pub const MAX_TODOS: usize = 500;
+
+/// The tasks of a session.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Todos(Mutex<Vec<Todo>>);
+
+impl Lasting for Todos {
+    const NAME: &'static str = TODOS;
+}
+
+impl Todos {
+    /// The tasks as they are now.
+    pub fn of(session: &Session) -> Vec<Todo> {
+        session.lasting::<Self>().all().clone()
+    }
+
+    /// The tasks, in order.
+    pub fn into_vec(self) -> Vec<Todo> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Todo>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Todo {
+    /// A name that no other task has.
+    pub id: String,
+    /// What is to be done.
+    pub task: String,
+    /// How it stands.
+    pub status: TodoStatus,
+    /// What is said while it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<String>,
+    /// When it was added, in seconds since 1970.
+    pub created: u64,
+}
+
+/// How a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// It is still to be done.
+    Pending,
+    /// It is being done.
+    InProgress,
+    /// It is done.
+    Completed,
+}
+
+/// A task as somebody writes it down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTodo {
+    /// What is to be done.
+    pub task: String,
+    /// How it stands.
+    pub status: TodoStatus,
+    /// What is said while it is done.
+    pub active: Option<String>,
+}
+
+/// Changes the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeTodos {
+    /// All of it is this. At most one task is being done.
+    Replace(Vec<NewTodo>),
+    /// Tasks are added at the end.
+    Add(Vec<String>),
+    /// A task is done, counted from 0.
+    Complete(usize),
+    /// None is left.
+    Clear,
+}
+
+/// The list after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TodosNow {
+    /// The tasks.
+    pub todos: Vec<Todo>,
+    /// How many tasks the change was about.
+    pub changed: usize,
+}
+
+impl TodosNow {
+    /// The first task that is not done.
+    pub fn next(&self) -> Option<&Todo> {
+        self.todos.iter().find(|todo| todo.status != TodoStatus::Completed)
+    }
+}
+
+impl ChangeTodos {
+    /// What becomes of a list.
+    fn apply(&self, todos: &[Todo]) -> Result<TodosNow, Fault> {
+        let mut now = todos.to_vec();
+        let changed = match self {
+            Self::Replace(new) => {
+                one_at_a_time(new)?;
+                now = replaced(todos, new);
+                new.len()
+            }
+            Self::Add(tasks) => {
+                now.extend(tasks.iter().map(|task| fresh(task.clone(), TodoStatus::Pending, None)));
+                tasks.len()
+            }
+            Self::Complete(index) => {
+                complete(&mut now, *index)?;
+                1
+            }
+            Self::Clear => {
+                now.clear();
+                todos.len()
+            }
+        };
+        if let Some(at) = now.iter().position(|todo| todo.task.trim().is_empty()) {
+            return Err(
+                Fault::invalid(format!("the task at {at} says nothing")).hint("say what is to be done")
+            );
+        }
+        if now.len() > MAX_TODOS {
+            return Err(Fault::invalid(format!("{} tasks are more than {MAX_TODOS}", now.len()))
+                .hint("leave out what is done, or say several tasks as one"));
+        }
+        Ok(TodosNow { todos: now, changed })
+    }
+}
+
+fn one_at_a_time(new: &[NewTodo]) -> Result<(), Fault> {
+    let mut active = new.iter().filter(|todo| todo.status == TodoStatus::InProgress);
+    match (active.next(), active.next()) {
+        (Some(one), Some(other)) => {
+            Err(Fault::invalid(format!("`{}` and `{}` are both in progress", one.task, other.task))
+                .hint("work at one task at a time; the others are pending or completed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A task that was on the list before is still the same.
+fn replaced(before: &[Todo], new: &[NewTodo]) -> Vec<Todo> {
+    let mut before: Vec<&Todo> = before.iter().collect();
+    let mut made = Vec::with_capacity(new.len());
+    for NewTodo { task, status, active } in new {
+        let known = before.iter().position(|todo| todo.task == *task).map(|at| before.remove(at));
+        made.push(match known {
+            Some(known) => Todo { status: *status, active: active.clone(), ..known.clone() },
+            None => fresh(task.clone(), *status, active.clone()),
+        });
+    }
+    made
+}
+
+fn complete(todos: &mut [Todo], index: usize) -> Result<(), Fault> {
+    let count = todos.len();
+    let Some(todo) = todos.get_mut(index) else {
+        let hint = match count {
+            0 => "the list is empty".to_owned(),
+            1 => "there is one task, at 0".to_owned(),
+            _ => format!("there are {count} tasks, from 0 to {}", count - 1),
+        };
+        return Err(Fault::new(FaultKind::NotFound, format!("there is no task at {index}")).hint(hint));
+    };
+    if todo.status == TodoStatus::Completed {
+        return Err(Fault::new(FaultKind::Conflict, format!("`{}` is completed already", todo.task))
+            .hint("complete another task"));
+    }
+    todo.status = TodoStatus::Completed;
+    Ok(())
+}
+
+fn fresh(task: String, status: TodoStatus, active: Option<String>) -> Todo {
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Todo { id: fresh_id(), task, status, active, created }
+}
+
+/// A random UUID. The keys of a hasher are as random as ids of tasks need to be.
+fn fresh_id() -> String {
+    let half = |salt: u8| RandomState::new().hash_one(salt);
+    let bits = u128::from(half(0)) << 64 | u128::from(half(1));
+    // Version 4, variant 1.
+    let bits = bits & !(0xf << 76) | 0x4 << 76;
+    let bits = bits & !(0x3 << 62) | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+impl Operation for ChangeTodos {
+    type Output = TodosNow;
+
+    fn claims(&self) -> Claims {
+        Claims::none().write(Resource::State(TODOS.into()))
+    }
+
+    async fn check(&mut self, cx: &Context) -> Result<Option<haft_core::Preview>, Fault> {
+        self.apply(&Todos::of(cx.session())).map(|_| None)
+    }
+
+    async fn run(self, cx: &Context) -> Result<TodosNow, Fault> {
+        let list = cx.session().lasting::<Todos>();
+        let mut todos = list.all();
+        let now = self.apply(&todos)?;
+        todos.clone_from(&now.todos);
+        Ok(now)
+    }
+}

@@ -1,0 +1,210 @@
+//! Patterns of paths. One without a slash fits at any depth, as in `.gitignore`; others begin at a folder of the
+//! workspace, at the root (`/etc/**`, `//etc/**`) or at the home (`~/notes`). A pattern that fits a folder fits
+//! everything in it.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use haft_core::is_delicate;
+
+use super::Written;
+
+/// Many patterns at once.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    set: GlobSet,
+    /// For each glob of the set, the rule that it belongs to.
+    rules: Vec<usize>,
+    written: Vec<(Written, Shape)>,
+}
+
+/// What is known of a pattern without matching it.
+#[derive(Debug, Clone)]
+struct Shape {
+    /// Whether it has no wildcard.
+    is_literal: bool,
+    /// Whether it is everything at or below a place that is named from the root or the home on.
+    is_absolute: bool,
+    /// Whether it names something whose change makes other programs run something.
+    names_delicate: bool,
+    /// The folders above everything that it fits, as far as it has no wildcard.
+    beneath: Vec<PathBuf>,
+}
+
+/// A pattern that fits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fits<'a> {
+    pub(super) rule: &'a Written,
+    pub(super) names_delicate: bool,
+}
+
+/// Says what is wrong with a pattern.
+pub(super) fn check(pattern: &str) -> Result<(), String> {
+    if pattern.split('/').any(|part| part == "..") {
+        return Err("`..` has no meaning in a pattern".to_owned());
+    }
+    glob(pattern).map(drop).map_err(|error| error.kind().to_string())
+}
+
+fn glob(pattern: &str) -> Result<globset::Glob, globset::Error> {
+    GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build()
+}
+
+impl Patterns {
+    pub(super) fn new(rules: Vec<(Written, String)>, folders: &[PathBuf], home: Option<&Path>) -> Self {
+        let mut set = GlobSetBuilder::new();
+        let mut patterns = Self::default();
+        for (rule, pattern) in rules {
+            let mut beneath = Vec::new();
+            for whole in absolute(&pattern, folders, home) {
+                beneath.push(PathBuf::from(literal_start(&whole)));
+                let inside = format!("{}/**", whole.trim_end_matches('/'));
+                for text in [whole.trim_end_matches('/'), &inside] {
+                    // Each was built before, when the rule was read.
+                    if let Ok(glob) = glob(text) {
+                        set.add(glob);
+                        patterns.rules.push(patterns.written.len());
+                    }
+                }
+            }
+            let shape = Shape {
+                is_literal: !pattern.contains(['*', '?', '[', '{'])
+                    && pattern.trim_end_matches('/').contains('/'),
+                is_absolute: pattern.starts_with(['/', '~'])
+                    && !pattern.trim_end_matches("/**").contains(['*', '?', '[', '{']),
+                names_delicate: pattern.split('/').any(|name| is_delicate(name.as_ref())),
+                beneath,
+            };
+            patterns.written.push((rule, shape));
+        }
+        patterns.set = set.build().unwrap_or_default();
+        patterns
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// Places that are named from the root or the home on: all of a folder, or one file.
+    pub(super) fn absolute(&self) -> Vec<PathBuf> {
+        let named = self.written.iter().filter(|(_, shape)| shape.is_absolute);
+        named.flat_map(|(_, shape)| shape.beneath.iter().cloned()).collect()
+    }
+
+    /// The rule that fits a path; rather one that names what is delicate about it.
+    pub(super) fn matches(&self, path: &Path) -> Option<Fits<'_>> {
+        if self.is_empty() {
+            return None;
+        }
+        let found = self.set.matches(path).into_iter().map(|glob| &self.written[self.rules[glob]]);
+        let found = found.max_by_key(|(rule, shape)| (shape.names_delicate, std::cmp::Reverse(rule)))?;
+        Some(Fits { rule: &found.0, names_delicate: found.1.names_delicate })
+    }
+
+    /// A rule that may fit something in a folder: without a wildcard it is certain what it fits, with one it is
+    /// for `is_there` to say.
+    pub(super) fn within(&self, folder: &Path, is_there: impl Fn() -> bool) -> Option<&Written> {
+        let may = |shape: &Shape| {
+            shape.beneath.iter().any(|start| match shape.is_literal {
+                true => start.starts_with(folder),
+                false => start.starts_with(folder) || folder.starts_with(start),
+            })
+        };
+        let mut candidates = self.written.iter().filter(|(_, shape)| may(shape)).peekable();
+        candidates.peek()?;
+        let all: Vec<&(Written, Shape)> = candidates.collect();
+        let certain = all.iter().find(|(_, shape)| shape.is_literal && !shape.beneath.is_empty());
+        match certain {
+            Some((rule, _)) => Some(rule),
+            None => is_there().then(|| &all[0].0),
+        }
+    }
+}
+
+/// The pattern from the root on, once for each folder that it may begin at.
+fn absolute(pattern: &str, folders: &[PathBuf], home: Option<&Path>) -> Vec<String> {
+    let below = |folder: &Path, rest: &str| format!("{}/{rest}", escaped(folder));
+    if let Some(rest) = pattern.strip_prefix("~/") {
+        return home.map(|home| below(home, rest)).into_iter().collect();
+    }
+    if pattern.starts_with('/') {
+        return vec![format!("/{}", pattern.trim_start_matches('/'))];
+    }
+    let rest = pattern.strip_prefix("./");
+    let anywhere = rest.is_none() && !pattern.trim_end_matches('/').contains('/');
+    let rest = rest.unwrap_or(pattern);
+    let begin =
+        |folder: &PathBuf| if anywhere { below(folder, &format!("**/{rest}")) } else { below(folder, rest) };
+    folders.iter().map(begin).collect()
+}
+
+fn escaped(folder: &Path) -> String {
+    globset::escape(folder.to_string_lossy().trim_end_matches('/'))
+}
+
+/// The path up to the first part with a wildcard.
+fn literal_start(pattern: &str) -> String {
+    let plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+    let parts: Vec<&str> = pattern.split('/').take_while(plain).collect();
+    let start = parts.join("/");
+    if start.is_empty() { "/".to_owned() } else { start }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(pattern: &str, path: &str) -> bool {
+        let rule = Written::on_path("Read", pattern).unwrap();
+        let patterns = Patterns::new(
+            vec![(rule, pattern.to_owned())],
+            &["/ws".into(), "/also".into()],
+            Some(Path::new("/people/me")),
+        );
+        patterns.matches(Path::new(path)).is_some()
+    }
+
+    #[test]
+    fn patterns_begin_where_they_say() {
+        let yes = [
+            (".env", "/ws/.env"),
+            (".env", "/ws/a/b/.env"),
+            (".env", "/also/.env"),
+            ("**/.env", "/ws/.env"),
+            ("./.env", "/ws/.env"),
+            ("src/**", "/ws/src/a/b.rs"),
+            ("src", "/ws/src/a"),
+            ("src/", "/ws/src/a"),
+            ("src/*.rs", "/ws/src/a.rs"),
+            ("/etc/**", "/etc/ssh/x"),
+            ("//etc/passwd", "/etc/passwd"),
+            ("~/notes", "/people/me/notes/a"),
+            ("*.{key,pem}", "/ws/a/b.pem"),
+            ("secrets", "/ws/a/secrets/b/c"),
+        ];
+        for (pattern, path) in yes {
+            assert!(fits(pattern, path), "{pattern} {path}");
+        }
+        let no = [
+            (".env", "/elsewhere/.env"),
+            ("./.env", "/ws/a/.env"),
+            ("src/**", "/ws/other/src/a"),
+            ("src/*.rs", "/ws/src/a/b.rs"),
+            ("src", "/ws/srcs"),
+            ("~/notes", "/ws/notes"),
+            ("/etc/**", "/ws/etc/x"),
+        ];
+        for (pattern, path) in no {
+            assert!(!fits(pattern, path), "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn a_folder_with_a_star_in_its_name_is_no_pattern() {
+        let rule = Written::on_path("Read", "a").unwrap();
+        let patterns = Patterns::new(vec![(rule, "a".into())], &["/w*".into()], None);
+        assert!(
+            patterns.matches(Path::new("/w*/a")).is_some() && patterns.matches(Path::new("/ws/a")).is_none()
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! A rule as it is written: `Tool`, or `Tool(what it is about)`.
+
+use std::fmt;
+use std::path::Path;
+
+use haft_shell as shell;
+
+use super::book::{Class, Compiled};
+use super::known::{Kind, KnownTools};
+use super::{Effect, paths};
+
+/// A rule as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Written {
+    text: String,
+    pub(super) tool: String,
+    pub(super) about: About,
+}
+
+/// What a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum About {
+    /// Every call of its tool, or of the tools that its pattern fits.
+    Tool,
+    /// Files.
+    Paths { class: Class, pattern: String },
+    /// Commands.
+    Commands(String),
+    /// A host, or all hosts below it.
+    Domain { host: String, below: bool },
+}
+
+/// Why a rule is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRule {
+    /// It is not of the form.
+    #[error("`{0}` is no rule: write `Tool`, or `Tool(what it is about)`")]
+    Form(String),
+    /// There is no such tool.
+    #[error("there is no tool `{tool}`{hint}")]
+    UnknownTool {
+        /// The tool.
+        tool: String,
+        /// What may be meant.
+        hint: String,
+    },
+    /// Its path, command or host is none.
+    #[error("`{rule}`: {why}")]
+    About {
+        /// The rule.
+        rule: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// An example turned out otherwise.
+    #[error("`{rule}` {what} `{example}`, which it should{not}", what = if *.matches { "covers" } else { "does not cover" }, not = if *.matches { " not" } else { "" })]
+    Example {
+        /// The rule.
+        rule: String,
+        /// The example.
+        example: String,
+        /// Whether the rule covers it.
+        matches: bool,
+    },
+}
+
+impl Written {
+    /// Reads a rule about one of the known tools.
+    pub fn parse(text: &str, known: &KnownTools) -> Result<Self, BadRule> {
+        let text = text.trim();
+        let form = || BadRule::Form(text.to_owned());
+        let (tool, about) = match text.split_once('(') {
+            None => (text, None),
+            Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or_else(form)?)),
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.*/".contains(c);
+        if tool.is_empty() || !tool.chars().all(is_name) || text.chars().any(char::is_control) {
+            return Err(form());
+        }
+        let wrong = |why: String| BadRule::About { rule: text.to_owned(), why };
+        let kind = known.kind(tool)?;
+        let about = match about {
+            None => About::Tool,
+            Some(about) if about.trim().is_empty() => {
+                return Err(wrong("nothing stands in the brackets".into()));
+            }
+            Some("*") => About::Tool,
+            Some(about) => match kind {
+                Kind::Shell => {
+                    shell::Rule::parse(about).map_err(|error| wrong(error.to_string()))?;
+                    About::Commands(about.to_owned())
+                }
+                Kind::Files(class) => {
+                    paths::check(about).map_err(wrong)?;
+                    About::Paths { class, pattern: about.to_owned() }
+                }
+                Kind::Web => domain(about).map_err(wrong)?,
+                Kind::Other => return Err(wrong(format!("`{tool}` takes nothing in brackets"))),
+            },
+        };
+        Ok(Self { text: text.to_owned(), tool: tool.to_owned(), about })
+    }
+
+    /// The rule as it is written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Checks what somebody says that the rule covers, and what it does not.
+    pub fn check_examples(
+        &self,
+        effect: Effect,
+        matches: &[String],
+        not_matches: &[String],
+        root: &Path,
+        home: Option<&Path>,
+    ) -> Result<(), BadRule> {
+        let wrong = |example: &String, matches| {
+            Err(BadRule::Example { rule: self.text.clone(), example: example.clone(), matches })
+        };
+        let covers = |example: &&String| self.covers(example, effect, root, home);
+        if let Some(example) = matches.iter().find(|example| !covers(example)) {
+            return wrong(example, false);
+        }
+        match not_matches.iter().find(covers) {
+            Some(example) => wrong(example, true),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a tool, path, command or host is covered.
+    fn covers(&self, example: &str, effect: Effect, root: &Path, home: Option<&Path>) -> bool {
+        match &self.about {
+            About::Tool => fits(&self.tool, example),
+            About::Commands(rule) => {
+                let side = if effect == Effect::Allow { shell::Side::Allow } else { shell::Side::Deny };
+                shell::matches(rule, &shell::parse(example), side)
+            }
+            About::Paths { pattern, .. } => {
+                let rules = vec![(self.clone(), pattern.clone())];
+                paths::Patterns::new(rules, &[root.to_owned()], home).matches(&root.join(example)).is_some()
+            }
+            About::Domain { .. } => Compiled::new(std::iter::once(self), &[], None).host(example).is_some(),
+        }
+    }
+
+    /// A rule about a path, for a tool.
+    pub(super) fn on_path(tool: &str, pattern: &str, known: &KnownTools) -> Option<Self> {
+        Self::parse(&format!("{tool}({pattern})"), known).ok()
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether a pattern of a tool's name fits a name.
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => {
+            let Some(behind) = name.strip_prefix(start) else { return false };
+            match rest.is_empty() {
+                true => true,
+                false => {
+                    (0..=behind.len()).any(|at| behind.is_char_boundary(at) && fits(rest, &behind[at..]))
+                }
+            }
+        }
+    }
+}
+
+fn domain(about: &str) -> Result<About, String> {
+    let Some(domain) = about.strip_prefix("domain:") else {
+        return Err("write the host as `domain:example.org`".to_owned());
+    };
+    let (host, below) = match domain.strip_prefix("*.") {
+        Some(host) => (host, true),
+        None => (domain, false),
+    };
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let is_label = |label: &str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    };
+    match host.split('.').all(is_label) {
+        true => Ok(About::Domain { host, below }),
+        false => Err(format!("`{host}` is no host")),
+    }
+}

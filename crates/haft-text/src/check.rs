@@ -1,0 +1,393 @@
+//! Syntax checks after a change: what is wrong with a file now that was not wrong before. A check is a
+//! help, never a judge: where a checker cannot tell, it says nothing. This module knows texts and names,
+//! no files and no dialect; which language is checked how is in `table`.
+
+mod balance;
+mod data;
+mod depth;
+mod grammar;
+mod lately;
+mod parts;
+mod python;
+mod rust;
+mod scan;
+mod script;
+mod shown;
+mod table;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod yaml;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use haft_sandbox::Hash;
+use lately::Lately;
+pub use lately::{Brief, Glance};
+pub use shown::Found;
+
+/// How many errors are told at the most; the rest is counted.
+pub const MAX_SHOWN: usize = 10;
+/// How many errors a checker need not go beyond.
+pub const MAX_PROBLEMS: usize = 1000;
+/// Files larger than this are not checked.
+pub const MAX_BYTES: usize = 1024 * 1024;
+/// A file with a longer line than this is made by a machine, and not checked.
+pub const MAX_LINE: usize = 20_000;
+
+/// What a checker may use of the stack; it is reserved, not taken.
+const STACK: usize = 64 << 20;
+/// The same for each byte of a text, and at the most. How deep a text is nested cannot be told without reading it, but
+/// what looks shallow and is not takes six bytes and more for each level, and a parser some kilobytes.
+const STACK_FOR_BYTE: usize = 4096;
+const MAX_STACK: usize = 2 << 30;
+
+/// Finds what is wrong with the syntax of one kind of file.
+pub trait Checker: Send + Sync + 'static {
+    /// What the language is called.
+    fn name(&self) -> &'static str;
+
+    /// All errors, in order, or the first [`MAX_PROBLEMS`] of them; `None` where the checker cannot tell. The text
+    /// has no byte order mark, and its lines end as they do in the file.
+    fn check(&self, text: &str) -> Option<Vec<Problem>>;
+
+    /// Whether what begins at the margin of a text can be read alone. Then errors that were there before are looked past.
+    fn reads_parts(&self, _text: &str) -> bool {
+        false
+    }
+
+    /// Whether what begins at the margin of a text is right wherever it stands. Where that can be told, of a small change of
+    /// a text without errors only what is around it is read. What is right is so for as long as the checker is there.
+    fn is_right_alone(&self, _part: &str) -> bool {
+        false
+    }
+
+    /// The errors that came with a change; `before` is `None` for a new file. By default, an error was there
+    /// before if the same message was told of the same line, wherever it stood.
+    fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
+        let problems = self.check(after)?;
+        let Some(before) = before.filter(|_| !problems.is_empty()) else {
+            return Some(Introduced { problems, existing: 0 });
+        };
+        let known = self.check(before)?;
+        // Beyond so many, nobody can say which are new.
+        (known.len() < MAX_PROBLEMS).then(|| Introduced::between(&known, before, problems, after))
+    }
+}
+
+/// An error in the syntax of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// On which line, from one.
+    pub line: usize,
+    /// At which character of the line, from one.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What a change brought in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduced {
+    /// The new errors, in order.
+    pub problems: Vec<Problem>,
+    /// How many errors the text has that it had before, as far as it was read.
+    pub existing: usize,
+}
+
+impl Introduced {
+    /// Which of the problems of a text are not known from the text before.
+    pub fn between(known: &[Problem], before: &str, problems: Vec<Problem>, after: &str) -> Self {
+        let (old_lines, new_lines) = (lines(before), lines(after));
+        let mut left: HashMap<(String, &str), usize> = HashMap::new();
+        for problem in known {
+            *left.entry(problem.identity(&old_lines)).or_default() += 1;
+        }
+        let all = problems.len();
+        let mut problems = problems;
+        problems.retain(|problem| match left.get_mut(&problem.identity(&new_lines)) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        });
+        Self { existing: all - problems.len(), problems }
+    }
+}
+
+impl Problem {
+    /// What stays the same when lines move: the message without line numbers, and the text of the line.
+    fn identity<'a>(&self, lines: &[&'a str]) -> (String, &'a str) {
+        let mut message = String::new();
+        for (at, part) in self.message.split("line ").enumerate() {
+            message += if at == 0 { part } else { part.trim_start_matches(|c: char| c.is_ascii_digit()) };
+        }
+        (message, lines.get(self.line.saturating_sub(1)).map_or("", |line| line.trim()))
+    }
+}
+
+/// The checkers, by the names of files. Cheap to clone.
+#[derive(Clone)]
+pub struct Checkers {
+    entries: Arc<Vec<Entry>>,
+    /// What these found to be right.
+    lately: Arc<Lately>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    names: Vec<Pattern>,
+    checker: Option<Arc<dyn Checker>>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// What the checker is called.
+    pub checker: &'static str,
+    /// The errors that the change brought in, at most [`MAX_SHOWN`].
+    pub errors: Vec<Found>,
+    /// How many more it brought in.
+    pub more: usize,
+    /// How many errors were there before the change, as far as the file was read.
+    pub existing: usize,
+}
+
+impl Checked {
+    /// Whether the change brought in no errors.
+    pub fn passed(&self) -> bool {
+        self.errors.is_empty()
+    }
+}
+
+impl Default for Checkers {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl Checkers {
+    /// No checkers: nothing is checked.
+    pub fn none() -> Self {
+        Self { entries: Arc::default(), lately: Arc::default() }
+    }
+
+    /// The checkers that come with haft.
+    pub fn standard() -> Self {
+        static STANDARD: LazyLock<Checkers> = LazyLock::new(table::checkers);
+        STANDARD.clone()
+    }
+
+    /// Adds a checker for files of these names. A name is matched as a whole; one `*` in it stands for anything
+    /// (`*.py`, `tsconfig*.json`), and with a `/` it is matched with the folder (`.vscode/*.json`). The checker
+    /// that was added last is asked.
+    #[must_use]
+    pub fn with(self, names: &[&str], checker: impl Checker) -> Self {
+        self.add(names, Some(Arc::new(checker)))
+    }
+
+    /// Leaves files of these names unchecked.
+    #[must_use]
+    pub fn without(self, names: &[&str]) -> Self {
+        self.add(names, None)
+    }
+
+    fn add(mut self, names: &[&str], checker: Option<Arc<dyn Checker>>) -> Self {
+        let names = names.iter().map(|name| Pattern::of(name)).collect();
+        Arc::make_mut(&mut self.entries).push(Entry { names, checker });
+        Self { lately: Arc::default(), ..self }
+    }
+
+    /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
+    /// kind is unknown, or the text is too large, too deep or made by a machine.
+    pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
+        let bytes = before.map_or(0, str::len).max(after.len());
+        alone(bytes, || self.compare_here(file_name, before, after))
+    }
+
+    /// The same on this thread, which must be one that [`apart`] made.
+    pub fn compare_here(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
+        let checker = self.find(file_name)?;
+        let whole = after;
+        let after = readable(after)?;
+        // A file that could not be checked before had errors that nobody knows.
+        let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
+        let mut introduced = introduced(checker, before, after)?;
+        if introduced == Introduced::default() {
+            self.lately.was_right(checker, Hash::of(whole.as_bytes()));
+        }
+        let lines = lines(after);
+        // A parser may stop on the line after the last.
+        introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
+        let shown = introduced.problems.iter().take(MAX_SHOWN);
+        Some(Checked {
+            checker: checker.name(),
+            errors: shown.map(|problem| Found::new(problem, &lines)).collect(),
+            more: introduced.problems.len().saturating_sub(MAX_SHOWN),
+            existing: introduced.existing,
+        })
+    }
+
+    /// The same of a small change of a text that was right lately, still to be done. `None` where that has to be looked at
+    /// more closely, at once or in the end. The texts come with their hashes.
+    pub fn compare_briefly(
+        &self,
+        file_name: &str,
+        before: (Hash, &[u8]),
+        after: (Hash, &[u8]),
+    ) -> Option<Brief> {
+        let checker = self.find_shared(file_name)?;
+        if !self.lately.knows(&**checker, before.0) {
+            return None;
+        }
+        let text = |bytes| std::str::from_utf8(bytes).map(unmarked).ok();
+        let (was, is) = lately::parts(text(before.1)?, text(after.1)?)?;
+        let (checker, lately) = (checker.clone(), self.lately.clone());
+        Some(Brief { checker, lately, parts: [was, is], changed: after.0 })
+    }
+
+    /// Whether there is a checker for files of this name.
+    pub fn knows(&self, file_name: &str) -> bool {
+        self.find(file_name).is_some()
+    }
+
+    fn find(&self, file_name: &str) -> Option<&dyn Checker> {
+        self.find_shared(file_name).map(|checker| &**checker)
+    }
+
+    fn find_shared(&self, file_name: &str) -> Option<&Arc<dyn Checker>> {
+        let path = file_name.replace('\\', "/");
+        let entry =
+            self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| name.fits(&path)))?;
+        entry.checker.as_ref()
+    }
+}
+
+/// What a change brought in, also where an old error hides it.
+fn introduced(checker: &dyn Checker, before: Option<&str>, after: &str) -> Option<Introduced> {
+    let mut introduced = checker.introduced(before, after)?;
+    let hidden = introduced.existing > 0 && introduced.problems.is_empty() && checker.reads_parts(after);
+    if let Some(before) = before.filter(|_| hidden) {
+        introduced.problems = parts::introduced(checker, before, after);
+    }
+    Some(introduced)
+}
+
+/// A name with at most one `*`.
+#[derive(Clone)]
+struct Pattern {
+    /// What is before the `*`, if there is one.
+    front: Option<Box<str>>,
+    back: Box<str>,
+    folders: usize,
+}
+
+impl Pattern {
+    fn of(name: &str) -> Self {
+        let (front, back) =
+            name.split_once('*').map_or((None, name), |(front, back)| (Some(front.into()), back));
+        Self { front, back: back.into(), folders: name.matches('/').count() }
+    }
+
+    /// Whether the end of a path fits.
+    fn fits(&self, path: &str) -> bool {
+        // Most names differ in how they end.
+        if !path.ends_with(&*self.back) {
+            return false;
+        }
+        let start = path.rmatch_indices('/').nth(self.folders).map_or(0, |(at, _)| at + 1);
+        let path = &path[start..];
+        match &self.front {
+            None => *path == *self.back,
+            Some(front) => path.len() >= front.len() + self.back.len() && path.starts_with(&**front),
+        }
+    }
+}
+
+/// The text without its byte order mark, if it is one that a checker can take.
+fn readable(text: &str) -> Option<&str> {
+    let text = unmarked(text);
+    let human = text.len() <= MAX_BYTES && text.split('\n').all(|line| line.len() <= MAX_LINE);
+    (human && !depth::too_deep(text)).then_some(text)
+}
+
+/// The text without its byte order mark.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{FEFF}').unwrap_or(text)
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.split('\n').collect()
+}
+
+/// Starts what runs checkers on texts of so many bytes, with a stack that they can use. A panic in it means that there is
+/// no result.
+pub fn apart<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    let stack = bytes.saturating_mul(STACK_FOR_BYTE).clamp(STACK, MAX_STACK);
+    let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(stack);
+    thread.spawn_scoped(scope, work).ok()
+}
+
+/// Runs checkers, and waits for them.
+pub fn alone<T: Send>(bytes: usize, work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
+    std::thread::scope(|scope| apart(scope, bytes, work)?.join().ok()?)
+}
+
+/// Where in a text a byte is.
+struct Places {
+    starts: Vec<usize>,
+}
+
+impl Places {
+    fn new(text: &str) -> Self {
+        Self {
+            starts: std::iter::once(0)
+                .chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1))
+                .collect(),
+        }
+    }
+
+    /// The problem that there is at a byte of a text.
+    fn problem(&self, text: &str, at: usize, message: impl Into<String>) -> Problem {
+        let at = text.floor_char_boundary(at.min(text.len()));
+        let line = self.starts.partition_point(|&start| start <= at);
+        let start = self.starts[line - 1];
+        Problem { line, column: text[start..at].chars().count() + 1, message: message.into() }
+    }
+}
+
+/// A message as haft words it: lower case, code in backticks, no full stop.
+fn worded(message: &str) -> String {
+    let mut words = String::new();
+    let mut rest = message.trim().trim_end_matches('.');
+    // 'x' becomes `x`.
+    while let Some((front, tail)) = rest.split_once('\'') {
+        words += front;
+        match tail.split_once('\'') {
+            Some((code, tail)) if !code.is_empty() && !front.ends_with(char::is_alphanumeric) => {
+                words += &format!("`{code}`");
+                rest = tail;
+            }
+            _ => {
+                words.push('\'');
+                rest = tail;
+            }
+        }
+    }
+    words += rest;
+    let mut chars = words.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain([second]).chain(chars).collect()
+        }
+        _ => words,
+    }
+}

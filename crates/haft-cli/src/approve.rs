@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haft_core::{
     Access, ApprovalRequest, Approver, BoxFuture, Choice, Decision, Resource, Rule, Scope, Store,
 };
-use haft_rules::Written;
+use haft_rules::{KnownTools, Written};
 use haft_sandbox::terminal::{self, Terminal};
 use serde_json::Value;
 
@@ -26,11 +26,13 @@ pub(crate) struct AtTerminal {
     turn: Arc<Mutex<()>>,
     /// Where the arguments are while somebody edits them.
     drafts: Store,
+    /// The tools that rules can be about.
+    known: KnownTools,
 }
 
 impl AtTerminal {
-    pub(crate) fn new(drafts: Store) -> Self {
-        Self { turn: Arc::default(), drafts }
+    pub(crate) fn new(drafts: Store, known: KnownTools) -> Self {
+        Self { turn: Arc::default(), drafts, known }
     }
 
     /// Whose turn it is to ask: there is one terminal.
@@ -52,7 +54,7 @@ impl Approver for AtTerminal {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
         let over = Arc::new(AtomicBool::new(false));
         let withdraws = Withdraws(over.clone());
-        let (turn, drafts) = (self.turn.clone(), self.drafts.clone());
+        let (turn, drafts, known) = (self.turn.clone(), self.drafts.clone(), self.known.clone());
         Box::pin(async move {
             let _withdraws = withdraws;
             let asking = tokio::task::spawn_blocking(move || {
@@ -62,9 +64,15 @@ impl Approver for AtTerminal {
                     return Err("the question was withdrawn".to_owned());
                 }
                 let mut terminal = Terminal::open().map_err(|error| error.to_string())?;
-                Asked { request: &request, terminal: &mut terminal, drafts: &drafts, is_over: &is_over }
-                    .answer()
-                    .map_err(|error| error.to_string())
+                Asked {
+                    request: &request,
+                    terminal: &mut terminal,
+                    drafts: &drafts,
+                    known: &known,
+                    is_over: &is_over,
+                }
+                .answer()
+                .map_err(|error| error.to_string())
             });
             asking.await.map_err(|error| error.to_string())?
         })
@@ -76,6 +84,7 @@ struct Asked<'a> {
     request: &'a ApprovalRequest,
     terminal: &'a mut Terminal,
     drafts: &'a Store,
+    known: &'a KnownTools,
     is_over: &'a dyn Fn() -> bool,
 }
 
@@ -136,7 +145,7 @@ impl Asked<'_> {
         let shown: Vec<String> = offered.iter().map(|rule| harmless(&rule.0)).collect();
         self.terminal.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
         let Some(text) = self.terminal.line(self.is_over)? else { return Ok(None) };
-        let rule = match Written::parse(&text) {
+        let rule = match Written::parse(&text, self.known) {
             Ok(rule) => Rule(rule.to_string()),
             Err(error) => {
                 self.terminal.print(&format!("{BAD}{}{BAD:#}\n", harmless(&error.to_string())))?;

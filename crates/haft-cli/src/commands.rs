@@ -24,8 +24,8 @@ use haft_core::{EventKind, Reply, Session, Subscription, What};
 use haft_ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};
-use crate::host::Host;
 use crate::style;
+use haft_host::Host;
 
 /// Does what was typed.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -5,8 +5,6 @@
 mod approve;
 mod args;
 mod commands;
-mod config;
-mod grants;
 mod host;
 mod respond;
 mod style;

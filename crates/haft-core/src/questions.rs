@@ -98,6 +98,16 @@ pub trait Respondent: Send + Sync {
     }
 }
 
+impl<T: Respondent + ?Sized> Respondent for Arc<T> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+        (**self).answer(set)
+    }
+
+    fn is_there(&self, call: &str) -> bool {
+        (**self).is_there(call)
+    }
+}
+
 impl Context {
     /// Asks whoever can be asked, and waits for the answers, as long as answers are waited for.
     pub async fn inquire(&self, questions: Vec<Inquiry>) -> Result<Vec<Answer>, Fault> {

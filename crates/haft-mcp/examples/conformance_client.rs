@@ -71,7 +71,7 @@ async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::e
     }
     for (number, tool) in session.tools().all().iter().enumerate() {
         let spec = tool.spec();
-        if spec.category != "mcp" || !spec.name.starts_with("mcp__") {
+        if spec.category != haft_core::Category::Mcp || !spec.name.starts_with("mcp__") {
             continue;
         }
         loop {

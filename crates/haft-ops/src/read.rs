@@ -318,5 +318,3 @@ fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
         .with("limit", max)
 }
 
-#[cfg(test)]
-mod tests;

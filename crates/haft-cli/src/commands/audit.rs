@@ -8,12 +8,12 @@ use haft_core::{Audit, AuditLine, Chain, Ruled};
 use serde_json::json;
 
 use crate::args::Common;
-use crate::host::Ground;
+use crate::host;
 use crate::style::{self, BAD, DIM, GOOD, one_line};
 
 pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
-    let (lines, chain) = Audit::read(&ground.state)?;
+    let environment = host::environment(common)?;
+    let (lines, chain) = Audit::read(&environment.state)?;
     let of_session =
         |line: &&AuditLine| common.session.as_ref().is_none_or(|name| *name == line.decided.session);
     let wanted: Vec<&AuditLine> = lines.iter().filter(of_session).collect();

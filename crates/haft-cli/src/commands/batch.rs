@@ -14,14 +14,15 @@ use tokio::runtime::Runtime;
 
 use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
 use crate::args::Common;
-use crate::host::Host;
+use crate::host::{self, Asked};
+use haft_host::Host;
 
 mod show;
 
 use show::Shown;
 
 pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
+    let host = host::open(common, Asked::AtTerminal)?;
     let input: Lines = if file == Path::new("-") {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
@@ -37,7 +38,7 @@ pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
     let outcome = answer_all(&mut sessions, input, &runtime, &mut stop, form);
     runtime.block_on(host.end_servers());
-    host.close(&sessions.all());
+    host::close(&host, &sessions.all());
     // A line that is still being waited for must not keep haft from ending.
     runtime.shutdown_background();
     outcome

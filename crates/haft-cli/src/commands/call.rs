@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
 use crate::args::Common;
-use crate::host::Host;
+use crate::host::{self, Asked};
 use crate::style::harmless;
 
 pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
+    let host = host::open(common, Asked::AtTerminal)?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut stop = {
@@ -38,7 +38,7 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     let printed = reply.as_ref().map_or(Ok(()), |reply| print(reply, common));
     beside.tell(reply.as_slice());
     runtime.block_on(host.end_servers());
-    host.close(std::slice::from_ref(&session));
+    host::close(&host, std::slice::from_ref(&session));
     printed.map(|()| code)
 }
 

@@ -12,9 +12,9 @@ use haft_sandbox::cage;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::config::{self, Folders, Loaded, Presence, Trust};
-use crate::host;
 use crate::style::{self, BAD, BOLD, DIM, GOOD, harmless, one_line};
+use haft_host::HostError;
+use haft_host::settings::{self, Folders, Loaded, Presence, Trust};
 
 /// One thing that was looked at.
 struct Finding {
@@ -41,7 +41,7 @@ impl State {
 }
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let root = host::looked_at(common)?;
+    let root = haft_host::looked_at(common.workspace.as_deref())?;
     let folders = Folders::find()?;
     let findings = look(common, &root, &folders);
     let healthy = findings.iter().all(|finding| finding.state != State::Bad);
@@ -81,25 +81,25 @@ impl Findings {
     }
 
     /// Adds what is wrong, and passes on what is not.
-    fn of<T>(&mut self, what: &'static str, found: anyhow::Result<T>) -> Option<T> {
-        found.map_err(|error| self.add(what, State::Bad, format!("{error:#}"))).ok()
+    fn of<T>(&mut self, what: &'static str, found: Result<T, impl Into<anyhow::Error>>) -> Option<T> {
+        found.map_err(|error| self.add(what, State::Bad, format!("{:#}", error.into()))).ok()
     }
 }
 
 /// Everything that a call needs is tried here as a call does it, so that what works here works there.
 fn look(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
     let mut found = Findings::default();
-    let workspace = found.of("workspace", Workspace::open(root).map_err(Into::into));
+    let workspace = found.of("workspace", Workspace::open(root));
     if let Some(workspace) = &workspace {
         found.add("workspace", State::Good, workspace.root().to_string());
         found.add("confinement", State::Good, workspace.confinement());
         if common.workspace.is_none()
-            && let Err(error) = host::implicit_root()
+            && let Err(error) = haft_host::implicit_root()
         {
             found.add("workspace", State::Note, format!("no calls without --workspace: {error}"));
         }
     }
-    if let Some(loaded) = found.of("settings", config::load(folders, root)) {
+    if let Some(loaded) = found.of("settings", settings::load(folders, root, &settings::known_tools())) {
         look_at_settings(common, root, &loaded, workspace, &mut found);
     }
     look_at_state(folders, root, &mut found);
@@ -116,7 +116,7 @@ fn look_at_settings(
     found: &mut Findings,
 ) {
     let settings = &loaded.settings;
-    if let Some(dialect) = found.of("dialect", host::dialect(common.dialect.as_deref(), settings)) {
+    if let Some(dialect) = found.of("dialect", haft_host::dialect(common.dialect.as_deref(), settings)) {
         found.add("dialect", State::Good, format!("{}: {}", dialect.name(), dialect.summary()));
     }
     for (file, presence) in &loaded.files {
@@ -147,13 +147,13 @@ fn look_at_settings(
     }
     if let Some(workspace) = workspace {
         for dir in common.add_dir.iter().chain(&settings.add_dirs) {
-            let added = workspace.with_folder(dir, Access::Write).map_err(Into::into);
+            let added = workspace.with_folder(dir, Access::Write);
             if found.of("folder", added).is_some() {
                 found.add("folder", State::Good, dir.display().to_string());
             }
         }
         if let Some(focus) = &common.focus {
-            found.of("focus", workspace.with_focus(focus).map_err(Into::into));
+            found.of("focus", workspace.with_focus(focus));
         }
     }
     for name in &settings.tools {
@@ -172,7 +172,7 @@ fn look_at_settings(
     }
     for (event, hook) in settings.hooks.all() {
         let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
-        match (found.of("hook", host::command_hook(event, hook, root)), host::idle(hook)) {
+        match (found.of("hook", haft_host::command_hook(event, hook, root)), haft_host::idle(hook)) {
             (None, _) => {}
             (Some(_), Some(idle)) => found.add("hook", State::Note, idle),
             (Some(_), None) => {
@@ -236,20 +236,19 @@ fn look_at_state(folders: &Folders, root: &Path, found: &mut Findings) {
     if found.of("state", folders.are_private()).is_none() {
         return;
     }
-    let state = host::state_of(folders, root);
+    let state = haft_host::state_of(folders, root);
     let results = state.folder("results");
-    if let Some(kept) = found.of("state", results.make().and_then(|()| results.entries()).map_err(Into::into))
-    {
+    if let Some(kept) = found.of("state", results.make().and_then(|()| results.entries())) {
         let bytes: u64 = kept.iter().map(|entry| entry.size).sum();
         let dir = state.dir().display();
         found.add("state", State::Good, format!("{dir} ({} kept replies, {bytes} bytes)", kept.len()));
     }
-    found.of("figures", host::stats(&state));
+    found.of("figures", haft_host::stats(&state));
     let sessions = state.folder("sessions");
-    for entry in found.of("sessions", sessions.entries().map_err(Into::into)).unwrap_or_default() {
+    for entry in found.of("sessions", sessions.entries()).unwrap_or_default() {
         let Some(name) = entry.name.strip_suffix(".json") else { continue };
-        let read = sessions.read(&entry.name).map_err(Into::into);
-        let read = read.and_then(|bytes| host::read_session(&bytes.unwrap_or_default()));
+        let read = sessions.read(&entry.name).map_err(HostError::from);
+        let read = read.and_then(|bytes| haft_host::read_session(&bytes.unwrap_or_default()));
         found.of("session", read.with_context(|| format!("`{name}` is damaged")));
     }
 }

@@ -10,15 +10,16 @@ use haft_ops as ops;
 use serde_json::{Value, json};
 
 use crate::args::Common;
-use crate::host::Host;
+use crate::host::{self, Asked};
 use crate::style::{BOLD, DIM, NAME, ago, diff_line, notice, one_line};
+use haft_host::Host;
 
 pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
+    let host = host::open(common, Asked::AtTerminal)?;
     let entries = match numbers {
-        [] => host.journal.history(limit)?,
+        [] => host.journal().history(limit)?,
         numbers => {
-            let each = numbers.iter().map(|number| host.journal.entry(*number));
+            let each = numbers.iter().map(|number| host.journal().entry(*number));
             match each.collect::<Result<Vec<_>, _>>() {
                 Ok(entries) => entries,
                 Err(error) => {
@@ -28,7 +29,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
             }
         }
     };
-    host.journal.take_notes().iter().for_each(|note| notice(note));
+    host.journal().take_notes().iter().for_each(|note| notice(note));
     let mut out = anstream::stdout().lock();
     if common.json {
         let rows = entries.iter().map(|entry| row(&host, entry, diff)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -39,7 +40,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
         writeln!(
             out,
             "{DIM}nothing has been changed in {}{DIM:#}",
-            one_line(&host.workspace.root().to_string())
+            one_line(&host.workspace().root().to_string())
         )?;
     }
     for entry in &entries {
@@ -71,13 +72,13 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
 /// What a change did to files, as a diff.
 fn changes(host: &Host, entry: &Entry) -> anyhow::Result<String> {
     let sides = [Side::Before, Side::After];
-    ops::difference(&host.journal, &host.workspace, entry, sides)
+    ops::difference(&host.journal(), &host.workspace(), entry, sides)
         .with_context(|| format!("change {} cannot be shown", entry.number))
 }
 
 fn touched(host: &Host, entry: &Entry) -> String {
     let told = entry.touched.iter().map(|touched| {
-        let path = host.workspace.display(&AbsPath::lexical(&touched.path));
+        let path = host.workspace().display(&AbsPath::lexical(&touched.path));
         match (touched.before.as_str(), touched.after.as_str()) {
             ("nothing", _) => format!("+{path}"),
             (_, "nothing") => format!("-{path}"),
@@ -90,7 +91,7 @@ fn touched(host: &Host, entry: &Entry) -> String {
 fn row(host: &Host, entry: &Entry, diff: bool) -> anyhow::Result<Value> {
     let touched = entry.touched.iter().map(|touched| {
         json!({
-            "path": host.workspace.display(&AbsPath::lexical(&touched.path)),
+            "path": host.workspace().display(&AbsPath::lexical(&touched.path)),
             "before": touched.before,
             "after": touched.after,
             "size_before": touched.size_before,

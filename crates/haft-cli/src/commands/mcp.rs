@@ -15,8 +15,9 @@ use haft_sandbox::user;
 
 use super::Stop;
 use crate::args::{Common, HttpFlags};
-use crate::host::Host;
+use crate::host::{self, Asked};
 use crate::style;
+use haft_host::Host;
 
 /// Where a token may be instead of a file.
 const TOKEN: &str = "HAFT_MCP_TOKEN";
@@ -25,7 +26,8 @@ const SHORTEST_TOKEN: usize = 16;
 
 pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode> {
     // The terminal is the client's that starts haft.
-    let host = if flags.http.is_some() { Host::open(common)? } else { Host::unattended(common)? };
+    let asked = if flags.http.is_some() { Asked::AtTerminal } else { Asked::Nobody };
+    let host = host::open(common, asked)?;
     if flags.http.is_some() && host.is_named() {
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
@@ -66,7 +68,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         anyhow::Ok(())
     });
     runtime.block_on(served.0.end_servers());
-    served.0.close(&[]);
+    host::close(&served.0, &[]);
     // Whoever still waits for a line must not keep haft from ending.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
@@ -99,7 +101,7 @@ impl haft_mcp::Host for Served {
         format!(
             "Tools for files, searching and commands in `{}`. Relative paths begin there. What was changed can be read \
              at haft://journal.",
-            self.0.workspace.root()
+            self.0.workspace().root()
         )
     }
 
@@ -115,16 +117,16 @@ impl haft_mcp::Host for Served {
 
     fn close(&self, session: &Session) {
         self.0.let_go(session);
-        self.0.close(std::slice::from_ref(session));
+        host::close(&self.0, std::slice::from_ref(session));
     }
 
     fn results(&self) -> Store {
-        self.0.state.folder("results")
+        self.0.state().folder("results")
     }
 
     fn difference(&self, session: &Session, entry: &Entry) -> Result<String, String> {
         let sides = [Side::Before, Side::After];
-        ops::difference(&self.0.journal, &session.workspace(), entry, sides)
+        ops::difference(&self.0.journal(), &session.workspace(), entry, sides)
             .map_err(|error| error.to_string())
     }
 }

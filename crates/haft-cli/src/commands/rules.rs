@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::call::read_input;
 use crate::args::{Common, RulesCommand, Where};
-use crate::host::{Ground, Host};
+use crate::host::{self, Asked};
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, one_line};
+use haft_host::Host;
 
 pub(super) fn run(common: &Common, command: Option<RulesCommand>) -> anyhow::Result<ExitCode> {
     match command.unwrap_or(RulesCommand::List) {
@@ -30,9 +31,9 @@ fn scope(place: Where) -> Scope {
 }
 
 fn list(common: &Common) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
+    let environment = host::environment(common)?;
     let mut out = anstream::stdout().lock();
-    let book = &ground.loaded.book;
+    let book = &environment.loaded.book;
     if common.json {
         let rows: Vec<_> = book
             .iter()
@@ -59,9 +60,9 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
 }
 
 fn add(common: &Common, effect: Effect, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
-    let rule = Written::parse(rule)?;
-    let is_new = ground.grants().add(effect, &rule, scope(place))?;
+    let environment = host::environment(common)?;
+    let rule = Written::parse(rule, &environment.known_tools())?;
+    let is_new = environment.grants().add(effect, &rule, scope(place))?;
     let (word, place) = (effect.name(), if place.user { "everywhere" } else { "in this project" });
     let already = if is_new { "" } else { " (it was so already)" };
     writeln!(anstream::stdout(), "{word} {} {place}{already}", one_line(rule.text()))?;
@@ -69,19 +70,19 @@ fn add(common: &Common, effect: Effect, rule: &str, place: Where) -> anyhow::Res
 }
 
 fn remove(common: &Common, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
+    let environment = host::environment(common)?;
     let (rule, from) = (rule.trim(), if place.user { "your settings" } else { "this project" });
-    if ground.grants().remove(rule, scope(place))? {
+    if environment.grants().remove(rule, scope(place))? {
         writeln!(anstream::stdout(), "removed {} from {from}", one_line(rule))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let elsewhere = ground.loaded.book.iter().find(|(_, known, _)| known.text() == rule);
+    let elsewhere = environment.loaded.book.iter().find(|(_, known, _)| known.text() == rule);
     let hint = elsewhere.map_or_else(String::new, |(_, _, place)| format!("; it comes from {place}"));
     anyhow::bail!("there is no rule `{rule}` in {from}{hint}")
 }
 
 fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
+    let host = host::open(common, Asked::AtTerminal)?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if host.servers().may_have(tool) {
@@ -95,7 +96,7 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
     let (word, style, why) = match &considered.outcome {
         WouldBe::Allowed(Some(by)) => ("allow", GOOD, format!("by the rule `{by}`")),
         WouldBe::Allowed(None) => {
-            ("allow", GOOD, format!("nobody needs to be asked in the mode `{}`", host.mode.name()))
+            ("allow", GOOD, format!("nobody needs to be asked in the mode `{}`", host.mode().name()))
         }
         WouldBe::Asked(why) => ("ask", NAME, why.clone()),
         WouldBe::Denied(why) => ("deny", BAD, why.clone()),
@@ -162,8 +163,8 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
 
 /// What the rules would have done to the calls of a session.
 fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
-    let (lines, _) = haft_core::Audit::read(&host.state)?;
+    let host = host::open(common, Asked::AtTerminal)?;
+    let (lines, _) = haft_core::Audit::read(&host.state())?;
     let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
     if past.is_empty() {
         anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");

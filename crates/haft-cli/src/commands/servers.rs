@@ -7,19 +7,20 @@ use haft_mcp::client::{Loopback, Servers, State, Status};
 use serde_json::{Value, json};
 
 use crate::args::{Common, McpCommand};
-use crate::config::Found;
-use crate::host::{self, Ground};
+use crate::host;
 use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, harmless, one_line};
+use haft_host::Environment;
+use haft_host::settings::Found;
 
 pub(super) fn run(common: &Common, command: McpCommand) -> anyhow::Result<ExitCode> {
-    let ground = Ground::look(common)?;
+    let environment = host::looked_at(common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let servers = host::servers(&ground.loaded, &ground.root, &ground.folders.state);
+    let servers = haft_host::servers(&environment.loaded, &environment.root, &environment.folders.state);
     let outcome = runtime.block_on(async {
         match command {
-            McpCommand::List => list(common, &ground, &servers).await,
-            McpCommand::Test { server } => test(common, &ground, &servers, &server).await,
-            McpCommand::Login { server } => login(&ground, &servers, &server).await,
+            McpCommand::List => list(common, &environment, &servers).await,
+            McpCommand::Test { server } => test(common, &environment, &servers, &server).await,
+            McpCommand::Login { server } => login(&environment, &servers, &server).await,
         }
     });
     runtime.block_on(servers.close());
@@ -37,9 +38,9 @@ struct Row<'a> {
     tools: Option<usize>,
 }
 
-async fn list(common: &Common, ground: &Ground, servers: &Servers) -> anyhow::Result<ExitCode> {
+async fn list(common: &Common, environment: &Environment, servers: &Servers) -> anyhow::Result<ExitCode> {
     let statuses = servers.start_all().await;
-    let loaded = &ground.loaded;
+    let loaded = &environment.loaded;
     let rows: Vec<Row<'_>> = loaded.servers.iter().map(|found| row(found, &statuses)).collect();
     let held_back = loaded.held_back.iter().map(|found| Row {
         found,
@@ -106,28 +107,33 @@ fn row<'a>(found: &'a Found, statuses: &[Status]) -> Row<'a> {
     Row { found, state, detail, tools }
 }
 
-async fn login(ground: &Ground, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
-    may_be_used(ground, name)?;
+async fn login(environment: &Environment, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
+    may_be_used(environment, name)?;
     let visitor = Loopback::open(|page| style::notice(&format!("open this page to log in: {page}"))).await?;
     servers.login(name, &visitor).await.map_err(|fault| style::wrong(&fault))?;
     writeln!(anstream::stdout(), "logged in to {}", one_line(name))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn may_be_used(ground: &Ground, name: &str) -> anyhow::Result<()> {
-    if ground.loaded.held_back.iter().any(|found| found.name == name)
-        && !ground.loaded.servers.iter().any(|found| found.name == name)
+fn may_be_used(environment: &Environment, name: &str) -> anyhow::Result<()> {
+    if environment.loaded.held_back.iter().any(|found| found.name == name)
+        && !environment.loaded.servers.iter().any(|found| found.name == name)
     {
         anyhow::bail!("the server `{name}` is the project's, which is not trusted: `haft trust` shows it");
     }
-    if ground.loaded.servers.iter().any(|found| found.name == name && found.config.disabled) {
+    if environment.loaded.servers.iter().any(|found| found.name == name && found.config.disabled) {
         anyhow::bail!("the server `{name}` is disabled");
     }
     Ok(())
 }
 
-async fn test(common: &Common, ground: &Ground, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
-    may_be_used(ground, name)?;
+async fn test(
+    common: &Common,
+    environment: &Environment,
+    servers: &Servers,
+    name: &str,
+) -> anyhow::Result<ExitCode> {
+    may_be_used(environment, name)?;
     let tested = servers.test(name).await;
     let mut out = anstream::stdout().lock();
     let tested = match tested {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::config::Settings;
 use crate::style::cell;
+use haft_host::settings::Settings;
 
 const INTRO: &str = "\
 # Settings

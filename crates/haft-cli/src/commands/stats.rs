@@ -8,12 +8,12 @@ use haft_core::ToolStats;
 use serde_json::{Value, json};
 
 use crate::args::Common;
-use crate::host::{self, Ground};
+use crate::host;
 use crate::style::{BOLD, DIM, NAME, duration, one_line};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let ground = Ground::look(common)?;
-    let stats = host::stats(&ground.state)?;
+    let environment = host::looked_at(common)?;
+    let stats = haft_host::stats(&environment.state)?;
     let mut out = anstream::stdout().lock();
     if common.json {
         let rows: Vec<Value> = stats.iter().map(|(tool, stats)| row(tool, stats)).collect();
@@ -24,7 +24,7 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
         writeln!(
             out,
             "{DIM}no call has been made in {}{DIM:#}",
-            one_line(&ground.root.display().to_string())
+            one_line(&environment.root.display().to_string())
         )?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -8,13 +8,13 @@ use haft_core::Lasting as _;
 use haft_ops::{Todo, TodoStatus, Todos};
 
 use crate::args::Common;
-use crate::host::{self, Ground};
+use crate::host;
 use crate::style::{BOLD, DIM, GOOD, one_line};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let Some(name) = &common.session else { bail!("name the session with --session") };
-    let ground = Ground::look(common)?;
-    let Some(mut saved) = host::saved(&ground.state, name)? else {
+    let environment = host::looked_at(common)?;
+    let Some(mut saved) = haft_host::saved(&environment.state, name)? else {
         bail!("there is no session `{name}` here")
     };
     let todos: Todos = match saved.lasting.remove(Todos::NAME) {

@@ -10,7 +10,7 @@ use haft_mcp::client::{State, Status};
 use serde_json::Value;
 
 use crate::args::{Common, ToolFormat};
-use crate::host::{self, Ground};
+use crate::host;
 use crate::style::{self, BOLD, DIM, NAME, cell};
 
 pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCode> {
@@ -20,16 +20,16 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
         write!(out, "{}", reference()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let ground = Ground::look(common)?;
-    let dialect = host::dialect(common.dialect.as_deref(), &ground.loaded.settings)?;
+    let environment = host::looked_at(common)?;
+    let dialect = haft_host::dialect(common.dialect.as_deref(), &environment.loaded.settings)?;
     let tools = Registry::default();
     for tool in dialect.tools() {
         tools.replace(tool);
     }
-    for name in &ground.loaded.settings.tools {
+    for name in &environment.loaded.settings.tools {
         tools.replace(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
     }
-    let servers = host::servers(&ground.loaded, &ground.root, &ground.folders.state);
+    let servers = haft_host::servers(&environment.loaded, &environment.root, &environment.folders.state);
     if !servers.is_empty() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for status in runtime.block_on(servers.start_all()) {

@@ -4,16 +4,20 @@ use std::io::{BufRead as _, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use crate::args::Common;
-use crate::config::Trust;
-use crate::host::Ground;
+use crate::host;
 use crate::style::{BOLD, DIM, harmless, one_line};
+use haft_host::settings::Trust;
 
 pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
-    let ground = Ground::find(common)?;
+    let environment = host::environment(common)?;
     let mut out = anstream::stdout().lock();
-    let files = ground.loaded.of_project();
+    let files = environment.loaded.of_project();
     if files.is_empty() {
-        writeln!(out, "`{}` has no settings of its own: there is nothing to trust", ground.root.display())?;
+        writeln!(
+            out,
+            "`{}` has no settings of its own: there is nothing to trust",
+            environment.root.display()
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     for (path, text) in files {
@@ -22,7 +26,7 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
             writeln!(out, "  {line}")?;
         }
     }
-    let loaded = &ground.loaded;
+    let loaded = &environment.loaded;
     if let Some(why) = &loaded.unreadable {
         anyhow::bail!("nothing can be trusted that cannot be read: {why}");
     }
@@ -32,18 +36,18 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
         let how = if found.config.url.is_some() { "would connect to" } else { "would start" };
         writeln!(out, "{BOLD}{}{BOLD:#} {how}: {}", one_line(&found.name), one_line(&found.written()))?;
     }
-    if ground.loaded.trust == Trust::Full {
+    if environment.loaded.trust == Trust::Full {
         writeln!(out, "{DIM}these settings are followed already{DIM:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !ground.loaded.ignored.is_empty() {
-        writeln!(out, "not followed so far: {}", harmless(&ground.loaded.ignored.join(", ")))?;
+    if !environment.loaded.ignored.is_empty() {
+        writeln!(out, "not followed so far: {}", harmless(&environment.loaded.ignored.join(", ")))?;
     }
     if !yes && !agreed(&mut out)? {
         return Ok(ExitCode::FAILURE);
     }
-    ground.trust()?;
-    writeln!(out, "`{}` is trusted with these settings", ground.root.display())?;
+    environment.trust()?;
+    writeln!(out, "`{}` is trusted with these settings", environment.root.display())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use haft_ops::{Clash, Direction, Undo, Undone, Which};
 use serde_json::json;
 
 use crate::args::Common;
-use crate::host::Host;
+use crate::host::{self, Asked};
 use crate::style::{BOLD, NAME, diff_line, notice, one_line};
 
 /// What was typed.
@@ -21,21 +21,21 @@ pub(super) struct Wanted {
 }
 
 pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> anyhow::Result<ExitCode> {
-    let host = Host::open(common)?;
-    if host.mode == haft_core::Mode::Plan && !wanted.dry_run {
+    let host = host::open(common, Asked::AtTerminal)?;
+    if host.mode() == haft_core::Mode::Plan && !wanted.dry_run {
         anyhow::bail!("in the mode `plan` nothing is changed; `--dry-run` shows what would be");
     }
     let which = match wanted.numbers.as_slice() {
         [] => Which::Last(wanted.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
         numbers => Which::Numbers(numbers),
     };
-    let undo = match Undo::find(&host.journal, &host.workspace, &which, direction, wanted.clash) {
+    let undo = match Undo::find(&host.journal(), &host.workspace(), &which, direction, wanted.clash) {
         Ok(undo) => undo,
         Err(fault) => return Ok(failed(fault)),
     };
     let mut out = anstream::stdout().lock();
     if wanted.dry_run {
-        let diff = match undo.preview(&host.journal, &host.workspace) {
+        let diff = match undo.preview(&host.journal(), &host.workspace()) {
             Ok(diff) => diff,
             Err(fault) => return Ok(failed(fault)),
         };
@@ -50,7 +50,7 @@ pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> any
     };
     let session = common.session.as_deref().unwrap_or("command line");
     let label = Label { tool, session, durability: Durability::Full };
-    let done = match undo.carry_out(&host.journal, &host.workspace, label) {
+    let done = match undo.carry_out(&host.journal(), &host.workspace(), label) {
         Ok(done) => done,
         Err(fault) => return Ok(failed(fault)),
     };

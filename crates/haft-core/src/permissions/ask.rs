@@ -103,6 +103,16 @@ pub trait Approver: Send + Sync {
     }
 }
 
+impl<T: Approver + ?Sized> Approver for Arc<T> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+        (**self).ask(request)
+    }
+
+    fn is_there(&self, call: &str) -> bool {
+        (**self).is_there(call)
+    }
+}
+
 /// Nobody to ask: every question is answered with no.
 #[derive(Default)]
 pub struct NoApprover {

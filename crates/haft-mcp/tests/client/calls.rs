@@ -12,7 +12,7 @@ use super::*;
 async fn a_servers_tools_are_the_sessions() {
     let Some(world) = World::fault("plain").await else { return };
     let spec = world.session.tools().spec("mcp__fault__echo").unwrap();
-    assert_eq!((&*spec.description, &*spec.category), ("Says it again", "mcp"));
+    assert_eq!((&*spec.description, spec.category), ("Says it again", haft_core::Category::Mcp));
     assert!(!spec.read_only, "a server's word alone");
     assert_eq!(world.text("echo", json!({"text": "hello"})).await, "hello");
     assert_eq!(world.text("add", json!({"a": 1, "b": "2"})).await.lines().next(), Some("3"));

@@ -10,11 +10,11 @@ use haft_ops::PlanPlace;
 use haft_sandbox::{Access, user};
 use tokio::runtime::Handle;
 
-use super::{Host, NAMELESS, begin};
+use super::{Host, NAMELESS, Result, begin};
 
 impl Host {
     /// A session for a client. Nothing of it is another one's.
-    pub(crate) fn session_for(&self, client: Client) -> anyhow::Result<Session> {
+    pub fn session_for(&self, client: Client) -> Result<Session> {
         // A focus is the user's own word, and narrower.
         let workspace = match self.workspace.focus() {
             Some(_) => self.workspace.clone(),
@@ -38,7 +38,7 @@ impl Host {
     }
 
     /// Follows a client that works in other folders now.
-    pub(crate) fn follow(&self, session: &Session, roots: &[PathBuf]) -> anyhow::Result<()> {
+    pub fn follow(&self, session: &Session, roots: &[PathBuf]) -> Result<()> {
         if self.workspace.focus().is_none() {
             session.set_workspace(self.narrowed(roots)?);
         }
@@ -46,7 +46,7 @@ impl Host {
     }
 
     /// Ends the servers of a client that has left.
-    pub(crate) fn let_go(&self, session: &Session) {
+    pub fn let_go(&self, session: &Session) {
         let (left, others) = (Servers::joined(session), self.others.clone());
         if let (false, Ok(runtime)) = (left.is_empty(), Handle::try_current()) {
             runtime.spawn(async move {
@@ -63,7 +63,7 @@ impl Host {
     }
 
     /// The workspace, with every folder of it narrowed to the roots that are in it, if any are. Nothing is ever added.
-    fn narrowed(&self, roots: &[PathBuf]) -> anyhow::Result<Workspace> {
+    fn narrowed(&self, roots: &[PathBuf]) -> Result<Workspace> {
         let roots: Vec<PathBuf> = roots.iter().filter_map(|root| user::canonical(root).ok()).collect();
         let inside = |folder: &AbsPath| -> Vec<PathBuf> {
             roots.iter().filter(|root| root.starts_with(folder)).cloned().collect()

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use anyhow::Context as _;
-use haft_rules::{Book, Effect, Written};
+use haft_rules::{Book, Effect, KnownTools, Written};
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use crate::error::{Explain as _, HostError, HostErrorKind};
 
 /// Rules about calls: what is denied stays denied, then it is asked, then it is allowed.
 ///
@@ -17,26 +18,26 @@ use serde::{Deserialize, Deserializer};
 /// holds for searches and commands, too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Permissions {
+pub struct Permissions {
     /// Calls that happen without anybody being asked. Trusted projects only.
-    pub(crate) allow: Vec<RuleSetting>,
+    pub allow: Vec<RuleSetting>,
     /// Calls that somebody is asked about, every time.
-    pub(crate) ask: Vec<RuleSetting>,
+    pub ask: Vec<RuleSetting>,
     /// Calls that do not happen.
-    pub(crate) deny: Vec<RuleSetting>,
+    pub deny: Vec<RuleSetting>,
     /// Whether haft's own recommended rules are added: usual builds, tests and git commands are allowed, files with
     /// secrets denied. Trusted projects only.
-    pub(crate) recommended: Option<bool>,
+    pub recommended: Option<bool>,
     /// After how many seconds a question that nobody answers is denied (never when nothing is said). A project that is
     /// not trusted can only make it shorter.
     #[schemars(range(min = 1))]
-    pub(crate) seconds: Option<u64>,
+    pub seconds: Option<u64>,
 }
 
 /// A rule, alone or with examples.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(untagged)]
-pub(crate) enum RuleSetting {
+pub enum RuleSetting {
     /// The rule.
     Text(String),
     /// The rule, with what it must and must not cover: haft does not start where that is not so.
@@ -46,7 +47,7 @@ pub(crate) enum RuleSetting {
 /// A rule with examples.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RuleWithExamples {
+pub struct RuleWithExamples {
     /// The rule.
     rule: String,
     /// Commands, paths, hosts or tools that it covers.
@@ -96,20 +97,21 @@ impl Permissions {
     }
 
     /// Checks every rule and its examples.
-    pub(super) fn check(&self, root: &Path) -> anyhow::Result<()> {
+    pub(super) fn check(&self, root: &Path, known: &KnownTools) -> Result<(), HostError> {
         for (effect, setting) in self.all() {
             let place = || format!("`permissions.{}`", effect.name());
-            let rule = Written::parse(setting.rule()).with_context(place)?;
+            let rule = Written::parse(setting.rule(), known).explain(HostErrorKind::Settings, place)?;
             let RuleSetting::WithExamples(RuleWithExamples { matches, not_matches, .. }) = setting else {
                 continue;
             };
-            rule.check_examples(effect, matches, not_matches, root, home().as_deref()).with_context(place)?;
+            rule.check_examples(effect, matches, not_matches, root, home().as_deref())
+                .explain(HostErrorKind::Settings, place)?;
         }
         Ok(())
     }
 
     /// Adds its rules to a book, as found in a place.
-    pub(super) fn write_down(&self, book: &mut Book, place: &str) -> anyhow::Result<()> {
+    pub(super) fn write_down(&self, book: &mut Book, place: &str) -> Result<(), HostError> {
         for (effect, setting) in self.all() {
             book.add(effect, setting.rule(), place)?;
         }

@@ -1,4 +1,5 @@
-#![allow(clippy::disallowed_methods)] // files are made without haft's own door
+//! What a read shows of a text, in whichever form the text is.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // files are made without haft's own door
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +9,7 @@ use haft_core::{Call, Content, Engine, Reply, Session, Workspace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::dialects::Claude;
+use haft_dialects::Claude;
 
 fn session(folder: &Path) -> Session {
     Engine::default().session(Workspace::open(folder).unwrap()).dialect(Arc::new(Claude)).start()

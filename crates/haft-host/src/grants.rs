@@ -3,16 +3,19 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
 use haft_core::{Scope, Store};
 use haft_rules::{Book, Effect, Memory, Written};
 use haft_sandbox::user;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Explain as _, HostError, HostErrorKind};
+
+type Result<T> = std::result::Result<T, HostError>;
+
 /// Where the rules of a project are.
 const FILE: &str = "rules.json";
 /// What they are called in lists.
-pub(crate) const PLACE: &str = "this project";
+const PLACE: &str = "this project";
 /// The user's settings.
 const SETTINGS: &str = "config.toml";
 /// No settings file is larger.
@@ -20,11 +23,11 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Where rules are kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Grants {
+pub struct Grants {
     /// The state of the project.
-    pub(crate) state: Store,
+    pub state: Store,
     /// The folder of the user's settings.
-    pub(crate) config: PathBuf,
+    pub config: PathBuf,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -47,11 +50,11 @@ impl Kept {
 
 impl Grants {
     /// Adds the rules of the project to a book.
-    pub(crate) fn write_down(&self, book: &mut Book) -> anyhow::Result<()> {
+    pub fn write_down(&self, book: &mut Book) -> Result<()> {
         let mut kept = self.kept()?;
         for effect in Effect::ALL {
             for rule in kept.of(effect) {
-                book.add(effect, rule, PLACE).with_context(|| {
+                book.add(effect, rule, PLACE).explain(HostErrorKind::State, || {
                     format!("`{}` holds a rule that is none", self.state.path(FILE).display())
                 })?;
             }
@@ -59,14 +62,14 @@ impl Grants {
         Ok(())
     }
 
-    fn kept(&self) -> anyhow::Result<Kept> {
+    fn kept(&self) -> Result<Kept> {
         let Some(bytes) = self.state.read(FILE)? else { return Ok(Kept::default()) };
         serde_json::from_slice(&bytes)
-            .with_context(|| format!("`{}` is damaged", self.state.path(FILE).display()))
+            .explain(HostErrorKind::State, || format!("`{}` is damaged", self.state.path(FILE).display()))
     }
 
     /// Keeps a rule. Says whether it was new.
-    pub(crate) fn add(&self, effect: Effect, rule: &Written, scope: Scope) -> anyhow::Result<bool> {
+    pub fn add(&self, effect: Effect, rule: &Written, scope: Scope) -> Result<bool> {
         self.change(effect, scope, |rules| {
             let is_new = !rules.iter().any(|known| known == rule.text());
             if is_new {
@@ -77,7 +80,7 @@ impl Grants {
     }
 
     /// Forgets a rule, whatever its effect. Says whether there was one.
-    pub(crate) fn remove(&self, rule: &str, scope: Scope) -> anyhow::Result<bool> {
+    pub fn remove(&self, rule: &str, scope: Scope) -> Result<bool> {
         let mut any = false;
         for effect in Effect::ALL {
             any |= self.change(effect, scope, |rules| {
@@ -94,7 +97,7 @@ impl Grants {
         effect: Effect,
         scope: Scope,
         change: impl FnOnce(&mut Vec<String>) -> bool,
-    ) -> anyhow::Result<bool> {
+    ) -> Result<bool> {
         match scope {
             Scope::User => self.change_settings(effect, change),
             _ => {
@@ -102,7 +105,7 @@ impl Grants {
                 let mut kept = self.kept()?;
                 let changed = change(kept.of(effect));
                 if changed {
-                    self.state.write(FILE, &serde_json::to_vec_pretty(&kept)?)?;
+                    self.state.write(FILE, &serde_json::to_vec_pretty(&kept).kind(HostErrorKind::State)?)?;
                 }
                 Ok(changed)
             }
@@ -110,17 +113,17 @@ impl Grants {
     }
 
     /// Changes a list in the user's settings, and nothing else in them.
-    fn change_settings(
-        &self,
-        effect: Effect,
-        change: impl FnOnce(&mut Vec<String>) -> bool,
-    ) -> anyhow::Result<bool> {
+    fn change_settings(&self, effect: Effect, change: impl FnOnce(&mut Vec<String>) -> bool) -> Result<bool> {
         let mut document = self.settings()?;
         let wrong = || "the settings cannot be changed".to_owned();
         let table = document.entry("permissions").or_insert_with(toml_edit::table);
-        let Some(table) = table.as_table_like_mut() else { bail!("{}: `permissions` is no table", wrong()) };
+        let Some(table) = table.as_table_like_mut() else {
+            return Err(HostError::settings(format!("{}: `permissions` is no table", wrong())));
+        };
         let list = table.entry(effect.name()).or_insert_with(|| toml_edit::value(toml_edit::Array::new()));
-        let Some(list) = list.as_array_mut() else { bail!("{}: its rules are no list", wrong()) };
+        let Some(list) = list.as_array_mut() else {
+            return Err(HostError::settings(format!("{}: its rules are no list", wrong())));
+        };
         let known: Vec<String> = list.iter().filter_map(|rule| rule.as_str().map(str::to_owned)).collect();
         let mut wanted = known.clone();
         if !change(&mut wanted) {
@@ -135,21 +138,29 @@ impl Grants {
     }
 
     /// The user's settings, to be changed here and there.
-    fn settings(&self) -> anyhow::Result<toml_edit::DocumentMut> {
+    fn settings(&self) -> Result<toml_edit::DocumentMut> {
         let path = Store::at(&self.config).path(SETTINGS);
         let bytes = user::read_regular(&path, MAX_BYTES)?.unwrap_or_default();
         let wrong = || format!("`{}` cannot be changed", path.display());
-        String::from_utf8(bytes).with_context(wrong)?.parse().with_context(wrong)
+        String::from_utf8(bytes)
+            .explain(HostErrorKind::State, wrong)?
+            .parse()
+            .explain(HostErrorKind::State, wrong)
     }
 
     /// Adds a folder to those that are trusted.
-    pub(crate) fn trust(&self, folder: &Path) -> anyhow::Result<()> {
+    pub fn trust(&self, folder: &Path) -> Result<()> {
         let mut document = self.settings()?;
         let Some(shown) = folder.to_str() else {
-            bail!("`{}` is not UTF-8: settings cannot name it", folder.display())
+            return Err(HostError::settings(format!(
+                "`{}` is not UTF-8: settings cannot name it",
+                folder.display()
+            )));
         };
         let list = document.entry("trusted").or_insert_with(|| toml_edit::value(toml_edit::Array::new()));
-        let Some(list) = list.as_array_mut() else { bail!("`trusted` in your settings is no list") };
+        let Some(list) = list.as_array_mut() else {
+            return Err(HostError::settings(format!("`trusted` in your settings is no list")));
+        };
         if !list.iter().any(|known| known.as_str() == Some(shown)) {
             list.push(shown);
             Store::at(&self.config).write(SETTINGS, document.to_string().as_bytes())?;
@@ -159,7 +170,7 @@ impl Grants {
 }
 
 impl Memory for Grants {
-    fn keep(&self, rule: &Written, scope: Scope) -> Result<(), String> {
-        self.add(Effect::Allow, rule, scope).map(drop).map_err(|error| format!("{error:#}"))
+    fn keep(&self, rule: &Written, scope: Scope) -> std::result::Result<(), String> {
+        self.add(Effect::Allow, rule, scope).map(drop).map_err(|error| error.to_string())
     }
 }

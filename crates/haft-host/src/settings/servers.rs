@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context as _;
 use haft_mcp::client::{Access, Server, ServerConfig, Shared, servers_in};
 use haft_sandbox::process;
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::Result;
+use crate::error::{Explain as _, HostError, HostErrorKind};
 
 /// Where a project has its servers for every program that can use them.
 pub(super) const MCP_JSON: &str = ".mcp.json";
@@ -15,26 +17,29 @@ pub(super) const MCP_JSON: &str = ".mcp.json";
 /// Other servers whose tools are used.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Mcp {
+pub struct Mcp {
     /// Servers of the Model Context Protocol, by name; so are those of `.mcp.json` in the workspace. Of two with the same
     /// name the later counts. `${NAME}` in what is written is a variable of the environment, `${NAME:-text}` the text
     /// where there is none. Trusted projects only.
-    pub(crate) servers: BTreeMap<String, ServerConfig>,
+    pub servers: BTreeMap<String, ServerConfig>,
 }
 
 /// A server, and where it was found.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) name: String,
-    pub(crate) config: ServerConfig,
-    pub(crate) from: String,
+pub struct Found {
+    /// What it is called.
+    pub name: String,
+    /// How it is reached, as it is written.
+    pub config: ServerConfig,
+    /// The file that names it.
+    pub from: String,
     /// What is wrong with what is said of it.
     wrong: Option<String>,
 }
 
 impl Found {
     /// The server, with its variables expanded. One that cannot be is told when somebody wants it.
-    pub(crate) fn server(&self) -> Server {
+    pub fn server(&self) -> Server {
         let expanded = match &self.wrong {
             Some(why) => Err(why.clone()),
             None => {
@@ -55,7 +60,7 @@ impl Found {
     }
 
     /// How it is reached, as it is written: nothing is expanded, because what comes out may be secret.
-    pub(crate) fn written(&self) -> String {
+    pub fn written(&self) -> String {
         match (&self.config.command, &self.config.url) {
             _ if let Some(why) = &self.wrong => format!("nothing, as it is written wrong: {why}"),
             (Some(command), _) => {
@@ -69,8 +74,10 @@ impl Found {
 
 impl Mcp {
     /// What the types cannot say.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        self.servers.iter().try_for_each(|(name, server)| server.check(name).context("`mcp.servers`"))
+    pub(super) fn check(&self) -> Result<()> {
+        self.servers.iter().try_for_each(|(name, server)| {
+            server.check(name).explain(HostErrorKind::Settings, || "`mcp.servers`".to_owned())
+        })
     }
 
     /// Adds the servers, with where they were found, in place of others of the same name.
@@ -94,21 +101,19 @@ pub(super) fn add(found: impl Iterator<Item = Found>, servers: &mut Vec<Found>) 
 }
 
 /// The servers of a project's `.mcp.json`.
-pub(super) fn read_mcp_json(
-    path: &Path,
-    bytes: anyhow::Result<Option<Vec<u8>>>,
-) -> anyhow::Result<Vec<Found>> {
-    let read = || {
+pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Result<Vec<Found>> {
+    let read = || -> Result<Vec<Found>> {
         let Some(bytes) = bytes? else { return Ok(Vec::new()) };
-        let text = String::from_utf8(bytes).context("it is not UTF-8")?;
-        let found = servers_in(&text)?.into_iter().map(|Shared { name, config }| {
-            let (config, wrong) = match config {
-                Ok(config) => (config, None),
-                Err(bad) => (ServerConfig::default(), Some(bad.why)),
-            };
-            Found { name, config, from: MCP_JSON.to_owned(), wrong }
-        });
-        anyhow::Ok(found.collect())
+        let text = String::from_utf8(bytes).map_err(|_| HostError::settings("it is not UTF-8"))?;
+        let found =
+            servers_in(&text).kind(HostErrorKind::Settings)?.into_iter().map(|Shared { name, config }| {
+                let (config, wrong) = match config {
+                    Ok(config) => (config, None),
+                    Err(bad) => (ServerConfig::default(), Some(bad.why)),
+                };
+                Found { name, config, from: MCP_JSON.to_owned(), wrong }
+            });
+        Ok(found.collect())
     };
-    read().with_context(|| format!("`{}`", path.display()))
+    read().explain(HostErrorKind::Settings, || format!("`{}`", path.display()))
 }

@@ -8,42 +8,42 @@ use serde::Deserialize;
 /// What commands may do.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Sandbox {
+pub struct Sandbox {
     /// Which walls there are around commands: `all` that can be had (when nothing is said), `few` (without
     /// namespaces), or `none`.
-    pub(crate) walls: Option<WallsSetting>,
+    pub walls: Option<WallsSetting>,
     /// Walls without which no command is run: `processes`, `view`, `paths`, `network`, `calls`, `amounts`.
-    pub(crate) require: Vec<WallSetting>,
+    pub require: Vec<WallSetting>,
     /// Whether commands reach the network (false when nothing is said).
-    pub(crate) network: Option<bool>,
+    pub network: Option<bool>,
     /// Files and folders that commands do not see, besides those in the home that hold credentials: absolute, or
     /// with `~` for the home.
-    pub(crate) hidden: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
     /// Variables of the environment that commands get although they look like secrets.
-    pub(crate) pass_env: Vec<String>,
+    pub pass_env: Vec<String>,
     /// Whether commands get what your login shell sets up, such as its search path (true when nothing is said).
-    pub(crate) profile: Option<bool>,
+    pub profile: Option<bool>,
     /// How many processes and threads the commands of a session may have together (2048 when nothing is said).
     /// Where there are no control groups, each command may have so many, and as root there is no limit.
-    pub(crate) processes: Option<u64>,
+    pub processes: Option<u64>,
     /// How many megabytes of memory the commands of a session may have together, temporary files included (four
     /// fifths of the machine's when nothing is said). Needs control groups.
-    pub(crate) total_memory_megabytes: Option<u64>,
+    pub total_memory_megabytes: Option<u64>,
     /// How many megabytes of memory each process may have.
-    pub(crate) memory_megabytes: Option<u64>,
+    pub memory_megabytes: Option<u64>,
     /// How many seconds of processor time each process may have.
-    pub(crate) cpu_seconds: Option<u64>,
+    pub cpu_seconds: Option<u64>,
     /// How many seconds of processor time the commands of a session may have together: once they are used up, no other
     /// command is started.
-    pub(crate) total_cpu_seconds: Option<u64>,
+    pub total_cpu_seconds: Option<u64>,
     /// How many megabytes the largest file may have that a command writes.
-    pub(crate) file_megabytes: Option<u64>,
+    pub file_megabytes: Option<u64>,
 }
 
 /// Which walls there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum WallsSetting {
+pub enum WallsSetting {
     /// As many as can be had.
     All,
     /// Those that need no namespaces.
@@ -55,7 +55,7 @@ pub(crate) enum WallsSetting {
 /// One wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum WallSetting {
+pub enum WallSetting {
     /// Nothing outlives its command.
     Processes,
     /// A view of the file system.

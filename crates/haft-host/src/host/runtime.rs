@@ -1,0 +1,95 @@
+//! From settings to what operations, the sandbox and the journal take.
+
+use std::time::Duration;
+
+use haft_journal as journal;
+use haft_ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
+use haft_sandbox::cage::{self, Network, Wall, Walls};
+use haft_text::check::Checkers;
+
+use super::{DAY, Host, logins};
+use crate::settings::{Settings, WallSetting, WallsSetting, home};
+
+/// How files are changed.
+pub(super) fn editing(settings: &Settings) -> Editing {
+    let lenient = settings.files.lenient.unwrap_or(true);
+    let placeholders = settings.files.placeholders.unwrap_or(false);
+    Editing {
+        manner: Manner {
+            leniency: if lenient { Leniency::Lenient } else { Leniency::Exact },
+            placeholders: if placeholders { Placeholders::Keep } else { Placeholders::Refuse },
+        },
+        checkers: if settings.files.check.unwrap_or(true) { Checkers::standard() } else { Checkers::none() },
+    }
+}
+
+impl Host {
+    /// What commands may do.
+    pub fn caging(&self) -> Caging {
+        const MEGABYTE: u64 = 1 << 20;
+        let set = &self.loaded.settings.sandbox;
+        let wall = |wall: &WallSetting| match wall {
+            WallSetting::Processes => Wall::Processes,
+            WallSetting::View => Wall::View,
+            WallSetting::Paths => Wall::Paths,
+            WallSetting::Network => Wall::Network,
+            WallSetting::Calls => Wall::Calls,
+            WallSetting::Amounts => Wall::Amounts,
+        };
+        let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
+        let usual = cage::Limits::usual();
+        Caging {
+            walls: match set.walls {
+                None | Some(WallsSetting::All) => Walls::All,
+                Some(WallsSetting::Few) => Walls::Few,
+                Some(WallsSetting::None) => Walls::None,
+            },
+            required: set.require.iter().map(wall).collect(),
+            network: if set.network == Some(true) { Network::On } else { Network::Off },
+            hidden: set
+                .hidden
+                .iter()
+                .map(|path| home(path))
+                .chain([self.state.dir().to_owned(), logins(&self.guards.state)])
+                .collect(),
+            passed: set.pass_env.clone(),
+            profile: match set.profile {
+                Some(false) => Profile::Ignored,
+                _ => Profile::Kept(self.state.clone()),
+            },
+            limits: cage::Limits {
+                memory: megabytes(set.memory_megabytes),
+                cpu: set.cpu_seconds,
+                file_size: megabytes(set.file_megabytes),
+                processes: set.processes.or(usual.processes),
+                total_memory: megabytes(set.total_memory_megabytes).or(usual.total_memory),
+                total_cpu: set.total_cpu_seconds,
+                ..usual
+            },
+        }
+    }
+}
+
+/// How files are searched.
+pub(super) fn searching(settings: &Settings) -> Searching {
+    let set = &settings.search;
+    let usual = Searching::default();
+    Searching {
+        time: set.seconds.map_or(usual.time, |seconds| Duration::from_secs(seconds.clamp(1, 3600))),
+        hidden: set.hidden.map(|shown| if shown { Hidden::Show } else { Hidden::Skip }),
+        ignored: set.ignored.map(|shown| if shown { Ignored::Show } else { Ignored::Skip }),
+    }
+}
+
+/// How much the journal keeps.
+pub fn journal_limits(settings: &Settings) -> journal::Limits {
+    const MEGABYTE: u64 = 1 << 20;
+    let set = &settings.journal;
+    let usual = journal::Limits::default();
+    journal::Limits {
+        bytes: set.keep_megabytes.map_or(usual.bytes, |count| count.max(1).saturating_mul(MEGABYTE)),
+        entries: set.keep_changes.map_or(usual.entries, |count| count.max(1)),
+        age: set.keep_days.map_or(usual.age, |days| Duration::from_secs(days.saturating_mul(DAY.as_secs()))),
+        file: set.max_file_megabytes.map_or(usual.file, |count| count.saturating_mul(MEGABYTE)),
+    }
+}

@@ -1,0 +1,284 @@
+//! The settings: one file of the user's, two of the project's. Later ones win, lists add up, and what is
+//! wrong stops haft rather than being passed over. A project that is not trusted can only make haft stricter.
+
+mod load;
+mod merge;
+mod permissions;
+mod sandbox;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use haft_core::{Durability, HookEvent, Mode, Policy, suggest};
+use haft_dialects as dialects;
+use haft_rules::KnownTools;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use load::{Folders, Loaded, Presence, Trust, load};
+pub(crate) use permissions::home as home_dir;
+pub use permissions::{Permissions, RuleSetting, RuleWithExamples};
+pub use sandbox::{Sandbox, WallSetting, WallsSetting};
+pub use servers::{Found, Mcp};
+
+use crate::error::HostError;
+
+type Result<T> = std::result::Result<T, HostError>;
+
+/// No settings file is larger.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// No reply is held to fewer characters: less would not hold what a cut reply must say of itself.
+const LEAST_MAX_RESULT: usize = 1000;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The dialect of a session that names none: `claude`, `ally`, `cdd` or `workspace`.
+    pub dialect: Option<String>,
+    /// How permissive a session is that says nothing: `default`, `plan`, `accept-edits` or `bypass`.
+    /// A project that is not trusted can only set `plan`.
+    pub mode: Option<ModeSetting>,
+    /// Who waits for whom: `claims` (a call waits for earlier ones that touch the same) or `safe-first`
+    /// (all calls that only read, then the others one by one).
+    pub schedule: Option<ScheduleSetting>,
+    /// Further folders that a session may touch: absolute, with `~` for the home, or relative to the
+    /// workspace. Trusted projects only.
+    pub add_dirs: Vec<PathBuf>,
+    /// Tools of other dialects that a session has besides its own, such as `ally/ls`. Trusted projects only.
+    pub tools: Vec<String>,
+    /// Folders whose own settings are followed in full, but not those of folders in them: absolute, or with `~` for
+    /// the home. The user's file only; `haft trust` adds to it.
+    pub trusted: Vec<PathBuf>,
+    /// How long replies may be and what is kept of longer ones.
+    pub limits: Limits,
+    /// How files are changed.
+    pub files: Files,
+    /// How files are searched. Trusted projects only.
+    pub search: Search,
+    /// What commands may do. A project that is not trusted can set nothing of it.
+    pub sandbox: Sandbox,
+    /// What may happen without being asked, and what may not happen at all.
+    pub permissions: Permissions,
+    /// How much of what was changed is kept, to be undone. Trusted projects only.
+    pub journal: JournalLimits,
+    /// Commands that see every call before or after it runs. Trusted projects only.
+    pub hooks: Hooks,
+    /// Other servers whose tools are used.
+    pub mcp: Mcp,
+}
+
+/// How files are changed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Files {
+    /// How surely a change is on disk when its reply comes: `full` (it outlasts a power cut) or `fast` (it
+    /// outlasts a crash of haft). A project that is not trusted can only set `full`.
+    pub durability: Option<DurabilitySetting>,
+    /// Whether a text that differs from the file only in white space at the ends of lines, indentation or
+    /// look-alike punctuation is taken for the one place it fits (true when nothing is said). A project that
+    /// is not trusted can only set false.
+    pub lenient: Option<bool>,
+    /// Whether new text may have lines that stand for code left out (false when nothing is said). Trusted
+    /// projects only.
+    pub placeholders: Option<bool>,
+    /// Whether the syntax of changed files is checked (true when nothing is said). A project that is not trusted can only
+    /// set true.
+    pub check: Option<bool>,
+}
+
+/// How surely a change is on disk.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DurabilitySetting {
+    /// It outlasts a power cut.
+    Full,
+    /// It outlasts a crash of haft.
+    Fast,
+}
+
+impl From<DurabilitySetting> for Durability {
+    fn from(setting: DurabilitySetting) -> Self {
+        match setting {
+            DurabilitySetting::Full => Durability::Full,
+            DurabilitySetting::Fast => Durability::Fast,
+        }
+    }
+}
+
+/// How files are searched.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Search {
+    /// Whether names that begin with a dot are searched, git's own folder excepted. When nothing is said, it
+    /// is as the dialect has it: they are not.
+    pub hidden: Option<bool>,
+    /// Whether what `.gitignore`, `.ignore` and `.rgignore` name is searched. When nothing is said, it is as
+    /// the dialect has it: not in `claude`, but in the others.
+    pub ignored: Option<bool>,
+    /// After how many seconds a search gives what it has found (20 when nothing is said).
+    #[schemars(range(min = 1))]
+    pub seconds: Option<u64>,
+}
+
+/// How much of what was changed is kept.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalLimits {
+    /// For how many days changes are kept (90 when nothing is said).
+    pub keep_days: Option<u64>,
+    /// How many megabytes of them (1024 when nothing is said, 1 at least).
+    pub keep_megabytes: Option<u64>,
+    /// How many of them (50000 when nothing is said, 1 at least).
+    pub keep_changes: Option<u64>,
+    /// Files of more megabytes are replaced and deleted without keeping their old content (64 when nothing is
+    /// said). Edits in them are kept.
+    pub max_file_megabytes: Option<u64>,
+}
+
+/// How long replies may be and what is kept of longer ones.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// The longest reply of a tool, in characters (1000 at least), by the tool's name. A project that is not
+    /// trusted can only make it shorter.
+    pub max_result: BTreeMap<String, usize>,
+    /// For how many days the whole of a reply is kept that was cut (7 when nothing is said). Trusted
+    /// projects only.
+    pub keep_days: Option<u64>,
+    /// How many megabytes of such replies are kept (256 when nothing is said). Trusted projects only.
+    pub keep_megabytes: Option<u64>,
+}
+
+/// Commands that see every call.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hooks {
+    /// Before a call: may deny, allow or rewrite it. One that fails denies.
+    pub pre_tool_use: Vec<HookSetting>,
+    /// After a call that succeeded.
+    pub post_tool_use: Vec<HookSetting>,
+    /// After a call that failed.
+    pub post_tool_use_failure: Vec<HookSetting>,
+}
+
+/// One command.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HookSetting {
+    /// For which tools: a regular expression over the whole name, such as `Edit|Write`; all when empty.
+    #[serde(default)]
+    pub matcher: String,
+    /// The command, run by `sh` in the workspace. It reads the call as JSON from its standard input.
+    pub command: String,
+    /// How many seconds it may take, at least 1 (60 when nothing is said).
+    pub timeout: Option<u64>,
+}
+
+/// A mode.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModeSetting {
+    /// What is not safe is asked.
+    Default,
+    /// Nothing is changed.
+    Plan,
+    /// Changes of files in the workspace are not asked.
+    AcceptEdits,
+    /// Nothing is asked.
+    Bypass,
+}
+
+impl From<ModeSetting> for Mode {
+    fn from(mode: ModeSetting) -> Self {
+        match mode {
+            ModeSetting::Default => Mode::Default,
+            ModeSetting::Plan => Mode::Plan,
+            ModeSetting::AcceptEdits => Mode::AcceptEdits,
+            ModeSetting::Bypass => Mode::Bypass,
+        }
+    }
+}
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleSetting {
+    /// A call waits for earlier ones that touch the same.
+    Claims,
+    /// All calls that only read, then the others one by one.
+    SafeFirst,
+}
+
+impl From<ScheduleSetting> for Policy {
+    fn from(schedule: ScheduleSetting) -> Self {
+        match schedule {
+            ScheduleSetting::Claims => Policy::Claims,
+            ScheduleSetting::SafeFirst => Policy::SafeFirst,
+        }
+    }
+}
+
+/// The tools that rules can be about: those of every dialect.
+pub fn known_tools() -> KnownTools {
+    static KNOWN: LazyLock<KnownTools> =
+        LazyLock::new(|| KnownTools::of(dialects::all().iter().flat_map(|dialect| dialect.tools())));
+    KNOWN.clone()
+}
+
+/// The names of every tool of every dialect.
+pub fn tool_names() -> Vec<Arc<str>> {
+    dialects::all().iter().flat_map(|dialect| dialect.tools()).map(|tool| tool.spec().name.clone()).collect()
+}
+
+impl Hooks {
+    /// Every command, with when it runs.
+    pub fn all(&self) -> impl Iterator<Item = (HookEvent, &HookSetting)> {
+        let before = self.pre_tool_use.iter().map(|hook| (HookEvent::PreToolUse, hook));
+        let after = self.post_tool_use.iter().map(|hook| (HookEvent::PostToolUse, hook));
+        let failed = self.post_tool_use_failure.iter().map(|hook| (HookEvent::PostToolUseFailure, hook));
+        before.chain(after).chain(failed)
+    }
+}
+
+impl Settings {
+    /// What the types cannot say: names must be those of tools, and numbers make sense.
+    fn check(&self, workspace: &Path, known: &KnownTools) -> Result<()> {
+        self.permissions.check(workspace, known)?;
+        self.mcp.check()?;
+        let names = tool_names();
+        for (tool, chars) in &self.limits.max_result {
+            // What other servers offer is not known before they are started.
+            if !tool.starts_with("mcp__") && !names.iter().any(|name| **name == **tool) {
+                let near = suggest::nearest(tool, names.iter().map(|name| &**name), 1);
+                let meant = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                return Err(HostError::settings(format!(
+                    "`limits.max_result` names `{tool}`, which is no tool of any dialect{meant}"
+                )));
+            }
+            if *chars < LEAST_MAX_RESULT {
+                return Err(HostError::settings(format!(
+                    "`limits.max_result` of `{tool}` is {chars}: it must be {LEAST_MAX_RESULT} at least"
+                )));
+            }
+        }
+        if let Some((_, hook)) = self.hooks.all().find(|(_, hook)| hook.timeout == Some(0)) {
+            return Err(HostError::settings(format!(
+                "the hook `{}` has a `timeout` of 0 seconds: it must be 1 at least",
+                hook.command
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A path of the settings, with `~` for the user's home.
+pub fn home(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), etcetera::home_dir()) {
+        (Ok(rest), Ok(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Reading the settings: which files there are, what of a project's is followed, and where each rule and server came from.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use haft_core::Workspace;
+use haft_rules::{Book, KnownTools};
+use haft_sandbox::{PathError, PathErrorKind, Store, user};
+
+use super::servers::{self, MCP_JSON, read_mcp_json};
+use super::{Found, MAX_BYTES, Result, Settings, home};
+use crate::error::{Explain as _, HostError, HostErrorKind};
+use crate::grants::Grants;
+
+/// The settings in force, and where they came from.
+pub struct Loaded {
+    /// What holds.
+    pub settings: Settings,
+    /// The rules that hold, with where they were found.
+    pub book: Book,
+    /// The files, whether they exist or not.
+    pub files: Vec<(PathBuf, Presence)>,
+    /// Whether the workspace's own settings are followed in full.
+    pub trust: Trust,
+    /// The settings of the project that were passed over, for want of trust.
+    pub ignored: Vec<String>,
+    /// The servers whose tools are used, with where they were found.
+    pub servers: Vec<Found>,
+    /// The servers of the project that are not started, for want of trust.
+    pub held_back: Vec<Found>,
+    /// What is wrong with the project's `.mcp.json`, which is not used for want of trust.
+    pub unreadable: Option<String>,
+    of_project: Vec<(PathBuf, Option<Vec<u8>>)>,
+    seal: String,
+}
+
+/// The settings that a project brings.
+const PROJECT_FILES: [&str; 2] = ["config.toml", "config.local.toml"];
+/// What the settings of a project were when they were trusted.
+const SEAL: &str = "trusted";
+
+/// What tells other settings of a project from these.
+fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)], mcp_json: &Option<Vec<u8>>) -> String {
+    let settings = of_project.iter().map(|(_, bytes)| bytes);
+    let all: Vec<&Option<Vec<u8>>> = settings.chain(mcp_json.is_some().then_some(mcp_json)).collect();
+    haft_core::Hash::of(&serde_json::to_vec(&all).unwrap_or_default()).to_string()
+}
+
+impl Loaded {
+    /// The settings that the project brings, as they are written.
+    pub fn of_project(&self) -> Vec<(&Path, &str)> {
+        let files = self.of_project.iter();
+        files
+            .filter_map(|(path, bytes)| Some((path.as_path(), std::str::from_utf8(bytes.as_ref()?).ok()?)))
+            .collect()
+    }
+
+    /// Remembers what the settings of a trusted project are, so that it is seen when they change.
+    pub fn keep_seal(&self, state: &Store) -> Result<()> {
+        Ok(state.write(SEAL, self.seal.as_bytes())?)
+    }
+
+    /// Remembers them when they are first followed.
+    pub fn keep_first_seal(&self, state: &Store) -> Result<()> {
+        if self.trust == Trust::Full && !state.has(SEAL)? { self.keep_seal(state) } else { Ok(()) }
+    }
+}
+
+/// Whether a file is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Presence {
+    /// It is.
+    Found,
+    /// It is not.
+    Missing,
+}
+
+/// Whether the workspace's own settings are followed in full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trust {
+    /// The user has agreed to them as they are.
+    Full,
+    /// The user has not.
+    None,
+    /// The user has agreed to them, but they are others now.
+    Changed,
+}
+
+/// The user's folders for settings and for state.
+pub struct Folders {
+    /// Where the user's settings are.
+    pub config: PathBuf,
+    /// Where haft keeps what it needs between runs, a folder for each workspace.
+    pub state: PathBuf,
+}
+
+impl Folders {
+    /// The folders of the user who runs this program.
+    pub fn find() -> Result<Self> {
+        let base = etcetera::choose_base_strategy()
+            .explain(HostErrorKind::State, || "your home folder cannot be found; set HOME".to_owned())?;
+        let state = base.state_dir().unwrap_or_else(|| base.data_dir());
+        Ok(Self { config: base.config_dir().join("haft"), state: state.join("haft") })
+    }
+
+    /// Checks that nobody else can change what haft keeps.
+    pub fn are_private(&self) -> Result<()> {
+        Store::at(&self.state)
+            .is_private()
+            .explain(HostErrorKind::State, || "the state folder cannot be used".to_owned())
+    }
+}
+
+/// Reads every settings file.
+pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<Loaded> {
+    let user_file = folders.config.join("config.toml");
+    let project = workspace.join(".haft");
+    let mut files = Vec::new();
+    let mut read = |path: PathBuf, bytes: Option<Vec<u8>>| -> Result<Option<Settings>> {
+        let presence = if bytes.is_some() { Presence::Found } else { Presence::Missing };
+        let mut found = bytes.map(|bytes| parse(&path, bytes)).transpose()?;
+        if let Some(found) = &mut found {
+            found
+                .check(workspace, known)
+                .explain(HostErrorKind::Settings, || format!("`{}`", path.display()))?;
+            found.add_dirs = found.add_dirs.iter().map(|dir| workspace.join(home(dir))).collect();
+        }
+        files.push((path, presence));
+        Ok(found)
+    };
+    let bytes = user::read_regular(&user_file, MAX_BYTES)?;
+    let mut settings = read(user_file.clone(), bytes)?.unwrap_or_default();
+    let mut book = Book::new(known.clone());
+    settings.permissions.write_down(&mut book, &user_file.display().to_string())?;
+    let trusted: Vec<PathBuf> = settings.trusted.iter().map(|folder| home(folder)).collect();
+    if let Some(folder) = trusted.iter().find(|folder| !folder.is_absolute()) {
+        return Err(HostError::settings(format!(
+            "`trusted` names `{}`: write a whole path, or one that begins with `~/`",
+            folder.display()
+        )));
+    }
+    let trusted = trusted.iter().filter_map(|folder| user::canonical(folder).ok());
+    // A folder in a trusted one is another project: whoever may write there could put settings into it.
+    let is_trusted = trusted.into_iter().any(|folder| workspace == folder);
+    let state = crate::environment::state_of(folders, workspace);
+    let mut of_project = Vec::new();
+    let root = workspace.parent().map(|_| Workspace::open(workspace)).transpose()?;
+    for name in PROJECT_FILES {
+        let path = project.join(name);
+        let bytes = read_of_project(root.as_ref(), &path)?;
+        of_project.push((path, bytes));
+    }
+    let mcp_json = read_of_project(root.as_ref(), &workspace.join(MCP_JSON));
+    let mcp_json_text = mcp_json.as_ref().ok().cloned().flatten();
+    let seal = seal(&of_project, &mcp_json_text);
+    let trust = match (is_trusted, state.read(SEAL)?) {
+        (false, _) => Trust::None,
+        (true, Some(sealed)) if sealed != seal.as_bytes() => Trust::Changed,
+        (true, _) => Trust::Full,
+    };
+    let mut ignored = Vec::new();
+    let mut servers = Vec::new();
+    let mut held_back = Vec::new();
+    settings.mcp.write_down(&mut servers, &user_file.display().to_string());
+    let mut unreadable = None;
+    match read_mcp_json(&workspace.join(MCP_JSON), mcp_json) {
+        Ok(found) if trust == Trust::Full => servers::add(found.into_iter(), &mut servers),
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => {
+            ignored.push(format!("{MCP_JSON}: mcpServers"));
+            held_back = found;
+        }
+        Err(error) if trust == Trust::Full => return Err(error),
+        // Other programs read this file, too: as long as nothing of it is used, it may be what it likes.
+        Err(error) => unreadable = Some(error.to_string()),
+    }
+    for (name, (path, bytes)) in PROJECT_FILES.into_iter().zip(of_project.clone()) {
+        let Some(mut found) = read(path.clone(), bytes)? else { continue };
+        if !found.trusted.is_empty() {
+            return Err(HostError::settings(format!(
+                "`{}` sets `trusted`, which only the user's own file can",
+                path.display()
+            )));
+        }
+        let place = format!(".haft/{name}");
+        found.mcp.write_down(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
+        if trust != Trust::Full {
+            let (kept, left_out) = found.restricted(&settings);
+            ignored.extend(left_out.into_iter().map(|key| format!(".haft/{name}: {key}")));
+            found = kept;
+        }
+        found.permissions.write_down(&mut book, &format!(".haft/{name}"))?;
+        settings.add(found);
+    }
+    Grants { state, config: folders.config.clone() }.write_down(&mut book)?;
+    of_project.push((workspace.join(MCP_JSON), mcp_json_text));
+    Ok(Loaded { settings, book, files, trust, ignored, servers, held_back, unreadable, of_project, seal })
+}
+
+/// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of
+/// it will do.
+fn read_of_project(root: Option<&Workspace>, path: &Path) -> Result<Option<Vec<u8>>> {
+    let Some(workspace) = root else {
+        // The root of everything is no workspace, but may be asked about.
+        return Ok(user::read_regular(path, MAX_BYTES)?);
+    };
+    let below = path.strip_prefix(workspace.root()).unwrap_or(path).to_string_lossy();
+    let wrong =
+        |error: PathError| HostError::settings(format!("the project's settings cannot be read: {error}"));
+    let place = match workspace.resolve(workspace.root(), &below) {
+        Ok(place) if place.stat.is_some() => place,
+        Ok(_) => return Ok(None),
+        Err(error) if matches!(error.kind, PathErrorKind::NotFound | PathErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(wrong(error)),
+    };
+    let file = workspace.open_file(&place.path).map_err(wrong)?.file;
+    Ok(Some(user::at_most(path, file, MAX_BYTES)?))
+}
+
+fn parse(path: &Path, bytes: Vec<u8>) -> Result<Settings> {
+    let text = String::from_utf8(bytes)
+        .map_err(|_| HostError::settings(format!("`{}` is not UTF-8", path.display())))?;
+    toml::from_str(&text)
+        .map_err(|error| HostError::settings(format!("`{}`: {}", path.display(), error.to_string().trim())))
+}

@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Claims, CommandLine, Resource, Workspace};
-use haft_rules::{Book, Called, Effect, Rules};
+use haft_rules::{Book, Called, Effect, KnownTools, Rules};
 use haft_shell as shell;
+
+/// A book for rules about the tools of every dialect.
+fn book() -> Book {
+    Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
+}
 
 const ROUNDS: usize = 2001;
 
 fn main() {
     let folder = std::env::current_dir().unwrap();
     let workspace = Workspace::open(&folder).unwrap();
-    let mut book = Book::default();
+    let mut book = book();
     for n in 0..250 {
         book.add(Effect::Allow, &format!("Edit(src/part{n}/**)"), "bench").unwrap();
         book.add(Effect::Deny, &format!("Read(**/secret{n}.*)"), "bench").unwrap();

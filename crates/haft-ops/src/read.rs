@@ -317,4 +317,3 @@ fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {
         .with("size", size)
         .with("limit", max)
 }
-

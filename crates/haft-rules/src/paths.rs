@@ -152,12 +152,22 @@ fn literal_start(pattern: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use haft_core::{Category, Spec};
+
     use super::*;
+    use crate::KnownTools;
+
+    #[derive(schemars::JsonSchema)]
+    struct Input {}
+
+    fn rule(pattern: &str) -> Written {
+        let spec = Spec::of::<Input>("Read", "Reads a file").category(Category::File).read_only();
+        Written::on_path("Read", pattern, &KnownTools::none().with(&spec)).unwrap()
+    }
 
     fn fits(pattern: &str, path: &str) -> bool {
-        let rule = Written::on_path("Read", pattern).unwrap();
         let patterns = Patterns::new(
-            vec![(rule, pattern.to_owned())],
+            vec![(rule(pattern), pattern.to_owned())],
             &["/ws".into(), "/also".into()],
             Some(Path::new("/people/me")),
         );
@@ -201,8 +211,7 @@ mod tests {
 
     #[test]
     fn a_folder_with_a_star_in_its_name_is_no_pattern() {
-        let rule = Written::on_path("Read", "a").unwrap();
-        let patterns = Patterns::new(vec![(rule, "a".into())], &["/w*".into()], None);
+        let patterns = Patterns::new(vec![(rule("a"), "a".into())], &["/w*".into()], None);
         assert!(
             patterns.matches(Path::new("/w*/a")).is_some() && patterns.matches(Path::new("/ws/a")).is_none()
         );

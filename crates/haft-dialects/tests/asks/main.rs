@@ -10,8 +10,13 @@ use haft_core::{
 };
 use haft_dialects::Claude;
 use haft_ops::{PlanPlace, Todos};
-use haft_rules::{Book, Called, RuleJudge};
+use haft_rules::{Book, Called, KnownTools, RuleJudge};
 use serde_json::{Value, json};
+
+/// A book for rules about the tools of every dialect.
+fn book() -> Book {
+    Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
+}
 
 /// Somebody who answers so, and remembers what was asked.
 #[derive(Clone)]
@@ -63,7 +68,7 @@ impl Project {
         for file in files {
             std::fs::write(folder.path().join(file), "").unwrap();
         }
-        let judge = Arc::new(RuleJudge::new(Book::default(), None));
+        let judge = Arc::new(RuleJudge::new(book(), None));
         let person = Person { decision, asked: Arc::default() };
         let asked = person.asked.clone();
         let mut engine = Engine::builder().judge(judge.clone()).approver(person.clone()).respondent(person);

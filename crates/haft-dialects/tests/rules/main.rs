@@ -8,8 +8,13 @@ use std::sync::Arc;
 
 use haft_core::{Call, Engine, Mode, Session, Workspace, WouldBe};
 use haft_dialects::Claude;
-use haft_rules::{Book, Effect, RuleJudge, Ruled};
+use haft_rules::{Book, Effect, KnownTools, RuleJudge, Ruled};
 use serde_json::{Value, json};
+
+/// A book for rules about the tools of every dialect.
+fn empty() -> Book {
+    Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
+}
 
 /// The files that there are.
 const FILES: [&str; 13] = [
@@ -45,7 +50,7 @@ pub(crate) fn workspace() -> tempfile::TempDir {
 }
 
 pub(crate) fn book(rules: &[(Effect, &str)]) -> Book {
-    let mut book = Book::default();
+    let mut book = empty();
     for (effect, rule) in rules {
         book.add(*effect, rule, "test").unwrap();
     }
@@ -154,7 +159,7 @@ fn calls_are_decided_as_the_table_says() {
 fn usual_work_asks_nobody() {
     haft_sandbox::cage::arm();
     let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
-    let mut book = Book::default();
+    let mut book = empty();
     book.recommend().unwrap();
     let session = session(folder.path(), state.path(), book, Mode::AcceptEdits);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -245,7 +250,7 @@ fn what_is_dangerous_is_asked_or_denied() {
         let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
         let out = folder.path().canonicalize().unwrap().join("out").display().to_string();
         let is_temporary = folder.path().starts_with("/tmp");
-        let (mut book, mut mode) = (Book::default(), Mode::Default);
+        let (mut book, mut mode) = (empty(), Mode::Default);
         book.recommend().unwrap();
         let lines = block.lines().skip(1).filter(|line| !line.trim().is_empty());
         let (calls, rules): (Vec<&str>, Vec<&str>) =

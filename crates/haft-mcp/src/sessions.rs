@@ -1,5 +1,7 @@
 //! The sessions of clients over HTTP. What a request brings is told to one listener at a time and kept for a while, so
-//! that a client whose connection broke hears the rest on another one, although the request has ended meanwhile.
+//! that a client whose connection broke hears the rest on another one, although the request has ended meanwhile. So is
+//! what belongs to no request: the SDK would give a client that reconnects before its broken connection was noticed a
+//! stream on which nothing ever comes.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::{Pin, pin};
@@ -11,7 +13,7 @@ use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionTransport,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -29,9 +31,14 @@ type Events = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 pub(crate) struct Sessions {
     known: LocalSessionManager,
     told: Mutex<HashMap<SessionId, VecDeque<Told>>>,
+    /// Held while a session's stream of its own is opened, which the SDK gives whole only once.
+    opening: AsyncMutex<()>,
 }
 
-/// What a request brings.
+/// The name of what belongs to no request.
+const STANDALONE: &str = "";
+
+/// What a request brings, or what belongs to none.
 struct Told {
     /// The part of the events' names that is the request's.
     request: String,
@@ -41,8 +48,26 @@ struct Told {
 
 /// Somebody who wants to hear it, from some event on.
 struct Listener {
-    from: usize,
+    from: From,
     give: mpsc::Sender<ServerSseMessage>,
+}
+
+/// Where a listener begins.
+#[derive(Clone, Copy)]
+enum From {
+    /// With the event of this number.
+    Number(usize),
+    /// With what nobody was told yet.
+    Unheard,
+}
+
+/// Whether events are read that the listener has no room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// They are not: a request waits for whoever hears its answer.
+    WhenHeard,
+    /// They are, and the oldest are let go: a session does not wait for a client that has left.
+    Always,
 }
 
 impl Sessions {
@@ -77,9 +102,26 @@ impl Sessions {
     }
 }
 
-/// The number of an event, and of the request that it belongs to.
+impl Sessions {
+    /// Who tells what belongs to no request of a session.
+    async fn standalone(&self, id: &SessionId) -> Result<mpsc::Sender<Listener>, LocalSessionManagerError> {
+        let _opening = self.opening.lock().await;
+        if let Some((teller, _)) = self.teller(id, "0") {
+            return Ok(teller);
+        }
+        let events = self.known.create_standalone_stream(id).await?;
+        let (teller, listeners) = mpsc::channel(1);
+        // It is never let go in favour of others, because it does not end before its session.
+        let over = Arc::new(AtomicBool::new(false));
+        self.keep(id, Told { request: STANDALONE.to_owned(), listeners: teller.clone(), over: over.clone() });
+        tokio::spawn(tell(None, Box::pin(events), Reading::Always, listeners, over));
+        Ok(teller)
+    }
+}
+
+/// The number of an event, and the request that it belongs to.
 fn place(event: &str) -> Option<(usize, &str)> {
-    let (number, request) = event.split_once('/')?;
+    let (number, request) = event.split_once('/').unwrap_or((event, STANDALONE));
     Some((number.parse().ok()?, request))
 }
 
@@ -88,17 +130,18 @@ fn number(event: &ServerSseMessage) -> usize {
 }
 
 /// Listens from an event on. Whoever listened before hears no more.
-async fn listen(teller: &mpsc::Sender<Listener>, from: usize) -> ReceiverStream<ServerSseMessage> {
+async fn listen(teller: &mpsc::Sender<Listener>, from: From) -> ReceiverStream<ServerSseMessage> {
     let (give, take) = mpsc::channel(MAX_UNHEARD);
     // Where nobody tells any more there is nothing to hear.
     let _ = teller.send(Listener { from, give }).await;
     ReceiverStream::new(take)
 }
 
-/// Tells what a request brings to whoever listens. While somebody does, nothing is read before it was heard.
+/// Tells events to whoever listens.
 async fn tell(
     first: Option<ServerSseMessage>,
     rest: impl Stream<Item = ServerSseMessage>,
+    reading: Reading,
     mut listeners: mpsc::Receiver<Listener>,
     over: Arc<AtomicBool>,
 ) {
@@ -106,9 +149,15 @@ async fn tell(
     let mut kept: VecDeque<ServerSseMessage> = first.into_iter().collect();
     let mut listener: Option<Listener> = None;
     let mut has_more = true;
+    // The number of the first event that nobody was given yet.
+    let mut unheard = 0;
     loop {
         let next = listener.as_ref().and_then(|listener| {
-            let event = kept.iter().find(|event| number(event) >= listener.from)?;
+            let from = match listener.from {
+                From::Number(number) => number,
+                From::Unheard => unheard,
+            };
+            let event = kept.iter().find(|event| number(event) >= from)?;
             Some((listener.give.clone(), event.clone()))
         });
         let is_heard = next.is_none();
@@ -129,10 +178,13 @@ async fn tell(
                 None => return,
             },
             given = giving, if !is_heard => match (given, &mut listener) {
-                (Some(from), Some(listener)) => listener.from = from,
+                (Some(from), Some(listener)) => {
+                    listener.from = From::Number(from);
+                    unheard = unheard.max(from);
+                }
                 _ => listener = None,
             },
-            event = rest.next(), if has_more && is_heard => match event {
+            event = rest.next(), if has_more && (is_heard || reading == Reading::Always) => match event {
                 Some(event) => {
                     if kept.len() >= MAX_EVENTS
                         && let Some(least) = kept.iter().position(is_said_besides)
@@ -165,7 +217,10 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.known.initialize_session(id, message).await
+        let welcome = self.known.initialize_session(id, message).await?;
+        // What happens before the client listens is kept for when it does.
+        self.standalone(id).await?;
+        Ok(welcome)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -190,8 +245,8 @@ impl SessionManager for Sessions {
         let (teller, listeners) = mpsc::channel(1);
         let over = Arc::new(AtomicBool::new(false));
         self.keep(id, Told { request, listeners: teller.clone(), over: over.clone() });
-        tokio::spawn(tell(first, events, listeners, over));
-        Ok(listen(&teller, 0).await)
+        tokio::spawn(tell(first, events, Reading::WhenHeard, listeners, over));
+        Ok(listen(&teller, From::Number(0)).await)
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -202,7 +257,7 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.known.create_standalone_stream(id).await
+        Ok(listen(&self.standalone(id).await?, From::Unheard).await)
     }
 
     async fn resume(
@@ -210,19 +265,17 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let events: Events = match self.teller(id, &last_event_id) {
-            Some((teller, last)) => Box::pin(listen(&teller, last + 1).await),
-            // What belongs to no request. The SDK begins with the last one; of 0 nobody knows whether that was heard, or only
-            // the beginning of the stream, which has the same number.
-            None => {
-                let last = last_event_id.parse::<usize>().ok().filter(|last| *last > 0);
-                let events = self.known.resume(id, last_event_id).await?;
-                let was_heard = move |event: &ServerSseMessage| {
-                    let number = event.event_id.as_deref().and_then(|id| id.parse::<usize>().ok());
-                    number.zip(last).is_some_and(|(number, last)| number <= last)
-                };
-                Box::pin(events.filter(move |event| !was_heard(event)))
+        let events: Events = match place(&last_event_id) {
+            Some((last, STANDALONE)) => {
+                // A stream begins with an event that says nothing and has number 0 as well, so the first one that says
+                // something is told again.
+                let from = if last == 0 { 0 } else { last + 1 };
+                Box::pin(listen(&self.standalone(id).await?, From::Number(from)).await)
             }
+            _ => match self.teller(id, &last_event_id) {
+                Some((teller, last)) => Box::pin(listen(&teller, From::Number(last + 1)).await),
+                None => Box::pin(self.known.resume(id, last_event_id).await?),
+            },
         };
         Ok(events)
     }

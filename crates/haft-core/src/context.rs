@@ -3,13 +3,15 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, Durability, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
+use crate::blocking::blocking;
 use crate::claim::Access as ClaimAccess;
 use crate::seen::Seen;
 use crate::session::Journaled;
@@ -100,20 +102,6 @@ pub enum Effect {
     Queued(String),
     /// What is kept of an earlier call is dropped.
     Forgotten(Arc<str>),
-}
-
-/// How long a change is going to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
-    /// About as long as the disk takes for a small file: waking another thread for it would take as long.
-    Light,
-    /// Longer: it is made on a thread of its own.
-    Heavy,
-}
-
-fn many_threads() -> bool {
-    let handle = tokio::runtime::Handle::try_current();
-    handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread)
 }
 
 /// What the model knows of a file that was changed.
@@ -210,7 +198,7 @@ impl Context {
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<(AbsPath, AbsPath)>> {
-        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.names.lock()
     }
 
     /// Claims with the other names of what would be read or changed: a rule about a name holds whichever way it leads.
@@ -291,11 +279,11 @@ impl Context {
 
     /// Remembers a file that holds what did not fit into the reply.
     pub(crate) fn has_kept(&self, file: PathBuf) {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        self.0.kept.lock().push(file);
     }
 
     pub(crate) fn take_kept(&self) -> Vec<PathBuf> {
-        std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.kept.lock())
     }
 
     /// Tells everybody that something which a call had started has ended by itself.
@@ -319,14 +307,13 @@ impl Context {
 
     /// Reports what the call did to what the session knows.
     pub fn effect(&self, effect: Effect) {
-        self.0.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
+        self.0.effects.lock().push(effect);
     }
 
     /// Makes changes through the session's journal. From here on the call is
     /// waited for even if it is cancelled: a change is made and reported, or neither.
     pub async fn commit<T: Send + 'static>(
         &self,
-        weight: Weight,
         work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let Some(Journaled { journal, durability }) = self.session().journaled() else {
@@ -339,30 +326,15 @@ impl Context {
         if self.is_cancelled() {
             return Err(self.cancelled_fault());
         }
-        let (durability, cx) = (*durability, self.clone());
-        let is_alone = !many_threads();
-        let may_wait = is_alone && weight == Weight::Light && durability == Durability::Full;
-        let quick = may_wait.then(|| journal.is_quick()).flatten();
-        let is_soon = durability == Durability::Fast || quick.is_some();
-        let journal = journal.clone();
+        let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
         self.0.committing.store(true, Ordering::Release);
-        let work = move || {
+        let done = blocking(move || {
             let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
             work(&journal, label)
-        };
-        let done = match weight {
-            Weight::Heavy => tokio::task::spawn_blocking(work).await,
-            Weight::Light if !is_alone => Ok(tokio::task::block_in_place(work)),
-            Weight::Light if is_soon => Ok(work()),
-            // The only thread does not wait for a slow disk.
-            Weight::Light => tokio::task::spawn_blocking(work).await,
-        };
-        drop(quick);
+        })
+        .await;
         self.0.committing.store(false, Ordering::Release);
-        match done {
-            Ok(done) => done,
-            Err(panic) => Err(Fault::new(FaultKind::Internal, format!("the change crashed: {panic}"))),
-        }
+        done
     }
 
     /// Whether a change is being made that cannot be left half way.
@@ -371,7 +343,7 @@ impl Context {
     }
 
     pub(crate) fn take_effects(&self) -> Vec<Effect> {
-        std::mem::take(&mut *self.0.effects.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.effects.lock())
     }
 
     pub(crate) fn emit(&self, kind: EventKind, what: impl FnOnce() -> What) {

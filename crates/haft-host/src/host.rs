@@ -7,7 +7,7 @@ mod runtime;
 mod saved;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft_core::{
@@ -20,6 +20,7 @@ use haft_mcp::client::Servers;
 use haft_ops::PlanPlace;
 use haft_rules::{RuleJudge, Ruled, Rules};
 use haft_sandbox::{Access, Store, cage};
+use parking_lot::Mutex;
 
 pub use engine::{command_hook, idle};
 pub use runtime::journal_limits;
@@ -216,11 +217,11 @@ impl Host {
 
     /// What a person should know and was not told yet.
     pub fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.notices.lock())
     }
 
     fn notice(&self, text: String) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        self.notices.lock().push(text);
     }
 
     /// Whether what sessions know is kept under a name.
@@ -264,7 +265,7 @@ impl Host {
 
     /// Ends every server that was started.
     pub async fn end_servers(&self) {
-        let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
+        let others = std::mem::take(&mut *self.others.lock());
         for servers in others.iter().chain([&self.servers]) {
             servers.close().await;
         }

@@ -2,10 +2,11 @@
 //! it is first needed, because a client says only then which folders it works in.
 #![expect(deprecated, reason = "clients of today have a log level")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_core::Session;
+use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::model::{InputRequiredResult, InputResponses, LoggingLevel, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
@@ -17,7 +18,6 @@ use crate::caller::Callers;
 use crate::client::Servers;
 use crate::news::{self, News, Subscribed};
 use crate::rounds::{Kept, unguessable};
-use crate::threads::Threads;
 use crate::{Caller, Client, Host, roots};
 
 /// A client, as long as it is known.
@@ -30,7 +30,6 @@ pub(crate) struct Conversation {
     calls: AtomicU64,
     level: Mutex<Option<LoggingLevel>>,
     kept: Kept,
-    pub(crate) threads: Threads,
     /// Cancelled when nobody waits for answers any more.
     gone: CancellationToken,
 }
@@ -46,7 +45,6 @@ impl Conversation {
             calls: AtomicU64::new(1),
             level: Mutex::new(None),
             kept: Kept::default(),
-            threads: Threads::default(),
             gone,
         }
     }
@@ -105,7 +103,7 @@ impl Conversation {
     }
 
     pub(crate) fn set_level(&self, level: LoggingLevel) {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *self.level.lock() = Some(level);
     }
 
     /// The least that the client wants to have in its log for a request.
@@ -113,7 +111,7 @@ impl Conversation {
         if is_stateless(context) {
             return context.meta.log_level();
         }
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.level.lock()
     }
 
     /// Who makes a request. Where a server may not ask, it comes with what was answered in earlier rounds.

@@ -1,13 +1,12 @@
 //! JSON-RPC as lines. What is no message is answered as JSON-RPC wants it and read past; a line that is too long is
 //! not kept. Calls are numbered as they come, so that they are taken on in that order.
 
-use std::cell::OnceCell;
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft_core::json as strict;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, GetMeta as _,
     InitializeRequest, InitializeRequestParams, JsonRpcRequest, ListToolsRequest, PaginatedRequestParams,
@@ -26,8 +25,6 @@ pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
 /// While so many messages wait to be written, none is read: whoever does not listen is not listened to.
 const MAX_UNWRITTEN: usize = 256;
 
-/// So many nanoseconds after an answer the next message is waited for without going to sleep.
-const AWAKE: u64 = 100_000;
 /// Room for lines is kept for the next ones up to this.
 const MAX_SPARE: usize = 256 * 1024;
 
@@ -47,9 +44,6 @@ pub(crate) struct Lines<R, W> {
     write: Arc<Writing<W>>,
     begun: bool,
     latest: Option<oneshot::Receiver<()>>,
-    unanswered: Arc<AtomicUsize>,
-    /// Whether there is a processor for the other side while this one waits without going to sleep.
-    may_stay_awake: OnceCell<bool>,
 }
 
 struct Writing<W> {
@@ -60,26 +54,11 @@ struct Writing<W> {
     written: Notify,
     /// Cancelled when the other side says no more, or hears no more.
     ended: CancellationToken,
-    begun: Instant,
-    /// When something was written last, in nanoseconds from the beginning.
-    told: AtomicU64,
 }
 
 /// A call's place in the order in which calls came.
 #[derive(Clone)]
-pub(crate) struct Arrival(Arc<Arrived>);
-
-struct Arrived {
-    place: Mutex<Option<Place>>,
-    /// How many calls have come that are not answered yet, this one among them.
-    unanswered: Arc<AtomicUsize>,
-}
-
-impl Drop for Arrived {
-    fn drop(&mut self) {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
-    }
-}
+pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
 
 struct Place {
     before: Option<oneshot::Receiver<()>>,
@@ -90,16 +69,11 @@ struct Place {
 impl Arrival {
     /// Waits until every call that came before has been taken on. The next one goes when the guard is dropped.
     pub(crate) async fn turn(&self) -> impl Sized + use<> {
-        let mut place = self.0.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut place = self.0.lock().take();
         if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
             let _ = before.await;
         }
         place
-    }
-
-    /// Whether other calls have come that are not answered yet.
-    pub(crate) fn has_company(&self) -> bool {
-        self.0.unanswered.load(Ordering::Acquire) > 1
     }
 
     /// Gives up the place: calls that came later go as soon as those are taken on that came before.
@@ -117,8 +91,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             unwritten: AtomicUsize::new(0),
             written: Notify::new(),
             ended,
-            begun: Instant::now(),
-            told: AtomicU64::new(0),
         };
         Self {
             read: BufReader::with_capacity(64 * 1024, read),
@@ -127,8 +99,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             write: Arc::new(write),
             begun: false,
             latest: None,
-            unanswered: Arc::default(),
-            may_stay_awake: OnceCell::new(),
         }
     }
 
@@ -140,26 +110,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         self.read_line().await
     }
 
-    /// Waits a moment for somebody who was just answered. Going to sleep and being woken takes as long as most calls.
-    async fn stay_awake(&mut self) {
-        // Files are read for that: not before somebody was answered.
-        let is_free = || std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        while self.read.buffer().is_empty()
-            && self.write.told_lately()
-            && *self.may_stay_awake.get_or_init(is_free)
-        {
-            tokio::select! {
-                biased;
-                _ = self.read.fill_buf() => return,
-                () = tokio::task::yield_now() => {}
-            }
-        }
-    }
-
     /// Reads to the end of a line, which is then in `line` unless it was too long. May be dropped and called again.
     async fn read_line(&mut self) -> io::Result<Line> {
         loop {
-            self.stay_awake().await;
             let read = self.read.fill_buf().await?;
             if read.is_empty() {
                 return Ok(Line::End);
@@ -258,9 +211,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             if let ClientRequest::CallToolRequest(call) = &mut request.request {
                 let (after, next) = oneshot::channel();
                 let place = Place { before: self.latest.replace(next), _after: after };
-                self.unanswered.fetch_add(1, Ordering::AcqRel);
-                let (place, unanswered) = (Mutex::new(Some(place)), self.unanswered.clone());
-                call.extensions.insert(Arrival(Arc::new(Arrived { place, unanswered })));
+                call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(place)))));
             }
         }
         message
@@ -373,7 +324,6 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
         if written.is_err() {
             self.0.ended.cancel();
         }
-        self.0.told.store(self.0.now(), Ordering::Release);
         if lines.capacity() <= MAX_SPARE {
             lines.clear();
             let mut next = self.0.lines();
@@ -386,17 +336,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
 }
 
 impl<W> Writing<W> {
-    fn now(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn told_lately(&self) -> bool {
-        let told = self.told.load(Ordering::Acquire);
-        told > 0 && self.now().saturating_sub(told) < AWAKE
-    }
-
     fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 
     /// Adds a line, or nothing.

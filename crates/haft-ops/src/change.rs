@@ -11,7 +11,7 @@ mod plan;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen};
 use haft_journal::{self as journal, Content};
 use haft_sandbox::{Expect, names};
 
@@ -276,12 +276,10 @@ impl Operation for Change {
         let name = file_name(path);
         let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
         let knows = brief.is_some() || editing.checkers.knows(&name);
-        let light = held <= super::SMALL && (brief.is_some() || !knows);
         let held = usize::try_from(held).unwrap_or(usize::MAX);
-        let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
         let (recorded, checked, (diff, short)) = cx
-            .commit(weight, move |journal, label| {
+            .commit(move |journal, label| {
                 let commit = |meanwhile: &mut dyn FnMut()| {
                     let expect =
                         before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));

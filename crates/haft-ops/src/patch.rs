@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haft_core::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight,
-};
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource};
 use haft_journal::{self as journal, Content, Depth, JournalError};
 use haft_sandbox::{Access, ChangeErrorKind, Expect};
 
@@ -276,7 +274,7 @@ pub(super) fn shown(plan: Vec<Planned>) -> Patched {
 pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, Fault> {
     let editing = cx.session().extension::<Editing>();
     let inside = cx.clone();
-    cx.commit(Weight::Heavy, move |journal, label| {
+    cx.commit(move |journal, label| {
         let changes = plan.iter().map(Planned::change).collect();
         let recorded = journal
             .change_all(inside.workspace(), changes, label)

@@ -1,9 +1,7 @@
 //! Removing a file, a link or a whole folder. Everything that goes is kept in the journal. A link goes
 //! itself, never what it leads to.
 
-use haft_core::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight,
-};
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource};
 use haft_journal::{self as journal, Depth};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 
@@ -129,7 +127,7 @@ impl Operation for Remove {
         };
         let (inside, gone) = (cx.clone(), paths.clone());
         let recorded = cx
-            .commit(Weight::Heavy, move |journal, label| {
+            .commit(move |journal, label| {
                 let change = journal::Change::Delete { path: entry.path.clone(), expect, depth };
                 let recorded = journal
                     .change(inside.workspace(), change, label)

@@ -1,7 +1,7 @@
 //! Giving a file, a link or a folder another name, on another file system too. A link moves itself, not
 //! what it leads to.
 
-use haft_core::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
+use haft_core::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
 use haft_journal::{self as journal, Overwrite};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
@@ -152,7 +152,7 @@ impl Operation for Rename {
         };
         let inside = cx.clone();
         let recorded = cx
-            .commit(Weight::Heavy, move |journal, label| {
+            .commit(move |journal, label| {
                 let change =
                     journal::Change::Move { from: from.path.clone(), to: to.path.clone(), overwrite };
                 let recorded = journal.change(inside.workspace(), change, label).map_err(|error| {

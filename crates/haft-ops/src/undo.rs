@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use haft_core::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Standing,
-    Weight, Workspace,
+    Workspace,
 };
 use haft_journal::{
     Conflict, Content, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side,
@@ -490,7 +490,7 @@ impl Operation for Undo {
 
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {
         let inside = cx.clone();
-        cx.commit(Weight::Heavy, move |journal, label| {
+        cx.commit(move |journal, label| {
             // What the model knew of a file it knows afterwards, too; what it did not know it does not.
             let known: Vec<(AbsPath, bool)> =
                 self.places().map(|path| (path.clone(), is_known(&path, &inside))).collect();

@@ -32,13 +32,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
     let served = Arc::new(Served(host));
-    let mut runtime = match flags.http {
-        // What is short of one client's calls has room on one thread, and what is long has threads of its own. With
-        // more of them every message would go from one to the other.
-        None => tokio::runtime::Builder::new_current_thread(),
-        Some(_) => tokio::runtime::Builder::new_multi_thread(),
-    };
-    let runtime = runtime.enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let mut stop = Stop::listen()?;
         match flags.http {

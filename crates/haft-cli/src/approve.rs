@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haft_core::{
-    Access, ApprovalRequest, Approver, BoxFuture, Choice, Decision, Resource, Rule, Scope, Store,
-};
+use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Rule, Scope};
+use haft_core::{Access, BoxFuture, Resource, Store};
 use haft_rules::{KnownTools, Written};
 use haft_sandbox::terminal::{self, Terminal};
 use parking_lot::Mutex;

@@ -20,7 +20,8 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haft_core::{EventKind, Reply, Session, Subscription, What};
+use haft_core::events::{EventKind, Subscription, What};
+use haft_core::{Reply, Session};
 use haft_ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};

@@ -3,7 +3,8 @@
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use haft_core::{NoApprover, Session};
+use haft_core::Session;
+use haft_core::permissions::NoApprover;
 use haft_host::{Environment, Host, HostError, Options};
 use haft_sandbox::terminal::Terminal;
 

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haft_core::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::BoxFuture;
+use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
 use haft_sandbox::terminal::Terminal;
 
 use crate::approve::{AtTerminal, Withdraws};
@@ -127,7 +128,7 @@ fn read(line: &str, question: &Inquiry) -> Result<Answer, String> {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::AnswerOption;
+    use haft_core::questions::AnswerOption;
 
     use super::*;
 

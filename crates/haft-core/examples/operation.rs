@@ -4,9 +4,10 @@
 
 use std::sync::Mutex;
 
+use haft_core::permissions::{ApprovalRequest, Approver, Decision};
 use haft_core::{
-    ApprovalRequest, Approver, BoxFuture, Call, Claims, Context, Decision, Engine, Fault, Operation, Preview,
-    Reply, Resource, Tool, Typed, Workspace,
+    BoxFuture, Call, Claims, Context, Engine, Fault, Operation, Preview, Reply, Resource, Tool, Typed,
+    Workspace,
 };
 use serde_json::json;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::{Fault, Reply, json, suggest, text_fault};
+use crate::dialect::text_fault;
+use crate::{Fault, Reply, json, suggest};
 
 /// One tool call of a model.
 #[derive(Clone, Debug)]

@@ -10,12 +10,15 @@ use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Pla
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use crate::activity::{Event, EventKind, Progress, What};
 use crate::blocking::blocking;
 use crate::claim::Access as ClaimAccess;
-use crate::seen::Seen;
-use crate::session::Journaled;
-use crate::{Claims, Fault, FaultKind, Keeping, Mode, Outside, Resource, Rule, Session};
+use crate::dialect::Outside;
+use crate::events::{Event, EventKind, Progress, What};
+use crate::limits::Keeping;
+use crate::permissions::Rule;
+use crate::sessions::Journaled;
+use crate::sessions::Seen;
+use crate::{Claims, Fault, FaultKind, Mode, Resource, Session};
 use haft_journal::{Journal, Label};
 
 /// Where a call happens. Cheap to clone.
@@ -162,7 +165,7 @@ impl Context {
     }
 
     /// Finds a place that may lie outside of the session's workspace, where the dialect lets calls ask for
-    /// that. From then on the call can use its folder; that it may is for [the permission](crate::Approver)
+    /// that. From then on the call can use its folder; that it may is for [the permission](crate::permissions::Approver)
     /// of the call to say, which sees it in the claims.
     pub fn reach(&self, base: &AbsPath, path: &str, access: Access) -> Result<Place, PathError> {
         if self.session().dialect().outside() == Outside::Refused {

@@ -19,18 +19,25 @@ use serde_json::Value;
 pub use builder::EngineBuilder;
 use faults::{crashed, repeated, timed_out};
 
-use crate::activity::{Activity, EventKind, What};
+use crate::audit::{Audit, Decided, Ruled};
 use crate::crash::{caught, uncrashed};
+use crate::dialect::Failed;
 use crate::dialect::{text_fault, text_notes};
+use crate::events::{Activity, EventKind, What};
 use crate::hooks::{self, Before, Hook};
+use crate::limits::Kept;
 use crate::permissions::{self, Answer, By, Judge, Question, Settled};
+use crate::permissions::{Approver, Verdict};
+use crate::plans::PlanApprover;
+use crate::questions::Respondent;
 use crate::registry::Entry;
 use crate::schedule::{Blocker, Place, Ticket};
+use crate::sessions::{PastCall, SessionBuilder};
+use crate::stats::{Outcome, Stats};
 use crate::turn::{self, Earlier, Shared};
 use crate::{
-    Access, Approver, Audit, Call, CallHandle, Claims, Context, Decided, Effect, Failed, Fault, FaultKind,
-    Input, Kept, Outcome, PastCall, PlanApprover, Prepared, Preview, Reply, Resource, Respondent, Ruled,
-    Session, SessionBuilder, Stats, Turn, Verdict, limits, render, spec,
+    Access, Call, CallHandle, Claims, Context, Effect, Fault, FaultKind, Input, Prepared, Preview, Reply,
+    Resource, Session, Turn, limits, render, spec,
 };
 
 /// One engine: what all sessions share. Cheap to clone.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::reply::IntoReply;
+use crate::replies::IntoReply;
 use crate::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Spec, decode};
 
 type Body<I> = dyn Fn(I, Context) -> BoxFuture<'static, Result<Reply, Fault>> + Send + Sync;

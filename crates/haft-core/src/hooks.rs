@@ -10,8 +10,8 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::activity::{EventKind, What};
 use crate::crash::{caught, uncrashed};
+use crate::events::{EventKind, What};
 use crate::permissions::denied;
 use crate::{BoxFuture, Context, Fault, Mode, Reply};
 

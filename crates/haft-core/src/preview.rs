@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{Audience, Reply};
+use crate::Reply;
+use crate::replies::Audience;
 
 /// The fields in which a structured reply carries what it is about, best first.
 const BODY_FIELDS: [&str; 5] = ["content", "output", "result", "data", "value"];

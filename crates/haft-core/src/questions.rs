@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::activity::{EventKind, What};
 use crate::crash::caught;
+use crate::events::{EventKind, What};
 use crate::{BoxFuture, Context, Fault, FaultKind};
 
 /// What somebody is asked at once.

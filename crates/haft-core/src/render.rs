@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::image::{self, Fitted};
 use crate::limits::{Cut, CutField, Kept, cut_json, cut_text, json_fits};
-use crate::{Block, Content, Context, Reply};
+use crate::replies::{Block, Content};
+use crate::{Context, Reply};
 
 /// What is left free in a value for saying that it was cut.
 const ROOM_FOR_NOTICE: usize = 600;

@@ -11,7 +11,8 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{Cut, Sensitivity};
+use crate::Sensitivity;
+use crate::limits::Cut;
 
 /// The longest reply, in characters, of a tool that says nothing else.
 pub const DEFAULT_MAX_RESULT: usize = 30_000;

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Approval, Claims, Context, Fault, Operation, Preview, Reply, Spec, decode, preview};
+use crate::permissions::Approval;
+use crate::{Claims, Context, Fault, Operation, Preview, Reply, Spec, decode, preview};
 
 /// A boxed future, as erased traits return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

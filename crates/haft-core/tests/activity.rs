@@ -1,6 +1,7 @@
 //! The stream of events: nobody is held up by it, and nobody misses an end.
 
-use haft_core::{Context, Event, EventKind, Mode, Progress, What, function};
+use haft_core::events::{Event, EventKind, Progress, What};
+use haft_core::{Context, Mode, function};
 use serde_json::json;
 
 use crate::common::*;
@@ -63,7 +64,7 @@ async fn everything_is_told_in_order_to_whoever_wants_it() {
 
 #[tokio::test]
 async fn asking_and_answering_are_told() {
-    let approver = Script::say([haft_core::Decision::AllowOnce]);
+    let approver = Script::say([haft_core::permissions::Decision::AllowOnce]);
     let rig = Rig::new(|engine| engine.approver(approver), |session| session);
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Asked, EventKind::Answered]);
     rig.note("a", "x").await;

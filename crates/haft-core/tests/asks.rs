@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_core::events::{EventKind, What};
+use haft_core::limits::Kept;
+use haft_core::permissions::Rule;
+use haft_core::plans::{PlanAnswer, PlanApprover, PlanRequest};
+use haft_core::questions::{Answer as Told, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::sessions::{Lasting, LastingValues, SavedSession};
 use haft_core::{
-    Answer as Told, AnswerOption, BoxFuture, Choosing, Claims, Effect, EventKind, Fault, Function, Inquiry,
-    Kept, Lasting, LastingValues, Mode, PlanAnswer, PlanApprover, PlanRequest, QuestionSet, Resource,
-    Respondent, Rule, SavedSession, Sensitivity, Session, Store, What, blocking_function, function,
+    BoxFuture, Claims, Effect, Fault, Function, Mode, Resource, Sensitivity, Session, Store,
+    blocking_function, function,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -188,7 +193,7 @@ async fn the_answer_to_a_plan_is_written_down_or_does_not_count() {
     let (leader, kept) = (Leader::default(), tempfile::tempdir().unwrap());
     let store = Store::at(kept.path());
     let rig = Rig::new(
-        |engine| engine.plan_approver(leader).audit(haft_core::Audit::new(store.clone())),
+        |engine| engine.plan_approver(leader).audit(haft_core::audit::Audit::new(store.clone())),
         |session| session.mode(Mode::Plan).tool(hands_in()),
     );
     rig.call("hands_in", json!({})).await;
@@ -199,15 +204,15 @@ async fn the_answer_to_a_plan_is_written_down_or_does_not_count() {
     assert_eq!((rig.session.mode(), rig.session.awaited_plan().as_deref()), (Mode::Plan, Some("request 1")));
     std::fs::remove_dir(&file).unwrap();
     rig.session.answer_plan("request 1", PlanAnswer::Approved).unwrap();
-    let (lines, chain) = haft_core::Audit::read(&store).unwrap();
+    let (lines, chain) = haft_core::audit::Audit::read(&store).unwrap();
     let decided = &lines.last().unwrap().decided;
     assert_eq!(
         (chain, decided.call.as_str(), decided.tool.as_str()),
-        (haft_core::Chain::Whole, "request 1", "plan")
+        (haft_core::audit::Chain::Whole, "request 1", "plan")
     );
     assert_eq!(
         (decided.decision, &decided.input["grants"][0]),
-        (haft_core::Ruled::Allowed, &json!("note(a)"))
+        (haft_core::audit::Ruled::Allowed, &json!("note(a)"))
     );
 }
 

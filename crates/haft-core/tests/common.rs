@@ -6,11 +6,15 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_core::events::{Event, Subscription, What};
+use haft_core::hooks::{Hook, HookAnswer, HookEvent, HookInput};
+use haft_core::permissions::{
+    ApprovalRequest, Approver, Choice, Decision, Judge, Question, Rule, Scope, Verdict,
+};
+use haft_core::sessions::SessionBuilder;
 use haft_core::{
-    AbsPath, ApprovalRequest, Approver, BoxFuture, Call, Category, Choice, Claims, Context, Decision, Engine,
-    EngineBuilder, Event, Fault, Function, Hook, HookAnswer, HookEvent, HookInput, Judge, Operation, Preview,
-    Question, Reply, Resource, Rule, Scope, Session, SessionBuilder, Spec, Subscription, Tool, Typed,
-    Verdict, What, Workspace, function,
+    AbsPath, BoxFuture, Call, Category, Claims, Context, Engine, EngineBuilder, Fault, Function, Operation,
+    Preview, Reply, Resource, Session, Spec, Tool, Typed, Workspace, function,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

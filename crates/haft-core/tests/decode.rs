@@ -101,7 +101,8 @@ fn rig() -> Rig {
     Rig::new(
         |engine| engine,
         |session| {
-            session.tool(take.read_only().about(|spec| spec.max_result(1_000_000, haft_core::Cut::End)))
+            session
+                .tool(take.read_only().about(|spec| spec.max_result(1_000_000, haft_core::limits::Cut::End)))
         },
     )
 }
@@ -486,7 +487,7 @@ async fn a_million_wrong_items_are_one_fault() {
 async fn names_and_values_of_any_length_are_shown_short() {
     let rig = rig();
     let long = "n".repeat(1_000_000);
-    let mut events = rig.engine.activity().subscribe_to(&[haft_core::EventKind::Fault]);
+    let mut events = rig.engine.activity().subscribe_to(&[haft_core::events::EventKind::Fault]);
     for input in [
         with(&format!("/{long}"), json!(1)),
         with(&format!("/place/{long}"), json!(1)),

@@ -1,6 +1,7 @@
 //! Sessions that work for another one.
 
-use haft_core::{Call, Decision, Mode, Reply, Session, Typed};
+use haft_core::permissions::Decision;
+use haft_core::{Call, Mode, Reply, Session, Typed};
 use serde_json::json;
 
 use crate::common::{Answer, Note, Rig, Script, assert_ok, assert_says, kind, log, logged, within};

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use haft_core::{
-    Audience, Call, CommandHook, Decision, HookAnswer, HookDecision, HookEvent, Mode, Question, ToolPattern,
-    Verdict, function,
-};
+use haft_core::hooks::{CommandHook, HookAnswer, HookDecision, HookEvent, ToolPattern};
+use haft_core::permissions::{Decision, Question, Verdict};
+use haft_core::replies::Audience;
+use haft_core::{Call, Mode, function};
 use serde_json::{Value, json};
 
 use crate::common::*;
@@ -82,7 +82,7 @@ async fn every_form_of_an_answer_is_understood() {
     }
     let (rig, asked) =
         before(&printing(&json!({"permissionDecision": "ask", "permissionDecisionReason": "well?"})));
-    rig.session.grant(haft_core::Rule("note".into()));
+    rig.session.grant(haft_core::permissions::Rule("note".into()));
     assert_eq!(kind(&rig.note("a", "x").await), "denied");
     assert_eq!(asked.asked()[0].reason, "well?");
 }

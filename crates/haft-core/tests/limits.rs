@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use haft_core::{
-    Audience, Block, Body, Content, Cut, Engine, Function, HookAnswer, HookEvent, Kept, Reply, Workspace,
-    function,
-};
+use haft_core::hooks::{HookAnswer, HookEvent};
+use haft_core::limits::{Cut, Kept};
+use haft_core::replies::{Audience, Block, Body, Content};
+use haft_core::{Engine, Function, Reply, Workspace, function};
 use haft_sandbox::Store;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ async fn a_picture_that_is_none_is_replaced_by_words() {
         assert_says(&reply, &["[a picture is not shown:", problem]);
         assert!(reply.content.iter().all(|block| matches!(block.content, Content::Text(_))));
         // Beside a value as well, and within the limit.
-        let both = Reply::object(json!({"a": 1})).block(haft_core::Block::image(media_type, data));
+        let both = Reply::object(json!({"a": 1})).block(haft_core::replies::Block::image(media_type, data));
         let (reply, _store) = answered(both, 30, Cut::End).await;
         assert!(length(&reply) <= 30, "{}", reply.full_text());
         assert!(reply.content.iter().all(|block| matches!(block.content, Content::Text(_))));

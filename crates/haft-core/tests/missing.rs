@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft_core::{
-    AbsPath, Call, Claims, Context, EventKind, Fault, FaultKind, Function, Mode, Resource, Subscription,
-    function,
-};
+use haft_core::events::{EventKind, Subscription};
+use haft_core::{AbsPath, Call, Claims, Context, Fault, FaultKind, Function, Mode, Resource, function};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -77,7 +75,7 @@ fn show() -> Function<One> {
 #[tokio::test]
 async fn a_call_that_waits_for_its_file_is_waited_for_in_turn() {
     let go = Arc::new(Semaphore::new(0));
-    let tools = |session: haft_core::SessionBuilder| {
+    let tools = |session: haft_core::sessions::SessionBuilder| {
         session.tool(make(&go)).tool(shift()).tool(show()).mode(Mode::Bypass)
     };
     let rig = Rig::new(|engine| engine, tools);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use haft_core::hooks::{HookAnswer, HookDecision};
+use haft_core::permissions::{Approval, Choice, Decision, NoApprover, Question, Rule, Scope, Verdict};
 use haft_core::{
-    Approval, Call, Choice, Claims, Context, Decision, Dialect, DynTool, Fault, FaultKind, HookAnswer,
-    HookDecision, Input, Mode, NoApprover, Operation, Question, Reply, Resource, Rule, Scope, Sensitivity,
-    Spec, Tool, Typed, Verdict, function,
+    Call, Claims, Context, Dialect, DynTool, Fault, FaultKind, Input, Mode, Operation, Reply, Resource,
+    Sensitivity, Spec, Tool, Typed, function,
 };
 use serde_json::{Value, json};
 
@@ -446,10 +447,10 @@ async fn always_is_granted_as_it_was_answered() {
 #[derive(Clone, Default)]
 struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
-impl haft_core::Approver for Silent {
+impl haft_core::permissions::Approver for Silent {
     fn ask(
         &self,
-        _request: haft_core::ApprovalRequest,
+        _request: haft_core::permissions::ApprovalRequest,
     ) -> haft_core::BoxFuture<'_, Result<Decision, String>> {
         struct Withdrawn(Arc<AtomicUsize>);
         impl Drop for Withdrawn {
@@ -474,7 +475,7 @@ async fn until(count: &AtomicUsize, wanted: usize) {
 
 #[tokio::test]
 async fn answers_can_be_given_beforehand() {
-    let answers = haft_core::Scripted::new([Decision::AllowOnce, denied("not twice")]);
+    let answers = haft_core::permissions::Scripted::new([Decision::AllowOnce, denied("not twice")]);
     let rig = Rig::new(|engine| engine.approver(answers), |session| session);
     assert_ok(&rig.note("a", "x").await);
     assert_says(&rig.note("a", "y").await, &["not twice"]);
@@ -690,7 +691,7 @@ async fn a_repeat_is_refused_by_name_and_only_within_its_turn() {
 
 #[tokio::test]
 async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
-    let hook = Listener::new("rewrite", haft_core::HookEvent::PreToolUse, |input, _| {
+    let hook = Listener::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
         Ok(HookAnswer { updated_input: Some(input.tool_input.clone()), ..HookAnswer::default() })
     });
     let rig = Rig::new(|engine| engine.hook(hook), |session| session.dialect(Arc::new(NoRepeats)));
@@ -701,7 +702,7 @@ async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
 
 #[tokio::test]
 async fn a_call_that_became_another_is_not_what_was_asked() {
-    let hook = Listener::new("rewrite", haft_core::HookEvent::PreToolUse, |input, _| {
+    let hook = Listener::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
         let other = (input.tool_use_id == "1").then(|| json!({"word": "other"}));
         Ok(HookAnswer { updated_input: other, ..HookAnswer::default() })
     });
@@ -738,7 +739,7 @@ async fn refusing_repeats_holds_no_reader_back() {
         |engine| engine,
         |session| session.dialect(Arc::new(NoRepeats)).policy(haft_core::Policy::SafeFirst),
     );
-    let mut ends = rig.engine.activity().subscribe_to(&[haft_core::EventKind::Ended]);
+    let mut ends = rig.engine.activity().subscribe_to(&[haft_core::events::EventKind::Ended]);
     let mut turn = rig.session.turn();
     turn.submit(peek("1", "a"));
     // The turn is still open, so this is the end of a call that counts as safe.

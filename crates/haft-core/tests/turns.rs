@@ -4,10 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_core::dialect::Failed;
+use haft_core::events::{Subscription, What};
+use haft_core::hooks::{HookAnswer, HookEvent};
+use haft_core::permissions::{Approval, Decision};
+use haft_core::sessions::SavedSession;
 use haft_core::{
-    Approval, Call, Claims, Context, Decision, Dialect, DynTool, Effect, Failed, Fault, Function, HookAnswer,
-    HookEvent, Mode, Operation, Policy, Preview, Reply, Resource, SavedSession, Spec, Subscription, Tool,
-    Typed, What, blocking_function, function,
+    Call, Claims, Context, Dialect, DynTool, Effect, Fault, Function, Mode, Operation, Policy, Preview,
+    Reply, Resource, Spec, Tool, Typed, blocking_function, function,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -106,7 +110,7 @@ async fn replies_come_in_call_order_whatever_ends_first() {
         turn.submit(writes(id, id));
         gates.started(id).await;
     }
-    let mut events = rig.engine.activity().subscribe_to(&[haft_core::EventKind::Ended]);
+    let mut events = rig.engine.activity().subscribe_to(&[haft_core::events::EventKind::Ended]);
     for id in ["3", "2", "1"] {
         gates.open(id);
         assert_eq!(&*within(events.next()).await.unwrap().call, id);
@@ -307,8 +311,9 @@ async fn a_dialect_that_crashes_is_replaced_by_plain_words() {
 }
 
 fn logged_ends(events: &mut Subscription) -> usize {
-    let ended =
-        |event: &Arc<haft_core::Event>| matches!(event.what, What::Ended { .. }) && &*event.call == "1";
+    let ended = |event: &Arc<haft_core::events::Event>| {
+        matches!(event.what, What::Ended { .. }) && &*event.call == "1"
+    };
     drain(events).iter().filter(|event| ended(event)).count()
 }
 
@@ -462,8 +467,10 @@ async fn safe_calls_go_first_where_that_is_the_policy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_calls_in_one_turn() {
     let rig = Rig::new(|engine| engine, |session| session.tool(echo()).mode(Mode::Bypass));
-    let mut events =
-        rig.engine.activity().subscribe_to(&[haft_core::EventKind::Started, haft_core::EventKind::Ended]);
+    let mut events = rig
+        .engine
+        .activity()
+        .subscribe_to(&[haft_core::events::EventKind::Started, haft_core::events::EventKind::Ended]);
     let count = Arc::new(Mutex::new((0_u32, 0_u32)));
     let counter = count.clone();
     // Not atomic on purpose: what is claimed is what keeps the calls apart.
@@ -552,14 +559,16 @@ async fn an_edited_input_waits_for_what_it_now_touches() {
     let approver = Script::say([rule("early"), rule("late")]);
     let rig = Rig::new(
         |engine| {
-            engine.approver(approver.clone()).judge(Says(|question: &haft_core::Question<'_>| {
-                let asks = question.cx.call().starts_with('?');
-                Ok(if asks {
-                    haft_core::Verdict::Ask("why?".into())
-                } else {
-                    haft_core::Verdict::Allow { by: "a rule".into(), exactly: true }
-                })
-            }))
+            engine.approver(approver.clone()).judge(Says(
+                |question: &haft_core::permissions::Question<'_>| {
+                    let asks = question.cx.call().starts_with('?');
+                    Ok(if asks {
+                        haft_core::permissions::Verdict::Ask("why?".into())
+                    } else {
+                        haft_core::permissions::Verdict::Allow { by: "a rule".into(), exactly: true }
+                    })
+                },
+            ))
         },
         |session| session.tool(gates.work()),
     );
@@ -596,7 +605,7 @@ fn see() -> Function<Any> {
     function("see", "Sees", async |input: Any, cx: Context| {
         let place = cx.workspace().resolve(&cx.cwd(), &input.word)?;
         let stamp = cx.workspace().stat(&place.path)?.stamp;
-        cx.effect(Effect::Read { path: place.path, seen: haft_core::Seen::part(stamp) });
+        cx.effect(Effect::Read { path: place.path, seen: haft_core::sessions::Seen::part(stamp) });
         Ok::<_, Fault>("seen")
     })
     .claims(|input, cx| {
@@ -638,7 +647,7 @@ async fn what_a_failed_call_claims_to_have_learnt_is_forgotten() {
     let liar = function("liar", "Fails", async |input: Any, cx: Context| {
         let place = cx.workspace().resolve(&cx.cwd(), &input.word)?;
         let stamp = cx.workspace().stat(&place.path)?.stamp;
-        cx.effect(Effect::Read { path: place.path, seen: haft_core::Seen::part(stamp) });
+        cx.effect(Effect::Read { path: place.path, seen: haft_core::sessions::Seen::part(stamp) });
         Err::<String, _>(Fault::failed("after all"))
     });
     let rig = Rig::new(|engine| engine, |session| session.tool(liar).tool(seen()).mode(Mode::Bypass));
@@ -708,7 +717,7 @@ fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
 
 #[test]
 fn sessions_over_the_same_files_are_kept_as_one() {
-    let seen = |path: &str, changed: u64| haft_core::SavedSeen {
+    let seen = |path: &str, changed: u64| haft_core::sessions::SavedSeen {
         path: path.to_owned(),
         stamp: [0, 0, 0, 0, changed],
         hash: None,

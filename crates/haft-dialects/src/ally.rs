@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{AbsPath, Context, Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use haft_core::dialect::Failed;
+use haft_core::{AbsPath, Context, Dialect, DynTool, Fault, FaultKind, Reply};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

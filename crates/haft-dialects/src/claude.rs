@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{Context, Dialect, DynTool, Outside, Reply};
+use haft_core::dialect::Outside;
+use haft_core::{Context, Dialect, DynTool, Reply};
 
 use super::{checks, tool};
 use haft_ops::{Changed, Fate};

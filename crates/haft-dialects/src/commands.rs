@@ -1,6 +1,7 @@
 //! What the shell tools of all dialects share.
 
-use haft_core::{Approval, Context, Fault, FaultKind};
+use haft_core::permissions::Approval;
+use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{Hit, Wall};
 use serde_json::{Value, json};

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{Dialect, DynTool, Failed, Fault, FaultKind, Reply};
+use haft_core::dialect::Failed;
+use haft_core::{Dialect, DynTool, Fault, FaultKind, Reply};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{Call, Content, Engine, Reply, Session, Workspace};
+use haft_core::replies::Content;
+use haft_core::{Call, Engine, Reply, Session, Workspace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -6,10 +6,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{
-    Call, Dialect, Durability, Engine, Format, Hash, Mode, SavedSeen, SavedSession, Session, Spec, Store,
-    Workspace,
-};
+use haft_core::sessions::{SavedSeen, SavedSession};
+use haft_core::{Call, Dialect, Durability, Engine, Format, Hash, Mode, Session, Spec, Store, Workspace};
 use haft_dialects as dialects;
 use haft_journal::{Change, Journal, Label, Limits};
 use haft_sandbox::Expect;

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_core::{Scope, Store};
+use haft_core::Store;
+use haft_core::permissions::Scope;
 use haft_rules::{Book, Effect, Memory, Written};
 use haft_sandbox::user;
 use serde::{Deserialize, Serialize};

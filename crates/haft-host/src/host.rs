@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haft_core::{
-    Approver, Audit, Dialect, Durability, DynTool, Engine, Fault, FaultKind, LastingValues, Mode, Policy,
-    Respondent, SavedSession, Session, SessionBuilder, Workspace,
-};
+use haft_core::audit::Audit;
+use haft_core::permissions::Approver;
+use haft_core::questions::Respondent;
+use haft_core::sessions::{LastingValues, SavedSession, SessionBuilder};
+use haft_core::{Dialect, Durability, DynTool, Engine, Fault, FaultKind, Mode, Policy, Session, Workspace};
 use haft_dialects as dialects;
 use haft_journal::Journal;
 use haft_mcp::client::Servers;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use haft_core::{Durability, HookEvent, Mode, Policy, suggest};
+use haft_core::hooks::HookEvent;
+use haft_core::{Durability, Mode, Policy, suggest};
 use haft_dialects as dialects;
 use haft_rules::KnownTools;
 use schemars::JsonSchema;

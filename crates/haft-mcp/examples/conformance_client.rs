@@ -4,7 +4,8 @@
 
 use std::process::ExitCode;
 
-use haft_core::{Answer, BoxFuture, Call, Engine, Mode, QuestionSet, Respondent, Session, Workspace};
+use haft_core::questions::{Answer, QuestionSet, Respondent};
+use haft_core::{BoxFuture, Call, Engine, Mode, Session, Workspace};
 use haft_mcp::client::{Access, OAuth, Protocol, Server, Servers, State, Visitor};
 use serde_json::Value;
 

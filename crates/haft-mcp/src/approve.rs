@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock, Weak};
 
-use haft_core::{ApprovalRequest, Approver, BoxFuture, Decision, Scope};
+use haft_core::BoxFuture;
+use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
 use serde_json::{Value, json};
 
 use crate::Caller;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft_core::{Approver, BoxFuture, Respondent, Session, Store};
+use haft_core::permissions::Approver;
+use haft_core::questions::Respondent;
+use haft_core::{BoxFuture, Session, Store};
 use haft_journal::Entry;
 use rmcp::ErrorData;
 use rmcp::model::{

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{BoxFuture, Call, CallHandle, Event, EventKind, Reply, Session, Subscription, What};
+use haft_core::events::{Event, EventKind, Subscription, What};
+use haft_core::{BoxFuture, Call, CallHandle, Reply, Session};
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::json;

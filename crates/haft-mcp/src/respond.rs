@@ -1,6 +1,7 @@
 //! Questions of tools to a client's user, as one form: a field for each question, and one for an answer in words.
 
-use haft_core::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::BoxFuture;
+use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
 use serde_json::{Map, Value, json};
 
 use crate::approve::{Asks, hash, shown};
@@ -85,7 +86,7 @@ fn answers(questions: &[Inquiry], content: &Value) -> Vec<Answer> {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::AnswerOption;
+    use haft_core::questions::AnswerOption;
 
     use super::*;
 

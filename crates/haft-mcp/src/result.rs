@@ -1,6 +1,7 @@
 //! A reply as the result of a `tools/call` request.
 
-use haft_core::{Audience, Block, Content, Reply};
+use haft_core::Reply;
+use haft_core::replies::{Audience, Block, Content};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Role, TextContent};
 use serde_json::Value;
 
@@ -51,7 +52,7 @@ fn block(block: Block) -> Option<ContentBlock> {
 
 #[cfg(test)]
 mod tests {
-    use haft_core::Body;
+    use haft_core::replies::Body;
     use serde_json::json;
 
     use super::*;

@@ -11,7 +11,8 @@ mod plan;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen};
+use haft_core::sessions::Seen;
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource};
 use haft_journal::{self as journal, Content};
 use haft_sandbox::{Expect, names};
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{Claims, Context, Effect, Fault, FaultKind, Operation, PastCall, Preview, suggest};
+use haft_core::sessions::PastCall;
+use haft_core::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, suggest};
 
 /// More calls are not named to choose from.
 const MAX_NAMED: usize = 5;

@@ -1,6 +1,7 @@
 //! Asking the user what to do. Who is asked, and how, is the engine's matter.
 
-use haft_core::{Answer, Claims, Context, Fault, Inquiry, Operation, Preview, Resource};
+use haft_core::questions::{Answer, Inquiry};
+use haft_core::{Claims, Context, Fault, Operation, Preview, Resource};
 
 /// Asks the user some questions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@ mod wishes;
 
 use std::path::PathBuf;
 
-use haft_core::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Mode, Operation, Preview, Resource, Rule,
-};
+use haft_core::permissions::Rule;
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Mode, Operation, Preview, Resource};
 
 pub use wishes::{Granted, Wish};
 

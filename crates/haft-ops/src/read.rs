@@ -15,7 +15,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read as _};
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource, Seen};
+use haft_core::sessions::Seen;
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::{OpenFile, Stat};
 
 use super::{MAX_HASHED, SMALL};

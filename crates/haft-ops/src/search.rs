@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haft_core::{Context, Fault, FaultKind, Progress};
+use haft_core::events::Progress;
+use haft_core::{Context, Fault, FaultKind};
 
 pub use glob::{Beginning, Glob, Globbed, Globs, Hit, Miss};
 pub use grep::{FileFound, Found, Grep, Page, Sorting, Stopped};

@@ -4,7 +4,8 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft_core::{Claims, Context, Fault, FaultKind, Lasting, Operation, Resource, Session};
+use haft_core::sessions::Lasting;
+use haft_core::{Claims, Context, Fault, FaultKind, Operation, Resource, Session};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use haft_core::sessions::Standing;
 use haft_core::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Standing,
-    Workspace,
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Workspace,
 };
 use haft_journal::{
     Conflict, Content, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side,

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft_core::{Access, Claims, Context, Judge, Mode, Question, Resource, Rule, Scope, Verdict};
+use haft_core::permissions::{Judge, Question, Rule, Scope, Verdict};
+use haft_core::{Access, Claims, Context, Mode, Resource};
 use parking_lot::Mutex;
 
 use haft_shell::{self as shell, Understood};

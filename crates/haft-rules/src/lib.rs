@@ -230,5 +230,6 @@ fn is_command(claims: &Claims) -> bool {
 
 /// Whether a change of a place makes other programs run something.
 fn is_delicate(path: &AbsPath, called: &Called<'_>) -> bool {
-    haft_core::delicate(&Claims::none().write(Resource::Path(path.clone())), called.workspace).is_some()
+    haft_core::permissions::delicate(&Claims::none().write(Resource::Path(path.clone())), called.workspace)
+        .is_some()
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use haft_core::is_delicate;
+use haft_core::permissions::is_delicate;
 
 use super::Written;
 

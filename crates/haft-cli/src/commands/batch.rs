@@ -256,7 +256,7 @@ fn print_fault(line: usize, fault: &Fault, form: Form) -> anyhow::Result<()> {
     if form == Form::Shown {
         return show::fault(&told);
     }
-    let mut value = haft_core::text_fault(&told).to_json();
+    let mut value = haft_core::dialect::text_fault(&told).to_json();
     value["id"] = json!(null);
     value["name"] = json!(null);
     print_json(&value)

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft_core::{Access, Call, Claims, Resource, Scope, WouldBe};
+use haft_core::permissions::{Scope, WouldBe};
+use haft_core::{Access, Call, Claims, Resource};
 use haft_rules::{Effect, Written};
 use serde_json::json;
 
@@ -164,7 +165,7 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
 /// What the rules would have done to the calls of a session.
 fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
     let host = host::open(common, Asked::AtTerminal)?;
-    let (lines, _) = haft_core::Audit::read(&host.state())?;
+    let (lines, _) = haft_core::audit::Audit::read(&host.state())?;
     let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
     if past.is_empty() {
         anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");
@@ -191,8 +192,8 @@ fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
             Err(fault) => ("not possible", fault.message().to_owned()),
         };
         let then = match decided.decision {
-            haft_core::Ruled::Allowed => "allowed",
-            haft_core::Ruled::Denied => "denied",
+            haft_core::audit::Ruled::Allowed => "allowed",
+            haft_core::audit::Ruled::Denied => "denied",
         };
         rows.push((line.number, decided.tool.as_str(), then, now, why));
     }

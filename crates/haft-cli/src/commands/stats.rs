@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haft_core::ToolStats;
+use haft_core::stats::ToolStats;
 use serde_json::{Value, json};
 
 use crate::args::Common;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use haft_core::Lasting as _;
+use haft_core::sessions::Lasting as _;
 use haft_ops::{Todo, TodoStatus, Todos};
 
 use crate::args::Common;

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Inner};
-use crate::activity::Activity;
+use crate::audit::Audit;
+use crate::events::Activity;
 use crate::hooks::Hook;
+use crate::limits::Kept;
+use crate::permissions::Approver;
 use crate::permissions::{Judge, NoApprover};
-use crate::{Approver, Audit, Kept, PlanApprover, Respondent, Stats};
+use crate::plans::PlanApprover;
+use crate::questions::Respondent;
+use crate::stats::Stats;
 
 /// An engine that is being set up.
 pub struct EngineBuilder(Inner);

@@ -2,7 +2,8 @@
 
 use super::Engine;
 use crate::permissions::{self, Question};
-use crate::{Call, Claims, Considered, Context, Fault, FaultKind, Session, Verdict, WouldBe};
+use crate::permissions::{Considered, Verdict, WouldBe};
+use crate::{Call, Claims, Context, Fault, FaultKind, Session};
 
 impl Engine {
     /// What would become of a call, without making it: nobody is asked, and no hook is called.

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Asking, Judge, Mode, Question, Rule, Scope, Verdict, denied};
-use crate::activity::{EventKind, What};
 use crate::crash::{caught, uncrashed};
+use crate::events::{EventKind, What};
 use crate::{BoxFuture, Claims, Context, Fault, Preview};
 
 /// What somebody is asked.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use haft_core::{Approval, Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use haft_sandbox::Exit;
 use haft_sandbox::cage::Output;
 use schemars::JsonSchema;

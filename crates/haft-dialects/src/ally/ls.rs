@@ -1,6 +1,7 @@
 //! `ls`: one directory, directories first.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use haft_sandbox::{Kind, names};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

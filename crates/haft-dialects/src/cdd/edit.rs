@@ -1,6 +1,7 @@
 //! `edit`: makes a file, deletes text or replaces text, by which of the two texts are empty.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

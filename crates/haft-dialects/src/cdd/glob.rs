@@ -1,6 +1,7 @@
 //! `glob`: the hundred files changed last whose names fit.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

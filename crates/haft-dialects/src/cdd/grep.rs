@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

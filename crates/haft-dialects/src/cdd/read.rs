@@ -1,6 +1,7 @@
 //! `read`: a UTF-8 file's lines, numbered with an arrow.
 
-use haft_core::{Category, Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, FaultKind, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -1,8 +1,7 @@
 //! `AskUserQuestion`: asks the user what to do.
 
-use haft_core::{
-    Answer, AnswerOption, Category, Choosing, Context, Fault, Inquiry, Reply, Sensitivity, Spec, Tool,
-};
+use haft_core::questions::{Answer, AnswerOption, Choosing, Inquiry};
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

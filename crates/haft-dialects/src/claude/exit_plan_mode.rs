@@ -1,6 +1,7 @@
 //! `ExitPlanMode`: the plan is ready to be approved.
 
-use haft_core::{Approval, Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,6 +1,7 @@
 //! `Glob`: files by their names, those changed last first.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -1,6 +1,8 @@
 //! `Read`: a file's lines, numbered as `cat -n` does.
 
-use haft_core::{Block, Category, Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::replies::Block;
+use haft_core::{Category, Context, Fault, FaultKind, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -1,6 +1,7 @@
 //! `Undo`: takes changes back.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

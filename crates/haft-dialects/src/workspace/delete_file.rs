@@ -1,6 +1,8 @@
 //! `delete_file`: a file, or a directory with everything in it.
 
-use haft_core::{Approval, Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use haft_journal::Depth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,8 @@
 //! `format_code`: files as their project wants them.
 
-use haft_core::{Approval, Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

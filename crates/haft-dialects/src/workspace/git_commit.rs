@@ -1,6 +1,8 @@
 //! `git_commit`: what is staged becomes a commit.
 
-use haft_core::{Approval, Category, Context, Cut, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
 //! `git_log`: commits, the latest first.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

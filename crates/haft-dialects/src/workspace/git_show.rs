@@ -1,6 +1,7 @@
 //! `git_show`: one commit with what it changed.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,8 @@
 //! `install_package`: packages by the project's own manager.
 
-use haft_core::{Approval, Category, Context, Cut, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
 use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! `list_directory`: one level or everything below.
 
-use haft_core::{Category, Context, Cut, Fault, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use haft_sandbox::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

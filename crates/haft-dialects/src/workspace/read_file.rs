@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use haft_core::{Category, Context, Cut, Fault, FaultKind, Reply, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::{Category, Context, Fault, FaultKind, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

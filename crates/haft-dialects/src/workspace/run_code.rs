@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haft_core::{Approval, Category, Context, Cut, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
+use haft_core::limits::Cut;
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
 use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::{DecodeError, Engine as _};
-use haft_core::{Approval, Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::permissions::Approval;
+use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,11 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use haft_core::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Call, Claims, CommandLine, Decision, Engine, Mode,
-    PlanAnswer, PlanApprover, PlanRequest, QuestionSet, Reply, Resource, Respondent, Rule, Session,
-    Workspace,
-};
+use haft_core::permissions::{ApprovalRequest, Approver, Decision, Rule};
+use haft_core::plans::{PlanAnswer, PlanApprover, PlanRequest};
+use haft_core::questions::{Answer, QuestionSet, Respondent};
+use haft_core::{BoxFuture, Call, Claims, CommandLine, Engine, Mode, Reply, Resource, Session, Workspace};
 use haft_dialects::Claude;
 use haft_ops::{PlanPlace, Todos};
 use haft_rules::{Book, Called, KnownTools, RuleJudge};

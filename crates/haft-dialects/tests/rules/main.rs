@@ -6,7 +6,8 @@ mod properties;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{Call, Engine, Mode, Session, Workspace, WouldBe};
+use haft_core::permissions::WouldBe;
+use haft_core::{Call, Engine, Mode, Session, Workspace};
 use haft_dialects::Claude;
 use haft_rules::{Book, Effect, KnownTools, RuleJudge, Ruled};
 use serde_json::{Value, json};

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::{Audit, CommandHook, DEFAULT_HOOK_TIMEOUT, Engine, HookEvent, Kept, Store, ToolPattern};
+use haft_core::audit::Audit;
+use haft_core::hooks::{CommandHook, DEFAULT_HOOK_TIMEOUT, HookEvent, ToolPattern};
+use haft_core::limits::Kept;
+use haft_core::{Engine, Store};
 use haft_rules::RuleJudge;
 
 use super::{DAY, Options, Result};

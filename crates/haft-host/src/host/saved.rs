@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use haft_core::{SavedSession, Stats, Store, ToolStats};
+use haft_core::Store;
+use haft_core::sessions::SavedSession;
+use haft_core::stats::{Stats, ToolStats};
 
 use super::Result;
 use crate::error::{Explain as _, HostError, HostErrorKind};

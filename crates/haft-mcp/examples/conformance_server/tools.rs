@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_core::{
-    Block, Body, BoxFuture, Claims, Content, Context, DynTool, Fault, Function, Prepared, Progress, Reply,
-    Spec, function,
-};
+use haft_core::events::Progress;
+use haft_core::replies::{Block, Body, Content};
+use haft_core::{BoxFuture, Claims, Context, DynTool, Fault, Function, Prepared, Reply, Spec, function};
 use haft_mcp::model::LoggingLevel;
 use haft_mcp::{Caller, Elicited, News};
 use schemars::JsonSchema;
@@ -52,7 +51,7 @@ pub(crate) fn all(news: News) -> Vec<Arc<dyn DynTool>> {
 fn tool<F, R>(name: &'static str, description: &'static str, body: F) -> Arc<dyn DynTool>
 where
     F: haft_core::AsyncBody<Nothing, R>,
-    R: haft_core::IntoReply,
+    R: haft_core::replies::IntoReply,
 {
     shared(function(name, description, body))
 }

@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use haft_core::{Audience, Block, Body, Content, Fault, Reply};
+use haft_core::replies::{Audience, Block, Body, Content};
+use haft_core::{Fault, Reply};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Resource, ResourceContents, Role};
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 //! A server's questions to the user, as questions of haft. The user first hears who asks and what for, and may decline;
 //! then each field is one question. What cannot be asked, or is not answered, is declined.
 
-use haft_core::{Answer, AnswerOption, Choosing, Context, Inquiry};
+use haft_core::Context;
+use haft_core::questions::{Answer, AnswerOption, Choosing, Inquiry};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Number, Value};
 

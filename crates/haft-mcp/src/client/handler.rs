@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use haft_core::{Context, Progress, Session, WeakSession};
+use haft_core::events::Progress;
+use haft_core::sessions::WeakSession;
+use haft_core::{Context, Session};
 use parking_lot::Mutex;
 use rmcp::ClientHandler;
 use rmcp::model::*;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use haft_core::Progress;
+use haft_core::events::Progress;
 use rmcp::model::{
     JsonRpcMessage, LoggingMessageNotificationParam, ProgressNotificationParam, RequestId, ServerNotification,
 };

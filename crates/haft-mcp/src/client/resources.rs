@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use haft_core::permissions::Approval;
+use haft_core::replies::Block;
 use haft_core::{
-    Approval, Block, BoxFuture, Claims, Context, DynTool, Fault, FaultKind, Prepared, Reply, Resource,
-    Session, Spec, function,
+    BoxFuture, Claims, Context, DynTool, Fault, FaultKind, Prepared, Reply, Resource, Session, Spec, function,
 };
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, PromptMessage, ReadResourceRequestParams, ReadResourceResult,

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use haft_core::{
-    Approval, BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Sensitivity, Spec,
-};
+use haft_core::permissions::Approval;
+use haft_core::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Sensitivity, Spec};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorData, InputRequiredResult,
     ServerResult,

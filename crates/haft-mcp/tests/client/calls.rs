@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use haft_core::{
-    Answer, BoxFuture, Content, EventKind, FaultKind, Kept, QuestionSet, Respondent, Store, What,
-};
+use haft_core::events::{EventKind, What};
+use haft_core::limits::Kept;
+use haft_core::questions::{Answer, QuestionSet, Respondent};
+use haft_core::replies::Content;
+use haft_core::{BoxFuture, FaultKind, Store};
 
 use super::*;
 

@@ -5,7 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 
-use haft_core::{Content, EventKind, What};
+use haft_core::events::{EventKind, What};
+use haft_core::replies::Content;
 use haft_mcp::client::OAuth;
 
 use super::*;

@@ -1,7 +1,8 @@
 //! A file as it is now, and how that stands to what the model knows of it.
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Context, Effect, Fault, FaultKind, Hash, Seen, Standing};
+use haft_core::sessions::{Seen, Standing};
+use haft_core::{AbsPath, Context, Effect, Fault, FaultKind, Hash};
 use haft_journal::{JournalError, Replaced};
 use haft_sandbox::{ChangeErrorKind, OpenFile, PathErrorKind, Stamp};
 

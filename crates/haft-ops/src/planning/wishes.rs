@@ -3,7 +3,8 @@
 
 use std::ffi::OsStr;
 
-use haft_core::{Context, Rule};
+use haft_core::Context;
+use haft_core::permissions::Rule;
 
 /// Something that a plan asks to be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

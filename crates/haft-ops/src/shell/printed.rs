@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use haft_core::Keeping;
+use haft_core::limits::Keeping;
 
 /// As much is held of the beginning, and as much of the end.
 const HELD: usize = 2 << 20;

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::{EventKind, Fault, Reply, Session, Subscription, What};
+use haft_core::events::{EventKind, Subscription, What};
+use haft_core::{Fault, Reply, Session};
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless, one_line};
 

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::audit::{Decided, Ruled};
 use crate::crash::caught;
-use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Rule, Session};
+use crate::permissions::Rule;
+use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Session};
 
 /// Somebody who approves of plans in their own time, in place of the person who is asked at once.
 pub trait PlanApprover: Send + Sync {

@@ -2,7 +2,9 @@
 //! was granted. A session speaks one dialect. How a call goes is the engine's matter.
 
 mod builder;
+mod lasting;
 mod saved;
+mod seen;
 mod state;
 
 use std::any::{Any, TypeId};
@@ -16,17 +18,20 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::SessionBuilder;
+pub use lasting::{Lasting, LastingValues};
 pub use saved::SavedSession;
+pub use seen::{SavedSeen, Seen, Standing};
 pub use state::PastCall;
 use state::State;
 
-use crate::activity::{EventKind, What};
-use crate::planning::Planning;
+use crate::events::{EventKind, What};
+use crate::permissions::{Approver, Considered, Rule};
+use crate::plans::Planning;
+use crate::questions::Respondent;
 use crate::schedule::Schedule;
-use crate::seen::{Seen, Standing};
 use crate::{
-    Approver, BoxFuture, Call, CallHandle, Considered, Context, Dialect, DynTool, Effect, Engine, Fault,
-    Lasting, LastingValues, Mode, Policy, Registry, Reply, Respondent, Rule, Turn,
+    BoxFuture, Call, CallHandle, Context, Dialect, DynTool, Effect, Engine, Fault, Mode, Policy, Registry,
+    Reply, Turn,
 };
 use haft_journal::Journal;
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::MAX_MODIFIED;
-use crate::Rule;
-use crate::planning::SavedPlanning;
-use crate::seen::SavedSeen;
+use crate::permissions::Rule;
+use crate::plans::SavedPlanning;
+use crate::sessions::SavedSeen;
 
 /// What is kept of a session between runs. Paths are text, as [`names::show`](haft_sandbox::names::show) gives it,
 /// since a name need not be UTF-8 and JSON must be. Fields that a later version may add are passed over when it is
@@ -30,7 +30,7 @@ pub struct SavedSession {
     /// If the session only plans: on what.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<SavedPlanning>,
-    /// What its tools keep, by name: see [`Lasting`](crate::Lasting).
+    /// What its tools keep, by name: see [`Lasting`](crate::sessions::Lasting).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lasting: BTreeMap<String, Value>,
     /// The names of what has changed of that since the session was resumed.

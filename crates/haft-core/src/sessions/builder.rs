@@ -11,8 +11,12 @@ use tokio::sync::watch;
 
 use super::state::State;
 use super::{Inner, Journaled, SavedSession, Session};
+use crate::dialect::Plain;
+use crate::permissions::Approver;
+use crate::questions::Respondent;
 use crate::schedule::Schedule;
-use crate::{Approver, Dialect, DynTool, Engine, LastingValues, Mode, Plain, Policy, Registry, Respondent};
+use crate::sessions::LastingValues;
+use crate::{Dialect, DynTool, Engine, Mode, Policy, Registry};
 use haft_journal::Journal;
 
 /// A session that is being set up.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use haft_sandbox::{AbsPath, Store, Workspace};
 
 use super::SavedSession;
-use crate::planning::Planning;
-use crate::seen::SeenFiles;
-use crate::{Effect, Mode, Now, Rule};
+use crate::permissions::Rule;
+use crate::plans::Planning;
+use super::seen::SeenFiles;
+use crate::{Effect, Mode, Now};
 
 /// How many files a session remembers as changed.
 pub(super) const MAX_MODIFIED: usize = 20;

@@ -20,7 +20,7 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haft_core::events::{EventKind, Subscription, What};
+use haft_core::events::{EventKind, Subscription, EventPayload};
 use haft_core::{Reply, Session};
 use haft_ops::{Clash, Direction};
 
@@ -123,7 +123,7 @@ impl Beside {
     /// Tells a person of everything so far that the replies do not tell themselves.
     fn tell(&mut self, replies: &[Reply]) {
         while let Some(event) = self.0.try_next() {
-            let What::Fault(fault) = &event.what else { continue };
+            let EventPayload::Fault(fault) = &event.what else { continue };
             let own = replies.iter().any(|reply| reply.id == event.call && reply.fault() == Some(fault));
             if !own {
                 style::notice(&format!("{} ({}): {fault}", event.tool, event.call));

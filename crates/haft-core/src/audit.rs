@@ -38,7 +38,7 @@ pub struct Audit {
 /// What is still to be written, and where.
 #[derive(Debug)]
 struct Writing {
-    waiting: Vec<Decided>,
+    waiting: Vec<AuditEntry>,
     lock: Latch,
     /// Kept open: to open them for every line would take longer than to write it.
     files: Option<Files>,
@@ -52,7 +52,7 @@ struct Files {
 
 /// A decision, before it has its place in the chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct AuditEntry {
     /// When, in milliseconds since 1970.
     pub at: u64,
     /// In which session.
@@ -64,7 +64,7 @@ pub struct Decided {
     /// Its arguments; long texts are cut.
     pub input: Value,
     /// What: `allowed` or `denied`.
-    pub decision: Ruled,
+    pub decision: AuditOutcome,
     /// By what or whom, in words.
     pub by: String,
 }
@@ -72,7 +72,7 @@ pub struct Decided {
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ruled {
+pub enum AuditOutcome {
     /// It may happen.
     Allowed,
     /// It may not.
@@ -86,7 +86,7 @@ pub struct AuditLine {
     pub number: u64,
     /// What was decided.
     #[serde(flatten)]
-    pub decided: Decided,
+    pub decided: AuditEntry,
     /// The hash of the line before it.
     pub before: String,
     /// The hash of this one.
@@ -110,7 +110,7 @@ impl Audit {
     }
 
     /// Writes a decision down. One that is `urgent` is in the file when this returns.
-    pub(crate) fn record(&self, decided: Decided, urgent: bool) -> io::Result<()> {
+    pub(crate) fn record(&self, decided: AuditEntry, urgent: bool) -> io::Result<()> {
         let mut writing = self.writing.lock();
         writing.waiting.push(decided);
         if urgent || writing.waiting.len() >= AT_ONCE { self.write(&mut writing) } else { Ok(()) }
@@ -255,14 +255,14 @@ fn parse(head: &[u8]) -> Option<(u64, String)> {
     Some((number.parse().ok()?, hash.to_owned()))
 }
 
-fn hash(number: u64, decided: &Decided, before: &str) -> io::Result<String> {
+fn hash(number: u64, decided: &AuditEntry, before: &str) -> io::Result<String> {
     let said = serde_json::to_vec(&(number, decided, before))?;
     Ok(Hash::of(&said).to_string())
 }
 
-impl Decided {
+impl AuditEntry {
     /// A decision that is made now.
-    pub(crate) fn now(cx: &crate::Context, input: &Value, decision: Ruled, by: String) -> Self {
+    pub(crate) fn now(cx: &crate::Context, input: &Value, decision: AuditOutcome, by: String) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
@@ -295,14 +295,14 @@ fn shortened(value: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn decided(call: &str) -> Decided {
-        Decided {
+    fn decided(call: &str) -> AuditEntry {
+        AuditEntry {
             at: 1,
             session: "s".into(),
             call: call.into(),
             tool: "Read".into(),
             input: serde_json::json!({"path": "a", "n": 1.5}),
-            decision: Ruled::Allowed,
+            decision: AuditOutcome::Allowed,
             by: "it is safe".into(),
         }
     }

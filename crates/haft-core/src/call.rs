@@ -22,7 +22,7 @@ pub struct Call {
 
 /// Something in the place of a call that cannot be made. It is to be answered like one that failed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Uncallable {
+pub struct MalformedCall {
     /// The id that it has itself, if it has one.
     pub id: Option<Arc<str>>,
     /// The name of a tool, if it has one.
@@ -31,7 +31,7 @@ pub struct Uncallable {
     pub fault: Fault,
 }
 
-impl Uncallable {
+impl MalformedCall {
     /// The answer, in the plain form that every dialect understands. An id or a name that is not known is
     /// empty.
     pub fn reply(&self) -> Reply {
@@ -82,15 +82,15 @@ impl Call {
     /// `tool_calls` entry or a Responses `function_call` item. What else stands between calls, such as text
     /// and thinking, is left out.
     ///
-    /// Each call is read by itself: one that makes no sense is an [`Uncallable`] in its place, to be answered
+    /// Each call is read by itself: one that makes no sense is an [`MalformedCall`] in its place, to be answered
     /// there, and its siblings can run. Calls without an id get one that no other has; a call whose id an
     /// earlier one has already is uncallable, since nobody could tell their replies apart.
-    pub fn parse(text: &str) -> Result<Vec<Result<Call, Uncallable>>, Fault> {
+    pub fn parse(text: &str) -> Result<Vec<Result<Call, MalformedCall>>, Fault> {
         Ok(Self::from_json(json::parse(text)?))
     }
 
     /// Reads calls from a value, as [`parse`](Call::parse) does from text.
-    pub fn from_json(value: Value) -> Vec<Result<Call, Uncallable>> {
+    pub fn from_json(value: Value) -> Vec<Result<Call, MalformedCall>> {
         let items = items(value);
         let mut taken: HashSet<String> = items.iter().filter_map(given_id).collect();
         let mut seen = HashSet::new();
@@ -103,7 +103,7 @@ impl Call {
                 Some(id) => Ok(Call::new(id.as_str(), name, input)),
                 None => Ok(Call::new(fresh_id(at, &mut taken), name, input)),
             });
-            calls.push(read.map_err(|fault| Uncallable { id: id.map(Arc::from), name, fault }));
+            calls.push(read.map_err(|fault| MalformedCall { id: id.map(Arc::from), name, fault }));
         }
         calls
     }

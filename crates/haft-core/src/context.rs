@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, FolderAccess, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
-use crate::claim::Access as ClaimAccess;
+use crate::claim::Access;
 use crate::dialect::Outside;
-use crate::events::{Event, EventKind, Progress, What};
+use crate::events::{Event, EventKind, Progress, EventPayload};
 use crate::limits::Keeping;
 use crate::permissions::Rule;
 use crate::sessions::Journaled;
@@ -81,7 +81,7 @@ pub enum Effect {
         /// The file.
         path: AbsPath,
         /// What the model knows of it now.
-        now: Now,
+        now: KnownContent,
     },
     /// A file or folder has another name; what the model knew of it, it still knows. Counts whatever becomes
     /// of the call.
@@ -109,7 +109,7 @@ pub enum Effect {
 
 /// What the model knows of a file that was changed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Now {
+pub enum KnownContent {
     /// All of it.
     Seen(Seen),
     /// What it knew before, whatever the file is now.
@@ -167,7 +167,7 @@ impl Context {
     /// Finds a place that may lie outside of the session's workspace, where the dialect lets calls ask for
     /// that. From then on the call can use its folder; that it may is for [the permission](crate::permissions::Approver)
     /// of the call to say, which sees it in the claims.
-    pub fn reach(&self, base: &AbsPath, path: &str, access: Access) -> Result<Place, PathError> {
+    pub fn reach(&self, base: &AbsPath, path: &str, access: FolderAccess) -> Result<Place, PathError> {
         if self.session().dialect().outside() == Outside::Refused {
             let place = self.workspace().resolve(base, path)?;
             self.remember_name(base, path, &place);
@@ -207,7 +207,7 @@ impl Context {
     /// Claims with the other names of what would be read or changed: a rule about a name holds whichever way it leads.
     pub(crate) fn with_names(&self, claims: Claims) -> Result<Claims, Fault> {
         let changed = |place: &AbsPath| {
-            claims.iter().any(|claim| claim == (ClaimAccess::Write, &Resource::Path(place.clone())))
+            claims.iter().any(|claim| claim == (Access::Write, &Resource::Path(place.clone())))
         };
         let names: Vec<AbsPath> =
             self.names().iter().filter(|(place, _)| changed(place)).map(|(_, name)| name.clone()).collect();
@@ -270,7 +270,7 @@ impl Context {
 
     /// Passes on a piece of output while the call runs.
     pub fn output(&self, chunk: &str) {
-        self.emit(EventKind::Output, || What::Output { chunk: chunk.to_owned() });
+        self.emit(EventKind::Output, || EventPayload::Output { chunk: chunk.to_owned() });
     }
 
     /// Begins to keep a long output in a file; nothing if results are not kept, or it cannot be.
@@ -291,17 +291,17 @@ impl Context {
 
     /// Tells everybody that something which a call had started has ended by itself.
     pub fn finished(&self, what: &str, how: &str) {
-        self.emit(EventKind::Finished, || What::Finished { what: what.to_owned(), how: how.to_owned() });
+        self.emit(EventKind::Finished, || EventPayload::Finished { what: what.to_owned(), how: how.to_owned() });
     }
 
     /// Tells how far the call has come.
     pub fn progress(&self, progress: Progress) {
-        self.emit(EventKind::Progress, || What::Progress(progress));
+        self.emit(EventKind::Progress, || EventPayload::Progress(progress));
     }
 
     /// Tells what something that the call works with has told about itself.
     pub fn log(&self, source: &str, level: &str, text: &str) {
-        self.emit(EventKind::Log, || What::Log {
+        self.emit(EventKind::Log, || EventPayload::Log {
             source: source.to_owned(),
             level: level.to_owned(),
             text: text.to_owned(),
@@ -349,7 +349,7 @@ impl Context {
         std::mem::take(&mut *self.0.effects.lock())
     }
 
-    pub(crate) fn emit(&self, kind: EventKind, what: impl FnOnce() -> What) {
+    pub(crate) fn emit(&self, kind: EventKind, what: impl FnOnce() -> EventPayload) {
         self.session().engine().activity().emit(kind, || Event {
             at: SystemTime::now(),
             session: self.session().id().clone(),

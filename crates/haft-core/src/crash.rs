@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::task::Poll;
 
 /// What the work comes to, or what its panic says.
-pub(crate) fn uncrashed<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
@@ -15,7 +15,7 @@ pub(crate) fn uncrashed<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 /// Polls a future to its end, or to the panic in it.
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|task| match uncrashed(|| work.as_mut().poll(task)) {
+    std::future::poll_fn(|task| match catch_panic(|| work.as_mut().poll(task)) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     })

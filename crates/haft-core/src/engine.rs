@@ -19,19 +19,19 @@ use serde_json::Value;
 pub use builder::EngineBuilder;
 use faults::{crashed, repeated, timed_out};
 
-use crate::audit::{Audit, Decided, Ruled};
-use crate::crash::{caught, uncrashed};
+use crate::audit::{Audit, AuditEntry, AuditOutcome};
+use crate::crash::{caught, catch_panic};
 use crate::dialect::Failed;
 use crate::dialect::{text_fault, text_notes};
-use crate::events::{Activity, EventKind, What};
+use crate::events::{Activity, EventKind, EventPayload};
 use crate::hooks::{self, Before, Hook};
-use crate::limits::Kept;
+use crate::limits::KeptResults;
 use crate::permissions::{self, Answer, By, Judge, Question, Settled};
 use crate::permissions::{Approver, Verdict};
 use crate::plans::PlanApprover;
 use crate::questions::Respondent;
 use crate::registry::Entry;
-use crate::schedule::{Blocker, Place, Ticket};
+use crate::schedule::{Blocker, Position, Ticket};
 use crate::sessions::{PastCall, SessionBuilder};
 use crate::stats::{Outcome, Stats};
 use crate::turn::{self, Earlier, Shared};
@@ -52,7 +52,7 @@ struct Inner {
     approver: Arc<dyn Approver>,
     respondent: Option<Arc<dyn Respondent>>,
     plan_approver: Option<Arc<dyn PlanApprover>>,
-    kept: Option<Kept>,
+    kept: Option<KeptResults>,
     patience: Option<Duration>,
     audit: Option<Audit>,
     max_results: HashMap<String, usize>,
@@ -80,7 +80,7 @@ impl Engine {
         self.0.audit.as_ref()
     }
 
-    pub(crate) fn kept(&self) -> Option<&Kept> {
+    pub(crate) fn kept(&self) -> Option<&KeptResults> {
         self.0.kept.as_ref()
     }
 
@@ -127,12 +127,12 @@ impl Engine {
         });
         // Asked before: the call that makes a file may end right after it was found missing.
         job.is_alone = session.schedule().is_idle();
-        let admitted = uncrashed(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
+        let admitted = catch_panic(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
         let admitted = match admitted {
             Err(fault) if !job.is_alone => job.look_again_later(fault),
             admitted => admitted,
         };
-        job.cx.emit(EventKind::Started, || What::Started { input: Arc::new(job.input.clone()) });
+        job.cx.emit(EventKind::Started, || EventPayload::Started { input: Arc::new(job.input.clone()) });
         job.admitted = Some(admitted);
         job
     }
@@ -206,11 +206,11 @@ impl Job {
         };
         let claimed = match self.settle(admitted?).await {
             Ok((claimed, settled)) => {
-                self.decided(Ruled::Allowed, settled.by)?;
+                self.decided(AuditOutcome::Allowed, settled.by)?;
                 claimed
             }
             Err(fault) if fault.kind() == FaultKind::Denied => {
-                self.decided(Ruled::Denied, By::Said(fault.message().to_owned()))?;
+                self.decided(AuditOutcome::Denied, By::Said(fault.message().to_owned()))?;
                 return Err(fault);
             }
             Err(fault) => return Err(fault),
@@ -242,10 +242,10 @@ impl Job {
     }
 
     /// Writes down what was decided. What cannot be written down does not happen, unless it is safe.
-    fn decided(&self, decision: Ruled, by: By) -> Result<(), Fault> {
+    fn decided(&self, decision: AuditOutcome, by: By) -> Result<(), Fault> {
         let Some(audit) = &self.engine.0.audit else { return Ok(()) };
         let urgent = by != By::Nobody;
-        let decided = Decided::now(&self.cx, &self.input, decision, by.to_string());
+        let decided = AuditEntry::now(&self.cx, &self.input, decision, by.to_string());
         let recorded = audit.record(decided, urgent);
         recorded.or_else(|error| if urgent { Err(error) } else { Ok(()) }).map_err(|error| {
             permissions::denied(format!(
@@ -278,7 +278,7 @@ impl Job {
             Some(ticket) => ticket.reclaim(&order, access),
             None => {
                 let session = self.cx.session();
-                let place = Place { turn: self.turn.number, policy: session.policy(), access };
+                let place = Position { turn: self.turn.number, policy: session.policy(), access };
                 self.ticket = Some(session.schedule().enter(self.cx.call(), place, &order));
             }
         }
@@ -304,7 +304,7 @@ impl Job {
         let session = self.cx.session();
         let is_read_only = self.entry.as_ref().is_some_and(|entry| entry.tool.spec().read_only);
         let access = if is_read_only { Access::Read } else { Access::Write };
-        let place = Place { turn: self.turn.number, policy: session.policy(), access };
+        let place = Position { turn: self.turn.number, policy: session.policy(), access };
         self.ticket = Some(session.schedule().enter_blind(self.cx.call(), place, claims));
     }
 
@@ -313,7 +313,7 @@ impl Job {
         let cx = &self.cx;
         if let Some(ticket) = &mut self.ticket {
             let waiting = |on: &Blocker| {
-                cx.emit(EventKind::Waiting, || What::Waiting {
+                cx.emit(EventKind::Waiting, || EventPayload::Waiting {
                     on: on.call.clone(),
                     resource: on.resource.clone(),
                 });
@@ -455,7 +455,7 @@ impl Job {
             Err(fault) => {
                 let failed = Failed { tool: self.cx.tool(), input: &self.input };
                 // A dialect that crashes still owes the model an answer.
-                let reply = uncrashed(|| dialect.present(&failed, &fault));
+                let reply = catch_panic(|| dialect.present(&failed, &fault));
                 let mut reply = reply.unwrap_or_else(|_| text_fault(&fault));
                 reply.fault = Some(fault.clone());
                 (reply, Some(fault))
@@ -467,7 +467,7 @@ impl Job {
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         let dialect = self.cx.session().dialect();
-        if !notes.is_empty() && uncrashed(|| dialect.note(reply, notes)).is_err() {
+        if !notes.is_empty() && catch_panic(|| dialect.note(reply, notes)).is_err() {
             text_notes(reply, notes);
         }
     }
@@ -505,7 +505,7 @@ impl Job {
             self.cx.session().apply(effects, &self.cx);
         }
         if let Some(fault) = fault {
-            self.cx.emit(EventKind::Fault, || What::Fault(fault));
+            self.cx.emit(EventKind::Fault, || EventPayload::Fault(fault));
         }
         self.end(&reply);
         reply
@@ -534,7 +534,7 @@ impl Job {
         }
         let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept() };
         self.cx.session().remember_call(self.cx.call().clone(), past);
-        self.cx.emit(EventKind::Ended, || What::Ended { reply: Arc::new(reply.clone()), took });
+        self.cx.emit(EventKind::Ended, || EventPayload::Ended { reply: Arc::new(reply.clone()), took });
     }
 }
 

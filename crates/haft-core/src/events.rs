@@ -31,13 +31,13 @@ pub struct Event {
     /// Of which tool.
     pub tool: Arc<str>,
     /// What.
-    pub what: What,
+    pub what: EventPayload,
 }
 
 /// What happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum What {
+pub enum EventPayload {
     /// A call was taken on.
     Started {
         /// Its arguments.
@@ -146,33 +146,33 @@ pub enum EventKind {
     Log = 1 << 11,
 }
 
-impl What {
+impl EventPayload {
     /// The kind of event.
     pub fn kind(&self) -> EventKind {
         match self {
-            What::Started { .. } => EventKind::Started,
-            What::Waiting { .. } => EventKind::Waiting,
-            What::Output { .. } => EventKind::Output,
-            What::Progress(_) => EventKind::Progress,
-            What::Log { .. } => EventKind::Log,
-            What::Asked { .. } => EventKind::Asked,
-            What::Answered { .. } => EventKind::Answered,
-            What::Fault(_) => EventKind::Fault,
-            What::Ended { .. } => EventKind::Ended,
-            What::Finished { .. } => EventKind::Finished,
-            What::Forgotten { .. } => EventKind::Forgotten,
-            What::Gap { .. } => EventKind::Gap,
+            EventPayload::Started { .. } => EventKind::Started,
+            EventPayload::Waiting { .. } => EventKind::Waiting,
+            EventPayload::Output { .. } => EventKind::Output,
+            EventPayload::Progress(_) => EventKind::Progress,
+            EventPayload::Log { .. } => EventKind::Log,
+            EventPayload::Asked { .. } => EventKind::Asked,
+            EventPayload::Answered { .. } => EventKind::Answered,
+            EventPayload::Fault(_) => EventKind::Fault,
+            EventPayload::Ended { .. } => EventKind::Ended,
+            EventPayload::Finished { .. } => EventKind::Finished,
+            EventPayload::Forgotten { .. } => EventKind::Forgotten,
+            EventPayload::Gap { .. } => EventKind::Gap,
         }
     }
 }
 
-impl What {
+impl EventPayload {
     /// How many bytes of text it holds, if a slow subscriber can do without it.
     fn droppable(&self) -> Option<usize> {
         match self {
-            What::Output { chunk } => Some(chunk.len()),
-            What::Progress(progress) => Some(progress.message.len()),
-            What::Log { text, .. } => Some(text.len()),
+            EventPayload::Output { chunk } => Some(chunk.len()),
+            EventPayload::Progress(progress) => Some(progress.message.len()),
+            EventPayload::Log { text, .. } => Some(text.len()),
             _ => None,
         }
     }
@@ -294,11 +294,11 @@ impl Unread {
     /// Counts a lost event where it would have stood.
     fn lose(&mut self, event: &Arc<Event>) {
         if let Some(last) = self.events.back_mut()
-            && let What::Gap { lost } = last.what
+            && let EventPayload::Gap { lost } = last.what
         {
-            *last = Arc::new(Event { what: What::Gap { lost: lost + 1 }, ..(**last).clone() });
+            *last = Arc::new(Event { what: EventPayload::Gap { lost: lost + 1 }, ..(**last).clone() });
         } else {
-            self.events.push_back(Arc::new(Event { what: What::Gap { lost: 1 }, ..(**event).clone() }));
+            self.events.push_back(Arc::new(Event { what: EventPayload::Gap { lost: 1 }, ..(**event).clone() }));
         }
     }
 }

@@ -10,8 +10,8 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::crash::{caught, uncrashed};
-use crate::events::{EventKind, What};
+use crate::crash::{caught, catch_panic};
+use crate::events::{EventKind, EventPayload};
 use crate::permissions::denied;
 use crate::{BoxFuture, Context, Fault, Mode, Reply};
 
@@ -217,7 +217,7 @@ pub(crate) async fn after(
             }
             Err(error) => {
                 let fault = Fault::failed(failure(&**hook, event, &error));
-                cx.emit(EventKind::Fault, || What::Fault(fault));
+                cx.emit(EventKind::Fault, || EventPayload::Fault(fault));
             }
         }
     }
@@ -226,7 +226,7 @@ pub(crate) async fn after(
 
 /// Whether a hook wants to be called. One that crashes is called, and can then fail as a hook does.
 fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
-    uncrashed(|| hook.wants(event, tool)).unwrap_or(true)
+    catch_panic(|| hook.wants(event, tool)).unwrap_or(true)
 }
 
 /// Calls a hook. A panic in it is a failure like any other.

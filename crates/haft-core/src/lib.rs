@@ -35,9 +35,9 @@ pub mod tokens;
 mod tool;
 mod turn;
 
-pub use call::{Call, Input, Uncallable};
+pub use call::{Call, Input, MalformedCall};
 pub use claim::{Access, Claims, CommandLine, Resource};
-pub use context::{Context, Effect, Now};
+pub use context::{Context, Effect, KnownContent};
 pub use decode::{check_schema, takes_string};
 pub use dialect::Dialect;
 pub use engine::{Engine, EngineBuilder};

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 pub(crate) use json::json_fits;
 pub use json::{CutField, Lost, cut_json};
-pub use kept::{Keeping, Kept, Swept};
+pub use kept::{Keeping, KeptResults, Swept};
 
 /// Which part of something too long is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]

@@ -13,7 +13,7 @@ use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::crash::uncrashed;
+use crate::crash::catch_panic;
 use crate::{Access, Claims, Context, Fault, FaultKind, Resource, Spec};
 
 /// How much harm a call can do.
@@ -181,16 +181,16 @@ pub trait Judge: Send + Sync {
 
 /// What would become of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Considered {
+pub struct DryRun {
     /// Everything it may touch.
     pub claims: Claims,
     /// What would become of it.
-    pub outcome: WouldBe,
+    pub outcome: Prediction,
 }
 
 /// What would become of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WouldBe {
+pub enum Prediction {
     /// It would happen, and nobody would be asked: by this rule, or because nobody needs to be.
     Allowed(Option<String>),
     /// Somebody would be asked, and why.
@@ -221,7 +221,7 @@ impl<J: Judge + ?Sized> Judge for Arc<J> {
 pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Result<Verdict, Fault> {
     let mut together = Verdict::Abstain;
     for judge in judges {
-        let verdict = uncrashed(|| judge.judge(question))
+        let verdict = catch_panic(|| judge.judge(question))
             .unwrap_or_else(|panic| Err(format!("it crashed: {panic}")))
             .map_err(|error| denied(format!("`{}` could not judge the call: {error}", judge.name())))?;
         together = match (together, verdict) {
@@ -270,14 +270,14 @@ pub(crate) fn weigh(
                 .at(path.to_string())),
         };
     }
-    let delicate = delicate(claims, workspace);
+    let runs_code = runs_code(claims, workspace);
     let reason = match (verdict, approval, spec.sensitivity) {
         (Verdict::Allow { exactly, .. }, _, _) if !regardless && (*exactly || !is_extreme) => {
             return Ok(None);
         }
         (Verdict::Ask(reason), _, _) => reason.clone(),
         _ if let Some(path) = outside => lies_outside(path, cx),
-        _ if let Some(path) = delicate => {
+        _ if let Some(path) = runs_code => {
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }
         // What only plans needs nobody's word to write the plan down.
@@ -297,10 +297,10 @@ pub(crate) fn weigh(
         _ => None,
     };
     // What the call reaches outside of the session's workspace is no edit of it.
-    let may_write = |path| workspace.access(path) == Some(haft_sandbox::Access::Write);
+    let may_write = |path| workspace.access(path) == Some(haft_sandbox::FolderAccess::Write);
     let is_edit = !is_extreme
         && !claims.is_read_only()
-        && delicate.is_none()
+        && runs_code.is_none()
         && claims.iter().all(|(access, resource)| match resource {
             Resource::Path(path) => match access {
                 Access::Read => workspace.access(path).is_some(),
@@ -384,19 +384,19 @@ const DELICATE: [&str; 17] = [
 ];
 
 /// Whether a change of what has this name makes other programs run something.
-pub fn is_delicate(name: &std::ffi::OsStr) -> bool {
-    DELICATE.iter().any(|delicate| name.eq_ignore_ascii_case(delicate))
+pub fn is_code_name(name: &std::ffi::OsStr) -> bool {
+    DELICATE.iter().any(|runs_code| name.eq_ignore_ascii_case(runs_code))
 }
 
 /// A place among the claims whose change makes other programs run something.
-pub fn delicate<'a>(claims: &'a Claims, workspace: &Workspace) -> Option<&'a AbsPath> {
+pub fn runs_code<'a>(claims: &'a Claims, workspace: &Workspace) -> Option<&'a AbsPath> {
     claims.iter().find_map(|(access, resource)| match resource {
         Resource::Path(path) if access == Access::Write => {
             // Where the workspace itself lies does not count.
             let folders = workspace.folders().iter();
             let below = folders.filter_map(|folder| path.as_path().strip_prefix(&folder.path).ok());
             let below = below.min_by_key(|below| below.as_os_str().len()).unwrap_or(path.as_path());
-            below.iter().any(is_delicate).then_some(path)
+            below.iter().any(is_code_name).then_some(path)
         }
         _ => None,
     })

@@ -7,7 +7,7 @@ use haft_sandbox::{AbsPath, Workspace, names};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::audit::{Decided, Ruled};
+use crate::audit::{AuditEntry, AuditOutcome};
 use crate::crash::caught;
 use crate::permissions::Rule;
 use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Session};
@@ -59,12 +59,12 @@ pub(crate) enum Request {
     /// It is being handed in. An answer may be there before the id is known here.
     Submitting { early: Vec<(String, PlanAnswer)> },
     /// It waits for an answer.
-    Waiting(Awaited),
+    Waiting(PendingPlan),
 }
 
 /// A plan that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Awaited {
+pub struct PendingPlan {
     /// By which id the answer is told.
     pub id: String,
     /// What is allowed once it is approved.
@@ -78,7 +78,7 @@ pub struct SavedPlanning {
     /// The plan file.
     pub file: Option<String>,
     /// The plan that waits for an answer.
-    pub awaited: Option<Awaited>,
+    pub awaited: Option<PendingPlan>,
 }
 
 impl Planning {
@@ -124,7 +124,7 @@ impl Context {
         })?;
         std::mem::forget(unsent);
         let early = session.with_planning(|planning| {
-            let awaited = Awaited { id: id.clone(), grants };
+            let awaited = PendingPlan { id: id.clone(), grants };
             match planning.request.replace(Request::Waiting(awaited)) {
                 Some(Request::Submitting { early }) => early,
                 _ => Vec::new(),
@@ -196,17 +196,17 @@ impl Session {
 
 impl Session {
     /// Writes down what was decided about a plan.
-    fn record_answer(&self, awaited: &Awaited, answer: &PlanAnswer) -> std::io::Result<()> {
+    fn record_answer(&self, awaited: &PendingPlan, answer: &PlanAnswer) -> std::io::Result<()> {
         let Some(audit) = self.engine().audit() else { return Ok(()) };
         let decision = match answer {
-            PlanAnswer::Approved => Ruled::Allowed,
-            PlanAnswer::Rejected { .. } => Ruled::Denied,
+            PlanAnswer::Approved => AuditOutcome::Allowed,
+            PlanAnswer::Rejected { .. } => AuditOutcome::Denied,
         };
         let grants: Vec<String> = awaited.grants.iter().map(ToString::to_string).collect();
         let cancel = self.cancel_token().child_token();
         let cx = Context::new(self.clone(), 0, awaited.id.as_str().into(), "plan".into(), cancel);
         let by = "whoever approves of plans".to_owned();
-        audit.record(Decided::now(&cx, &json!({ "grants": grants }), decision, by), true)
+        audit.record(AuditEntry::now(&cx, &json!({ "grants": grants }), decision, by), true)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::crash::caught;
-use crate::events::{EventKind, What};
+use crate::events::{EventKind, EventPayload};
 use crate::{BoxFuture, Context, Fault, FaultKind};
 
 /// What somebody is asked at once.
@@ -118,7 +118,7 @@ impl Context {
         };
         let set = QuestionSet::new(self.call().clone(), self.session().id().clone(), questions.clone());
         let first = questions.first().map(|question| question.text.clone()).unwrap_or_default();
-        self.emit(EventKind::Asked, || What::Asked { reason: first });
+        self.emit(EventKind::Asked, || EventPayload::Asked { reason: first });
         let asking = caught(async { respondent.answer(set).await });
         let asking = async { asking.await.unwrap_or_else(|panic| Err(format!("asking crashed: {panic}"))) };
         let answers = match engine.patience() {
@@ -129,7 +129,7 @@ impl Context {
             },
         };
         let answer = if answers.is_ok() { "answered" } else { "no answer" };
-        self.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
+        self.emit(EventKind::Answered, || EventPayload::Answered { answer: answer.to_owned() });
         let answers = answers.map_err(unanswered)?;
         let fit = answers.len() == questions.len()
             && answers.iter().zip(&questions).all(|(answer, question)| answer.fits(question));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::image::{self, Fitted};
-use crate::limits::{Cut, CutField, Kept, cut_json, cut_text, json_fits};
+use crate::limits::{Cut, CutField, KeptResults, cut_json, cut_text, json_fits};
 use crate::replies::{Block, Content};
 use crate::{Context, Reply};
 
@@ -33,7 +33,7 @@ pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper
 
 /// Where the whole of a reply is kept, and who remembers that.
 pub(crate) struct Keeper<'a> {
-    pub(crate) kept: &'a Kept,
+    pub(crate) kept: &'a KeptResults,
     pub(crate) cx: &'a Context,
 }
 

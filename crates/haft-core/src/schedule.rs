@@ -44,7 +44,7 @@ pub(crate) struct Ticket {
 
 /// Where in the order a call stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// Its turn.
     pub(crate) turn: u64,
     /// Who waits for whom in that turn.
@@ -70,17 +70,17 @@ impl Schedule {
     /// Takes the next place in the order. The order of these calls is the order of the schedule.
     ///
     /// Under [`Policy::SafeFirst`] a call that changes something does not run before its turn is sealed.
-    pub(crate) fn enter(&self, call: &Arc<str>, place: Place, claims: &Claims) -> Ticket {
+    pub(crate) fn enter(&self, call: &Arc<str>, place: Position, claims: &Claims) -> Ticket {
         self.take_place(call, place, claims, false)
     }
 
     /// Takes the next place for a call that does not know yet what it will touch: it waits for what is in the way of
     /// `claims`, and until it has claimed again later calls wait for it as if it touched everything.
-    pub(crate) fn enter_blind(&self, call: &Arc<str>, place: Place, claims: &Claims) -> Ticket {
+    pub(crate) fn enter_blind(&self, call: &Arc<str>, place: Position, claims: &Claims) -> Ticket {
         self.take_place(call, place, claims, true)
     }
 
-    fn take_place(&self, call: &Arc<str>, place: Place, claims: &Claims, blind: bool) -> Ticket {
+    fn take_place(&self, call: &Arc<str>, place: Position, claims: &Claims, blind: bool) -> Ticket {
         let mut calls = self.lock();
         let turn = match place.policy {
             Policy::Claims => None,

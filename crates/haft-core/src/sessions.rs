@@ -24,8 +24,8 @@ pub use seen::{SavedSeen, Seen, Standing};
 pub use state::PastCall;
 use state::State;
 
-use crate::events::{EventKind, What};
-use crate::permissions::{Approver, Considered, Rule};
+use crate::events::{EventKind, EventPayload};
+use crate::permissions::{Approver, DryRun, Rule};
 use crate::plans::Planning;
 use crate::questions::Respondent;
 use crate::schedule::Schedule;
@@ -105,7 +105,7 @@ impl Session {
 
     /// What would become of a call, without making it: it is judged as it would be, but nobody is asked, and no hook
     /// is called.
-    pub async fn consider(&self, call: Call) -> Result<Considered, Fault> {
+    pub async fn consider(&self, call: Call) -> Result<DryRun, Fault> {
         self.engine().consider(self, call).await
     }
 
@@ -368,7 +368,7 @@ impl Session {
                 Effect::Focus(folder) => {
                     let folder = folder.as_ref().map(|folder| names::show(folder.as_path()));
                     if let Err(fault) = self.set_focus(folder.as_deref()) {
-                        cx.emit(EventKind::Fault, || What::Fault(fault));
+                        cx.emit(EventKind::Fault, || EventPayload::Fault(fault));
                     }
                 }
                 Effect::Queued(text) => self.state().queued.push(text),
@@ -383,7 +383,7 @@ impl Session {
         let kept = self.engine().kept();
         // One that is gone already was swept.
         past.files.iter().for_each(|file| drop(kept.map(|kept| kept.remove(file))));
-        cx.emit(EventKind::Forgotten, || What::Forgotten { call: call.clone() });
+        cx.emit(EventKind::Forgotten, || EventPayload::Forgotten { call: call.clone() });
     }
 
     /// A context outside of any call, for describing tools.

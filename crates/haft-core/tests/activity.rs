@@ -1,6 +1,6 @@
 //! The stream of events: nobody is held up by it, and nobody misses an end.
 
-use haft_core::events::{Event, EventKind, Progress, What};
+use haft_core::events::{Event, EventKind, Progress, EventPayload};
 use haft_core::{Context, Mode, function};
 use serde_json::json;
 
@@ -56,9 +56,9 @@ async fn everything_is_told_in_order_to_whoever_wants_it() {
     assert_eq!(kinds(&drain(&mut ends)), [Ended, Fault, Ended]);
     let first = &events[0];
     assert_eq!((&*first.call, &*first.tool, &first.session), ("call", "print", rig.session.id()));
-    assert!(matches!(&first.what, What::Started { input } if input["word"] == "x"));
-    assert!(matches!(&events[1].what, What::Output { chunk } if chunk == "x"));
-    assert!(matches!(&events[3].what, What::Ended { reply, .. } if reply.full_text() == "x"));
+    assert!(matches!(&first.what, EventPayload::Started { input } if input["word"] == "x"));
+    assert!(matches!(&events[1].what, EventPayload::Output { chunk } if chunk == "x"));
+    assert!(matches!(&events[3].what, EventPayload::Ended { reply, .. } if reply.full_text() == "x"));
     assert_ne!(events[0].turn, events[4].turn);
 }
 
@@ -69,8 +69,8 @@ async fn asking_and_answering_are_told() {
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Asked, EventKind::Answered]);
     rig.note("a", "x").await;
     let events = drain(&mut events);
-    assert!(matches!(&events[0].what, What::Asked { reason } if reason == "`note` can change things"));
-    assert!(matches!(&events[1].what, What::Answered { answer } if answer == "allowed once"));
+    assert!(matches!(&events[0].what, EventPayload::Asked { reason } if reason == "`note` can change things"));
+    assert!(matches!(&events[1].what, EventPayload::Answered { answer } if answer == "allowed once"));
     assert_eq!(events.len(), 2);
 }
 
@@ -118,7 +118,7 @@ async fn a_slow_subscriber_misses_no_end_and_is_told_what_it_missed() {
 
 fn gaps(events: &[std::sync::Arc<Event>]) -> Vec<u64> {
     let lost = events.iter().filter_map(|event| match event.what {
-        What::Gap { lost } => Some(lost),
+        EventPayload::Gap { lost } => Some(lost),
         _ => None,
     });
     lost.collect()
@@ -156,7 +156,7 @@ async fn a_gap_begins_with_the_call_that_lost_first() {
     }
     let events = drain(&mut slow);
     let gap = events.last().unwrap();
-    assert!(matches!(gap.what, What::Gap { lost: 11 }));
+    assert!(matches!(gap.what, EventPayload::Gap { lost: 11 }));
     assert_eq!(&*gap.call, "1");
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft_core::events::{EventKind, What};
-use haft_core::limits::Kept;
+use haft_core::events::{EventKind, EventPayload};
+use haft_core::limits::KeptResults;
 use haft_core::permissions::Rule;
 use haft_core::plans::{PlanAnswer, PlanApprover, PlanRequest};
 use haft_core::questions::{Answer as Told, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent};
@@ -173,7 +173,7 @@ async fn a_plan_that_was_handed_in_changes_nothing_until_it_is_approved() {
     assert_ok(&rig.note("a.txt", "x").await);
     let told = drain(&mut events);
     assert!(
-        matches!(&told[0].what, What::Finished { what, how } if what == "request 1" && how.contains("approved"))
+        matches!(&told[0].what, EventPayload::Finished { what, how } if what == "request 1" && how.contains("approved"))
     );
     assert!(rig.session.answer_plan("request 1", PlanAnswer::Approved).is_err());
 }
@@ -212,7 +212,7 @@ async fn the_answer_to_a_plan_is_written_down_or_does_not_count() {
     );
     assert_eq!(
         (decided.decision, &decided.input["grants"][0]),
-        (haft_core::audit::Ruled::Allowed, &json!("note(a)"))
+        (haft_core::audit::AuditOutcome::Allowed, &json!("note(a)"))
     );
 }
 
@@ -435,7 +435,7 @@ async fn a_focus_holds_for_calls_that_come_later_and_can_be_changed_and_cleared(
 #[tokio::test]
 async fn a_call_that_is_dropped_leaves_nothing_behind() {
     let store = tempfile::TempDir::new().unwrap();
-    let kept = Kept::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
+    let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let drops = does("drops", |_| Effect::Forgotten("long".into()));
     let rig = Rig::new(|engine| engine.keep_results(kept), |session| session.tool(echo()).tool(drops));
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Forgotten]);
@@ -449,6 +449,6 @@ async fn a_call_that_is_dropped_leaves_nothing_behind() {
     assert_eq!(rig.session.past_calls(), ["call".into()]);
     let told = drain(&mut events);
     assert!(
-        matches!(&told[..], [event] if matches!(&event.what, What::Forgotten { call } if &**call == "long"))
+        matches!(&told[..], [event] if matches!(&event.what, EventPayload::Forgotten { call } if &**call == "long"))
     );
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft_core::events::{Event, Subscription, What};
+use haft_core::events::{Event, Subscription, EventPayload};
 use haft_core::hooks::{Hook, HookAnswer, HookEvent, HookInput};
 use haft_core::permissions::{
     ApprovalRequest, Approver, Choice, Decision, Judge, Question, Rule, Scope, Verdict,
@@ -340,7 +340,7 @@ pub(crate) fn faults(events: &[Arc<Event>]) -> Vec<Fault> {
     events
         .iter()
         .filter_map(|event| match &event.what {
-            What::Fault(fault) => Some(fault.clone()),
+            EventPayload::Fault(fault) => Some(fault.clone()),
             _ => None,
         })
         .collect()
@@ -349,14 +349,14 @@ pub(crate) fn faults(events: &[Arc<Event>]) -> Vec<Fault> {
 /// Every call that started ended exactly once, and none ended that did not start.
 #[track_caller]
 pub(crate) fn assert_each_ended_once(events: &[Arc<Event>]) {
-    let ids = |wanted: fn(&What) -> bool| {
+    let ids = |wanted: fn(&EventPayload) -> bool| {
         let mut ids: Vec<_> =
             events.iter().filter(|event| wanted(&event.what)).map(|event| event.call.clone()).collect();
         ids.sort();
         ids
     };
-    let started = ids(|what| matches!(what, What::Started { .. }));
-    let ended = ids(|what| matches!(what, What::Ended { .. }));
+    let started = ids(|what| matches!(what, EventPayload::Started { .. }));
+    let ended = ids(|what| matches!(what, EventPayload::Ended { .. }));
     assert!(!started.is_empty());
     assert_eq!(started, ended);
 }

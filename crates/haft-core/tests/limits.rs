@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haft_core::hooks::{HookAnswer, HookEvent};
-use haft_core::limits::{Cut, Kept};
+use haft_core::limits::{Cut, KeptResults};
 use haft_core::replies::{Audience, Block, Body, Content};
 use haft_core::{Engine, Function, Reply, Workspace, function};
 use haft_sandbox::Store;
@@ -21,7 +21,7 @@ fn answering(reply: Reply) -> Function<Any> {
 /// The reply to a call of a tool that answers so, and the folder where the whole is kept.
 async fn answered(reply: Reply, max: usize, cut: Cut) -> (Reply, TempDir) {
     let store = TempDir::new().unwrap();
-    let kept = Kept::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
+    let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let tool = answering(reply).about(|spec| spec.max_result(max, cut));
     let rig = Rig::new(|engine| engine.keep_results(kept), |session| session.tool(tool));
     (rig.call("answer", json!({})).await, store)
@@ -245,7 +245,7 @@ async fn a_fault_is_held_to_the_limit_too() {
 #[tokio::test]
 async fn what_is_kept_is_whole_even_when_a_hook_adds_to_it() {
     let store = TempDir::new().unwrap();
-    let kept = Kept::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
+    let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let hook = Listener::new("adds", HookEvent::PostToolUse, |_, _| {
         Ok(HookAnswer { additional_context: Some("an addition".into()), ..HookAnswer::default() })
     });
@@ -315,7 +315,7 @@ proptest! {
         let store = TempDir::new().unwrap();
         let mut engine = Engine::builder();
         if keeps {
-            engine = engine.keep_results(Kept::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX));
+            engine = engine.keep_results(KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX));
         }
         let tool = answering(reply.clone()).about(|spec| spec.max_result(max, cut));
         let session = engine.build().session(Workspace::open(dir.path()).unwrap()).tool(tool).start();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::dialect::Failed;
-use haft_core::events::{Subscription, What};
+use haft_core::events::{Subscription, EventPayload};
 use haft_core::hooks::{HookAnswer, HookEvent};
 use haft_core::permissions::{Approval, Decision};
 use haft_core::sessions::SavedSession;
@@ -93,7 +93,7 @@ fn texts(replies: &[Reply]) -> Vec<String> {
 async fn waiting(events: &mut Subscription, call: &str) -> (String, Resource) {
     loop {
         let event = within(events.next()).await.unwrap();
-        if let What::Waiting { on, resource } = &event.what
+        if let EventPayload::Waiting { on, resource } = &event.what
             && &*event.call == call
         {
             return (on.to_string(), resource.clone());
@@ -156,7 +156,7 @@ async fn only_conflicting_calls_wait_and_say_for_whom() {
     let log = logged(&rig.session);
     let at = |what: &str| log.iter().position(|entry| entry == what).unwrap();
     assert!(at("end 1") < at("start 2"), "{log:?}");
-    let waits = drain(&mut events).iter().filter(|event| matches!(event.what, What::Waiting { .. })).count();
+    let waits = drain(&mut events).iter().filter(|event| matches!(event.what, EventPayload::Waiting { .. })).count();
     assert_eq!(waits, 0, "nobody else waits, and nobody is told twice");
 }
 
@@ -312,7 +312,7 @@ async fn a_dialect_that_crashes_is_replaced_by_plain_words() {
 
 fn logged_ends(events: &mut Subscription) -> usize {
     let ended = |event: &Arc<haft_core::events::Event>| {
-        matches!(event.what, What::Ended { .. }) && &*event.call == "1"
+        matches!(event.what, EventPayload::Ended { .. }) && &*event.call == "1"
     };
     drain(events).iter().filter(|event| ended(event)).count()
 }

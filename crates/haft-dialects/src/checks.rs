@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use haft_ops::{Changed, Fate};
-use haft_text::check::{Checked, Found};
+use haft_text::check::{Checked, Finding};
 use haft_text::count_of;
 
 /// What a program wants to know of a changed file, beside a reply that is text.
@@ -58,7 +58,7 @@ impl From<Checked> for FileCheck {
     fn from(checked: Checked) -> Self {
         let Checked { checker, errors, more, existing } = checked;
         let (shown, all) = (errors.len(), errors.len() + more);
-        let told = |Found { line, message, source, marker }| CheckError { line, message, source, marker };
+        let told = |Finding { line, message, source, marker }| CheckError { line, message, source, marker };
         Self {
             checker,
             passed: errors.is_empty() && existing == 0,

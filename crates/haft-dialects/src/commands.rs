@@ -3,7 +3,7 @@
 use haft_core::permissions::Approval;
 use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Hit, Wall};
+use haft_sandbox::cage::{Hit, Layer};
 use serde_json::{Value, json};
 
 use haft_ops::{Blocked, Command, Moved, Outcome, Ran};
@@ -107,7 +107,7 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
     notes.extend(ran.hit.map(|hit| in_words(hit).to_owned()));
     notes.extend(ran.notes.iter().cloned());
     // Without limits for everything together it runs all the same, and most machines give none to ordinary users.
-    for (wall, why) in ran.report.missing.iter().filter(|(wall, _)| *wall != Wall::Amounts) {
+    for (wall, why) in ran.report.missing.iter().filter(|(wall, _)| *wall != Layer::Quota) {
         notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
     }
     notes

@@ -20,7 +20,7 @@ use haft_journal::Journal;
 use haft_mcp::client::Servers;
 use haft_ops::PlanPlace;
 use haft_rules::{RuleJudge, Ruled, Rules};
-use haft_sandbox::{Access, Store, cage};
+use haft_sandbox::{FolderAccess, Store, cage};
 use parking_lot::Mutex;
 
 pub use engine::{command_hook, idle};
@@ -31,7 +31,7 @@ pub use saved::{read_session, saved, stats};
 use crate::environment::Environment;
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
-use crate::settings::{Found, Loaded, Settings, Trust, home_dir};
+use crate::settings::{ConfiguredServer, Loaded, Settings, Trust, home_dir};
 
 type Result<T> = std::result::Result<T, HostError>;
 
@@ -112,7 +112,7 @@ struct Guards {
 
 impl Guards {
     fn around(&self, workspace: Workspace) -> Workspace {
-        workspace.guarding(&self.config).guarding(&self.state).sparing(&self.plans)
+        workspace.guarding(&self.config).guarding(&self.state).except(&self.plans)
     }
 }
 
@@ -140,15 +140,15 @@ impl Host {
         }
         let mut workspace = Workspace::open(&root)?;
         for dir in options.add_dirs.iter().chain(&settings.add_dirs) {
-            workspace = workspace.with_folder(dir, Access::Write)?;
+            workspace = workspace.with_folder(dir, FolderAccess::Write)?;
         }
         loaded.keep_first_seal(&state)?;
         results.make().explain(HostErrorKind::State, || {
             format!("the state folder `{}` cannot be made", results.dir().display())
         })?;
-        workspace = workspace.with_folder(results.dir(), Access::Read)?;
+        workspace = workspace.with_folder(results.dir(), FolderAccess::Read)?;
         let plans = plans(&state, settings)?;
-        workspace = workspace.with_folder(plans.dir(), Access::Write)?;
+        workspace = workspace.with_folder(plans.dir(), FolderAccess::Write)?;
         let state_of_user = folders.state.clone();
         let guards =
             Guards { config: folders.config.clone(), state: folders.state, plans: plans.dir().to_owned() };
@@ -401,7 +401,7 @@ fn begin(builder: SessionBuilder) -> Session {
 /// The servers whose tools are used, of which none is started yet.
 pub fn servers(loaded: &Loaded, root: &Path, state: &Path) -> Servers {
     let used = loaded.servers.iter().filter(|found| !found.config.disabled);
-    Servers::keeping_logins(used.map(Found::server).collect(), root, &Store::at(logins(state)))
+    Servers::keeping_logins(used.map(ConfiguredServer::server).collect(), root, &Store::at(logins(state)))
 }
 
 /// Where it is kept how haft has logged in to servers, for every workspace.

@@ -22,7 +22,7 @@ pub use load::{Folders, Loaded, Presence, Trust, load};
 pub(crate) use permissions::home as home_dir;
 pub use permissions::{Permissions, RuleSetting, RuleWithExamples};
 pub use sandbox::{Sandbox, WallSetting, WallsSetting};
-pub use servers::{Found, Mcp};
+pub use servers::{ConfiguredServer, Mcp};
 
 use crate::error::HostError;
 

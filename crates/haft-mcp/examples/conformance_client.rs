@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::{BoxFuture, Call, Engine, Mode, Session, Workspace};
-use haft_mcp::client::{Access, OAuth, Protocol, Server, Servers, State, Visitor};
+use haft_mcp::client::{ServerTransport, OAuth, Protocol, Server, Servers, State, Visitor};
 use serde_json::Value;
 
 /// What the suite calls the server.
@@ -41,7 +41,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         scopes: Vec::new(),
         client_metadata_url: Some(METADATA.to_owned()),
     };
-    let access = Access::Http { url, headers: Default::default(), bearer: None, oauth };
+    let access = ServerTransport::Http { url, headers: Default::default(), bearer: None, oauth };
     let mut server = Server::new(SERVER, access);
     let version = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").unwrap_or_default();
     if version.as_str() >= "2026" {

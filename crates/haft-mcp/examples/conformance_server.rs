@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use haft_core::{Engine, Session, Store, Workspace};
 use haft_journal::Entry;
-use haft_mcp::{Client, Host, Http, Offers};
+use haft_mcp::{Client, SessionHost, Http, Offers};
 
 struct Everything {
     folder: tempfile::TempDir,
     offers: offers::Fixtures,
 }
 
-impl Host for Everything {
+impl SessionHost for Everything {
     fn instructions(&self) -> String {
         "Fixtures for a conformance suite.".to_owned()
     }

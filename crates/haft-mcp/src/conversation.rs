@@ -18,11 +18,11 @@ use crate::caller::Callers;
 use crate::client::Servers;
 use crate::news::{self, News, Subscribed};
 use crate::rounds::{Kept, unguessable};
-use crate::{Caller, Client, Host, roots};
+use crate::{Caller, Client, SessionHost, roots};
 
 /// A client, as long as it is known.
 pub(crate) struct Conversation {
-    pub(crate) host: Arc<dyn Host>,
+    pub(crate) host: Arc<dyn SessionHost>,
     pub(crate) id: Arc<str>,
     pub(crate) news: News,
     pub(crate) subscribed: Arc<Subscribed>,
@@ -35,7 +35,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(host: Arc<dyn Host>, gone: CancellationToken) -> Self {
+    pub(crate) fn new(host: Arc<dyn SessionHost>, gone: CancellationToken) -> Self {
         Self {
             host,
             id: format!("mcp-{}", &unguessable()[..16]).into(),

@@ -19,7 +19,7 @@ use crate::{Caller, News};
 pub(crate) const PROGRAM: &str = "haft";
 
 /// Sets up a session for each client, and takes it back.
-pub trait Host: Send + Sync + 'static {
+pub trait SessionHost: Send + Sync + 'static {
     /// What a client is told about the server, for its model.
     fn instructions(&self) -> String;
 

@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::Host;
+use crate::SessionHost;
 use crate::connection::Connection;
 use crate::conversation::Conversation;
 use crate::lines::MAX_LINE;
@@ -91,7 +91,7 @@ impl HttpServer {
     }
 
     /// Serves clients until `stop` ends. Then every session is over, and all that it started.
-    pub async fn serve(self, host: Arc<dyn Host>, stop: impl Future<Output = ()>) -> io::Result<()> {
+    pub async fn serve(self, host: Arc<dyn SessionHost>, stop: impl Future<Output = ()>) -> io::Result<()> {
         let over = CancellationToken::new();
         let mut config = StreamableHttpServerConfig::default()
             .with_max_request_body_bytes(MAX_LINE)

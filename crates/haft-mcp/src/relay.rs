@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft_core::events::{Event, EventKind, Subscription, What};
+use haft_core::events::{Event, EventKind, Subscription, EventPayload};
 use haft_core::{BoxFuture, Call, CallHandle, Reply, Session};
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
@@ -100,9 +100,9 @@ impl Listening {
 impl News {
     fn add(&mut self, event: &Event) {
         match &event.what {
-            What::Output { chunk } => self.text.push_str(chunk),
-            What::Log { source, text, .. } => self.text.push_str(&format!("{source}: {text}\n")),
-            What::Progress(progress) => {
+            EventPayload::Output { chunk } => self.text.push_str(chunk),
+            EventPayload::Log { source, text, .. } => self.text.push_str(&format!("{source}: {text}\n")),
+            EventPayload::Progress(progress) => {
                 (self.done, self.total) = (Some(progress.done), progress.total);
                 if !self.text.is_empty() && !self.text.ends_with('\n') {
                     self.text.push('\n');

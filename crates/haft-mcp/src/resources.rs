@@ -7,7 +7,7 @@ use rmcp::ErrorData;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
-use crate::Host;
+use crate::SessionHost;
 
 /// Where the changes are told.
 pub(crate) const JOURNAL: &str = "haft://journal";
@@ -38,7 +38,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-pub(crate) fn list(host: &dyn Host, session: &Session, id: &str) -> Result<Vec<Resource>, ErrorData> {
+pub(crate) fn list(host: &dyn SessionHost, session: &Session, id: &str) -> Result<Vec<Resource>, ErrorData> {
     let journal = Resource::new(JOURNAL, "journal")
         .with_description("What this session has changed, the newest first")
         .with_mime_type("application/json");
@@ -65,7 +65,7 @@ pub(crate) fn list(host: &dyn Host, session: &Session, id: &str) -> Result<Vec<R
 }
 
 pub(crate) fn read(
-    host: &dyn Host,
+    host: &dyn SessionHost,
     session: &Session,
     id: &str,
     uri: &str,

@@ -9,7 +9,7 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::Host;
+use crate::SessionHost;
 use crate::connection::Connection;
 use crate::conversation::Conversation;
 use crate::lines::Lines;
@@ -19,14 +19,14 @@ use crate::lines::Lines;
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Serves whoever started this process, over standard input and output, until that ends or `stop` does.
-pub async fn serve_stdio(host: Arc<dyn Host>, stop: impl Future<Output = ()>) -> io::Result<()> {
+pub async fn serve_stdio(host: Arc<dyn SessionHost>, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (read, write) = stdio_pipes();
     serve(host, read, write, stop).await
 }
 
 /// Serves one client until it says no more, or `stop` ends. Then its session is over, and all that it started.
 pub async fn serve(
-    host: Arc<dyn Host>,
+    host: Arc<dyn SessionHost>,
     read: impl AsyncRead + Send + Unpin + 'static,
     write: impl AsyncWrite + Send + Unpin + 'static,
     stop: impl Future<Output = ()>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haft_core::{Context, Engine, Function, Session, Store, Workspace, function};
 use haft_journal::Entry;
-use haft_mcp::{Client, Host, serve};
+use haft_mcp::{Client, SessionHost, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
@@ -19,7 +19,7 @@ struct Plain {
     closed: Mutex<usize>,
 }
 
-impl Host for Plain {
+impl SessionHost for Plain {
     fn instructions(&self) -> String {
         "be kind".to_owned()
     }

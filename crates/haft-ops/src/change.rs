@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft_core::sessions::Seen;
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource};
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, KnownContent, Operation, Preview, Resource};
 use haft_journal::{self as journal, Content};
 use haft_sandbox::{Expect, names};
 
@@ -315,7 +315,7 @@ impl Operation for Change {
                 };
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
-                let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
+                let now = seen(&asked.path, &content, &inside).map_or(KnownContent::Gone, KnownContent::Seen);
                 inside.effect(Effect::Changed { path: asked.path.clone(), now });
                 Ok((recorded, checked, shown.unwrap_or_else(differing)))
             })

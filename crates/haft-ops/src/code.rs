@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Hit, Limits, Network, Wall};
+use haft_sandbox::cage::{Hit, Limits, Network, Layer};
 
 use super::shell::{Caging, Held, Program, Ran, Surroundings, find_program};
 
@@ -184,10 +184,10 @@ fn require_walls(held: &Held, cx: &Context) -> Result<(), Fault> {
 }
 
 /// Walls without which what runs is not confined.
-pub(super) fn confining(cx: &Context) -> Vec<Wall> {
-    let mut walls = vec![Wall::View, Wall::Paths];
+pub(super) fn confining(cx: &Context) -> Vec<Layer> {
+    let mut walls = vec![Layer::View, Layer::Paths];
     if cx.session().extension::<Caging>().network == Network::Off {
-        walls.push(Wall::Network);
+        walls.push(Layer::Network);
     }
     walls
 }

@@ -30,7 +30,7 @@ pub use git::{
     GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, Standing, StatusEntry,
 };
 pub use haft_text::notebook::{CellEdit, CellKind, CellMode};
-pub use haft_text::{Diff, Leniency, LineContent, LineEdit, Manner, Occurrences, Placeholders, Replace};
+pub use haft_text::{Diff, Leniency, LineContent, LineEdit, EditOptions, Occurrences, Placeholders, Replace};
 pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
@@ -73,7 +73,7 @@ const MAX_CHECKED: u64 = 1 << 20;
 #[derive(Clone, Default)]
 pub struct Editing {
     /// How the text that a model writes is taken.
-    pub manner: Manner,
+    pub manner: EditOptions,
     /// What looks at the syntax of changed files.
     pub checkers: Checkers,
 }

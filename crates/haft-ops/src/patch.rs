@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource};
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource};
 use haft_journal::{self as journal, Content, Depth, JournalError};
-use haft_sandbox::{Access, ChangeErrorKind, Expect};
+use haft_sandbox::{FolderAccess, ChangeErrorKind, Expect};
 
 use super::Editing;
 use super::change::{Current, Knowledge, checked_apart, file_name, seen, style};
@@ -77,7 +77,7 @@ impl Patch {
         let names = patch_paths(text).map_err(|problem| fault(&problem))?;
         let mut places = BTreeMap::new();
         for name in names {
-            let place = cx.reach(base, &name, Access::Write)?;
+            let place = cx.reach(base, &name, FolderAccess::Write)?;
             cx.workspace().require_writable(&place.path)?;
             places.insert(name, place.path);
         }
@@ -233,10 +233,10 @@ impl Planned {
 
     fn tell(&self, cx: &Context) {
         if matches!(self.file.fate, PatchFate::Moved(_)) {
-            cx.effect(Effect::Changed { path: self.file.path.clone(), now: Now::Gone });
+            cx.effect(Effect::Changed { path: self.file.path.clone(), now: KnownContent::Gone });
         }
         let seen = self.after.as_ref().and_then(|after| seen(self.now_at(), after, cx));
-        cx.effect(Effect::Changed { path: self.now_at().clone(), now: seen.map_or(Now::Gone, Now::Seen) });
+        cx.effect(Effect::Changed { path: self.now_at().clone(), now: seen.map_or(KnownContent::Gone, KnownContent::Seen) });
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind, suggest};
-use haft_sandbox::{Access, Kind, Place, Stat, names};
+use haft_sandbox::{FolderAccess, Kind, Place, Stat, names};
 
 /// More names than this are not compared when a path is misspelt.
 const MAX_COMPARED: usize = 10_000;
@@ -13,12 +13,12 @@ const MAX_SUGGESTED: usize = 5;
 
 /// A place that exists, of whatever kind. A relative path starts from `base`.
 pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat), Fault> {
-    found(cx.reach(base, path, Access::Read)?, path, base, cx)
+    found(cx.reach(base, path, FolderAccess::Read)?, path, base, cx)
 }
 
 /// A file that exists and is to be changed.
 pub fn changeable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, Fault> {
-    found(cx.reach(base, path, Access::Write)?, path, base, cx).map(|(place, _)| place.path)
+    found(cx.reach(base, path, FolderAccess::Write)?, path, base, cx).map(|(place, _)| place.path)
 }
 
 fn found(place: Place, path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat), Fault> {
@@ -32,7 +32,7 @@ fn found(place: Place, path: &str, base: &AbsPath, cx: &Context) -> Result<(Plac
 
 /// A file that is to be written: it may be missing, and so may the folders on the way.
 pub fn writable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, Fault> {
-    Ok(cx.reach(base, path, Access::Write)?.path)
+    Ok(cx.reach(base, path, FolderAccess::Write)?.path)
 }
 
 /// A name in a folder, and not what a link of that name leads to.

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind};
 use haft_sandbox::cage::Network;
-use haft_sandbox::{Access, Kind};
+use haft_sandbox::{FolderAccess, Kind};
 
 use super::shell::{Caging, Held, Ran, find_program};
 
@@ -199,7 +199,7 @@ fn missing(name: &str) -> Fault {
 /// A folder of a project that may be changed.
 fn require_writable(project: &Project, cx: &Context) -> Result<(), Fault> {
     match cx.workspace().access(&project.root) {
-        Some(Access::Write) => Ok(()),
+        Some(FolderAccess::Write) => Ok(()),
         _ => Err(Fault::new(
             FaultKind::AccessDenied,
             format!("`{}` was added for reading only", cx.workspace().display(&project.root)),

@@ -1,7 +1,7 @@
 //! Removing a file, a link or a whole folder. Everything that goes is kept in the journal. A link goes
 //! itself, never what it leads to.
 
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource};
+use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource};
 use haft_journal::{self as journal, Depth};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 
@@ -133,7 +133,7 @@ impl Operation for Remove {
                     .change(inside.workspace(), change, label)
                     .map_err(|error| super::named(error, &entry.path, &entry.named, &inside))?;
                 for path in gone {
-                    inside.effect(Effect::Changed { path, now: Now::Gone });
+                    inside.effect(Effect::Changed { path, now: KnownContent::Gone });
                 }
                 Ok(recorded)
             })

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use haft_core::sessions::Standing;
 use haft_core::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Workspace,
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, KnownContent, Operation, Preview, Resource, Workspace,
 };
 use haft_journal::{
     Conflict, Content, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side,
@@ -497,9 +497,9 @@ impl Operation for Undo {
             let undone = self.carry_out(journal, inside.workspace(), label)?;
             for (path, known) in known {
                 let now = match Current::read(&path, "", &inside).ok().flatten() {
-                    None => Now::Gone,
-                    Some(now) if known => Now::Seen(now.seen()),
-                    Some(_) => Now::AsBefore,
+                    None => KnownContent::Gone,
+                    Some(now) if known => KnownContent::Seen(now.seen()),
+                    Some(_) => KnownContent::AsBefore,
                 };
                 inside.effect(Effect::Changed { path, now });
             }

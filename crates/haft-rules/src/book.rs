@@ -205,7 +205,7 @@ impl Compiled {
     ) -> Option<&Written> {
         let delicate = || {
             let claims = haft_core::Claims::none().write(haft_core::Resource::Path(path.clone()));
-            haft_core::permissions::delicate(&claims, workspace).is_some()
+            haft_core::permissions::runs_code(&claims, workspace).is_some()
         };
         let written = self.write.matches(path.as_path());
         if access == Access::Read {

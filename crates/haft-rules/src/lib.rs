@@ -230,6 +230,6 @@ fn is_command(claims: &Claims) -> bool {
 
 /// Whether a change of a place makes other programs run something.
 fn is_delicate(path: &AbsPath, called: &Called<'_>) -> bool {
-    haft_core::permissions::delicate(&Claims::none().write(Resource::Path(path.clone())), called.workspace)
+    haft_core::permissions::runs_code(&Claims::none().write(Resource::Path(path.clone())), called.workspace)
         .is_some()
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use haft_core::permissions::is_delicate;
+use haft_core::permissions::is_code_name;
 
 use super::Written;
 
@@ -72,7 +72,7 @@ impl Patterns {
                     && pattern.trim_end_matches('/').contains('/'),
                 is_absolute: pattern.starts_with(['/', '~'])
                     && !pattern.trim_end_matches("/**").contains(['*', '?', '[', '{']),
-                names_delicate: pattern.split('/').any(|name| is_delicate(name.as_ref())),
+                names_delicate: pattern.split('/').any(|name| is_code_name(name.as_ref())),
                 beneath,
             };
             patterns.written.push((rule, shape));

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft_sandbox::cage::{self, Cage, Happened, Limits, Output, Policy, Ready, Task, Walls};
+use haft_sandbox::cage::{self, Cage, Happened, Limits, Output, Policy, Ready, Task, Layers};
 
 const ROUNDS: usize = 200;
 
@@ -47,12 +47,12 @@ fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
         assert!(command.status().unwrap().success());
     };
     for (name, walls, guarded, limit) in [
-        ("no walls", Walls::None, &[][..], 1.25),
-        ("Landlock, seccomp, limits", Walls::Few, &[], 1.5),
-        ("all walls", Walls::All, &[], 2.5),
+        ("no walls", Layers::None, &[][..], 1.25),
+        ("Landlock, seccomp, limits", Layers::Few, &[], 1.5),
+        ("all walls", Layers::All, &[], 2.5),
         (
             "all walls, and names guarded",
-            Walls::All,
+            Layers::All,
             &[".haft", ".mcp.json", ".vscode", ".idea", ".envrc"],
             2.5,
         ),
@@ -191,7 +191,7 @@ fn much(runtime: &tokio::runtime::Runtime, folder: &Path) {
         let policy = Policy {
             read: vec![real.clone()],
             write: vec![folder.to_owned()],
-            walls: if file == &real { Walls::Few } else { Walls::All },
+            walls: if file == &real { Layers::Few } else { Layers::All },
             ..Policy::default()
         };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());

@@ -29,10 +29,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-pub use groups::Amounts;
+pub use groups::Quota;
 pub use guards::{Shared, shared_repository};
 pub use leaving::settle;
-pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Wall, Walls};
+pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Layer, Layers};
 pub use running::{Ended, Happened, Running};
 
 use groups::{Group, Session};
@@ -131,18 +131,18 @@ impl Cage {
     async fn within(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
         let policy = &Policy { guarded: guards::resolved(policy), ..policy.clone() };
         // Both are made of the same namespaces.
-        let is_without = [Wall::Processes, Wall::View].iter().any(|wall| policy.without.contains(wall));
-        let made = match policy.walls == Walls::All && is_without {
+        let is_without = [Layer::Processes, Layer::View].iter().any(|wall| policy.without.contains(wall));
+        let made = match policy.walls == Layers::All && is_without {
             true => Err(LayerError::Unsupported(LEFT_OUT.to_owned())),
             false => Self::attempt(session, policy, output).await,
         };
         match made {
             // Only what the kernel lacks may take these layers away; any other failure could be provoked.
-            Err(LayerError::Unsupported(why)) if policy.walls == Walls::All => {
-                let few = Policy { walls: Walls::Few, ..policy.clone() };
+            Err(LayerError::Unsupported(why)) if policy.walls == Layers::All => {
+                let few = Policy { walls: Layers::Few, ..policy.clone() };
                 let mut cage = Self::attempt(session, &few, output).await?;
-                let network = (policy.network == Network::Off).then_some(Wall::Network);
-                let missing = [Wall::Processes, Wall::View].into_iter().chain(network);
+                let network = (policy.network == Network::Off).then_some(Layer::Network);
+                let missing = [Layer::Processes, Layer::View].into_iter().chain(network);
                 cage.report.missing.extend(missing.map(|wall| (wall, why.clone())));
                 Ok(cage)
             }
@@ -172,7 +172,7 @@ impl Cage {
         let joined = Frame::of([if output == Output::Joined { "joined" } else { "apart" }]);
         let pid = child.id().unwrap_or(0);
         let limits = policy.limits;
-        let grouped = match policy.without.contains(&Wall::Amounts) {
+        let grouped = match policy.without.contains(&Layer::Quota) {
             true => Err(io::Error::other(LEFT_OUT)),
             false => grouped(session.clone(), limits, pid).await,
         };
@@ -198,7 +198,7 @@ impl Cage {
                 };
                 // Whether there are control groups to be had depends on the machine's set-up alone.
                 report.note(
-                    Wall::Amounts,
+                    Layer::Quota,
                     counted.map_err(|error| LayerError::Unsupported(error.to_string())),
                 )?;
                 let (policy, session) = (policy.clone(), session.clone());
@@ -231,7 +231,7 @@ impl Cage {
         let bytes = |text: OsString| text.into_vec();
         let env =
             task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-        let guards = Guards::before(&self.policy, self.report.has(Wall::View));
+        let guards = Guards::before(&self.policy, self.report.has(Layer::View));
         // A cage that was ready may be older than what it is to guard: who saves a file often makes a new one.
         let known = self.policy.guarded.iter().zip(&self.guarded);
         let new = known.filter(|(path, known)| {
@@ -280,7 +280,7 @@ pub struct Ready {
 
 impl Ready {
     /// Cages that may use only so much, all that are ever taken from here together.
-    pub fn new(amounts: Amounts) -> Self {
+    pub fn new(amounts: Quota) -> Self {
         Self { cages: Mutex::default(), session: Arc::new(Session::new(amounts)) }
     }
 

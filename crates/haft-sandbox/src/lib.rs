@@ -25,4 +25,4 @@ pub use path::AbsPath;
 pub use process::{Exit, Finished, Partner, Pipes, Run, Start, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
 pub use store::{KeptOpen, Latch, Store, StoreEntry, StoreLock};
-pub use workspace::{Access, Draft, Folder, OpenFile, OpenFolder, Place, Workspace};
+pub use workspace::{FolderAccess, Draft, Folder, OpenFile, OpenFolder, Place, Workspace};

@@ -53,7 +53,7 @@ struct Inside {
 
 /// What may be done below a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
+pub enum FolderAccess {
     /// Reading only.
     Read,
     /// Reading and writing.
@@ -66,7 +66,7 @@ pub struct Folder {
     /// Its canonical path.
     pub path: AbsPath,
     /// What may be done below it.
-    pub access: Access,
+    pub access: FolderAccess,
     /// The spelling it was given by, which may lead through links and must work as well.
     given: PathBuf,
     handle: Arc<Beneath>,
@@ -144,7 +144,7 @@ impl Workspace {
     /// Opens the folder that a session works in.
     pub fn open(root: &Path) -> Result<Self, PathError> {
         let spelling = Arc::new(Spelling::default());
-        let root = Folder::open(root, Access::Write, &spelling)?;
+        let root = Folder::open(root, FolderAccess::Write, &spelling)?;
         Ok(Self(Arc::new(Inside {
             folders: vec![root],
             focus: None,
@@ -156,7 +156,7 @@ impl Workspace {
 
     /// The same workspace with one more folder. Of folders within each other the innermost decides what
     /// may be done, of two at the same place the one added last.
-    pub fn with_folder(&self, dir: &Path, access: Access) -> Result<Self, PathError> {
+    pub fn with_folder(&self, dir: &Path, access: FolderAccess) -> Result<Self, PathError> {
         let mut inside = Inside::clone(&self.0);
         inside.folders.push(Folder::open(dir, access, &inside.spelling)?);
         Ok(Self(Arc::new(inside)))
@@ -180,7 +180,7 @@ impl Workspace {
 
     /// The same workspace, in which what is at this place and below it can be changed although it is guarded, and
     /// whatever the focus is. It must be in a folder of the workspace all the same.
-    pub fn sparing(&self, place: &Path) -> Self {
+    pub fn except(&self, place: &Path) -> Self {
         let mut inside = Inside::clone(&self.0);
         inside.spared.push(AbsPath::lexical(place));
         if let Ok(canonical) = walk::walk(None, place, |_| true, &inside.spelling) {
@@ -232,7 +232,7 @@ impl Workspace {
     }
 
     /// What may be done at a place: what its innermost folder allows, nothing outside.
-    pub fn access(&self, path: &AbsPath) -> Option<Access> {
+    pub fn access(&self, path: &AbsPath) -> Option<FolderAccess> {
         self.admit(path.as_path()).ok().map(|folder| folder.access)
     }
 
@@ -291,7 +291,7 @@ impl Workspace {
         };
         let in_focus = lies_within(path, focus);
         let added_for_reading =
-            |folder: &Folder| folder.access == Access::Read && lies_within(path, &folder.path);
+            |folder: &Folder| folder.access == FolderAccess::Read && lies_within(path, &folder.path);
         if in_focus || self.is_spared(path) || self.0.folders.iter().any(added_for_reading) {
             return Ok(folder);
         }
@@ -314,7 +314,7 @@ impl fmt::Debug for Workspace {
 }
 
 impl Folder {
-    fn open(dir: &Path, access: Access, spelling: &Spelling) -> Result<Self, PathError> {
+    fn open(dir: &Path, access: FolderAccess, spelling: &Spelling) -> Result<Self, PathError> {
         let fail = |kind: PathErrorKind| PathError::new(names::show(dir), kind);
         let given = std::path::absolute(dir).map_err(|error| match dir.as_os_str().len() {
             0 => fail(PathErrorKind::Empty),

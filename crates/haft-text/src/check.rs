@@ -27,7 +27,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use haft_sandbox::Hash;
 use lately::Lately;
 pub use lately::{Brief, Glance};
-pub use shown::Found;
+pub use shown::Finding;
 
 /// How many errors are told at the most; the rest is counted.
 pub const MAX_SHOWN: usize = 10;
@@ -150,7 +150,7 @@ pub struct Checked {
     /// What the checker is called.
     pub checker: &'static str,
     /// The errors that the change brought in, at most [`MAX_SHOWN`].
-    pub errors: Vec<Found>,
+    pub errors: Vec<Finding>,
     /// How many more it brought in.
     pub more: usize,
     /// How many errors were there before the change, as far as the file was read.
@@ -226,7 +226,7 @@ impl Checkers {
         let shown = introduced.problems.iter().take(MAX_SHOWN);
         Some(Checked {
             checker: checker.name(),
-            errors: shown.map(|problem| Found::new(problem, &lines)).collect(),
+            errors: shown.map(|problem| Finding::new(problem, &lines)).collect(),
             more: introduced.problems.len().saturating_sub(MAX_SHOWN),
             existing: introduced.existing,
         })

@@ -9,7 +9,7 @@ use super::encoding::{Ending, Source};
 use super::find::{Sameness, Wanted, find, forward, normal};
 use super::fit::{Closeness, TextSplice, fits, reindent, rewrite, same_line, steps};
 use super::gutter::{placeholder, without_numbers};
-use super::manner::{Leniency, Manner};
+use super::manner::{Leniency, EditOptions};
 use super::mismatch::{Mismatch, Problem};
 use super::nearest::{Nearest, nearest};
 use super::reindent::{Reindent, indent_of};
@@ -45,7 +45,7 @@ pub enum Occurrences {
 }
 
 /// Plans edits, each on what the ones before it leave.
-pub fn plan(source: &Source, edits: &[Replace], manner: impl Into<Manner>) -> Result<Planned, Mismatch> {
+pub fn plan(source: &Source, edits: &[Replace], manner: impl Into<EditOptions>) -> Result<Planned, Mismatch> {
     let manner = manner.into();
     let mut draft = Draft::new(source);
     for (at, edit) in edits.iter().enumerate() {
@@ -71,7 +71,7 @@ struct Change {
     overlooked: BTreeSet<Overlooked>,
 }
 
-fn one(source: &Source, edit: &Replace, manner: Manner) -> Result<Change, Problem> {
+fn one(source: &Source, edit: &Replace, manner: EditOptions) -> Result<Change, Problem> {
     if edit.old.is_empty() {
         return Err(Problem::Empty);
     }

@@ -1,7 +1,7 @@
 //! What a model copies or writes that was never meant to be in the file: the line numbers of a reply, and
 //! comments that stand for code it did not want to repeat.
 
-use super::manner::{Manner, Placeholders};
+use super::manner::{EditOptions, Placeholders};
 
 /// A text without the line numbers in front of its lines, if every line has one and they count up.
 pub(crate) fn without_numbers(text: &str) -> Option<String> {
@@ -36,7 +36,7 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
 
 /// The first line of `new` that stands for code left out, counted from 1. A line that `old` has too is
 /// in the file and stays.
-pub fn placeholder(old: &str, new: &str, manner: Manner) -> Option<(usize, String)> {
+pub fn placeholder(old: &str, new: &str, manner: EditOptions) -> Option<(usize, String)> {
     if manner.placeholders == Placeholders::Keep {
         return None;
     }
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn dots_in_the_place_of_lines_are_known() {
-        let find = |old, new| placeholder(old, new, Manner::default()).map(|(line, _)| line);
+        let find = |old, new| placeholder(old, new, EditOptions::default()).map(|(line, _)| line);
         assert_eq!(find("a {\n  b;\n  c;\n}\n", "a {\n  // ...\n}\n"), Some(2));
         assert_eq!(find("a\nb\nc\n", "a\n# ...\n"), Some(2));
         assert_eq!(find("a {\n  b;\n  c;\n}\n", "x {\n  // ...\n}\n"), Some(2));
@@ -202,8 +202,8 @@ mod tests {
             "<!-- rest of the document -->",
             "# no changes below this line",
         ] {
-            assert!(placeholder("", line, Manner::default()).is_some(), "{line}");
-            assert_eq!(placeholder(line, line, Manner::default()), None);
+            assert!(placeholder("", line, EditOptions::default()).is_some(), "{line}");
+            assert_eq!(placeholder(line, line, EditOptions::default()), None);
         }
         for line in [
             "// the rest of the arguments are joined",
@@ -220,7 +220,7 @@ mod tests {
             "# no changes here",
             "",
         ] {
-            assert_eq!(placeholder("", line, Manner::default()), None, "{line}");
+            assert_eq!(placeholder("", line, EditOptions::default()), None, "{line}");
         }
     }
 }

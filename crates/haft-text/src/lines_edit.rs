@@ -6,7 +6,7 @@ use super::encoding::Source;
 use super::find::normal;
 use super::fit::{Step, rewrite};
 use super::gutter::placeholder;
-use super::manner::Manner;
+use super::manner::EditOptions;
 use super::mismatch::{Mismatch, Problem};
 use super::rows::Rows;
 
@@ -114,7 +114,7 @@ impl LinesMismatch {
 pub fn plan_lines(
     source: &Source,
     edits: &[LineEdit],
-    manner: impl Into<Manner>,
+    manner: impl Into<EditOptions>,
 ) -> Result<LinesPlanned, LinesMismatch> {
     let mut draft = Draft::new(source);
     let of = edits.len();
@@ -209,7 +209,7 @@ mod tests {
     fn edited(text: &str, edits: &[LineEdit]) -> String {
         let source = Source::new(text.into()).unwrap();
         let planned =
-            plan_lines(&source, edits, Manner::default()).unwrap_or_else(|bad| panic!("{}", bad.message()));
+            plan_lines(&source, edits, EditOptions::default()).unwrap_or_else(|bad| panic!("{}", bad.message()));
         String::from_utf8(planned.planned.splices.apply(source.bytes())).unwrap()
     }
 
@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn edits_follow_one_another_and_say_so() {
         let source = Source::new(String::from("a\nb\nc\nd\n").into()).unwrap();
-        let planned = plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")], Manner::default()).unwrap();
+        let planned = plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")], EditOptions::default()).unwrap();
         assert_eq!(planned.planned.splices.apply(source.bytes()), b"x\nz\nc\nd\n");
         assert_eq!(planned.warnings.len(), 1, "{:?}", planned.warnings);
-        let planned = plan_lines(&source, &[edit(1, 2, "x"), edit(2, 3, "z")], Manner::default()).unwrap();
+        let planned = plan_lines(&source, &[edit(1, 2, "x"), edit(2, 3, "z")], EditOptions::default()).unwrap();
         assert!(planned.warnings[0].contains("overlap"), "{:?}", planned.warnings);
         assert!(
-            plan_lines(&source, &[edit(1, 1, "x"), edit(3, 3, "z")], Manner::default())
+            plan_lines(&source, &[edit(1, 1, "x"), edit(3, 3, "z")], EditOptions::default())
                 .unwrap()
                 .warnings
                 .is_empty()
@@ -254,13 +254,13 @@ mod tests {
     fn wrong_numbers_show_what_is_near() {
         let source = Source::new(String::from("a\n\tb\n").into()).unwrap();
         let fault =
-            |start, end| plan_lines(&source, &[edit(start, end, "x")], Manner::default()).unwrap_err();
+            |start, end| plan_lines(&source, &[edit(start, end, "x")], EditOptions::default()).unwrap_err();
         assert_eq!(fault(3, 3).message(), "there is no line 3: the file has 2 lines");
         assert_eq!(fault(3, 3).hint().unwrap(), "the lines near by are\n1: a\n2: →b");
         assert_eq!(fault(0, 1).message(), "line numbers begin at 1");
         assert_eq!(fault(2, 1).message(), "the first line, 2, is after the last, 1");
         let empty =
-            plan_lines(&Source::new(String::from("").into()).unwrap(), &[edit(1, 1, "x")], Manner::default())
+            plan_lines(&Source::new(String::from("").into()).unwrap(), &[edit(1, 1, "x")], EditOptions::default())
                 .unwrap_err();
         assert_eq!(empty.message(), "there is no line 1: the file has no lines");
     }
@@ -274,7 +274,7 @@ mod tests {
             let text = lines.join(end) + if ended { end } else { "" };
             let source = Source::new(text.clone().into()).unwrap();
             let rows = Rows::new(source.text(), source.ending());
-            if let Ok(planned) = plan_lines(&source, &[edit(start, start + len, &new)], Manner::default()) {
+            if let Ok(planned) = plan_lines(&source, &[edit(start, start + len, &new)], EditOptions::default()) {
                 let after = planned.planned.splices.apply(source.bytes());
                 let before: usize = (0..start - 1).map(|row| rows.whole(row).len()).sum();
                 let behind: usize = (start + len..rows.len()).map(|row| rows.whole(row).len()).sum();

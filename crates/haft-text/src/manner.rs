@@ -2,14 +2,14 @@
 
 /// How the text that a model writes is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct EditOptions {
     /// What is made of a text that is not found.
     pub leniency: Leniency,
     /// What is made of a line that stands for code left out.
     pub placeholders: Placeholders,
 }
 
-impl From<Leniency> for Manner {
+impl From<Leniency> for EditOptions {
     fn from(leniency: Leniency) -> Self {
         Self { leniency, ..Self::default() }
     }

@@ -9,7 +9,7 @@ use super::draft::{Draft, Follows, Note, Overlooked, Planned};
 use super::encoding::Source;
 use super::fit::{Closeness, Step, fits, reindent, rewrite, same_line};
 use super::gutter::placeholder;
-use super::manner::{Leniency, Manner};
+use super::manner::{Leniency, EditOptions};
 use super::mismatch::Problem;
 use super::nearest::nearest;
 use super::reindent::Reindent;
@@ -155,7 +155,7 @@ pub fn paths(patch: &str) -> Result<BTreeSet<String>, PatchProblem<String>> {
 /// Plans a patch in either form.
 pub fn plan_patch<E>(
     patch: &str,
-    manner: impl Into<Manner>,
+    manner: impl Into<EditOptions>,
     lookup: &mut dyn FnMut(&str) -> Result<Option<Source>, E>,
 ) -> Result<Vec<Patched>, PatchProblem<E>> {
     let manner = manner.into();
@@ -206,7 +206,7 @@ fn update<E>(
     path: &str,
     hunks: &[Hunk],
     final_newline: Option<FinalNewline>,
-    manner: Manner,
+    manner: EditOptions,
 ) -> Result<Planned, PatchProblem<E>> {
     let rows = Rows::new(source.text(), source.ending());
     let of = hunks.len();
@@ -257,7 +257,7 @@ fn place(
     rows: &Rows<'_>,
     hunk: &Hunk,
     cursor: usize,
-    manner: Manner,
+    manner: EditOptions,
 ) -> Result<(Placed, Option<Overlooked>), Problem> {
     let from = after_context(rows, &hunk.context, cursor, manner)?;
     let old: Vec<&str> = hunk
@@ -302,7 +302,7 @@ fn place(
     Ok((Placed { row, rows: old.len(), hunk: 0, steps }, overlooked))
 }
 
-fn closenesses(manner: Manner) -> &'static [Closeness] {
+fn closenesses(manner: EditOptions) -> &'static [Closeness] {
     match manner.leniency {
         Leniency::Exact => &[Closeness::Exact],
         Leniency::Lenient => &[Closeness::Exact, Closeness::Trailing, Closeness::Loose],
@@ -314,7 +314,7 @@ fn after_context(
     rows: &Rows<'_>,
     context: &[String],
     cursor: usize,
-    manner: Manner,
+    manner: EditOptions,
 ) -> Result<usize, Problem> {
     let mut from = cursor;
     for line in context {
@@ -332,7 +332,7 @@ fn locate(
     hunk: &Hunk,
     old: &[&str],
     from: usize,
-    manner: Manner,
+    manner: EditOptions,
 ) -> Result<(usize, Closeness), Problem> {
     for closeness in closenesses(manner) {
         let all = fits(rows, old, *closeness, 0, usize::MAX);

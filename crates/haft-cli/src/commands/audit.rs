@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use haft_core::audit::{Audit, AuditLine, Chain, Ruled};
+use haft_core::audit::{Audit, AuditLine, Chain, AuditOutcome};
 use serde_json::json;
 
 use crate::args::Common;
@@ -32,8 +32,8 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
     for AuditLine { number, decided, .. } in shown {
         let when = style::ago(UNIX_EPOCH + Duration::from_millis(decided.at));
         let (word, style) = match decided.decision {
-            Ruled::Allowed => ("allowed", GOOD),
-            Ruled::Denied => ("denied", BAD),
+            AuditOutcome::Allowed => ("allowed", GOOD),
+            AuditOutcome::Denied => ("denied", BAD),
         };
         let (tool, by) = (one_line(&decided.tool), one_line(&decided.by));
         let about = about(&decided.input);

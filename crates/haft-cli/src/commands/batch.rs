@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use haft_core::{Call, Fault, Reply, Session, Uncallable, json as strict};
+use haft_core::{Call, Fault, Reply, Session, MalformedCall, json as strict};
 use haft_dialects as dialects;
 use haft_sandbox::user;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ fn answer_all(
 async fn answer(
     session: &Session,
     number: usize,
-    calls: Vec<Result<Call, Uncallable>>,
+    calls: Vec<Result<Call, MalformedCall>>,
     form: Form,
 ) -> anyhow::Result<Vec<Reply>> {
     let mut turn = session.turn();
@@ -118,7 +118,7 @@ async fn answer(
     let mut replies = Vec::with_capacity(wrong.len());
     for wrong in wrong {
         let reply = match &wrong {
-            Some(wrong) => Uncallable { fault: of_line(number, &wrong.fault), ..wrong.clone() }.reply(),
+            Some(wrong) => MalformedCall { fault: of_line(number, &wrong.fault), ..wrong.clone() }.reply(),
             None => match turn.next().await {
                 Some(reply) => reply,
                 None => break,
@@ -191,7 +191,7 @@ impl Sessions<'_> {
 
 struct TurnLine {
     dialect: Option<String>,
-    calls: Vec<Result<Call, Uncallable>>,
+    calls: Vec<Result<Call, MalformedCall>>,
 }
 
 fn read_turn(line: &str) -> Result<TurnLine, Fault> {

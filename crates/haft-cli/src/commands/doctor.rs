@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use haft_core::Workspace;
 use haft_dialects as dialects;
-use haft_sandbox::Access;
+use haft_sandbox::FolderAccess;
 use haft_sandbox::cage;
 use serde_json::json;
 
@@ -147,7 +147,7 @@ fn look_at_settings(
     }
     if let Some(workspace) = workspace {
         for dir in common.add_dir.iter().chain(&settings.add_dirs) {
-            let added = workspace.with_folder(dir, Access::Write);
+            let added = workspace.with_folder(dir, FolderAccess::Write);
             if found.of("folder", added).is_some() {
                 found.add("folder", State::Good, dir.display().to_string());
             }
@@ -221,7 +221,7 @@ fn look_at_sandbox(root: &Path, found: &mut Findings) {
     }
     for (wall, why) in &report.missing {
         // Few machines let ordinary users make control groups; the limits of each process stay.
-        let state = if *wall == cage::Wall::Amounts { State::Note } else { State::Bad };
+        let state = if *wall == cage::Layer::Quota { State::Note } else { State::Bad };
         found.add("sandbox", state, format!("{}: missing ({}): {why}", wall.name(), wall.made_of()));
     }
     for got_away in printed.lines() {

@@ -90,7 +90,7 @@ fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
 /// What clients are served.
 struct Served(Host);
 
-impl haft_mcp::Host for Served {
+impl haft_mcp::SessionHost for Served {
     fn instructions(&self) -> String {
         format!(
             "Tools for files, searching and commands in `{}`. Relative paths begin there. What was changed can be read \

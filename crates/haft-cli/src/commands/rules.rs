@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft_core::permissions::{Scope, WouldBe};
+use haft_core::permissions::{Scope, Prediction};
 use haft_core::{Access, Call, Claims, Resource};
 use haft_rules::{Effect, Written};
 use serde_json::json;
@@ -95,12 +95,12 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
     let considered =
         considered.map_err(|fault| crate::style::wrong(&fault)).context("the call cannot be made")?;
     let (word, style, why) = match &considered.outcome {
-        WouldBe::Allowed(Some(by)) => ("allow", GOOD, format!("by the rule `{by}`")),
-        WouldBe::Allowed(None) => {
+        Prediction::Allowed(Some(by)) => ("allow", GOOD, format!("by the rule `{by}`")),
+        Prediction::Allowed(None) => {
             ("allow", GOOD, format!("nobody needs to be asked in the mode `{}`", host.mode().name()))
         }
-        WouldBe::Asked(why) => ("ask", NAME, why.clone()),
-        WouldBe::Denied(why) => ("deny", BAD, why.clone()),
+        Prediction::Asked(why) => ("ask", NAME, why.clone()),
+        Prediction::Denied(why) => ("deny", BAD, why.clone()),
     };
     let touched: Vec<(&str, String)> = touched(&considered.claims, &session);
     let layers = layers(&considered.claims, &host, &session);
@@ -183,17 +183,17 @@ fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
         );
         let (now, why) = match runtime.block_on(current.consider(call)) {
             Ok(considered) => match considered.outcome {
-                WouldBe::Allowed(by) => {
+                Prediction::Allowed(by) => {
                     ("allowed", by.unwrap_or_else(|| "nobody needs to be asked".to_owned()))
                 }
-                WouldBe::Asked(why) => ("asked", why),
-                WouldBe::Denied(why) => ("denied", why),
+                Prediction::Asked(why) => ("asked", why),
+                Prediction::Denied(why) => ("denied", why),
             },
             Err(fault) => ("not possible", fault.message().to_owned()),
         };
         let then = match decided.decision {
-            haft_core::audit::Ruled::Allowed => "allowed",
-            haft_core::audit::Ruled::Denied => "denied",
+            haft_core::audit::AuditOutcome::Allowed => "allowed",
+            haft_core::audit::AuditOutcome::Denied => "denied",
         };
         rows.push((line.number, decided.tool.as_str(), then, now, why));
     }

@@ -10,7 +10,7 @@ use crate::args::{Common, McpCommand};
 use crate::host;
 use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, harmless, one_line};
 use haft_host::Environment;
-use haft_host::settings::Found;
+use haft_host::settings::ConfiguredServer;
 
 pub(super) fn run(common: &Common, command: McpCommand) -> anyhow::Result<ExitCode> {
     let environment = host::looked_at(common)?;
@@ -32,7 +32,7 @@ const MAX_ABOUT: usize = 100;
 
 /// A server as it is listed.
 struct Row<'a> {
-    found: &'a Found,
+    found: &'a ConfiguredServer,
     state: &'static str,
     detail: String,
     tools: Option<usize>,
@@ -93,7 +93,7 @@ async fn list(common: &Common, environment: &Environment, servers: &Servers) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn row<'a>(found: &'a Found, statuses: &[Status]) -> Row<'a> {
+fn row<'a>(found: &'a ConfiguredServer, statuses: &[Status]) -> Row<'a> {
     let status = statuses.iter().find(|status| status.server == found.name);
     let (state, detail, tools) = match status.map(|status| (&status.state, status)) {
         Some((State::Up(about), status)) => {

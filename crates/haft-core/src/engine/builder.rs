@@ -8,7 +8,7 @@ use super::{Engine, Inner};
 use crate::audit::Audit;
 use crate::events::Activity;
 use crate::hooks::Hook;
-use crate::limits::Kept;
+use crate::limits::KeptResults;
 use crate::permissions::Approver;
 use crate::permissions::{Judge, NoApprover};
 use crate::plans::PlanApprover;
@@ -62,7 +62,7 @@ impl EngineBuilder {
     }
 
     /// Sets where the whole of a reply is kept that had to be cut.
-    pub fn keep_results(mut self, kept: Kept) -> Self {
+    pub fn keep_results(mut self, kept: KeptResults) -> Self {
         self.0.kept = Some(kept);
         self
     }

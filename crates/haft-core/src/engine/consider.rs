@@ -2,12 +2,12 @@
 
 use super::Engine;
 use crate::permissions::{self, Question};
-use crate::permissions::{Considered, Verdict, WouldBe};
+use crate::permissions::{DryRun, Verdict, Prediction};
 use crate::{Call, Claims, Context, Fault, FaultKind, Session};
 
 impl Engine {
     /// What would become of a call, without making it: nobody is asked, and no hook is called.
-    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<Considered, Fault> {
+    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<DryRun, Fault> {
         let cx = Context::new(session.clone(), 0, call.id, call.name, session.cancel_token().child_token());
         let entry = session.tools().find(cx.tool(), &cx)?;
         let mut input = call.input.into_value();
@@ -16,23 +16,23 @@ impl Engine {
             Err(fault) if fault.kind() == FaultKind::Denied => {
                 let claims =
                     entry.tool.prepare(&input, &cx).map_or_else(|_| Claims::none(), |call| call.claims());
-                return Ok(Considered { claims, outcome: WouldBe::Denied(fault.message().to_owned()) });
+                return Ok(DryRun { claims, outcome: Prediction::Denied(fault.message().to_owned()) });
             }
             claimed => claimed?,
         };
         prepared.check(&cx).await?;
         let question = Question { spec: entry.tool.spec(), input: &input, claims: &claims, cx: &cx };
         let outcome = match permissions::weigh(&question, &verdict, &prepared.approval(&cx)) {
-            Ok(Some(asking)) => WouldBe::Asked(asking.reason().to_owned()),
+            Ok(Some(asking)) => Prediction::Asked(asking.reason().to_owned()),
             Ok(None) => match verdict {
-                Verdict::Allow { by, .. } => WouldBe::Allowed(Some(by)),
-                _ => WouldBe::Allowed(None),
+                Verdict::Allow { by, .. } => Prediction::Allowed(Some(by)),
+                _ => Prediction::Allowed(None),
             },
             Err(fault) if matches!(fault.kind(), FaultKind::Denied | FaultKind::Outside) => {
-                WouldBe::Denied(fault.message().to_owned())
+                Prediction::Denied(fault.message().to_owned())
             }
             Err(fault) => return Err(fault),
         };
-        Ok(Considered { claims, outcome })
+        Ok(DryRun { claims, outcome })
     }
 }

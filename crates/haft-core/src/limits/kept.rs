@@ -16,7 +16,7 @@ const SWEEP_EVERY: u64 = 64;
 
 /// The texts that were too long for a reply.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptResults {
     store: Store,
     max_age: Duration,
     max_bytes: u64,
@@ -34,7 +34,7 @@ pub struct Swept {
     pub bytes: u64,
 }
 
-impl Kept {
+impl KeptResults {
     /// Texts are kept in `store`, no longer than `max_age` and no more than `max_bytes` of them.
     pub fn new(store: Store, max_age: Duration, max_bytes: u64) -> Self {
         Self { store, max_age, max_bytes, count: AtomicU64::new(0), latest: Mutex::new(None) }

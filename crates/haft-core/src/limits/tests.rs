@@ -172,7 +172,7 @@ fn keys_that_do_not_fit_leave_a_mark_only() {
 fn kept_texts_have_safe_names_and_are_swept_from_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path().join("kept"));
-    let kept = Kept::new(store.clone(), Duration::from_secs(3600), 2500);
+    let kept = KeptResults::new(store.clone(), Duration::from_secs(3600), 2500);
     let paths: Vec<_> = (0..5).map(|_| kept.keep("../a b/ü", &"x".repeat(1000)).unwrap()).collect();
     let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
     assert!(names.iter().all(|name| name.starts_with("ab-") && name.ends_with(".txt")));
@@ -187,7 +187,7 @@ fn the_text_kept_last_survives_every_sweep() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path());
     store.write("foreign.json", b"{}").unwrap();
-    let kept = Kept::new(store.clone(), Duration::ZERO, 0);
+    let kept = KeptResults::new(store.clone(), Duration::ZERO, 0);
     kept.keep("", "first").unwrap();
     let last = kept.keep("", "second").unwrap();
     kept.sweep().unwrap();

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Asking, Judge, Mode, Question, Rule, Scope, Verdict, denied};
-use crate::crash::{caught, uncrashed};
-use crate::events::{EventKind, What};
+use crate::crash::{caught, catch_panic};
+use crate::events::{EventKind, EventPayload};
 use crate::{BoxFuture, Claims, Context, Fault, Preview};
 
 /// What somebody is asked.
@@ -241,7 +241,7 @@ pub(crate) fn request(
     let mut choices = vec![Choice::AllowOnce];
     // Where a rule or a hook asks, it asks again however often the user says "always".
     if !is_extreme && !matches!(verdict, Verdict::Ask(_)) {
-        let offer = |judge: &Arc<dyn Judge>| uncrashed(|| judge.offer(question)).unwrap_or_default();
+        let offer = |judge: &Arc<dyn Judge>| catch_panic(|| judge.offer(question)).unwrap_or_default();
         let rules: Vec<Rule> = judges.iter().map(offer).find(|rules| !rules.is_empty()).unwrap_or_default();
         if !rules.is_empty() {
             choices.push(Choice::AllowAlways(rules));
@@ -290,7 +290,7 @@ pub(crate) async fn ask(
 ) -> Result<Answer, Fault> {
     let may_remember = !request.offered().is_empty();
     let parts = request.preview.as_ref().map_or(0, |preview| preview.parts.len());
-    cx.emit(EventKind::Asked, || What::Asked { reason: request.reason.clone() });
+    cx.emit(EventKind::Asked, || EventPayload::Asked { reason: request.reason.clone() });
     let asking = caught(async { approver.ask(request).await });
     let asking = async { asking.await.unwrap_or_else(|panic| Err(format!("it crashed: {panic}"))) };
     let decision = match patience {
@@ -308,14 +308,14 @@ pub(crate) async fn ask(
         Ok(Decision::Deny { .. }) => "denied",
         Err(_) => "no answer",
     };
-    cx.emit(EventKind::Answered, || What::Answered { answer: answer.to_owned() });
+    cx.emit(EventKind::Answered, || EventPayload::Answered { answer: answer.to_owned() });
     match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
         Decision::AllowOnce => Ok(Answer::Go),
         // An answer that was not offered counts for once.
         Decision::AllowAlways { .. } if !may_remember => Ok(Answer::Go),
         Decision::AllowAlways { rules, scope } => {
             let remember = |judge: &Arc<dyn Judge>| {
-                uncrashed(|| judge.remember(&rules, scope, cx))
+                catch_panic(|| judge.remember(&rules, scope, cx))
                     .unwrap_or_else(|panic| Err(format!("it crashed: {panic}")))
             };
             // It was allowed, whether or not somebody can remember that.

@@ -38,8 +38,8 @@ fn access(claims: &Claims) -> Access {
     if claims.is_read_only() { Access::Read } else { Access::Write }
 }
 
-fn place(turn: u64, policy: Policy, claims: &Claims) -> Place {
-    Place { turn, policy, access: access(claims) }
+fn place(turn: u64, policy: Policy, claims: &Claims) -> Position {
+    Position { turn, policy, access: access(claims) }
 }
 
 fn enter(schedule: &Schedule, call: &str, claims: &Claims) -> Ticket {

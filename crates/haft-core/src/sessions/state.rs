@@ -10,7 +10,7 @@ use super::SavedSession;
 use crate::permissions::Rule;
 use crate::plans::Planning;
 use super::seen::SeenFiles;
-use crate::{Effect, Mode, Now};
+use crate::{Effect, Mode, KnownContent};
 
 /// How many files a session remembers as changed.
 pub(super) const MAX_MODIFIED: usize = 20;
@@ -79,9 +79,9 @@ impl State {
             Effect::Read { path, seen } | Effect::Shown { path, seen } => self.seen.insert(path, seen),
             Effect::Changed { path, now } => {
                 match now {
-                    Now::Seen(seen) => self.seen.insert(path.clone(), seen),
-                    Now::AsBefore => {}
-                    Now::Gone => self.seen.remove(&path),
+                    KnownContent::Seen(seen) => self.seen.insert(path.clone(), seen),
+                    KnownContent::AsBefore => {}
+                    KnownContent::Gone => self.seen.remove(&path),
                 }
                 self.modified.retain(|modified| *modified != path);
                 self.modified.push_front(path);

@@ -6,7 +6,7 @@ mod properties;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::permissions::WouldBe;
+use haft_core::permissions::Prediction;
 use haft_core::{Call, Engine, Mode, Session, Workspace};
 use haft_dialects::Claude;
 use haft_rules::{Book, Effect, KnownTools, RuleJudge, Ruled};
@@ -97,9 +97,9 @@ pub(crate) async fn decided(session: &Session, text: &str) -> (&'static str, Str
     }
     match session.consider(call).await {
         Ok(considered) => match considered.outcome {
-            WouldBe::Allowed(by) => ("allow", by.unwrap_or_default()),
-            WouldBe::Asked(why) => ("ask", why),
-            WouldBe::Denied(why) => ("deny", why),
+            Prediction::Allowed(by) => ("allow", by.unwrap_or_default()),
+            Prediction::Asked(why) => ("ask", why),
+            Prediction::Denied(why) => ("deny", why),
         },
         Err(fault) => match fault.kind().name() {
             "denied" | "outside" | "access_denied" => ("deny", fault.message().to_owned()),

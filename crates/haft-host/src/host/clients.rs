@@ -6,7 +6,7 @@ use haft_core::{AbsPath, Session, Workspace};
 use haft_mcp::Client;
 use haft_mcp::client::Servers;
 use haft_ops::PlanPlace;
-use haft_sandbox::{Access, user};
+use haft_sandbox::{FolderAccess, user};
 use tokio::runtime::Handle;
 
 use super::{Host, NAMELESS, Result, begin};
@@ -70,7 +70,7 @@ impl Host {
         let mut narrowed: Option<Workspace> = None;
         for folder in self.workspace.folders() {
             let mut chosen = inside(&folder.path);
-            if chosen.is_empty() || folder.access == Access::Read {
+            if chosen.is_empty() || folder.access == FolderAccess::Read {
                 chosen = vec![folder.path.as_path().to_owned()];
             }
             for dir in chosen {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haft_core::audit::Audit;
 use haft_core::hooks::{CommandHook, DEFAULT_HOOK_TIMEOUT, HookEvent, ToolPattern};
-use haft_core::limits::Kept;
+use haft_core::limits::KeptResults;
 use haft_core::{Engine, Store};
 use haft_rules::RuleJudge;
 
@@ -31,7 +31,7 @@ pub(super) fn engine(
     if let Some(respondent) = &options.respondent {
         engine = engine.respondent(respondent.clone());
     }
-    engine = engine.keep_results(Kept::new(results, age, megabytes.saturating_mul(1024 * 1024)));
+    engine = engine.keep_results(KeptResults::new(results, age, megabytes.saturating_mul(1024 * 1024)));
     engine = engine.judge(judge).audit(audit);
     if let Some(seconds) = settings.permissions.seconds {
         engine = engine.patience(Duration::from_secs(seconds.max(1)));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use haft_journal as journal;
-use haft_ops::{Caging, Editing, Hidden, Ignored, Leniency, Manner, Placeholders, Profile, Searching};
-use haft_sandbox::cage::{self, Network, Wall, Walls};
+use haft_ops::{Caging, Editing, Hidden, Ignored, Leniency, EditOptions, Placeholders, Profile, Searching};
+use haft_sandbox::cage::{self, Network, Layer, Layers};
 use haft_text::check::Checkers;
 
 use super::{DAY, Host, logins};
@@ -15,7 +15,7 @@ pub(super) fn editing(settings: &Settings) -> Editing {
     let lenient = settings.files.lenient.unwrap_or(true);
     let placeholders = settings.files.placeholders.unwrap_or(false);
     Editing {
-        manner: Manner {
+        manner: EditOptions {
             leniency: if lenient { Leniency::Lenient } else { Leniency::Exact },
             placeholders: if placeholders { Placeholders::Keep } else { Placeholders::Refuse },
         },
@@ -29,20 +29,20 @@ impl Host {
         const MEGABYTE: u64 = 1 << 20;
         let set = &self.loaded.settings.sandbox;
         let wall = |wall: &WallSetting| match wall {
-            WallSetting::Processes => Wall::Processes,
-            WallSetting::View => Wall::View,
-            WallSetting::Paths => Wall::Paths,
-            WallSetting::Network => Wall::Network,
-            WallSetting::Calls => Wall::Calls,
-            WallSetting::Amounts => Wall::Amounts,
+            WallSetting::Processes => Layer::Processes,
+            WallSetting::View => Layer::View,
+            WallSetting::Paths => Layer::Paths,
+            WallSetting::Network => Layer::Network,
+            WallSetting::Calls => Layer::Calls,
+            WallSetting::Amounts => Layer::Quota,
         };
         let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
         let usual = cage::Limits::usual();
         Caging {
             walls: match set.walls {
-                None | Some(WallsSetting::All) => Walls::All,
-                Some(WallsSetting::Few) => Walls::Few,
-                Some(WallsSetting::None) => Walls::None,
+                None | Some(WallsSetting::All) => Layers::All,
+                Some(WallsSetting::Few) => Layers::Few,
+                Some(WallsSetting::None) => Layers::None,
             },
             required: set.require.iter().map(wall).collect(),
             network: if set.network == Some(true) { Network::On } else { Network::Off },

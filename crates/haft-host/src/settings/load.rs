@@ -8,7 +8,7 @@ use haft_rules::{Book, KnownTools};
 use haft_sandbox::{PathError, PathErrorKind, Store, user};
 
 use super::servers::{self, MCP_JSON, read_mcp_json};
-use super::{Found, MAX_BYTES, Result, Settings, home};
+use super::{ConfiguredServer, MAX_BYTES, Result, Settings, home};
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
 
@@ -25,9 +25,9 @@ pub struct Loaded {
     /// The settings of the project that were passed over, for want of trust.
     pub ignored: Vec<String>,
     /// The servers whose tools are used, with where they were found.
-    pub servers: Vec<Found>,
+    pub servers: Vec<ConfiguredServer>,
     /// The servers of the project that are not started, for want of trust.
-    pub held_back: Vec<Found>,
+    pub held_back: Vec<ConfiguredServer>,
     /// What is wrong with the project's `.mcp.json`, which is not used for want of trust.
     pub unreadable: Option<String>,
     of_project: Vec<(PathBuf, Option<Vec<u8>>)>,

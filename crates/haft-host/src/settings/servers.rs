@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft_mcp::client::{Access, Server, ServerConfig, Shared, servers_in};
+use haft_mcp::client::{ServerTransport, Server, ServerConfig, Shared, servers_in};
 use haft_sandbox::process;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub struct Mcp {
 
 /// A server, and where it was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ConfiguredServer {
     /// What it is called.
     pub name: String,
     /// How it is reached, as it is written.
@@ -37,7 +37,7 @@ pub struct Found {
     wrong: Option<String>,
 }
 
-impl Found {
+impl ConfiguredServer {
     /// The server, with its variables expanded. One that cannot be is told when somebody wants it.
     pub fn server(&self) -> Server {
         let expanded = match &self.wrong {
@@ -48,14 +48,14 @@ impl Found {
             }
         };
         let expanded = expanded.and_then(|server| match &server.access {
-            Access::Command { program, .. } if process::is_this_program(program) => Err(
+            ServerTransport::Command { program, .. } if process::is_this_program(program) => Err(
                 "it is haft itself, which would start itself without end; other programs can use this entry"
                     .to_owned(),
             ),
             _ => Ok(server),
         });
         expanded.unwrap_or_else(|why| {
-            Server::new(self.name.clone(), Access::Unusable(format!("{why} ({})", self.from)))
+            Server::new(self.name.clone(), ServerTransport::Unusable(format!("{why} ({})", self.from)))
         })
     }
 
@@ -81,8 +81,8 @@ impl Mcp {
     }
 
     /// Adds the servers, with where they were found, in place of others of the same name.
-    pub(super) fn write_down(&self, servers: &mut Vec<Found>, from: &str) {
-        let found = self.servers.iter().map(|(name, config)| Found {
+    pub(super) fn write_down(&self, servers: &mut Vec<ConfiguredServer>, from: &str) {
+        let found = self.servers.iter().map(|(name, config)| ConfiguredServer {
             name: name.clone(),
             config: config.clone(),
             from: from.to_owned(),
@@ -93,7 +93,7 @@ impl Mcp {
 }
 
 /// Adds servers in place of others of the same name.
-pub(super) fn add(found: impl Iterator<Item = Found>, servers: &mut Vec<Found>) {
+pub(super) fn add(found: impl Iterator<Item = ConfiguredServer>, servers: &mut Vec<ConfiguredServer>) {
     for found in found {
         servers.retain(|other| other.name != found.name);
         servers.push(found);
@@ -101,8 +101,8 @@ pub(super) fn add(found: impl Iterator<Item = Found>, servers: &mut Vec<Found>) 
 }
 
 /// The servers of a project's `.mcp.json`.
-pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Result<Vec<Found>> {
-    let read = || -> Result<Vec<Found>> {
+pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Result<Vec<ConfiguredServer>> {
+    let read = || -> Result<Vec<ConfiguredServer>> {
         let Some(bytes) = bytes? else { return Ok(Vec::new()) };
         let text = String::from_utf8(bytes).map_err(|_| HostError::settings("it is not UTF-8"))?;
         let found =
@@ -111,7 +111,7 @@ pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Resu
                     Ok(config) => (config, None),
                     Err(bad) => (ServerConfig::default(), Some(bad.why)),
                 };
-                Found { name, config, from: MCP_JSON.to_owned(), wrong }
+                ConfiguredServer { name, config, from: MCP_JSON.to_owned(), wrong }
             });
         Ok(found.collect())
     };

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_journal::{Change, Depth};
-use haft_sandbox::{Access, Expect};
+use haft_sandbox::{FolderAccess, Expect};
 use rustix::fs::{CWD, RenameFlags};
 
 use crate::common::{FAST, Fixture, leftovers, snapshot};
@@ -70,8 +70,8 @@ fn a_hard_link_outside_keeps_its_content() {
 fn the_workspace_and_what_contains_its_folders_cannot_be_removed() {
     let fix = Fixture::new();
     fix.put("sub/added/f", "x");
-    let workspace = fix.workspace.with_folder(&fix.on_disk("sub/added"), Access::Write).unwrap();
-    let workspace = workspace.with_folder(&fix.out(), Access::Read).unwrap();
+    let workspace = fix.workspace.with_folder(&fix.on_disk("sub/added"), FolderAccess::Write).unwrap();
+    let workspace = workspace.with_folder(&fix.out(), FolderAccess::Read).unwrap();
     let before = fix.snapshot();
     for name in ["", ".", "sub", "sub/added", "..", "/", "sub/.."] {
         let path = fix.place(name);

@@ -352,7 +352,7 @@ fn a_full_disk_under_the_journal_stops_the_change_before_it_happens() {
 fn moves_between_file_systems_and_mounts_in_trees() {
     let Some(disk) = SmallDisk::mount("size=4m") else { return };
     let fix = Fixture::new();
-    let workspace = fix.workspace.with_folder(disk.0.path(), haft_sandbox::Access::Write).unwrap();
+    let workspace = fix.workspace.with_folder(disk.0.path(), haft_sandbox::FolderAccess::Write).unwrap();
     fix.put("t/a", "a");
     fix.put("t/sub/b", vec![1; 100_000]);
     std::os::unix::fs::symlink("a", fix.on_disk("t/link")).unwrap();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::server::{Access, Limits, OAuth, Protocol, Server};
+use super::server::{ServerTransport, Limits, OAuth, Protocol, Server};
 
 /// One server, as it is written.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
@@ -212,7 +212,7 @@ impl ServerConfig {
             of.iter().map(one).collect()
         };
         let access = match (&self.command, &self.url) {
-            (Some(command), _) => Access::Command {
+            (Some(command), _) => ServerTransport::Command {
                 program: expanded("command", command)?,
                 args: self.args.iter().map(|arg| expanded("args", arg)).collect::<Result<_, _>>()?,
                 dir: self
@@ -239,7 +239,7 @@ impl ServerConfig {
                 let optional = |key: &str, text: &Option<String>| {
                     text.as_deref().map(|text| expanded(key, text)).transpose()
                 };
-                Access::Http {
+                ServerTransport::Http {
                     url,
                     headers: all("headers", &self.headers)?,
                     bearer: optional("bearer_token", &self.bearer_token)?,
@@ -350,7 +350,7 @@ mod tests {
         let server = only(
             r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "${HOME}"], "env": {"A": "1"}}}}"#,
         );
-        let Ok(Server { access: Access::Command { program, args, env, .. }, .. }) = &server else {
+        let Ok(Server { access: ServerTransport::Command { program, args, env, .. }, .. }) = &server else {
             panic!("{server:?}")
         };
         assert_eq!(
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(env["A"], "1");
         let server =
             only(r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp"}}}"#).unwrap();
-        assert!(matches!(server.access, Access::Http { .. }));
+        assert!(matches!(server.access, ServerTransport::Http { .. }));
     }
 
     #[test]

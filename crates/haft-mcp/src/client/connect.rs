@@ -21,12 +21,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use super::bounds;
-use super::handler::{Ears, Surroundings};
+use super::handler::{NotificationHandler, Surroundings};
 use super::listing::About;
 use super::login::{self, Logins};
-use super::overhear::Overheard;
+use super::notifications::Overheard;
 use super::pipe::{Noise, Pipe, not_taken};
-use super::server::{Access, Protocol, Server};
+use super::server::{ServerTransport, Protocol, Server};
 use super::web;
 
 /// So much of what a server says on standard error is kept.
@@ -63,7 +63,7 @@ const PASSED: [&str; 17] = [
 
 /// A connection that is open, and the process at its other end if haft has started that.
 pub(super) struct Live {
-    pub(super) running: RunningService<RoleClient, Ears>,
+    pub(super) running: RunningService<RoleClient, NotificationHandler>,
     end: Arc<End>,
     pub(super) about: About,
     pub(super) since: Instant,
@@ -89,7 +89,7 @@ impl Live {
         server: &Server,
         root: &Path,
         logins: &Logins,
-        ears: impl Fn() -> Ears,
+        ears: impl Fn() -> NotificationHandler,
     ) -> Result<Self, Fault> {
         let newest =
             || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
@@ -146,7 +146,7 @@ impl Live {
     }
 
     /// Why it is over.
-    pub(super) async fn obituary(&self, server: &str) -> Fault {
+    pub(super) async fn exit_reason(&self, server: &str) -> Fault {
         self.end.failed(server, "has hung up").await
     }
 
@@ -154,12 +154,12 @@ impl Live {
     pub(super) async fn failed(&self, server: &str, error: ServiceError) -> Fault {
         match error {
             ServiceError::McpError(error) => refused(server, &error),
-            ServiceError::TransportClosed => self.obituary(server).await,
+            ServiceError::TransportClosed => self.exit_reason(server).await,
             ServiceError::TransportSend(error) if login::challenge(&error).is_some() => {
                 self.logins.challenged(login::challenge(&error));
                 self.end.failed(server, &unknown_here(server)).await
             }
-            ServiceError::TransportSend(error) if is_gone(&*error.error) => self.obituary(server).await,
+            ServiceError::TransportSend(error) if is_gone(&*error.error) => self.exit_reason(server).await,
             ServiceError::TransportSend(error) => {
                 let why = format!("could not be spoken to: {}", chain(&*error.error));
                 self.end.failed(server, &why).await
@@ -285,7 +285,7 @@ async fn attempt(
     server: &Server,
     root: &Path,
     logins: &Logins,
-    ears: Ears,
+    ears: NotificationHandler,
     lifecycle: ClientLifecycleMode,
 ) -> Result<Live, (Fault, ClientInitializeError)> {
     let wrong = |why: String| {
@@ -297,14 +297,14 @@ async fn attempt(
     let folders = ears.surroundings.folders();
     let mut end = End::default();
     let begun = match &server.access {
-        Access::Command { .. } => {
+        ServerTransport::Command { .. } => {
             let (partner, pipe, noise) =
                 start(&server.access, root).map_err(|error| wrong(error.to_string()))?;
             (end.partner, end.noise) = (Some(partner), Some(noise));
             serve(ears, pipe, lifecycle).await
         }
-        Access::Unusable(why) => return Err(wrong(why.clone())),
-        Access::Http { url, headers, bearer, .. } => {
+        ServerTransport::Unusable(why) => return Err(wrong(why.clone())),
+        ServerTransport::Http { url, headers, bearer, .. } => {
             end.address = Url::parse(url).ok();
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             config = config.custom_headers(web::headers(headers).map_err(wrong)?);
@@ -350,10 +350,10 @@ async fn attempt(
 
 /// Begins a connection that is listened to.
 async fn serve(
-    ears: Ears,
+    ears: NotificationHandler,
     inner: impl Transport<RoleClient> + 'static,
     lifecycle: ClientLifecycleMode,
-) -> Result<RunningService<RoleClient, Ears>, ClientInitializeError> {
+) -> Result<RunningService<RoleClient, NotificationHandler>, ClientInitializeError> {
     let (server, surroundings) = (ears.server.clone(), ears.surroundings.clone());
     ears.serve_with_lifecycle(Overheard { inner, server, surroundings }, lifecycle).await
 }
@@ -418,8 +418,8 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 /// this mark each haft would start another one.
 const NESTED: &str = "HAFT_NESTED";
 
-fn start(access: &Access, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
-    let Access::Command { program, args, dir, env, pass_env } = access else {
+fn start(access: &ServerTransport, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
+    let ServerTransport::Command { program, args, dir, env, pass_env } = access else {
         return Err(std::io::ErrorKind::Unsupported.into());
     };
     if std::env::var_os(NESTED).is_some() {

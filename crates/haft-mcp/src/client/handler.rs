@@ -1,5 +1,5 @@
 //! What a server may ask: the folders of the workspace, and questions for the user. What it tells is the matter of
-//! `overhear`, but for that its lists have changed.
+//! `notifications`, but for that its lists have changed.
 #![expect(deprecated, reason = "servers of today have roots")]
 
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ impl Surroundings {
         for workspace in self.sessions().iter().map(Session::workspace) {
             let focus = workspace.focus().into_iter().cloned();
             let all =
-                workspace.folders().iter().filter(|folder| folder.access == haft_sandbox::Access::Write);
+                workspace.folders().iter().filter(|folder| folder.access == haft_sandbox::FolderAccess::Write);
             let all = all.map(|folder| folder.path.clone()).filter(|path| !workspace.is_guarded(path));
             let told: Vec<_> = if workspace.focus().is_some() { focus.collect() } else { all.collect() };
             for path in told.iter().map(|path| path.as_path().to_owned()) {
@@ -133,7 +133,7 @@ impl Drop for Listening {
 }
 
 /// Hears one connection of a server.
-pub(super) struct Ears {
+pub(super) struct NotificationHandler {
     pub(super) server: Arc<str>,
     pub(super) surroundings: Arc<Surroundings>,
     /// Told when the list of tools is another.
@@ -148,7 +148,7 @@ pub(super) enum Asks {
     No,
 }
 
-impl ClientHandler for Ears {
+impl ClientHandler for NotificationHandler {
     fn get_info(&self) -> ClientConfig {
         let mut can = ClientCapabilities::default();
         let mut roots = RootsCapabilities::default();

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
 
 use super::connect::{self, Live};
-use super::handler::{Asks, Ears, Surroundings};
+use super::handler::{Asks, NotificationHandler, Surroundings};
 use super::listing::{self, About, Listing, Offered};
 use super::login::{Logins, Visitor};
 use super::resources;
@@ -142,7 +142,7 @@ impl Link {
             Phase::Up(live, _) if !live.is_over() => return Ok(live.clone()),
             Phase::Up(live, failures) => {
                 let failures = if live.since.elapsed() >= STEADY { 1 } else { failures + 1 };
-                let fault = live.obituary(&self.server.name).await;
+                let fault = live.exit_reason(&self.server.name).await;
                 self.fall(&mut phase, fault, failures)?;
                 failures
             }
@@ -178,7 +178,7 @@ impl Link {
     async fn begin(self: &Arc<Self>) -> Result<(Live, Listing), Fault> {
         let changed = Arc::new(Notify::new());
         let asks = if self.surroundings.can_ask() { Asks::Yes } else { Asks::No };
-        let ears = || Ears {
+        let ears = || NotificationHandler {
             server: self.server.name.as_str().into(),
             surroundings: self.surroundings.clone(),
             changed: changed.clone(),

@@ -19,7 +19,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use url::Url;
 
 use super::bounds;
-use super::server::{Access, OAuth, Server};
+use super::server::{ServerTransport, OAuth, Server};
 use super::web;
 
 /// Somebody who can be sent to a page, and is sent back from there.
@@ -172,7 +172,7 @@ const SECRET: &str = "client_secret";
 
 impl Kept {
     fn new(store: Option<&Store>, server: &Server) -> Self {
-        let Access::Http { url, oauth, .. } = &server.access else { return Self::default() };
+        let ServerTransport::Http { url, oauth, .. } = &server.access else { return Self::default() };
         let name = haft_core::Hash::of(url.as_bytes()).to_string();
         Self {
             file: store.map(|store| (store.clone(), format!("{name}.json"))),
@@ -272,7 +272,7 @@ async fn login(
         let why = bounds::text(&why, bounds::MAX_MESSAGE);
         Fault::failed(format!("there was no login to the MCP server `{name}`: {why}")).with("server", name)
     };
-    let Access::Http { url, oauth, .. } = &server.access else {
+    let ServerTransport::Http { url, oauth, .. } = &server.access else {
         return Err(failed("it is started by haft, and knows for whom".to_owned()));
     };
     let wrong = |error: AuthError| failed(error.to_string());
@@ -412,7 +412,7 @@ mod tests {
         let store = Store::at(folder.path().join("logins"));
         let server = |url: &str| {
             let (headers, url) = (Default::default(), url.to_owned());
-            Server::new("s", Access::Http { url, headers, bearer: None, oauth: OAuth::default() })
+            Server::new("s", ServerTransport::Http { url, headers, bearer: None, oauth: OAuth::default() })
         };
         let kept = Kept::new(Some(&store), &server("https://a.example/mcp"));
         kept.save(StoredCredentials::new("id".to_owned(), None, vec!["read".to_owned()], None))

@@ -109,7 +109,7 @@ fn places(text: &str, cx: &Context) -> Vec<AbsPath> {
     let (workspace, base) = (cx.workspace(), cx.cwd());
     let mut places: Vec<AbsPath> = Vec::new();
     for text in readings {
-        if let Ok((_, place)) = workspace.reaching(&base, &text, haft_sandbox::Access::Write) {
+        if let Ok((_, place)) = workspace.reaching(&base, &text, haft_sandbox::FolderAccess::Write) {
             places.push(place.path);
         }
         // What cannot be looked at is judged by its name, and so is what is looked at.

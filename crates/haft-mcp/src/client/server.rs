@@ -10,7 +10,7 @@ pub struct Server {
     /// What it is called here. It is a part of the names of its tools.
     pub name: String,
     /// How it is reached.
-    pub access: Access,
+    pub access: ServerTransport,
     /// How long things may take.
     pub limits: Limits,
     /// How a connection is begun.
@@ -21,7 +21,7 @@ pub struct Server {
 
 impl Server {
     /// A server with the usual limits.
-    pub fn new(name: impl Into<String>, access: Access) -> Self {
+    pub fn new(name: impl Into<String>, access: ServerTransport) -> Self {
         let name = name.into();
         Self { name, access, limits: Limits::default(), protocol: Protocol::default(), believed: false }
     }
@@ -30,7 +30,7 @@ impl Server {
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Access {
+pub enum ServerTransport {
     /// It is started, and spoken to over its standard input and output.
     Command {
         /// The program: a path, or a name to be found in `PATH`.
@@ -73,15 +73,15 @@ pub struct OAuth {
 }
 
 /// Written out without what may be secret.
-impl std::fmt::Debug for Access {
+impl std::fmt::Debug for ServerTransport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Access::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
-            Access::Http { url, .. } => {
+            ServerTransport::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
+            ServerTransport::Http { url, .. } => {
                 let shown = url::Url::parse(url).map(|url| super::web::shown(&url)).unwrap_or_default();
                 f.debug_tuple("Http").field(&shown).finish()
             }
-            Access::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
+            ServerTransport::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::connect::Live;
 use super::link::Link;
 use super::listing::{Hints, Offered};
 use super::paths::{self, Touch};
-use super::server::Access;
+use super::server::ServerTransport;
 use super::{answer, handler};
 use crate::withdraw;
 
@@ -59,7 +59,7 @@ impl Remote {
             true => (Claims::none().read(Resource::Everything), Touch::Reads),
             false => (Claims::everything(), Touch::Changes),
         };
-        if let Access::Http { url, .. } = &self.link.server.access
+        if let ServerTransport::Http { url, .. } = &self.link.server.access
             && let Some(host) = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned))
         {
             claims = match touch {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::events::{EventKind, What};
-use haft_core::limits::Kept;
+use haft_core::events::{EventKind, EventPayload};
+use haft_core::limits::KeptResults;
 use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::replies::Content;
 use haft_core::{BoxFuture, FaultKind, Store};
@@ -70,7 +70,7 @@ async fn a_part_that_is_not_known_is_told_beside_those_that_are() {
 async fn a_long_answer_is_cut_and_kept_like_every_reply() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = fault("fault", "plain") else { return };
-    let kept = Kept::new(Store::at(folder.path()), Duration::from_secs(3600), 10 << 20);
+    let kept = KeptResults::new(Store::at(folder.path()), Duration::from_secs(3600), 10 << 20);
     let world = World::with(vec![server], Engine::builder().keep_results(kept));
     world.servers.start_all().await;
     let text = world.text("big", json!({"bytes": 500_000})).await;
@@ -93,10 +93,10 @@ async fn what_a_server_tells_meanwhile_happens_to_the_call() {
         let event = event.unwrap_or_else(|_| panic!("nothing more after {told:?}")).unwrap();
         assert_eq!(&*event.call, "1");
         told.push(match &event.what {
-            What::Progress(progress) => {
+            EventPayload::Progress(progress) => {
                 format!("{}/{:?} {}", progress.done, progress.total, progress.message)
             }
-            What::Log { source, level, text } => format!("{source} {level} {text}"),
+            EventPayload::Log { source, level, text } => format!("{source} {level} {text}"),
             other => format!("{other:?}"),
         });
     }
@@ -176,7 +176,7 @@ async fn resources_are_listed_and_read_and_prompts_are_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_gets_only_the_variables_that_it_is_given() {
     let Some(mut server) = fault("fault", "plain") else { return };
-    if let Access::Command { env, pass_env, .. } = &mut server.access {
+    if let ServerTransport::Command { env, pass_env, .. } = &mut server.access {
         env.insert("GIVEN".to_owned(), "1".to_owned());
         pass_env.push("CARGO_PKG_NAME".to_owned());
     }

@@ -47,7 +47,7 @@ impl Place {
 
     fn server(&self, oauth: OAuth) -> Server {
         let (url, headers) = (format!("{}/mcp", self.address), BTreeMap::new());
-        Server::new("s", Access::Http { url, headers, bearer: None, oauth })
+        Server::new("s", ServerTransport::Http { url, headers, bearer: None, oauth })
     }
 }
 

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use haft_core::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
-use haft_mcp::client::{Access, Server, Servers};
+use haft_mcp::client::{ServerTransport, Server, Servers};
 use serde_json::{Value, json};
 
 /// Whoever waits longer waits in vain.
@@ -74,8 +74,8 @@ fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers").canonicalize().unwrap()
 }
 
-fn command(program: &str, args: &[&str]) -> Access {
-    Access::Command {
+fn command(program: &str, args: &[&str]) -> ServerTransport {
+    ServerTransport::Command {
         program: program.to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         dir: None,

@@ -2,8 +2,8 @@
 //! this is told from what it printed, and only of commands that failed behind walls that could be the reason.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Network, Walls};
-use haft_sandbox::cage::{Policy, Report, Wall};
+use haft_sandbox::cage::{Network, Layers};
+use haft_sandbox::cage::{Policy, Report, Layer};
 
 /// What a cage refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ const NETWORK: [&str; 14] = [
 
 /// What the cage refused a command that ended like this and printed that.
 pub(super) fn blocked(exit: Exit, printed: &[&[u8]], policy: &Policy, report: &Report) -> Vec<Blocked> {
-    if exit == Exit::Code(0) || policy.walls == Walls::None {
+    if exit == Exit::Code(0) || policy.walls == Layers::None {
         return Vec::new();
     }
     let end = |bytes: &[u8]| bytes[bytes.len().saturating_sub(LOOKED_AT)..].to_ascii_lowercase();
@@ -60,7 +60,7 @@ pub(super) fn blocked(exit: Exit, printed: &[&[u8]], policy: &Policy, report: &R
             .any(|word| texts.iter().any(|text| memchr::memmem::find(text, word.as_bytes()).is_some()))
     };
     let mut found = Vec::new();
-    if (report.has(Wall::View) || report.has(Wall::Paths)) && says(&FILES) {
+    if (report.has(Layer::View) || report.has(Layer::Paths)) && says(&FILES) {
         found.push(Blocked::Files);
     }
     if policy.network == Network::Off && says(&NETWORK) {

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind};
-use haft_sandbox::{Access, Kind, Store};
+use haft_sandbox::{FolderAccess, Kind, Store};
 use tokio::sync::OnceCell;
 
 use super::profile::{self, Env};
 use super::{Command, May};
 use haft_rules::{Ruled, Rules};
-use haft_sandbox::cage::{self, Cage, Limits, Network, Policy, Ready, Sees, Wall, Walls};
+use haft_sandbox::cage::{self, Cage, Limits, Network, Policy, Ready, Sees, Layer, Layers};
 
 /// In a folder that can be written, what makes other programs run something.
 const GUARDED: [&str; 11] = [
@@ -91,9 +91,9 @@ const GIT: [(&str, &str); 3] =
 #[derive(Clone, Debug)]
 pub struct Caging {
     /// Whether there are walls.
-    pub walls: Walls,
+    pub walls: Layers,
     /// Walls without which nothing is run.
-    pub required: Vec<Wall>,
+    pub required: Vec<Layer>,
     /// Whether commands reach the network.
     pub network: Network,
     /// Files and folders that they do not see, besides those that hold credentials.
@@ -109,7 +109,7 @@ pub struct Caging {
 impl Default for Caging {
     fn default() -> Self {
         Self {
-            walls: Walls::All,
+            walls: Layers::All,
             required: Vec::new(),
             network: Network::Off,
             hidden: Vec::new(),
@@ -150,11 +150,11 @@ impl Caging {
     /// The policy for a command.
     pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
         let workspace = cx.session_workspace();
-        if command.free || self.walls == Walls::None {
+        if command.free || self.walls == Layers::None {
             // Whoever lets a command do what it likes does not mean haft's own settings.
             let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
             return Policy {
-                walls: Walls::None,
+                walls: Layers::None,
                 network: Network::On,
                 limits: self.limits,
                 guarded: own.collect(),
@@ -180,7 +180,7 @@ impl Caging {
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
             // What is guarded is not for commands to change, even where a tool may.
-            let may_write = folder.access == Access::Write && !workspace.guards(&folder.path);
+            let may_write = folder.access == FolderAccess::Write && !workspace.guards(&folder.path);
             if may_write { write.push(path) } else { read.push(path) }
         }
         if let Some(focus) = workspace.focus() {
@@ -219,7 +219,7 @@ impl Caging {
 
     /// What a command that failed may have tried in vain: it is not told so by the programs it ran.
     pub(super) fn guarded_in(&self, command: &Command) -> Option<&'static str> {
-        let is_caged = !command.free && self.walls != Walls::None;
+        let is_caged = !command.free && self.walls != Layers::None;
         GUARDED.into_iter().find(|name| is_caged && command.text.contains(name))
     }
 
@@ -254,7 +254,7 @@ impl Caging {
         else {
             return Ok(policy);
         };
-        if policy.walls == Walls::None {
+        if policy.walls == Layers::None {
             return Ok(policy);
         }
         let workspace = cx.session_workspace().clone();
@@ -267,7 +267,7 @@ impl Caging {
     /// Refuses to go on where rules forbid files that the cage cannot keep a command from.
     pub(super) fn require_held(&self, cage: &Cage, is_free: bool, cx: &Context) -> Result<(), Fault> {
         let forbids = Ruled::rules(cx).is_some_and(|rules| rules.hide_something() || rules.guard_something());
-        if is_free || !forbids || cage.report().has(Wall::View) {
+        if is_free || !forbids || cage.report().has(Layer::View) {
             return Ok(());
         }
         Err(Fault::new(

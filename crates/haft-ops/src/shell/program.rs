@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Context, Fault};
-use haft_sandbox::cage::{Cage, Limits, Network, Output, Policy, Sees, Task, Wall};
+use haft_sandbox::cage::{Cage, Limits, Network, Output, Policy, Sees, Task, Layer};
 
 use super::blocked::blocked;
 use super::{Attended, Caging, Moved, Ran, attend, enter, set_aside, unusable};
@@ -61,9 +61,9 @@ pub struct Held(Cage);
 
 impl Held {
     /// Walls of these that do not stand, and why.
-    pub fn lacks(&self, wanted: &[Wall]) -> Vec<(Wall, String)> {
+    pub fn lacks(&self, wanted: &[Layer]) -> Vec<(Layer, String)> {
         let report = self.0.report();
-        let why = |wall: &Wall| report.missing.iter().find(|(missing, _)| missing == wall);
+        let why = |wall: &Layer| report.missing.iter().find(|(missing, _)| missing == wall);
         let lacking = wanted.iter().filter(|wall| !report.has(**wall));
         lacking
             .map(|wall| {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
-use haft_sandbox::{Access, Kind, PathErrorKind, names};
+use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
 use haft_shell::{Touches, Understood};
 
@@ -63,7 +63,7 @@ pub(super) fn claims(
 fn place(path: &Path, cx: &Context) -> Option<AbsPath> {
     let workspace = cx.workspace();
     // A link may lead out: then what counts is where it leads.
-    match workspace.reaching(workspace.root(), &names::show(path), Access::Read) {
+    match workspace.reaching(workspace.root(), &names::show(path), FolderAccess::Read) {
         Ok((_, found)) if workspace.access(&found.path).is_some() => Some(found.path),
         Ok((_, found)) if is_of_system(found.path.as_path()) => None,
         Ok((_, found)) => Some(found.path),

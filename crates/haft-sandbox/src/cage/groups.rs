@@ -26,7 +26,7 @@ const PATIENCE: usize = 100;
 
 /// What processes may use together; nothing is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Amounts {
+pub struct Quota {
     /// Bytes of memory.
     pub memory: Option<u64>,
     /// Processes and threads.
@@ -61,7 +61,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Makes a group for the cages of a session.
-    pub(super) fn new(amounts: Amounts) -> io::Result<Self> {
+    pub(super) fn new(amounts: Quota) -> io::Result<Self> {
         let name = next_name();
         let group = Self::make(trees().iter().map(|tree| (tree.base.join(&name), tree)), None)?;
         for (folder, tree) in &group.folders {
@@ -74,7 +74,7 @@ impl Group {
             }
         }
         let keepers = KEEPERS * KEEPER_PROCESSES;
-        group.limit(Amounts {
+        group.limit(Quota {
             processes: amounts.processes.map(|most| most.saturating_add(keepers)),
             ..amounts
         })?;
@@ -82,7 +82,7 @@ impl Group {
     }
 
     /// Makes a group for one cage, in that of its session if it has one.
-    pub(super) fn leaf(above: Option<Arc<Self>>, amounts: Amounts) -> io::Result<Self> {
+    pub(super) fn leaf(above: Option<Arc<Self>>, amounts: Quota) -> io::Result<Self> {
         let name = next_name();
         let group = match above {
             Some(above) => {
@@ -93,7 +93,7 @@ impl Group {
             None => Self::make(trees().iter().map(|tree| (tree.base.join(&name), tree)), None)?,
         };
         let processes = amounts.processes.map(|most| most.saturating_add(KEEPER_PROCESSES));
-        group.limit(Amounts { processes, ..amounts })?;
+        group.limit(Quota { processes, ..amounts })?;
         for (folder, tree) in &group.folders {
             if tree.version == Version::Two && tree.memory {
                 // A command of which one process is missing does who knows what.
@@ -123,7 +123,7 @@ impl Group {
         }
     }
 
-    fn limit(&self, amounts: Amounts) -> io::Result<()> {
+    fn limit(&self, amounts: Quota) -> io::Result<()> {
         for (folder, tree) in &self.folders {
             if let (true, Some(most)) = (tree.processes, amounts.processes) {
                 write(folder, "pids.max", &most.to_string())?;
@@ -275,14 +275,14 @@ fn is_writable(path: &Path) -> bool {
 /// made with the first of them.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    amounts: Amounts,
+    amounts: Quota,
     group: Mutex<Option<Arc<Group>>>,
     /// Milliseconds of processor time that ended commands have used.
     spent: AtomicU64,
 }
 
 impl Session {
-    pub(super) fn new(amounts: Amounts) -> Self {
+    pub(super) fn new(amounts: Quota) -> Self {
         Self { amounts, group: Mutex::default(), spent: AtomicU64::new(0) }
     }
 
@@ -302,8 +302,8 @@ impl Session {
     }
 
     /// Makes a group for one cage of the session.
-    pub(super) fn leaf(&self, amounts: Amounts) -> io::Result<Group> {
-        if (Amounts { cpu: None, ..self.amounts }) == Amounts::default() {
+    pub(super) fn leaf(&self, amounts: Quota) -> io::Result<Group> {
+        if (Quota { cpu: None, ..self.amounts }) == Quota::default() {
             return Group::leaf(None, amounts);
         }
         let mut group = self.group.lock();
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(tree.base, folder.path().join("user"));
         assert!(tree.version == Version::Two && tree.memory && tree.processes);
         let group = Group { folders: vec![(tree.base.clone(), Box::leak(Box::new(tree)))], above: None };
-        group.limit(Amounts { memory: Some(1000), processes: Some(10), cpu: None }).unwrap();
+        group.limit(Quota { memory: Some(1000), processes: Some(10), cpu: None }).unwrap();
         group.enter(42).unwrap();
         let written = |file: &str| fs::read_to_string(folder.path().join("user").join(file)).unwrap();
         let files = ["memory.max", "memory.swap.max", "pids.max", "cgroup.procs"].map(written);

@@ -16,7 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::layer::LayerError;
-use super::policy::{Limits, Policy, Report, Wall, Walls};
+use super::policy::{Limits, Policy, Report, Layer, Layers};
 use super::walls::Users;
 use super::wire::{Build, Frame, Parts};
 use super::{BYE, MAP, os};
@@ -70,7 +70,7 @@ fn outer() -> io::Result<()> {
         // From here on both streams are one, for the keeper and for all it starts.
         rustix::stdio::dup2_stderr(io::stdout())?;
     }
-    if policy.walls != Walls::All {
+    if policy.walls != Layers::All {
         let report = told(&control, without_namespaces(&policy))?;
         return serve(&control, &report, Scope::Descendants);
     }
@@ -140,13 +140,13 @@ fn told<T>(control: &UnixStream, made: Result<T, LayerError>) -> io::Result<T> {
 
 fn within_namespaces(policy: &Policy) -> Result<Report, LayerError> {
     let mut report = Report::default();
-    report.note(Wall::Processes, Ok(()))?;
+    report.note(Layer::Processes, Ok(()))?;
     super::walls::probe_view()?;
     super::walls::make_view(policy)?;
-    report.note(Wall::View, Ok(()))?;
+    report.note(Layer::View, Ok(()))?;
     if policy.network == super::Network::Off {
-        let made = unless_left_out(policy, Wall::Network, super::walls::network_is_empty);
-        report.note(Wall::Network, made)?;
+        let made = unless_left_out(policy, Layer::Network, super::walls::network_is_empty);
+        report.note(Layer::Network, made)?;
     }
     finish_walls(policy, &mut report)?;
     Ok(report)
@@ -156,15 +156,15 @@ fn without_namespaces(policy: &Policy) -> Result<Report, LayerError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut report = Report::default();
     match policy.walls {
-        Walls::None => limit(policy)?,
-        Walls::All | Walls::Few => finish_walls(policy, &mut report)?,
+        Layers::None => limit(policy)?,
+        Layers::All | Layers::Few => finish_walls(policy, &mut report)?,
     }
     Ok(report)
 }
 
 fn unless_left_out(
     policy: &Policy,
-    wall: Wall,
+    wall: Layer,
     make: impl FnOnce() -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
     match policy.without.contains(&wall) {
@@ -178,11 +178,11 @@ fn finish_walls(policy: &Policy, report: &mut Report) -> Result<(), LayerError> 
     limit(policy)?;
     rustix::thread::set_no_new_privs(true)?;
     super::walls::drop_capabilities()?;
-    let (has_view, has_network) = (report.has(Wall::View), report.has(Wall::Network));
+    let (has_view, has_network) = (report.has(Layer::View), report.has(Layer::Network));
     let paths = || super::walls::restrict_paths(policy, has_view, has_network);
-    report.note(Wall::Paths, unless_left_out(policy, Wall::Paths, paths))?;
+    report.note(Layer::Paths, unless_left_out(policy, Layer::Paths, paths))?;
     let calls = || super::walls::restrict_calls(policy, has_network);
-    report.note(Wall::Calls, unless_left_out(policy, Wall::Calls, calls))
+    report.note(Layer::Calls, unless_left_out(policy, Layer::Calls, calls))
 }
 
 fn limit(policy: &Policy) -> io::Result<()> {
@@ -190,7 +190,7 @@ fn limit(policy: &Policy) -> io::Result<()> {
     let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = policy.limits;
     // The kernel counts all processes of a user: in a namespace of users only those in it, otherwise also those
     // that have nothing to do with haft.
-    let others = if policy.walls == Walls::All { 0 } else { own_processes() };
+    let others = if policy.walls == Layers::All { 0 } else { own_processes() };
     let processes = processes.map(|most| most.saturating_add(others));
     let wanted = [
         (Resource::As, memory),

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use super::groups::Amounts;
+use super::groups::Quota;
 use super::layer::LayerError;
 use super::wire::{Build, Frame, Parts};
 use crate::process::Exit;
@@ -13,7 +13,7 @@ use crate::process::Exit;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whether there are walls at all.
-    pub walls: Walls,
+    pub walls: Layers,
     /// Folders that it may write to, besides a private one for temporary files.
     pub write: Vec<PathBuf>,
     /// Files and folders in those that it may only read.
@@ -29,12 +29,12 @@ pub struct Policy {
     /// How much it may use.
     pub limits: Limits,
     /// Walls that are not put up although they could be: they are told as missing.
-    pub without: Vec<Wall>,
+    pub without: Vec<Layer>,
 }
 
 /// Whether there are walls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Walls {
+pub enum Layers {
     /// As many as can be had.
     #[default]
     All,
@@ -96,8 +96,8 @@ impl Limits {
     }
 
     /// What of it is for everything together.
-    pub fn amounts(&self) -> Amounts {
-        Amounts { memory: self.total_memory, processes: self.processes, cpu: self.total_cpu }
+    pub fn amounts(&self) -> Quota {
+        Quota { memory: self.total_memory, processes: self.processes, cpu: self.total_cpu }
     }
 }
 
@@ -142,7 +142,7 @@ impl Hit {
 
 /// A wall of a cage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wall {
+pub enum Layer {
     /// Nothing started in the cage outlives it.
     Processes,
     /// What is outside cannot be changed, and what is hidden not be seen: by a view of the file system.
@@ -154,13 +154,13 @@ pub enum Wall {
     /// Dangerous system calls are refused.
     Calls,
     /// Everything together uses no more than it may.
-    Amounts,
+    Quota,
 }
 
-impl Wall {
+impl Layer {
     /// All there are.
     pub const ALL: [Self; 6] =
-        [Self::Processes, Self::View, Self::Paths, Self::Network, Self::Calls, Self::Amounts];
+        [Self::Processes, Self::View, Self::Paths, Self::Network, Self::Calls, Self::Quota];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -170,7 +170,7 @@ impl Wall {
             Self::Paths => "paths",
             Self::Network => "network",
             Self::Calls => "calls",
-            Self::Amounts => "amounts",
+            Self::Quota => "amounts",
         }
     }
 
@@ -186,7 +186,7 @@ impl Wall {
             Self::Paths => "Landlock",
             Self::Network => "a network namespace",
             Self::Calls => "a seccomp filter",
-            Self::Amounts => "a control group",
+            Self::Quota => "a control group",
         }
     }
 }
@@ -195,19 +195,19 @@ impl Wall {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Those that do.
-    pub standing: Vec<Wall>,
+    pub standing: Vec<Layer>,
     /// Those that were wanted and do not, and why.
-    pub missing: Vec<(Wall, String)>,
+    pub missing: Vec<(Layer, String)>,
 }
 
 impl Report {
     /// Whether a wall stands.
-    pub fn has(&self, wall: Wall) -> bool {
+    pub fn has(&self, wall: Layer) -> bool {
         self.standing.contains(&wall)
     }
 
     /// Notes a layer that stands, or that the kernel lacks.
-    pub(super) fn note(&mut self, wall: Wall, made: Result<(), LayerError>) -> Result<(), LayerError> {
+    pub(super) fn note(&mut self, wall: Layer, made: Result<(), LayerError>) -> Result<(), LayerError> {
         match made {
             Ok(()) => self.standing.push(wall),
             Err(LayerError::Unsupported(why)) => self.missing.push((wall, why)),
@@ -217,7 +217,7 @@ impl Report {
     }
 
     pub(super) fn frame(&self) -> Frame {
-        let name = |wall: &Wall| wall.name().as_bytes().to_vec();
+        let name = |wall: &Layer| wall.name().as_bytes().to_vec();
         Build::default()
             .list(self.standing.iter().map(name))
             .list(self.missing.iter().map(|(wall, _)| name(wall)))
@@ -227,9 +227,9 @@ impl Report {
 
     pub(super) fn parse(frame: Frame) -> io::Result<Self> {
         let mut parts = Parts::of(frame);
-        let wall = |name: &Vec<u8>| Wall::named(name);
+        let wall = |name: &Vec<u8>| Layer::named(name);
         let standing = parts.list()?.iter().filter_map(wall).collect();
-        let walls: Vec<Wall> = parts.list()?.iter().filter_map(wall).collect();
+        let walls: Vec<Layer> = parts.list()?.iter().filter_map(wall).collect();
         let why = parts.list()?;
         let why = why.iter().map(|why| String::from_utf8_lossy(why).into_owned());
         Ok(Self { standing, missing: walls.into_iter().zip(why).collect() })
@@ -244,9 +244,9 @@ impl Policy {
         // The amount of memory is seen to from outside.
         let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = self.limits;
         let walls = match self.walls {
-            Walls::All => "all",
-            Walls::Few => "few",
-            Walls::None => "none",
+            Layers::All => "all",
+            Layers::Few => "few",
+            Layers::None => "none",
         };
         let frame = Build::default()
             .bytes(walls)
@@ -264,9 +264,9 @@ impl Policy {
     pub(super) fn parse(frame: Frame) -> io::Result<Self> {
         let mut parts = Parts::of(frame);
         let walls = match &*parts.bytes()? {
-            b"all" => Walls::All,
-            b"few" => Walls::Few,
-            _ => Walls::None,
+            b"all" => Layers::All,
+            b"few" => Layers::Few,
+            _ => Layers::None,
         };
         let mut paths = || -> io::Result<Vec<PathBuf>> {
             Ok(parts.list()?.into_iter().map(|path| std::ffi::OsString::from_vec(path).into()).collect())
@@ -274,7 +274,7 @@ impl Policy {
         let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
         let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
         let sees = if parts.bytes()? == b"listed" { Sees::Listed } else { Sees::Everything };
-        let without = parts.list()?.iter().filter_map(|name| Wall::named(name)).collect();
+        let without = parts.list()?.iter().filter_map(|name| Layer::named(name)).collect();
         let mut limit =
             || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
         let limits = Limits {

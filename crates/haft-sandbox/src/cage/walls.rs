@@ -16,7 +16,7 @@ use seccompiler::{
 };
 
 use super::layer::LayerError;
-use super::policy::{Network, Policy, Sees, Wall};
+use super::policy::{Network, Policy, Sees, Layer};
 
 mod view;
 
@@ -46,7 +46,7 @@ pub(super) enum Users {
 pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
-    if policy.network == Network::Off && !policy.without.contains(&Wall::Network) {
+    if policy.network == Network::Off && !policy.without.contains(&Layer::Network) {
         flags |= UnshareFlags::NEWNET;
     }
     unshare(flags).map_err(|error| LayerError::probed("namespaces", error))?;

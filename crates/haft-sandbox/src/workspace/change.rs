@@ -19,7 +19,7 @@ use rustix::io::Errno;
 pub use draft::Draft;
 use look::{Depth, look, look_like, look_to};
 
-use super::{Access, Workspace, spelling};
+use super::{FolderAccess, Workspace, spelling};
 use crate::change::{
     ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Like, State, TempName, TreeEntry,
 };
@@ -337,8 +337,8 @@ impl Workspace {
             return Err(ChangeErrorKind::Guarded);
         }
         match folder.access {
-            Access::Write => Ok(folder),
-            Access::Read => Err(ChangeErrorKind::ReadOnlyFolder),
+            FolderAccess::Write => Ok(folder),
+            FolderAccess::Read => Err(ChangeErrorKind::ReadOnlyFolder),
         }
     }
 

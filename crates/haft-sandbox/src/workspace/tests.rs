@@ -308,7 +308,7 @@ fn special_files_are_refused_and_never_waited_on() {
 fn devices_and_kernel_files_are_refused_even_in_a_folder_of_the_workspace() {
     both_ways(|at| {
         let steps = at.workspace.0.folders[0].handle.glance(Path::new("")).is_none();
-        let add = |dir: &str| at.workspace.with_folder(Path::new(dir), Access::Read).unwrap();
+        let add = |dir: &str| at.workspace.with_folder(Path::new(dir), FolderAccess::Read).unwrap();
         let open = |workspace: Workspace, text: &str| {
             let workspace = if steps { by_steps(&workspace) } else { workspace };
             let place = workspace.resolve(workspace.root(), text).unwrap();
@@ -403,8 +403,8 @@ fn a_made_up_path_is_refused() {
 #[test]
 fn the_focus_narrows_all_but_folders_for_reading() {
     both_ways(|at| {
-        let all = at.workspace.with_folder(&at.path("out"), Access::Read).unwrap();
-        let all = all.with_folder(&at.path("ws-evil"), Access::Write).unwrap();
+        let all = at.workspace.with_folder(&at.path("out"), FolderAccess::Read).unwrap();
+        let all = all.with_folder(&at.path("ws-evil"), FolderAccess::Write).unwrap();
         let narrow = all.with_focus("sub").unwrap();
         let resolve = |text: &str| narrow.resolve(narrow.root(), text);
         assert_eq!(narrow.focus().unwrap().as_path(), at.path("ws/sub"));
@@ -429,10 +429,10 @@ fn the_focus_narrows_all_but_folders_for_reading() {
 #[test]
 fn access_is_that_of_the_innermost_folder() {
     let at = Fixture::new();
-    let workspace = at.workspace.with_folder(&at.path("ws/sub"), Access::Read).unwrap();
+    let workspace = at.workspace.with_folder(&at.path("ws/sub"), FolderAccess::Read).unwrap();
     let access = |name| workspace.access(&AbsPath::canonical(at.path(name)));
-    assert_eq!(access("ws/file.txt"), Some(Access::Write));
-    assert_eq!(access("ws/sub/deep"), Some(Access::Read));
+    assert_eq!(access("ws/file.txt"), Some(FolderAccess::Write));
+    assert_eq!(access("ws/sub/deep"), Some(FolderAccess::Read));
     assert_eq!(access("out"), None);
     assert_eq!(workspace.folders().len(), 2);
 }

@@ -1,7 +1,7 @@
 //! How much a command may use.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Amounts, Cage, Happened, Hit, Limits, Output, Policy, Ready, Wall};
+use haft_sandbox::cage::{Quota, Cage, Happened, Hit, Limits, Output, Policy, Ready, Layer};
 
 use crate::{Rig, Test, gone_soon, groups_of, is_running, soon, tests};
 
@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
 ];
 
 fn a_session_has_so_much_time(rig: &Rig) {
-    let ready = Ready::new(Amounts { cpu: Some(1), ..Amounts::default() });
+    let ready = Ready::new(Quota { cpu: Some(1), ..Quota::default() });
     let run = |script: &str| rig.within(&ready, &rig.policy, rig.task(script));
     assert!(run("sleep 1.5").unwrap().ended.cpu.unwrap().as_millis() < 1000, "waiting is free");
     // What its children take counts.
@@ -31,7 +31,7 @@ fn a_session_has_so_much_time(rig: &Rig) {
 
 /// Whether cages have control groups here.
 fn has_groups(rig: &Rig) -> bool {
-    rig.bash("true").report.has(Wall::Amounts)
+    rig.bash("true").report.has(Layer::Quota)
 }
 
 /// How many processes a program can start.
@@ -78,10 +78,10 @@ fn groups_are_there_where_the_kernel_has_them(rig: &Rig) {
     };
     let report = rig.bash("true").report;
     if folders.iter().all(writable) {
-        assert!(report.has(Wall::Amounts), "{report:?}");
+        assert!(report.has(Layer::Quota), "{report:?}");
     }
-    let missing: Vec<_> = report.missing.iter().filter(|(wall, _)| *wall == Wall::Amounts).collect();
-    assert_eq!(report.has(Wall::Amounts), missing.is_empty(), "either it stands or it is said why not");
+    let missing: Vec<_> = report.missing.iter().filter(|(wall, _)| *wall == Layer::Quota).collect();
+    assert_eq!(report.has(Layer::Quota), missing.is_empty(), "either it stands or it is said why not");
 }
 
 fn a_fork_bomb_is_contained(rig: &Rig) {
@@ -90,7 +90,7 @@ fn a_fork_bomb_is_contained(rig: &Rig) {
     let policy = Policy { limits, ..rig.policy.clone() };
     rig.runtime.block_on(async {
         let cage = Cage::new(&policy, Output::Joined).await.unwrap();
-        let is_counted = cage.report().has(Wall::Amounts);
+        let is_counted = cage.report().has(Layer::Quota);
         // What it is called in the list of processes is its mark.
         let script = format!(": {mark}; :(){{ :|:& }};:; read -t 100 < <(sleep 100.{mark})");
         let mut running = cage.run(rig.task(&script)).await.unwrap();
@@ -121,7 +121,7 @@ fn processes_are_counted_together(rig: &Rig) {
     // Where others of the same user come and go, the number is not exact.
     assert!((10..=100).contains(&count), "{count} {}", done.err);
     assert!(!is_running("time.sleep(1000)") || gone_soon("time.sleep(1000)"));
-    assert_eq!(done.ended.hit, done.report.has(Wall::Amounts).then_some(Hit::Processes));
+    assert_eq!(done.ended.hit, done.report.has(Layer::Quota).then_some(Hit::Processes));
 }
 
 fn memory_is_counted_together(rig: &Rig) {
@@ -151,7 +151,7 @@ fn what_a_session_uses_is_counted_together(rig: &Rig) {
     if !has_groups(rig) {
         return;
     }
-    let ready = Ready::new(Amounts { processes: Some(100), ..Amounts::default() });
+    let ready = Ready::new(Quota { processes: Some(100), ..Quota::default() });
     let limits = Limits { processes: Some(90), ..Limits::default() };
     let policy = Policy { limits, ..rig.policy.clone() };
     let before = groups_of(std::process::id());

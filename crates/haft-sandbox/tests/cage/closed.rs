@@ -1,6 +1,6 @@
 //! A command that sees only what is listed.
 
-use haft_sandbox::cage::{Policy, Ready, Sees, Wall};
+use haft_sandbox::cage::{Policy, Ready, Sees, Layer};
 
 use crate::{Rig, Test, tests};
 
@@ -74,9 +74,9 @@ fn a_listed_file_takes_no_layer_away(rig: &Rig) {
     let policy = Policy { read: vec![rig.path("outside/file")], ..closed(rig) };
     let done = rig.with(&policy, &format!("cat {}", rig.path("outside/file").display()));
     assert_eq!((done.out.as_str(), done.err.as_str()), ("outside", ""));
-    assert_eq!(done.report.has(Wall::View), rig.has_view(), "{:?}", done.report);
-    assert_eq!(done.report.has(Wall::Processes), rig.has_view(), "{:?}", done.report);
-    assert_eq!(done.report.has(Wall::Network), rig.has_view(), "{:?}", done.report);
+    assert_eq!(done.report.has(Layer::View), rig.has_view(), "{:?}", done.report);
+    assert_eq!(done.report.has(Layer::Processes), rig.has_view(), "{:?}", done.report);
+    assert_eq!(done.report.has(Layer::Network), rig.has_view(), "{:?}", done.report);
 }
 
 fn a_sandbox_that_cannot_be_made_runs_nothing(rig: &Rig) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{
-    self, Amounts, Cage, Ended, Happened, Output, Policy, Ready, Report, Stream, Task, Walls,
+    self, Quota, Cage, Ended, Happened, Output, Policy, Ready, Report, Stream, Task, Layers,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -48,7 +48,7 @@ fn main() {
     ]
     .concat();
     let mut trials = Vec::new();
-    for walls in [Walls::All, Walls::Few] {
+    for walls in [Layers::All, Layers::Few] {
         for (name, test) in &tests {
             let test = *test;
             trials.push(Trial::test(format!("{walls:?}::{name}"), move || {
@@ -74,9 +74,9 @@ const ONCE: &str = "--once";
 
 /// Runs a command, makes the next cage ready, and ends.
 fn once() {
-    let rig = Rig::new(Walls::All).unwrap();
+    let rig = Rig::new(Layers::All).unwrap();
     rig.runtime.block_on(async {
-        let ready = Ready::new(Amounts { processes: Some(100), ..Amounts::default() });
+        let ready = Ready::new(Quota { processes: Some(100), ..Quota::default() });
         let cage = ready.take(&rig.policy, Output::Joined).await.unwrap();
         let mut running = cage.run(rig.task("true")).await.unwrap();
         while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
@@ -86,7 +86,7 @@ fn once() {
 
 /// Runs a command that does not end.
 fn hold(mark: &str) {
-    let walls = if mark.starts_with('1') { Walls::All } else { Walls::Few };
+    let walls = if mark.starts_with('1') { Layers::All } else { Layers::Few };
     let mut rig = Rig::new(walls).unwrap();
     if let Some(folder) = std::env::var_os("HAFT_TEST_FOLDER").map(PathBuf::from) {
         rig.policy.guarded = [".vscode", ".envrc"].map(|name| folder.join(name)).to_vec();
@@ -143,7 +143,7 @@ impl Done {
 }
 
 impl Rig {
-    fn new(walls: Walls) -> Option<Self> {
+    fn new(walls: Layers) -> Option<Self> {
         let folder = tempfile::tempdir().ok()?;
         let root = folder.path().canonicalize().ok()?;
         for name in ["ws", "outside", "secret"] {
@@ -168,7 +168,7 @@ impl Rig {
     }
 
     fn has_view(&self) -> bool {
-        self.policy.walls == Walls::All
+        self.policy.walls == Layers::All
     }
 
     fn task(&self, script: &str) -> Task {

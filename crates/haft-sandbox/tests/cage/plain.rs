@@ -1,7 +1,7 @@
 //! What commands are for: they say what they say, and programs work.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Cage, Ended, Happened, Output, Report, Stream, Task, Wall};
+use haft_sandbox::cage::{Cage, Ended, Happened, Output, Report, Stream, Task, Layer};
 
 use crate::{Rig, Test, tests};
 
@@ -27,14 +27,14 @@ fn a_command_says_what_it_says(rig: &Rig) {
     );
     let ended = Ended { cpu: None, ..done.ended };
     assert_eq!(ended, Ended { dir: Some(rig.path("ws")), ..Ended::of(Exit::Code(3)) });
-    let wanted: &[Wall] = match rig.has_view() {
-        true => &[Wall::Processes, Wall::View, Wall::Network, Wall::Paths, Wall::Calls],
-        false => &[Wall::Paths, Wall::Calls],
+    let wanted: &[Layer] = match rig.has_view() {
+        true => &[Layer::Processes, Layer::View, Layer::Network, Layer::Paths, Layer::Calls],
+        false => &[Layer::Paths, Layer::Calls],
     };
     let mut report = done.report;
     // Whether there are control groups is told by another test.
-    report.standing.retain(|wall| *wall != Wall::Amounts);
-    report.missing.retain(|(wall, _)| *wall != Wall::Amounts);
+    report.standing.retain(|wall| *wall != Layer::Quota);
+    report.missing.retain(|(wall, _)| *wall != Layer::Quota);
     assert_eq!(report, Report { standing: wanted.to_vec(), missing: Vec::new() });
     assert_eq!(rig.bash("cd /usr && cd lib; false").ended.dir, Some("/usr/lib".into()));
     assert_eq!(rig.bash("cd /usr; exec true").ended.dir, None);

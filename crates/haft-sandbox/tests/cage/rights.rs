@@ -1,6 +1,6 @@
 //! What a command reaches, and what it may do.
 
-use haft_sandbox::cage::{Network, Policy, Wall};
+use haft_sandbox::cage::{Network, Policy, Layer};
 
 use crate::{Rig, Test, tests};
 
@@ -202,30 +202,30 @@ fn what_haft_was_started_with_is_not_found_in_its_keepers(rig: &Rig) {
 
 fn a_wall_that_is_left_out_is_told(rig: &Rig) {
     let outside = rig.path("outside");
-    for wall in Wall::ALL {
+    for wall in Layer::ALL {
         let policy = Policy { without: vec![wall], ..rig.policy.clone() };
         let done = rig.with(&policy, &format!("echo x > {}/new", outside.display()));
-        let is_wanted = rig.has_view() || [Wall::Paths, Wall::Calls, Wall::Amounts].contains(&wall);
+        let is_wanted = rig.has_view() || [Layer::Paths, Layer::Calls, Layer::Quota].contains(&wall);
         assert!(!done.report.has(wall), "{wall:?}");
         assert_eq!(done.report.missing.iter().any(|(missing, _)| *missing == wall), is_wanted, "{wall:?}");
         // The other walls hold; where there is but one for something, that is what was left out.
-        let is_held = rig.has_view() || wall != Wall::Paths;
+        let is_held = rig.has_view() || wall != Layer::Paths;
         assert_eq!(!done.succeeded(), is_held, "{wall:?}");
         let _ = std::fs::remove_file(outside.join("new"));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert!(!rig.with(&policy, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}")).succeeded(), "{wall:?}");
         let status = rig.with(&policy, "cat /proc/self/status").out;
-        assert!(wall == Wall::Calls || status.contains("Seccomp:\t2"), "{wall:?}: {status}");
+        assert!(wall == Layer::Calls || status.contains("Seccomp:\t2"), "{wall:?}: {status}");
         assert!(status.contains("NoNewPrivs:\t1"), "{wall:?}: {status}");
     }
 }
 
 fn without_any_wall_that_is_told(rig: &Rig) {
-    let policy = Policy { without: Wall::ALL.to_vec(), ..rig.policy.clone() };
+    let policy = Policy { without: Layer::ALL.to_vec(), ..rig.policy.clone() };
     let report = rig.with(&policy, "true").report;
     assert!(report.standing.is_empty(), "{report:?}");
-    let missing: Vec<Wall> = report.missing.iter().map(|(wall, _)| *wall).collect();
-    let wanted = if rig.has_view() { Wall::ALL.len() } else { 3 };
+    let missing: Vec<Layer> = report.missing.iter().map(|(wall, _)| *wall).collect();
+    let wanted = if rig.has_view() { Layer::ALL.len() } else { 3 };
     assert_eq!(missing.len(), wanted, "{report:?}");
 }

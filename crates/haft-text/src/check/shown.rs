@@ -12,7 +12,7 @@ const BEFORE: usize = 80;
 
 /// An error, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Finding {
     /// On which line, from one.
     pub line: usize,
     /// What is wrong.
@@ -23,7 +23,7 @@ pub struct Found {
     pub marker: String,
 }
 
-impl Found {
+impl Finding {
     pub(super) fn new(problem: &Problem, lines: &[&str]) -> Self {
         let line = lines.get(problem.line.saturating_sub(1)).copied().unwrap_or("");
         let line: Vec<char> = line.trim_end_matches('\r').chars().collect();

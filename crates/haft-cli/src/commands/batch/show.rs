@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::events::{EventKind, Subscription, What};
+use haft_core::events::{EventKind, Subscription, EventPayload};
 use haft_core::{Fault, Reply, Session};
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless, one_line};
@@ -41,12 +41,12 @@ impl Shown {
         while let Some(event) = self.events.try_next() {
             let call = told.entry(event.call.clone()).or_default();
             match &event.what {
-                What::Started { input } => {
+                EventPayload::Started { input } => {
                     call.about =
                         self.session.tools().get(&event.tool).and_then(|tool| tool.preview_use(input));
                 }
-                What::Waiting { on, resource } => call.waits.push(format!("waited for {on}: {resource}")),
-                What::Ended { took, .. } => call.took = *took,
+                EventPayload::Waiting { on, resource } => call.waits.push(format!("waited for {on}: {resource}")),
+                EventPayload::Ended { took, .. } => call.took = *took,
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ fn entry(at: &Fixture, text: &str) -> Result<Place, PathError> {
     at.workspace.resolve_entry(at.workspace.root(), text)
 }
 
-fn reach(at: &Fixture, text: &str, access: Access) -> Result<(Workspace, Place), PathError> {
+fn reach(at: &Fixture, text: &str, access: FolderAccess) -> Result<(Workspace, Place), PathError> {
     at.workspace.reaching(at.workspace.root(), text, access)
 }
 
@@ -63,7 +63,7 @@ fn what_is_spared_can_be_changed_although_it_is_guarded_and_whatever_the_focus_i
     both_ways(|at| {
         fs::create_dir(at.path("ws/sub/deep/plans")).unwrap();
         let guarded = at.workspace.guarding(&at.path("ws/sub/deep"));
-        let spared = guarded.sparing(&at.path("ws/sub/deep/plans"));
+        let spared = guarded.except(&at.path("ws/sub/deep/plans"));
         let plan = at.resolve("sub/deep/plans/a.md").unwrap().path;
         let leaf = at.resolve("sub/deep/leaf.txt").unwrap().path;
         assert!(guarded.require_writable(&plan).is_err());
@@ -74,7 +74,7 @@ fn what_is_spared_can_be_changed_although_it_is_guarded_and_whatever_the_focus_i
         let focused = spared.with_focus("narrow").unwrap();
         focused.require_writable(&plan).unwrap();
         assert_eq!(focused.access(&leaf), None);
-        assert_eq!(focused.access(&plan), Some(Access::Write));
+        assert_eq!(focused.access(&plan), Some(FolderAccess::Write));
         // A folder that only begins alike is another one.
         assert!(spared.is_guarded(&at.resolve("sub/deep/plans-too").unwrap().path));
     });
@@ -120,7 +120,7 @@ fn a_folder_of_settings_cannot_be_written_wherever_it_is() {
 #[test]
 fn what_is_writable_follows_the_innermost_folder() {
     both_ways(|at| {
-        let workspace = at.workspace.with_folder(&at.path("ws/sub"), Access::Read).unwrap();
+        let workspace = at.workspace.with_folder(&at.path("ws/sub"), FolderAccess::Read).unwrap();
         let writable = |text: &str| {
             let path = workspace.resolve(workspace.root(), text).unwrap().path;
             workspace.require_writable(&path).map_err(|error| error.kind)
@@ -148,10 +148,10 @@ fn a_place_outside_is_reached_with_the_folder_it_lies_in() {
             "d/canary.txt".into(),
             at.text("way/canary.txt"),
         ] {
-            let (reaching, place) = reach(at, &text, Access::Read).unwrap();
+            let (reaching, place) = reach(at, &text, FolderAccess::Read).unwrap();
             assert_eq!(place.path.as_path(), at.path("out/canary.txt"), "{text}");
             assert!(place.stat.is_some() && reaching.open_file(&place.path).is_ok());
-            assert_eq!(reaching.access(&place.path), Some(Access::Read));
+            assert_eq!(reaching.access(&place.path), Some(FolderAccess::Read));
             assert_eq!(reaching.root(), at.workspace.root());
             assert_eq!(reaching.folders().last().unwrap().path.as_path(), at.path("out"));
             reaching.require_writable(&place.path).unwrap_err();
@@ -159,20 +159,20 @@ fn a_place_outside_is_reached_with_the_folder_it_lies_in() {
             assert!(reaching.resolve(reaching.root(), "../ws-evil/canary.txt").is_err());
             assert_refused!(at.refuses(&text), PathErrorKind::Outside);
         }
-        let (reaching, place) = reach(at, "../out/new/er.txt", Access::Write).unwrap();
+        let (reaching, place) = reach(at, "../out/new/er.txt", FolderAccess::Write).unwrap();
         assert_eq!((place.path.as_path(), place.stat), (&*at.path("out/new/er.txt"), None));
         reaching.require_writable(&place.path).unwrap();
         assert_refused!(
-            reach(at, "../out/canary.txt/", Access::Read).unwrap_err().kind,
+            reach(at, "../out/canary.txt/", FolderAccess::Read).unwrap_err().kind,
             PathErrorKind::NotADirectory
         );
         assert_refused!(
-            reach(at, "../out/canary.txt/x", Access::Read).unwrap_err().kind,
+            reach(at, "../out/canary.txt/x", FolderAccess::Read).unwrap_err().kind,
             PathErrorKind::NotADirectory
         );
         let odd = at.path("out").join(OsStr::from_bytes(b"\xff"));
         fs::write(&odd, "").unwrap();
-        assert_eq!(reach(at, "../out/\\xff", Access::Read).unwrap().1.path.as_path(), odd);
+        assert_eq!(reach(at, "../out/\\xff", FolderAccess::Read).unwrap().1.path.as_path(), odd);
     });
 }
 
@@ -181,11 +181,11 @@ fn reaching_what_is_inside_opens_nothing_else() {
     both_ways(|at| {
         at.link(at.path("ws/file.txt"), "out/back");
         for text in ["file.txt", "new.txt", "../out/back"] {
-            let (reaching, _) = reach(at, text, Access::Write).unwrap();
+            let (reaching, _) = reach(at, text, FolderAccess::Write).unwrap();
             assert_eq!(reaching.folders().len(), 1, "{text}");
         }
-        assert_refused!(reach(at, "a\0b", Access::Read).unwrap_err().kind, PathErrorKind::NulByte);
-        assert_refused!(reach(at, "", Access::Read).unwrap_err().kind, PathErrorKind::Empty);
+        assert_refused!(reach(at, "a\0b", FolderAccess::Read).unwrap_err().kind, PathErrorKind::NulByte);
+        assert_refused!(reach(at, "", FolderAccess::Read).unwrap_err().kind, PathErrorKind::Empty);
     });
 }
 
@@ -213,7 +213,7 @@ fn the_kernels_own_files_and_the_top_are_never_reached() {
             own.as_str(),
             "../out/d/null",
         ] {
-            for access in [Access::Read, Access::Write] {
+            for access in [FolderAccess::Read, FolderAccess::Write] {
                 assert_refused!(reach(at, text, access).unwrap_err().kind, PathErrorKind::Outside);
             }
         }
@@ -225,7 +225,7 @@ fn a_focus_is_not_reached_around_and_guards_hold_outside() {
     both_ways(|at| {
         let narrow = at.workspace.with_focus("sub").unwrap();
         for text in ["file.txt", "../out/canary.txt", "/etc/passwd"] {
-            let refusal = narrow.reaching(narrow.root(), text, Access::Read).unwrap_err().kind;
+            let refusal = narrow.reaching(narrow.root(), text, FolderAccess::Read).unwrap_err().kind;
             assert!(
                 matches!(refusal, PathErrorKind::Outside | PathErrorKind::OutsideFocus(_)),
                 "{refusal:?}"
@@ -233,7 +233,7 @@ fn a_focus_is_not_reached_around_and_guards_hold_outside() {
         }
         let guarded = at.workspace.guarding(&at.path("out"));
         for text in ["../out/canary.txt", "../out/new.txt", "../ws-evil/.haft/x"] {
-            let (reaching, place) = guarded.reaching(guarded.root(), text, Access::Write).unwrap();
+            let (reaching, place) = guarded.reaching(guarded.root(), text, FolderAccess::Write).unwrap();
             let refusal = reaching.require_writable(&place.path).unwrap_err().kind;
             assert!(matches!(refusal, ChangeErrorKind::Guarded), "{text}: {refusal:?}");
         }

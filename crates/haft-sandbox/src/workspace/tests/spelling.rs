@@ -108,7 +108,7 @@ fn a_folder_of_the_workspace_is_found_by_either_spelling() {
     }
     let (_, place) = at
         .workspace
-        .reaching(at.workspace.root(), &at.text(&format!("{COMPOSED}/ws/f")), Access::Read)
+        .reaching(at.workspace.root(), &at.text(&format!("{COMPOSED}/ws/f")), FolderAccess::Read)
         .unwrap();
     assert_eq!(place.path.as_path(), folder.join("f"));
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haft_core::Fault;
 use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Rule, Scope};
 use haft_core::{Access, BoxFuture, Resource, Store};
 use haft_rules::{KnownTools, Written};
@@ -51,7 +52,7 @@ impl Drop for Withdraws {
 }
 
 impl Approver for AtTerminal {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let over = Arc::new(AtomicBool::new(false));
         let withdraws = Withdraws(over.clone());
         let (turn, drafts, known) = (self.turn.clone(), self.drafts.clone(), self.known.clone());
@@ -61,20 +62,19 @@ impl Approver for AtTerminal {
                 let _turn = turn.lock();
                 let is_over = || over.load(Ordering::Acquire);
                 if is_over() {
-                    return Err("the question was withdrawn".to_owned());
+                    return Err(Fault::failed("the question was withdrawn"));
                 }
-                let mut terminal = Terminal::open().map_err(|error| error.to_string())?;
-                Asked {
+                let mut terminal = Terminal::open()?;
+                let mut asked = Asked {
                     request: &request,
                     terminal: &mut terminal,
                     drafts: &drafts,
                     known: &known,
                     is_over: &is_over,
-                }
-                .answer()
-                .map_err(|error| error.to_string())
+                };
+                Ok(asked.answer()?)
             });
-            asking.await.map_err(|error| error.to_string())?
+            asking.await?
         })
     }
 }

@@ -20,7 +20,7 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haft_core::events::{EventKind, Subscription, EventPayload};
+use haft_core::events::{EventKind, EventPayload, Subscription};
 use haft_core::{Reply, Session};
 use haft_ops::{Clash, Direction};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_core::BoxFuture;
+use haft_core::Fault;
 use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
 use haft_sandbox::terminal::Terminal;
 
@@ -13,7 +14,7 @@ use crate::approve::{AtTerminal, Withdraws};
 use crate::style::{BOLD, DIM, NAME, harmless, one_line};
 
 impl Respondent for AtTerminal {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
         let over = Arc::new(AtomicBool::new(false));
         let withdraws = Withdraws(over.clone());
         let turn = self.turn();
@@ -21,11 +22,11 @@ impl Respondent for AtTerminal {
             let _withdraws = withdraws;
             let asking = tokio::task::spawn_blocking(move || {
                 let _turn = turn.lock();
-                let terminal = Terminal::open().map_err(|error| error.to_string())?;
+                let terminal = Terminal::open()?;
                 terminal.forget_typed();
-                respond(&set, &mut Sitting { terminal, over: &over })
+                Ok(respond(&set, &mut Sitting { terminal, over: &over })?)
             });
-            asking.await.map_err(|error| error.to_string())?
+            asking.await?
         })
     }
 }

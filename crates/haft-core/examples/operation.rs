@@ -74,7 +74,7 @@ impl Tool for AddTool {
 struct Careful;
 
 impl Approver for Careful {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let preview = request.preview.map(|preview| preview.diff).unwrap_or_default();
         println!("asked about {}: {preview}", request.tool);
         let answer = if preview.contains("chocolate") {

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, FolderAccess, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, FolderAccess, PathError, Place, Workspace};
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
 use crate::claim::Access;
 use crate::dialect::Outside;
-use crate::events::{Event, EventKind, Progress, EventPayload};
+use crate::events::{Event, EventKind, EventPayload, Progress};
 use crate::limits::Keeping;
 use crate::permissions::Rule;
 use crate::sessions::Journaled;
@@ -291,7 +291,10 @@ impl Context {
 
     /// Tells everybody that something which a call had started has ended by itself.
     pub fn finished(&self, what: &str, how: &str) {
-        self.emit(EventKind::Finished, || EventPayload::Finished { what: what.to_owned(), how: how.to_owned() });
+        self.emit(EventKind::Finished, || EventPayload::Finished {
+            what: what.to_owned(),
+            how: how.to_owned(),
+        });
     }
 
     /// Tells how far the call has come.

@@ -20,7 +20,7 @@ pub use builder::EngineBuilder;
 use faults::{crashed, repeated, timed_out};
 
 use crate::audit::{Audit, AuditEntry, AuditOutcome};
-use crate::crash::{caught, catch_panic};
+use crate::crash::{catch_panic, caught};
 use crate::dialect::Failed;
 use crate::dialect::{text_fault, text_notes};
 use crate::events::{Activity, EventKind, EventPayload};

@@ -298,7 +298,8 @@ impl Unread {
         {
             *last = Arc::new(Event { what: EventPayload::Gap { lost: lost + 1 }, ..(**last).clone() });
         } else {
-            self.events.push_back(Arc::new(Event { what: EventPayload::Gap { lost: 1 }, ..(**event).clone() }));
+            self.events
+                .push_back(Arc::new(Event { what: EventPayload::Gap { lost: 1 }, ..(**event).clone() }));
         }
     }
 }

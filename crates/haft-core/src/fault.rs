@@ -91,6 +91,25 @@ impl FaultKind {
 }
 
 /// A failure with a kind, a message, a hint and details.
+///
+/// The usual errors become faults by `?`, so a tool made of a closure needs no error type of its own:
+///
+/// ```
+/// use haft_core::{Fault, FaultKind};
+///
+/// fn sum(numbers: &str) -> Result<i64, Fault> {
+///     let mut sum = 0_i64;
+///     for number in numbers.split_whitespace() {
+///         sum += number.parse::<i64>()?;
+///     }
+///     if sum < 0 {
+///         return Err(Fault::invalid("the sum is negative").hint("give larger numbers"));
+///     }
+///     Ok(sum)
+/// }
+/// assert_eq!(sum("1 2"), Ok(3));
+/// assert_eq!(sum("1 x").unwrap_err().kind(), FaultKind::Failed);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault(Box<Parts>);
 
@@ -182,6 +201,76 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Fault::failed(message)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(message: &str) -> Self {
+        Fault::failed(message)
+    }
+}
+
+impl From<Box<dyn std::error::Error + Send + Sync>> for Fault {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Fault::failed(chain(&*error))
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match error.kind() {
+            ErrorKind::NotFound => FaultKind::NotFound,
+            ErrorKind::PermissionDenied => FaultKind::AccessDenied,
+            ErrorKind::AlreadyExists => FaultKind::Exists,
+            ErrorKind::TimedOut => FaultKind::Timeout,
+            _ => FaultKind::Io,
+        };
+        Fault::new(kind, chain(&error))
+    }
+}
+
+/// Errors of which nothing is known but that the work failed.
+macro_rules! work_failed {
+    ($($error:ty),* $(,)?) => { $(
+        impl From<$error> for Fault {
+            fn from(error: $error) -> Self {
+                Fault::failed(chain(&error))
+            }
+        }
+    )* };
+}
+
+work_failed!(
+    serde_json::Error,
+    std::fmt::Error,
+    std::num::ParseFloatError,
+    std::num::ParseIntError,
+    std::str::ParseBoolError,
+    std::str::Utf8Error,
+    std::string::FromUtf8Error,
+    std::time::SystemTimeError,
+    tokio::task::JoinError,
+    tokio::time::error::Elapsed,
+);
+
+/// An error with its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        next = cause.source();
+    }
+    text
+}
 
 impl From<PathError> for Fault {
     fn from(error: PathError) -> Self {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 pub use command::{CommandHook, DEFAULT_HOOK_TIMEOUT};
 use regex::Regex;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::crash::{caught, catch_panic};
+use crate::crash::{catch_panic, caught};
 use crate::events::{EventKind, EventPayload};
 use crate::permissions::denied;
 use crate::{BoxFuture, Context, Fault, Mode, Reply};
@@ -41,8 +41,10 @@ impl HookEvent {
     }
 }
 
-/// What a hook is told. This is also the JSON that an external one reads from its standard input.
+/// What a hook is told. This is also the JSON that an external one reads from its standard input, with the fields of the
+/// subject beside the others.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct HookInput<'a> {
     /// When it is called.
     pub hook_event_name: HookEvent,
@@ -52,6 +54,26 @@ pub struct HookInput<'a> {
     pub cwd: String,
     /// The session's mode.
     pub permission_mode: &'static str,
+    /// What the event is about.
+    #[serde(flatten)]
+    pub subject: HookSubject<'a>,
+}
+
+/// What an event is about.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum HookSubject<'a> {
+    /// A call of a tool.
+    Call(HookCall<'a>),
+    /// Anything else, by the fields that hook scripts know for the event.
+    Fields(Map<String, Value>),
+}
+
+/// A call of a tool, as hooks see it.
+#[derive(Debug, Serialize)]
+#[non_exhaustive]
+pub struct HookCall<'a> {
     /// The tool's name.
     pub tool_name: &'a str,
     /// The arguments.
@@ -68,6 +90,7 @@ pub struct HookInput<'a> {
 
 /// What a hook says.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct HookAnswer {
     /// What it decides; nothing either way when there is none.
     pub decision: Option<HookDecision>,
@@ -104,7 +127,7 @@ pub trait Hook: Send + Sync {
         &'a self,
         input: &'a HookInput<'a>,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<HookAnswer, String>>;
+    ) -> BoxFuture<'a, Result<HookAnswer, Fault>>;
 }
 
 /// Which tools a hook wants: a regular expression that matches the whole name, such as `Edit|Write` or
@@ -164,7 +187,8 @@ async fn round(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<B
     let event = HookEvent::PreToolUse;
     let mut said = Before::default();
     for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
-        let told = told(event, said.rewritten.as_ref().unwrap_or(input), cx);
+        let call = about_call(said.rewritten.as_ref().unwrap_or(input), cx);
+        let told = told(event, HookSubject::Call(call), cx);
         let answer =
             ask(&**hook, &told, cx).await.map_err(|error| denied(failure(&**hook, event, &error)))?;
         said.notes.extend(answer.additional_context);
@@ -205,9 +229,10 @@ pub(crate) async fn after(
     let after = cx.after_the_call();
     let mut said = Vec::new();
     for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
-        let mut told = told(event, input, &after);
-        told.tool_response = Some(reply.to_json());
-        told.error = fault.map(ToString::to_string);
+        let mut call = about_call(input, &after);
+        call.tool_response = Some(reply.to_json());
+        call.error = fault.map(ToString::to_string);
+        let told = told(event, HookSubject::Call(call), &after);
         match ask(&**hook, &told, &after).await {
             Ok(answer) => {
                 said.extend(answer.additional_context);
@@ -230,24 +255,24 @@ fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
 }
 
 /// Calls a hook. A panic in it is a failure like any other.
-async fn ask(hook: &dyn Hook, told: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, String> {
+async fn ask(hook: &dyn Hook, told: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, Fault> {
     let answer = caught(async { hook.call(told, cx).await }).await;
-    answer.unwrap_or_else(|panic| Err(format!("crashed: {panic}")))
+    answer.unwrap_or_else(|panic| Err(Fault::failed(format!("crashed: {panic}"))))
 }
 
-/// What a hook is told of a call.
-fn told<'a>(event: HookEvent, tool_input: &'a Value, cx: &'a Context) -> HookInput<'a> {
+/// What a hook is told of an event.
+fn told<'a>(event: HookEvent, subject: HookSubject<'a>, cx: &'a Context) -> HookInput<'a> {
     HookInput {
         hook_event_name: event,
         session_id: cx.session().id(),
         cwd: cx.cwd().to_string(),
         permission_mode: mode_word(cx.session().mode()),
-        tool_name: cx.tool(),
-        tool_input,
-        tool_use_id: cx.call(),
-        tool_response: None,
-        error: None,
+        subject,
     }
+}
+
+fn about_call<'a>(tool_input: &'a Value, cx: &'a Context) -> HookCall<'a> {
+    HookCall { tool_name: cx.tool(), tool_input, tool_use_id: cx.call(), tool_response: None, error: None }
 }
 
 /// The mode as existing hook scripts know it.
@@ -261,7 +286,7 @@ fn mode_word(mode: Mode) -> &'static str {
 }
 
 /// A failed hook, for messages.
-fn failure(hook: &dyn Hook, event: HookEvent, error: &str) -> String {
-    let what = format!("the {} hook `{}` {error}", event.name(), hook.name());
+fn failure(hook: &dyn Hook, event: HookEvent, error: &Fault) -> String {
+    let what = format!("the {} hook `{}` {}", event.name(), hook.name(), error.message());
     if event == HookEvent::PreToolUse { format!("denied, because {what}") } else { what }
 }

@@ -166,7 +166,7 @@ pub trait Judge: Send + Sync {
     fn name(&self) -> &str;
 
     /// Judges one call.
-    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String>;
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault>;
 
     /// The narrowest rules that together would allow a call for good; none if it should not be.
     fn offer(&self, _question: &Question<'_>) -> Vec<Rule> {
@@ -174,8 +174,8 @@ pub trait Judge: Send + Sync {
     }
 
     /// Remembers rules that somebody has agreed to. From then on the judge allows what they cover.
-    fn remember(&self, _rules: &[Rule], _scope: Scope, _cx: &Context) -> Result<(), String> {
-        Err("it has no memory".to_owned())
+    fn remember(&self, _rules: &[Rule], _scope: Scope, _cx: &Context) -> Result<(), Fault> {
+        Err(Fault::failed("it has no memory"))
     }
 }
 
@@ -204,7 +204,7 @@ impl<J: Judge + ?Sized> Judge for Arc<J> {
         (**self).name()
     }
 
-    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
         (**self).judge(question)
     }
 
@@ -212,7 +212,7 @@ impl<J: Judge + ?Sized> Judge for Arc<J> {
         (**self).offer(question)
     }
 
-    fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), String> {
+    fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), Fault> {
         (**self).remember(rules, scope, cx)
     }
 }
@@ -222,8 +222,10 @@ pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Resul
     let mut together = Verdict::Abstain;
     for judge in judges {
         let verdict = catch_panic(|| judge.judge(question))
-            .unwrap_or_else(|panic| Err(format!("it crashed: {panic}")))
-            .map_err(|error| denied(format!("`{}` could not judge the call: {error}", judge.name())))?;
+            .unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}"))))
+            .map_err(|error| {
+                denied(format!("`{}` could not judge the call: {}", judge.name(), error.message()))
+            })?;
         together = match (together, verdict) {
             (_, Verdict::Deny(reason)) => return Err(denied(reason)),
             (Verdict::Ask(reason), _) | (_, Verdict::Ask(reason)) => Verdict::Ask(reason),

@@ -15,7 +15,7 @@ use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Session};
 /// Somebody who approves of plans in their own time, in place of the person who is asked at once.
 pub trait PlanApprover: Send + Sync {
     /// Takes a plan, and gives the id by which [`Session::answer_plan`] is told the answer.
-    fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, String>>;
+    fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, Fault>>;
 }
 
 /// A plan that waits for approval.
@@ -118,9 +118,10 @@ impl Context {
         let (id, call) = (session.id().clone(), self.call().clone());
         let request = PlanRequest { session: id, call, plan, grants: grants.clone() };
         let submitted = caught(async { approver.submit(request).await }).await;
-        let submitted = submitted.unwrap_or_else(|panic| Err(format!("it crashed: {panic}")));
+        let submitted = submitted.unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}"))));
         let id = submitted.map_err(|error| {
-            Fault::failed(format!("the plan could not be handed in: {error}")).hint("try again later")
+            Fault::failed(format!("the plan could not be handed in: {}", error.message()))
+                .hint("try again later")
         })?;
         std::mem::forget(unsent);
         let early = session.with_planning(|planning| {

@@ -90,7 +90,7 @@ impl Answer {
 pub trait Respondent: Send + Sync {
     /// Asks, and waits for the answers for as long as it takes: one for each question, in order. When nobody wants to
     /// know any more, the future is dropped.
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>>;
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>>;
 
     /// Whether there is anybody who can be asked by a call. If not, a session's questions go to the engine's respondent.
     fn is_there(&self, _call: &str) -> bool {
@@ -99,7 +99,7 @@ pub trait Respondent: Send + Sync {
 }
 
 impl<T: Respondent + ?Sized> Respondent for Arc<T> {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
         (**self).answer(set)
     }
 
@@ -120,17 +120,19 @@ impl Context {
         let first = questions.first().map(|question| question.text.clone()).unwrap_or_default();
         self.emit(EventKind::Asked, || EventPayload::Asked { reason: first });
         let asking = caught(async { respondent.answer(set).await });
-        let asking = async { asking.await.unwrap_or_else(|panic| Err(format!("asking crashed: {panic}"))) };
+        let asking = async {
+            asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("asking crashed: {panic}"))))
+        };
         let answers = match engine.patience() {
             None => asking.await,
             Some(patience) => match tokio::time::timeout(patience, asking).await {
                 Ok(answers) => answers,
-                Err(_) => Err(format!("there was no answer within {} s", patience.as_secs())),
+                Err(_) => Err(format!("there was no answer within {} s", patience.as_secs()).into()),
             },
         };
         let answer = if answers.is_ok() { "answered" } else { "no answer" };
         self.emit(EventKind::Answered, || EventPayload::Answered { answer: answer.to_owned() });
-        let answers = answers.map_err(unanswered)?;
+        let answers = answers.map_err(|fault| unanswered(fault.message().to_owned()))?;
         let fit = answers.len() == questions.len()
             && answers.iter().zip(&questions).all(|(answer, question)| answer.fits(question));
         match fit {

@@ -1,6 +1,6 @@
 //! The stream of events: nobody is held up by it, and nobody misses an end.
 
-use haft_core::events::{Event, EventKind, Progress, EventPayload};
+use haft_core::events::{Event, EventKind, EventPayload, Progress};
 use haft_core::{Context, Mode, function};
 use serde_json::json;
 
@@ -69,7 +69,9 @@ async fn asking_and_answering_are_told() {
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Asked, EventKind::Answered]);
     rig.note("a", "x").await;
     let events = drain(&mut events);
-    assert!(matches!(&events[0].what, EventPayload::Asked { reason } if reason == "`note` can change things"));
+    assert!(
+        matches!(&events[0].what, EventPayload::Asked { reason } if reason == "`note` can change things")
+    );
     assert!(matches!(&events[1].what, EventPayload::Answered { answer } if answer == "allowed once"));
     assert_eq!(events.len(), 2);
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft_core::events::{Event, Subscription, EventPayload};
+use haft_core::events::{Event, EventPayload, Subscription};
 use haft_core::hooks::{Hook, HookAnswer, HookEvent, HookInput};
 use haft_core::permissions::{
     ApprovalRequest, Approver, Choice, Decision, Judge, Question, Rule, Scope, Verdict,

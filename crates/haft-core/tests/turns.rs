@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::dialect::Failed;
-use haft_core::events::{Subscription, EventPayload};
+use haft_core::events::{EventPayload, Subscription};
 use haft_core::hooks::{HookAnswer, HookEvent};
 use haft_core::permissions::{Approval, Decision};
 use haft_core::sessions::SavedSession;
@@ -156,7 +156,8 @@ async fn only_conflicting_calls_wait_and_say_for_whom() {
     let log = logged(&rig.session);
     let at = |what: &str| log.iter().position(|entry| entry == what).unwrap();
     assert!(at("end 1") < at("start 2"), "{log:?}");
-    let waits = drain(&mut events).iter().filter(|event| matches!(event.what, EventPayload::Waiting { .. })).count();
+    let waits =
+        drain(&mut events).iter().filter(|event| matches!(event.what, EventPayload::Waiting { .. })).count();
     assert_eq!(waits, 0, "nobody else waits, and nobody is told twice");
 }
 

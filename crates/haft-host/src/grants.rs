@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use haft_core::Fault;
 use haft_core::Store;
 use haft_core::permissions::Scope;
 use haft_rules::{Book, Effect, Memory, Written};
@@ -171,7 +172,7 @@ impl Grants {
 }
 
 impl Memory for Grants {
-    fn keep(&self, rule: &Written, scope: Scope) -> std::result::Result<(), String> {
-        self.add(Effect::Allow, rule, scope).map(drop).map_err(|error| error.to_string())
+    fn keep(&self, rule: &Written, scope: Scope) -> std::result::Result<(), Fault> {
+        self.add(Effect::Allow, rule, scope).map(drop).map_err(|error| Fault::failed(error.to_string()))
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::{BoxFuture, Call, Engine, Mode, Session, Workspace};
-use haft_mcp::client::{ServerTransport, OAuth, Protocol, Server, Servers, State, Visitor};
+use haft_mcp::client::{OAuth, Protocol, Server, ServerTransport, Servers, State, Visitor};
 use serde_json::Value;
 
 /// What the suite calls the server.
@@ -96,7 +96,7 @@ async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::e
 struct First;
 
 impl Respondent for First {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
         let answer = |options: usize| if options == 0 { Answer::other("1") } else { Answer::option(0) };
         let answers = set.questions.iter().map(|question| answer(question.options.len())).collect();
         Box::pin(std::future::ready(Ok(answers)))
@@ -111,7 +111,7 @@ impl Visitor for Browser {
         "http://localhost:3000/callback".to_owned()
     }
 
-    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
+    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, Fault>> {
         Box::pin(async move {
             let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
             let answer = client.map_err(|error| error.to_string())?.get(page).send().await;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use haft_core::{Engine, Session, Store, Workspace};
 use haft_journal::Entry;
-use haft_mcp::{Client, SessionHost, Http, Offers};
+use haft_mcp::{Client, Http, Offers, SessionHost};
 
 struct Everything {
     folder: tempfile::TempDir,
@@ -28,7 +28,7 @@ impl SessionHost for Everything {
         "Fixtures for a conformance suite.".to_owned()
     }
 
-    fn open(&self, client: Client) -> Result<Session, String> {
+    fn open(&self, client: Client) -> Result<Session, Fault> {
         let workspace = Workspace::open(self.folder.path()).map_err(|error| error.to_string())?;
         let mut session = Engine::default()
             .session(workspace)
@@ -47,7 +47,7 @@ impl SessionHost for Everything {
         Store::at(self.folder.path())
     }
 
-    fn difference(&self, _: &Session, _: &Entry) -> Result<String, String> {
+    fn difference(&self, _: &Session, _: &Entry) -> Result<String, Fault> {
         Err("nothing is changed here".to_owned())
     }
 

@@ -2,11 +2,10 @@
 //! it can hide.
 
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock, Weak};
 
-use haft_core::BoxFuture;
 use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
+use haft_core::{BoxFuture, Fault, Hash};
 use serde_json::{Value, json};
 
 use crate::Caller;
@@ -36,14 +35,14 @@ impl Asks {
 }
 
 impl Approver for Asks {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         Box::pin(async move {
             let caller = self.whom(&request.call).ok_or("the client has gone")?;
             let message = question(&request);
             // The answer to a question is not one to another: of other arguments, or with another diff.
-            let name = format!("permission-{:016x}", hash(&message));
+            let name = format!("permission-{}", hash(&message));
             let answer = caller.elicit(&name, message, schema(&request)).await;
-            Ok(match answer.map_err(|fault| fault.message().to_owned())? {
+            Ok(match answer? {
                 Elicited::Accepted(content) => decision(&request, &content),
                 Elicited::Declined | Elicited::Dismissed => Decision::Deny { feedback: None },
             })
@@ -55,11 +54,10 @@ impl Approver for Asks {
     }
 }
 
-/// A name for a question, by what it is.
-pub(crate) fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+/// A name for a question, by what it is. An answer counts for the question of its name, so nobody may find another text
+/// with the same one.
+pub(crate) fn hash(text: &str) -> Hash {
+    Hash::of(text.as_bytes())
 }
 
 fn schema(request: &ApprovalRequest) -> Value {

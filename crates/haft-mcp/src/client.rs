@@ -25,5 +25,5 @@ pub use link::{State, Status};
 pub use listing::About;
 pub use login::{Loopback, Visitor};
 pub use resources::{Prompt, PromptArgument};
-pub use server::{ServerTransport, Limits, OAuth, Protocol, Server};
+pub use server::{Limits, OAuth, Protocol, Server, ServerTransport};
 pub use servers::{Servers, Tested};

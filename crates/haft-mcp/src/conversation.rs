@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::Session;
+use haft_sandbox::random_id;
 use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::model::{InputRequiredResult, InputResponses, LoggingLevel, ProtocolVersion};
@@ -17,7 +18,7 @@ use crate::approve::Asks;
 use crate::caller::Callers;
 use crate::client::Servers;
 use crate::news::{self, News, Subscribed};
-use crate::rounds::{Kept, unguessable};
+use crate::rounds::Kept;
 use crate::{Caller, Client, SessionHost, roots};
 
 /// A client, as long as it is known.
@@ -38,7 +39,7 @@ impl Conversation {
     pub(crate) fn new(host: Arc<dyn SessionHost>, gone: CancellationToken) -> Self {
         Self {
             host,
-            id: format!("mcp-{}", &unguessable()[..16]).into(),
+            id: format!("mcp-{}", &random_id()[..16]).into(),
             news: News::default(),
             subscribed: Arc::default(),
             session: OnceCell::new(),
@@ -78,7 +79,8 @@ impl Conversation {
                 respondent: asks.clone(),
                 news: self.news.clone(),
             };
-            let session = self.host.open(client).map_err(|error| ErrorData::internal_error(error, None))?;
+            let session =
+                self.host.open(client).map_err(|fault| ErrorData::internal_error(fault.to_string(), None))?;
             asks.begin(&session.extension::<Callers>());
             for servers in Servers::joined(&session) {
                 tokio::spawn(async move { servers.start_all().await });

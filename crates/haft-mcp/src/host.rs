@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haft_core::Fault;
 use haft_core::permissions::Approver;
 use haft_core::questions::Respondent;
 use haft_core::{BoxFuture, Session, Store};
@@ -24,7 +25,7 @@ pub trait SessionHost: Send + Sync + 'static {
     fn instructions(&self) -> String;
 
     /// Starts a session.
-    fn open(&self, client: Client) -> Result<Session, String>;
+    fn open(&self, client: Client) -> Result<Session, Fault>;
 
     /// Told when a client works in other folders than it said before.
     fn moved(&self, _session: &Session, _roots: Vec<PathBuf>) {}
@@ -36,7 +37,7 @@ pub trait SessionHost: Send + Sync + 'static {
     fn results(&self) -> Store;
 
     /// What a change did, as a diff.
-    fn difference(&self, session: &Session, entry: &Entry) -> Result<String, String>;
+    fn difference(&self, session: &Session, entry: &Entry) -> Result<String, Fault>;
 
     /// What clients are offered besides tools and haft's own resources.
     fn offers(&self) -> Option<&dyn Offers> {

@@ -25,7 +25,7 @@ mod stdio;
 mod withdraw;
 
 pub use caller::{Caller, Elicited};
-pub use host::{Client, SessionHost, Offers};
+pub use host::{Client, Offers, SessionHost};
 pub use http::{Http, HttpServer};
 pub use name::{ToolName, is_of, qualified};
 pub use news::News;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft_core::events::{Event, EventKind, Subscription, EventPayload};
+use haft_core::events::{Event, EventKind, EventPayload, Subscription};
 use haft_core::{BoxFuture, Call, CallHandle, Reply, Session};
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};

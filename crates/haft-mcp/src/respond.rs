@@ -1,14 +1,14 @@
 //! Questions of tools to a client's user, as one form: a field for each question, and one for an answer in words.
 
-use haft_core::BoxFuture;
 use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::{BoxFuture, Fault};
 use serde_json::{Map, Value, json};
 
 use crate::approve::{Asks, hash, shown};
 use crate::caller::Elicited;
 
 impl Respondent for Asks {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
         Box::pin(async move {
             let caller = self.whom(&set.call).ok_or("the client has gone")?;
             let message = match set.questions.as_slice() {
@@ -16,12 +16,12 @@ impl Respondent for Asks {
                 _ => "Please answer these questions.".to_owned(),
             };
             let form = form(&set.questions);
-            let name = format!("questions-{:016x}", hash(&form.to_string()));
+            let name = format!("questions-{}", hash(&form.to_string()));
             let answer = caller.elicit(&name, message, form).await;
-            match answer.map_err(|fault| fault.message().to_owned())? {
+            match answer? {
                 Elicited::Accepted(content) => Ok(answers(&set.questions, &content)),
                 Elicited::Declined | Elicited::Dismissed => {
-                    Err("the user does not want to answer".to_owned())
+                    Err(Fault::failed("the user does not want to answer"))
                 }
             }
         })

@@ -3,8 +3,8 @@
 //! and only for the same request.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
+use haft_sandbox::random_id;
 use parking_lot::{Mutex, MutexGuard};
 use rmcp::ErrorData;
 use rmcp::model::{InputRequest, InputRequests, InputRequiredResult, InputResponses};
@@ -15,12 +15,6 @@ use tokio::sync::Notify;
 const MAX_KEPT: usize = 256;
 /// More is not kept of what a client has answered.
 const MAX_ANSWERS: usize = 1024 * 1024;
-
-/// A name that nobody can guess.
-pub(crate) fn unguessable() -> String {
-    let part = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", part(), part())
-}
 
 /// One round of a request.
 pub(crate) struct Rounds {
@@ -106,7 +100,7 @@ impl Kept {
             let told = format!("the answers have {size} bytes, and {MAX_ANSWERS} are the most");
             return Err(ErrorData::invalid_params(told, None));
         }
-        let name = unguessable();
+        let name = random_id();
         let mut kept = self.kept();
         if kept.len() >= MAX_KEPT {
             kept.pop_front();

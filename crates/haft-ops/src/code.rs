@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Hit, Limits, Network, Layer};
+use haft_sandbox::cage::{Hit, Layer, Limits, Network};
 
 use super::shell::{Caging, Held, Program, Ran, Surroundings, find_program};
 

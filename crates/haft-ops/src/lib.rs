@@ -30,7 +30,7 @@ pub use git::{
     GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, Standing, StatusEntry,
 };
 pub use haft_text::notebook::{CellEdit, CellKind, CellMode};
-pub use haft_text::{Diff, Leniency, LineContent, LineEdit, EditOptions, Occurrences, Placeholders, Replace};
+pub use haft_text::{Diff, EditOptions, Leniency, LineContent, LineEdit, Occurrences, Placeholders, Replace};
 pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource};
+use haft_core::{
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource,
+};
 use haft_journal::{self as journal, Content, Depth, JournalError};
-use haft_sandbox::{FolderAccess, ChangeErrorKind, Expect};
+use haft_sandbox::{ChangeErrorKind, Expect, FolderAccess};
 
 use super::Editing;
 use super::change::{Current, Knowledge, checked_apart, file_name, seen, style};
@@ -236,7 +238,10 @@ impl Planned {
             cx.effect(Effect::Changed { path: self.file.path.clone(), now: KnownContent::Gone });
         }
         let seen = self.after.as_ref().and_then(|after| seen(self.now_at(), after, cx));
-        cx.effect(Effect::Changed { path: self.now_at().clone(), now: seen.map_or(KnownContent::Gone, KnownContent::Seen) });
+        cx.effect(Effect::Changed {
+            path: self.now_at().clone(),
+            now: seen.map_or(KnownContent::Gone, KnownContent::Seen),
+        });
     }
 }
 

@@ -1,7 +1,9 @@
 //! Removing a file, a link or a whole folder. Everything that goes is kept in the journal. A link goes
 //! itself, never what it leads to.
 
-use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource};
+use haft_core::{
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource,
+};
 use haft_journal::{self as journal, Depth};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 

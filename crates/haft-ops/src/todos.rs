@@ -1,11 +1,11 @@
 //! The list of tasks of a session. It is one list whichever tool changes it, and it is kept with the session. Knows
 //! nothing of how tasks are spelt.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft_core::sessions::Lasting;
 use haft_core::{Claims, Context, Fault, FaultKind, Operation, Resource, Session};
+use haft_sandbox::random_id;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
@@ -191,10 +191,9 @@ fn fresh(task: String, status: TodoStatus, active: Option<String>) -> Todo {
     Todo { id: fresh_id(), task, status, active, created }
 }
 
-/// A random UUID. The keys of a hasher are as random as ids of tasks need to be.
+/// A random UUID.
 fn fresh_id() -> String {
-    let half = |salt: u8| RandomState::new().hash_one(salt);
-    let bits = u128::from(half(0)) << 64 | u128::from(half(1));
+    let bits = u128::from_str_radix(&random_id(), 16).unwrap_or_default();
     // Version 4, variant 1.
     let bits = bits & !(0xf << 76) | 0x4 << 76;
     let bits = bits & !(0x3 << 62) | 0x2 << 62;

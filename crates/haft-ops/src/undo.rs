@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use haft_core::sessions::Standing;
 use haft_core::{
-    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, KnownContent, Operation, Preview, Resource, Workspace,
+    AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, KnownContent, Operation, Preview, Resource,
+    Workspace,
 };
 use haft_journal::{
     Conflict, Content, Entry, EntryState, Journal, JournalError, Label, Merged, Recorded, Side,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft_core::permissions::{Judge, Question, Rule, Scope, Verdict};
-use haft_core::{Access, Claims, Context, Mode, Resource};
+use haft_core::{Access, Claims, Context, Fault, Mode, Resource};
 use parking_lot::Mutex;
 
 use haft_shell::{self as shell, Understood};
@@ -14,7 +14,7 @@ use super::{Book, Called, Effect, KnownTools, Rules, Ruling, Written};
 /// Somebody who keeps rules that were agreed to beyond the session.
 pub trait Memory: Send + Sync {
     /// Keeps a rule that allows something.
-    fn keep(&self, rule: &Written, scope: Scope) -> Result<(), String>;
+    fn keep(&self, rule: &Written, scope: Scope) -> Result<(), Fault>;
 }
 
 /// Judges calls by rules.
@@ -85,7 +85,7 @@ impl Judge for RuleJudge {
         "the rules"
     }
 
-    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
         let Question { spec, claims, cx, .. } = question;
         let called = Called { tool: &spec.name, claims, workspace: cx.session_workspace() };
         let rules = self.rules(cx);
@@ -112,15 +112,16 @@ impl Judge for RuleJudge {
         offer(question, &self.known(question.cx)).unwrap_or_default()
     }
 
-    fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), String> {
+    fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), Fault> {
         let known = self.known(cx);
-        let rules: Vec<Written> = rules
-            .iter()
-            .map(|rule| Written::parse(&rule.0, &known).map_err(|error| error.to_string()))
-            .collect::<Result<_, _>>()?;
+        let rules: Vec<Written> =
+            rules.iter().map(|rule| Written::parse(&rule.0, &known)).collect::<Result<_, _>>()?;
         for rule in &rules {
             if scope != Scope::Session {
-                self.memory.as_ref().ok_or("nothing is kept beyond the session")?.keep(rule, scope)?;
+                self.memory
+                    .as_ref()
+                    .ok_or_else(|| Fault::failed("nothing is kept beyond the session"))?
+                    .keep(rule, scope)?;
             }
             cx.session().grant(Rule(rule.to_string()));
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use haft_core::Fault;
 use haft_shell as shell;
 
 use super::book::{Class, Compiled};
@@ -62,6 +63,12 @@ pub enum BadRule {
         /// Whether the rule covers it.
         matches: bool,
     },
+}
+
+impl From<BadRule> for Fault {
+    fn from(error: BadRule) -> Self {
+        Fault::invalid(error.to_string())
+    }
 }
 
 impl Written {

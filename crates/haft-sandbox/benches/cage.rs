@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft_sandbox::cage::{self, Cage, Happened, Limits, Output, Policy, Ready, Task, Layers};
+use haft_sandbox::cage::{self, Cage, Happened, Layers, Limits, Output, Policy, Ready, Task};
 
 const ROUNDS: usize = 200;
 

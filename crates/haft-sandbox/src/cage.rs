@@ -32,7 +32,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 pub use groups::Quota;
 pub use guards::{Shared, shared_repository};
 pub use leaving::settle;
-pub use policy::{Hit, Limits, Network, Policy, Report, Sees, Layer, Layers};
+pub use policy::{Hit, Layer, Layers, Limits, Network, Policy, Report, Sees};
 pub use running::{Ended, Happened, Running};
 
 use groups::{Group, Session};

@@ -6,6 +6,7 @@ mod beside;
 pub mod cage;
 mod change;
 mod error;
+mod id;
 pub mod names;
 mod path;
 pub mod process;
@@ -21,8 +22,9 @@ pub use change::{
     State, TempName, TreeEntry, start_writing,
 };
 pub use error::{Obstacle, PathError, PathErrorKind};
+pub use id::random_id;
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Partner, Pipes, Run, Start, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
 pub use store::{KeptOpen, Latch, Store, StoreEntry, StoreLock};
-pub use workspace::{FolderAccess, Draft, Folder, OpenFile, OpenFolder, Place, Workspace};
+pub use workspace::{Draft, Folder, FolderAccess, OpenFile, OpenFolder, Place, Workspace};

@@ -42,6 +42,7 @@ impl Default for DiffLimits {
 pub struct Side<'a> {
     /// What the diff calls it.
     pub name: &'a str,
+    /// The content.
     pub bytes: &'a [u8],
 }
 

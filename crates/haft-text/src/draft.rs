@@ -91,10 +91,12 @@ impl Follows {
 pub struct Draft<'a> {
     source: &'a Source,
     now: Option<Source>,
+    /// The changes so far.
     pub planned: Planned,
 }
 
 impl<'a> Draft<'a> {
+    /// A draft of a file without changes.
     pub fn new(source: &'a Source) -> Self {
         Self { source, now: None, planned: Planned::default() }
     }
@@ -132,6 +134,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// The changes together, in the places of the file as it was.
     pub fn done(mut self) -> Planned {
         self.planned.changed = changed(self.source, &self.planned.splices);
         self.planned

@@ -9,7 +9,7 @@ use super::encoding::{Ending, Source};
 use super::find::{Sameness, Wanted, find, forward, normal};
 use super::fit::{Closeness, TextSplice, fits, reindent, rewrite, same_line, steps};
 use super::gutter::{placeholder, without_numbers};
-use super::manner::{Leniency, EditOptions};
+use super::manner::{EditOptions, Leniency};
 use super::mismatch::{Mismatch, Problem};
 use super::nearest::{Nearest, nearest};
 use super::reindent::{Reindent, indent_of};

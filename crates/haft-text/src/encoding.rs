@@ -138,13 +138,23 @@ pub struct Binary(pub(crate) Vec<u8>);
 pub enum Unwritable {
     /// The encoding has no such character.
     #[error("`{char}` (U+{:04X}) cannot be written in {charset}, which the file is in", u32::from(*char))]
-    Character { char: char, charset: String },
+    Character {
+        /// The character.
+        char: char,
+        /// The encoding.
+        charset: String,
+    },
     /// The encoding is only a guess that the file itself contradicts.
     #[error(
         "the file is taken for {charset} but has bytes that are not, so `{char}` (U+{:04X}) cannot be written safely",
         u32::from(*char)
     )]
-    Guessed { char: char, charset: String },
+    Guessed {
+        /// The character.
+        char: char,
+        /// The encoding.
+        charset: String,
+    },
     /// It would make the file a binary one.
     #[error("a NUL character cannot be written into a text file")]
     Nul,

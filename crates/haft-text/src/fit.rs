@@ -36,6 +36,7 @@ pub(crate) enum Step {
 /// A change of text, before it is encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextSplice {
+    /// The bytes of the text that go.
     pub range: Range<usize>,
     /// With the line ends of the file.
     pub text: String,

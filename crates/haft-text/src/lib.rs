@@ -26,7 +26,7 @@ mod times;
 pub use diff::Diff;
 pub use edit::{Occurrences, Replace};
 pub use lines_edit::{LineContent, LineEdit};
-pub use manner::{Leniency, EditOptions, Placeholders};
+pub use manner::{EditOptions, Leniency, Placeholders};
 
 pub use charset::{Charset, Guess, guess};
 pub use diff::{DiffLimits, Side, both, common_end, common_start, shown, unified};

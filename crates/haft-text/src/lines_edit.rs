@@ -208,8 +208,8 @@ mod tests {
 
     fn edited(text: &str, edits: &[LineEdit]) -> String {
         let source = Source::new(text.into()).unwrap();
-        let planned =
-            plan_lines(&source, edits, EditOptions::default()).unwrap_or_else(|bad| panic!("{}", bad.message()));
+        let planned = plan_lines(&source, edits, EditOptions::default())
+            .unwrap_or_else(|bad| panic!("{}", bad.message()));
         String::from_utf8(planned.planned.splices.apply(source.bytes())).unwrap()
     }
 
@@ -237,10 +237,12 @@ mod tests {
     #[test]
     fn edits_follow_one_another_and_say_so() {
         let source = Source::new(String::from("a\nb\nc\nd\n").into()).unwrap();
-        let planned = plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")], EditOptions::default()).unwrap();
+        let planned =
+            plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")], EditOptions::default()).unwrap();
         assert_eq!(planned.planned.splices.apply(source.bytes()), b"x\nz\nc\nd\n");
         assert_eq!(planned.warnings.len(), 1, "{:?}", planned.warnings);
-        let planned = plan_lines(&source, &[edit(1, 2, "x"), edit(2, 3, "z")], EditOptions::default()).unwrap();
+        let planned =
+            plan_lines(&source, &[edit(1, 2, "x"), edit(2, 3, "z")], EditOptions::default()).unwrap();
         assert!(planned.warnings[0].contains("overlap"), "{:?}", planned.warnings);
         assert!(
             plan_lines(&source, &[edit(1, 1, "x"), edit(3, 3, "z")], EditOptions::default())
@@ -259,9 +261,12 @@ mod tests {
         assert_eq!(fault(3, 3).hint().unwrap(), "the lines near by are\n1: a\n2: →b");
         assert_eq!(fault(0, 1).message(), "line numbers begin at 1");
         assert_eq!(fault(2, 1).message(), "the first line, 2, is after the last, 1");
-        let empty =
-            plan_lines(&Source::new(String::from("").into()).unwrap(), &[edit(1, 1, "x")], EditOptions::default())
-                .unwrap_err();
+        let empty = plan_lines(
+            &Source::new(String::from("").into()).unwrap(),
+            &[edit(1, 1, "x")],
+            EditOptions::default(),
+        )
+        .unwrap_err();
         assert_eq!(empty.message(), "there is no line 1: the file has no lines");
     }
 

@@ -76,6 +76,7 @@ impl Mismatch {
 }
 
 impl Problem {
+    /// What went wrong, in a line.
     pub fn message(&self) -> String {
         match self {
             Self::Empty => "the text to replace is empty".to_owned(),
@@ -104,6 +105,7 @@ impl Problem {
         }
     }
 
+    /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Empty => {

@@ -9,7 +9,7 @@ use super::draft::{Draft, Follows, Note, Overlooked, Planned};
 use super::encoding::Source;
 use super::fit::{Closeness, Step, fits, reindent, rewrite, same_line};
 use super::gutter::placeholder;
-use super::manner::{Leniency, EditOptions};
+use super::manner::{EditOptions, Leniency};
 use super::mismatch::Problem;
 use super::nearest::nearest;
 use super::reindent::Reindent;
@@ -31,9 +31,19 @@ pub struct Patched {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// It is made, with this text; line ends are `\n`.
-    Create { text: String },
+    Create {
+        /// The text.
+        text: String,
+    },
     /// It is changed, and perhaps moved.
-    Update { source: Box<Source>, planned: Planned, to: Option<String> },
+    Update {
+        /// The file as it was.
+        source: Box<Source>,
+        /// The changes.
+        planned: Planned,
+        /// Where it is moved to.
+        to: Option<String>,
+    },
     /// It goes.
     Delete,
 }
@@ -44,19 +54,54 @@ pub enum PatchProblem<E> {
     /// There is no patch.
     Nothing,
     /// It cannot be understood.
-    Syntax { line: usize, message: String },
+    Syntax {
+        /// The line of the patch, from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
     /// A file is changed in two ways.
-    Twice { path: String },
+    Twice {
+        /// The file.
+        path: String,
+    },
     /// A file could not be looked up.
-    Lookup { path: String, error: E },
+    Lookup {
+        /// The file.
+        path: String,
+        /// Why not.
+        error: E,
+    },
     /// A file to change is not there.
-    Missing { path: String },
+    Missing {
+        /// The file.
+        path: String,
+    },
     /// A file to make is there.
-    Exists { path: String },
+    Exists {
+        /// The file.
+        path: String,
+    },
     /// A part of a file is not as the patch says.
-    Hunk { path: String, hunk: usize, of: usize, problem: Problem },
+    Hunk {
+        /// The file.
+        path: String,
+        /// Which part of the patch for that file, from 1.
+        hunk: usize,
+        /// How many parts there are.
+        of: usize,
+        /// What is wrong with it.
+        problem: Problem,
+    },
     /// Two parts of a patch change the same lines.
-    Overlap { path: String, hunk: usize, of: usize },
+    Overlap {
+        /// The file.
+        path: String,
+        /// The later part, from 1.
+        hunk: usize,
+        /// How many parts there are.
+        of: usize,
+    },
 }
 
 impl<E: std::fmt::Display> PatchProblem<E> {

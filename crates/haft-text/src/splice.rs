@@ -20,6 +20,7 @@ pub struct Splice {
 pub struct Splices(Vec<Splice>);
 
 impl Splices {
+    /// The splices, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Splice> {
         self.0.iter()
     }

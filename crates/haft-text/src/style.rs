@@ -10,11 +10,13 @@ use super::reindent::indent_of;
 /// How a new file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewStyle {
+    /// How lines end.
     pub ending: Ending,
     /// Whether that is a rule, and not only a habit.
     pub ending_ruled: bool,
     /// What a file ends with; nothing where the text is left to decide.
     pub final_newline: Option<bool>,
+    /// The encoding.
     pub charset: NewCharset,
     /// For hints; text is not indented anew.
     pub indent: Option<Indent>,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use haft_core::audit::{Audit, AuditLine, Chain, AuditOutcome};
+use haft_core::audit::{Audit, AuditLine, AuditOutcome, Chain};
 use serde_json::json;
 
 use crate::args::Common;

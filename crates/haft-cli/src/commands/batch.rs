@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use haft_core::{Call, Fault, Reply, Session, MalformedCall, json as strict};
+use haft_core::{Call, Fault, MalformedCall, Reply, Session, json as strict};
 use haft_dialects as dialects;
 use haft_sandbox::user;
 use serde_json::{Value, json};

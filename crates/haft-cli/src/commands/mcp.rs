@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use haft_core::Fault;
 use haft_core::{Session, Store};
 use haft_journal::{Entry, Side};
 use haft_mcp::{Client, Http};
@@ -99,8 +100,8 @@ impl haft_mcp::SessionHost for Served {
         )
     }
 
-    fn open(&self, client: Client) -> Result<Session, String> {
-        self.0.session_for(client).map_err(|error| format!("{error:#}"))
+    fn open(&self, client: Client) -> Result<Session, Fault> {
+        self.0.session_for(client).map_err(|error| Fault::failed(error.to_string()))
     }
 
     fn moved(&self, session: &Session, roots: Vec<PathBuf>) {
@@ -118,9 +119,8 @@ impl haft_mcp::SessionHost for Served {
         self.0.state().folder("results")
     }
 
-    fn difference(&self, session: &Session, entry: &Entry) -> Result<String, String> {
+    fn difference(&self, session: &Session, entry: &Entry) -> Result<String, Fault> {
         let sides = [Side::Before, Side::After];
-        ops::difference(&self.0.journal(), &session.workspace(), entry, sides)
-            .map_err(|error| error.to_string())
+        Ok(ops::difference(self.0.journal(), &session.workspace(), entry, sides)?)
     }
 }

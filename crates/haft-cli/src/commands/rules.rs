@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft_core::permissions::{Scope, Prediction};
+use haft_core::permissions::{Prediction, Scope};
 use haft_core::{Access, Call, Claims, Resource};
 use haft_rules::{Effect, Written};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::permissions::{self, Question};
-use crate::permissions::{DryRun, Verdict, Prediction};
+use crate::permissions::{DryRun, Prediction, Verdict};
 use crate::{Call, Claims, Context, Fault, FaultKind, Session};
 
 impl Engine {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern};
-use crate::{BoxFuture, Context, json};
+use crate::{BoxFuture, Context, Fault, json};
 
 /// How long an external hook may take when nothing else is said.
 pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -44,9 +44,9 @@ impl Hook for CommandHook {
         &'a self,
         input: &'a HookInput<'a>,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<HookAnswer, String>> {
+    ) -> BoxFuture<'a, Result<HookAnswer, Fault>> {
         Box::pin(async move {
-            let stdin = serde_json::to_vec(input).map_err(|error| error.to_string())?;
+            let stdin = serde_json::to_vec(input)?;
             let run = process::Run {
                 program: "sh".into(),
                 args: vec!["-c".into(), self.command.clone().into()],
@@ -61,8 +61,8 @@ impl Hook for CommandHook {
             };
             let finished = process::run(run, cx.cancelled())
                 .await
-                .map_err(|error| format!("could not start: {error}"))?;
-            answer(&finished, self.timeout)
+                .map_err(|error| Fault::failed(format!("could not start: {error}")))?;
+            Ok(answer(&finished, self.timeout)?)
         })
     }
 }

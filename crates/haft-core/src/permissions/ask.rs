@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Asking, Judge, Mode, Question, Rule, Scope, Verdict, denied};
-use crate::crash::{caught, catch_panic};
+use crate::crash::{catch_panic, caught};
 use crate::events::{EventKind, EventPayload};
-use crate::{BoxFuture, Claims, Context, Fault, Preview};
+use crate::{BoxFuture, Claims, Context, Fault, FaultKind, Preview};
 
 /// What somebody is asked.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ pub enum Decision {
 pub trait Approver: Send + Sync {
     /// Asks, and waits for the answer for as long as it takes. When the question is withdrawn, because nobody wants
     /// the call any more or another answer has settled it, the future is dropped.
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>>;
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>>;
 
     /// Whether there is anybody who can be asked about a call. If not, a session's questions go to the engine's approver.
     fn is_there(&self, _call: &str) -> bool {
@@ -105,7 +105,7 @@ pub trait Approver: Send + Sync {
 }
 
 impl<T: Approver + ?Sized> Approver for Arc<T> {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         (**self).ask(request)
     }
 
@@ -129,7 +129,7 @@ impl NoApprover {
 }
 
 impl Approver for NoApprover {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let ApprovalRequest { tool, reason, advice, mode, .. } = &request;
         let mut feedback = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
         if let Some(how) = advice.as_ref().or(self.how.as_ref()) {
@@ -155,9 +155,9 @@ impl Scripted {
 }
 
 impl Approver for Scripted {
-    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let answer = self.0.lock().pop_front();
-        let answer = answer.ok_or_else(|| "no answer is left for this question".to_owned());
+        let answer = answer.ok_or_else(|| Fault::failed("no answer is left for this question"));
         Box::pin(std::future::ready(answer))
     }
 }
@@ -292,12 +292,16 @@ pub(crate) async fn ask(
     let parts = request.preview.as_ref().map_or(0, |preview| preview.parts.len());
     cx.emit(EventKind::Asked, || EventPayload::Asked { reason: request.reason.clone() });
     let asking = caught(async { approver.ask(request).await });
-    let asking = async { asking.await.unwrap_or_else(|panic| Err(format!("it crashed: {panic}"))) };
+    let asking =
+        async { asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}")))) };
     let decision = match patience {
         None => asking.await,
         Some(patience) => match tokio::time::timeout(patience, asking).await {
             Ok(decision) => decision,
-            Err(_) => Err(format!("there was no answer within {} s", patience.as_secs())),
+            Err(_) => {
+                let told = format!("there was no answer within {} s", patience.as_secs());
+                Err(Fault::new(FaultKind::Timeout, told))
+            }
         },
     };
     let answer = match &decision {
@@ -309,14 +313,16 @@ pub(crate) async fn ask(
         Err(_) => "no answer",
     };
     cx.emit(EventKind::Answered, || EventPayload::Answered { answer: answer.to_owned() });
-    match decision.map_err(|error| denied(format!("nobody could be asked for permission: {error}")))? {
+    match decision
+        .map_err(|error| denied(format!("nobody could be asked for permission: {}", error.message())))?
+    {
         Decision::AllowOnce => Ok(Answer::Go),
         // An answer that was not offered counts for once.
         Decision::AllowAlways { .. } if !may_remember => Ok(Answer::Go),
         Decision::AllowAlways { rules, scope } => {
             let remember = |judge: &Arc<dyn Judge>| {
                 catch_panic(|| judge.remember(&rules, scope, cx))
-                    .unwrap_or_else(|panic| Err(format!("it crashed: {panic}")))
+                    .unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}"))))
             };
             // It was allowed, whether or not somebody can remember that.
             let remembered = judges.iter().any(|judge| remember(judge).is_ok());

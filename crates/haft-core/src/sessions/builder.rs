@@ -3,9 +3,9 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use haft_sandbox::{Durability, Store, Workspace};
+use haft_sandbox::{Durability, Store, Workspace, random_id};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -157,9 +157,7 @@ impl SessionBuilder {
 
     /// Starts the session.
     pub fn start(mut self) -> Session {
-        static COUNT: AtomicU64 = AtomicU64::new(1);
-        let id =
-            self.id.unwrap_or_else(|| format!("session-{}", COUNT.fetch_add(1, Ordering::Relaxed)).into());
+        let id = self.id.unwrap_or_else(|| format!("session-{}", &random_id()[..16]).into());
         let registry = Registry::default();
         for tool in self.dialect.tools().into_iter().chain(self.tools) {
             registry.replace(tool);

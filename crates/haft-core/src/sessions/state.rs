@@ -7,10 +7,10 @@ use std::sync::Arc;
 use haft_sandbox::{AbsPath, Store, Workspace};
 
 use super::SavedSession;
+use super::seen::SeenFiles;
 use crate::permissions::Rule;
 use crate::plans::Planning;
-use super::seen::SeenFiles;
-use crate::{Effect, Mode, KnownContent};
+use crate::{Effect, KnownContent, Mode};
 
 /// How many files a session remembers as changed.
 pub(super) const MAX_MODIFIED: usize = 20;

@@ -25,14 +25,14 @@ struct Person {
 }
 
 impl Approver for Person {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, haft_core::Fault>> {
         self.asked.lock().unwrap().push(request);
         Box::pin(async { Ok(self.decision.clone()) })
     }
 }
 
 impl Respondent for Person {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, haft_core::Fault>> {
         let answer = |at: usize| match at {
             0 => Answer::option(1),
             1 => Answer { chosen: vec![0, 1], other: Some("and more".to_owned()) },
@@ -47,7 +47,7 @@ impl Respondent for Person {
 struct Leader(Arc<Mutex<Vec<PlanRequest>>>);
 
 impl PlanApprover for Leader {
-    fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, String>> {
+    fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, haft_core::Fault>> {
         self.0.lock().unwrap().push(plan);
         Box::pin(async { Ok("r-1".to_owned()) })
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use haft_journal as journal;
-use haft_ops::{Caging, Editing, Hidden, Ignored, Leniency, EditOptions, Placeholders, Profile, Searching};
-use haft_sandbox::cage::{self, Network, Layer, Layers};
+use haft_ops::{Caging, EditOptions, Editing, Hidden, Ignored, Leniency, Placeholders, Profile, Searching};
+use haft_sandbox::cage::{self, Layer, Layers, Network};
 use haft_text::check::Checkers;
 
 use super::{DAY, Host, logins};

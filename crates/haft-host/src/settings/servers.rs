@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft_mcp::client::{ServerTransport, Server, ServerConfig, Shared, servers_in};
+use haft_mcp::client::{Server, ServerConfig, ServerTransport, Shared, servers_in};
 use haft_sandbox::process;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_journal::{Change, Depth};
-use haft_sandbox::{FolderAccess, Expect};
+use haft_sandbox::{Expect, FolderAccess};
 use rustix::fs::{CWD, RenameFlags};
 
 use crate::common::{FAST, Fixture, leftovers, snapshot};

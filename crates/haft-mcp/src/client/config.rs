@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::server::{ServerTransport, Limits, OAuth, Protocol, Server};
+use super::server::{Limits, OAuth, Protocol, Server, ServerTransport};
 
 /// One server, as it is written.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]

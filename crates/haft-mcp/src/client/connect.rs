@@ -26,7 +26,7 @@ use super::listing::About;
 use super::login::{self, Logins};
 use super::notifications::Overheard;
 use super::pipe::{Noise, Pipe, not_taken};
-use super::server::{ServerTransport, Protocol, Server};
+use super::server::{Protocol, Server, ServerTransport};
 use super::web;
 
 /// So much of what a server says on standard error is kept.

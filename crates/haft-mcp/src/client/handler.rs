@@ -56,8 +56,10 @@ impl Surroundings {
         let mut folders = Vec::new();
         for workspace in self.sessions().iter().map(Session::workspace) {
             let focus = workspace.focus().into_iter().cloned();
-            let all =
-                workspace.folders().iter().filter(|folder| folder.access == haft_sandbox::FolderAccess::Write);
+            let all = workspace
+                .folders()
+                .iter()
+                .filter(|folder| folder.access == haft_sandbox::FolderAccess::Write);
             let all = all.map(|folder| folder.path.clone()).filter(|path| !workspace.is_guarded(path));
             let told: Vec<_> = if workspace.focus().is_some() { focus.collect() } else { all.collect() };
             for path in told.iter().map(|path| path.as_path().to_owned()) {

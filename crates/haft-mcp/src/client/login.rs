@@ -19,7 +19,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use url::Url;
 
 use super::bounds;
-use super::server::{ServerTransport, OAuth, Server};
+use super::server::{OAuth, Server, ServerTransport};
 use super::web;
 
 /// Somebody who can be sent to a page, and is sent back from there.
@@ -28,7 +28,7 @@ pub trait Visitor: Send + Sync {
     fn redirect(&self) -> String;
 
     /// Sends the user to a page, and waits for the address that they are sent back to.
-    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, String>>;
+    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, Fault>>;
 }
 
 /// Sends the user to a page and waits for them at an address of this machine.
@@ -52,7 +52,7 @@ impl<F: Fn(&str) + Send + Sync> Visitor for Loopback<F> {
         self.redirect.clone()
     }
 
-    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
+    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, Fault>> {
         (self.tell)(page);
         Box::pin(async move {
             loop {
@@ -290,7 +290,8 @@ async fn login(
         }
     }
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| wrong(error))?;
-    let back = visitor.visit(session.get_authorization_url()).await.map_err(failed)?;
+    let back = visitor.visit(session.get_authorization_url()).await;
+    let back = back.map_err(|fault| failed(fault.message().to_owned()))?;
     session.handle_callback_url(&back).await.map_err(wrong)?;
     Ok(session.auth_manager)
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::{Arc, LazyLock};
 
-use haft_sandbox::Pipes;
+use haft_sandbox::{Pipes, random_id};
 use parking_lot::Mutex;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
@@ -16,7 +16,6 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::bounds;
 use crate::lines::MAX_LINE;
-use crate::rounds::unguessable;
 
 /// So much of a line that is too long is looked at for whose answer it is, at each end.
 const MAX_LOOKED_AT: usize = 256;
@@ -103,7 +102,7 @@ fn answers(start: &[u8], end: &[u8]) -> Option<RequestId> {
 }
 
 /// Tells haft's own words from a server's, which does not know it.
-static OWN: LazyLock<Value> = LazyLock::new(|| Value::String(unguessable()));
+static OWN: LazyLock<Value> = LazyLock::new(|| Value::String(random_id()));
 
 /// What is told to whoever waits for an answer that cannot be taken.
 fn untaken(id: RequestId, why: String) -> RxJsonRpcMessage<RoleClient> {

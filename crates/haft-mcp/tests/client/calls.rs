@@ -125,7 +125,7 @@ async fn a_server_is_told_the_folders_and_that_there_is_no_model() {
 struct Agrees;
 
 impl Respondent for Agrees {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, haft_core::Fault>> {
         let answer = |options: usize| if options == 0 { Answer::other("7") } else { Answer::option(0) };
         let answers = set.questions.iter().map(|question| answer(question.options.len())).collect();
         Box::pin(std::future::ready(Ok(answers)))

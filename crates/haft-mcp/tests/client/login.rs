@@ -116,7 +116,7 @@ impl Visitor for Agrees {
         "http://127.0.0.1:9/callback".to_owned()
     }
 
-    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
+    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, haft_core::Fault>> {
         let state = page.split(['?', '&']).find_map(|field| field.strip_prefix("state=")).unwrap_or_default();
         let back = format!("{}?code=c&state={state}", self.redirect());
         Box::pin(std::future::ready(Ok(back)))

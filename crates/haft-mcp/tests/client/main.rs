@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use haft_core::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
-use haft_mcp::client::{ServerTransport, Server, Servers};
+use haft_mcp::client::{Server, ServerTransport, Servers};
 use serde_json::{Value, json};
 
 /// Whoever waits longer waits in vain.

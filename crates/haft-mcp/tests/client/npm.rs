@@ -68,7 +68,8 @@ async fn server_everything_over_http() {
     let Some(script) = script("server-everything") else { return };
     let Some((server, port)) = served(&script) else { return };
     let url = format!("http://127.0.0.1:{port}/mcp");
-    let access = ServerTransport::Http { url, headers: BTreeMap::new(), bearer: None, oauth: OAuth::default() };
+    let access =
+        ServerTransport::Http { url, headers: BTreeMap::new(), bearer: None, oauth: OAuth::default() };
     let world = World::with(vec![Server::new("fault", access)], Engine::builder());
     world.servers.start("fault").await.unwrap();
     speaks(&world).await;
@@ -92,7 +93,10 @@ async fn speaks(world: &World) {
     let mut events = world.session.engine().activity().subscribe_to(&[EventKind::Progress]);
     world.text("trigger-long-running-operation", json!({"duration": 1, "steps": 3})).await;
     let event = tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap();
-    assert!(matches!(&event.what, EventPayload::Progress(progress) if progress.total == Some(3)), "{event:?}");
+    assert!(
+        matches!(&event.what, EventPayload::Progress(progress) if progress.total == Some(3)),
+        "{event:?}"
+    );
     let listed = world.session.call(Call::new("1", "ListMcpResources", json!({}))).await;
     let resources = listed.structured.unwrap()["resources"].as_array().unwrap().clone();
     let uri = resources.iter().find_map(|resource| resource["uri"].as_str()).unwrap().to_owned();

@@ -2,8 +2,8 @@
 //! this is told from what it printed, and only of commands that failed behind walls that could be the reason.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Network, Layers};
-use haft_sandbox::cage::{Policy, Report, Layer};
+use haft_sandbox::cage::{Layer, Policy, Report};
+use haft_sandbox::cage::{Layers, Network};
 
 /// What a cage refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

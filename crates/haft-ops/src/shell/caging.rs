@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use super::profile::{self, Env};
 use super::{Command, May};
 use haft_rules::{Ruled, Rules};
-use haft_sandbox::cage::{self, Cage, Limits, Network, Policy, Ready, Sees, Layer, Layers};
+use haft_sandbox::cage::{self, Cage, Layer, Layers, Limits, Network, Policy, Ready, Sees};
 
 /// In a folder that can be written, what makes other programs run something.
 const GUARDED: [&str; 11] = [

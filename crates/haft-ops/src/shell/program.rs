@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Context, Fault};
-use haft_sandbox::cage::{Cage, Limits, Network, Output, Policy, Sees, Task, Layer};
+use haft_sandbox::cage::{Cage, Layer, Limits, Network, Output, Policy, Sees, Task};
 
 use super::blocked::blocked;
 use super::{Attended, Caging, Moved, Ran, attend, enter, set_aside, unusable};

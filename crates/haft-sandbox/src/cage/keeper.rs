@@ -16,7 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::layer::LayerError;
-use super::policy::{Limits, Policy, Report, Layer, Layers};
+use super::policy::{Layer, Layers, Limits, Policy, Report};
 use super::walls::Users;
 use super::wire::{Build, Frame, Parts};
 use super::{BYE, MAP, os};

@@ -16,7 +16,7 @@ use seccompiler::{
 };
 
 use super::layer::LayerError;
-use super::policy::{Network, Policy, Sees, Layer};
+use super::policy::{Layer, Network, Policy, Sees};
 
 mod view;
 

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -60,7 +59,7 @@ pub struct Partner {
 impl Partner {
     /// Starts a program. Must be called inside of a runtime, which also notices its end.
     pub fn start(start: &Start) -> io::Result<(Self, Pipes)> {
-        let mark = format!("{MARK}{:016X}", RandomState::new().build_hasher().finish());
+        let mark = format!("{MARK}{}", crate::random_id());
         // Where this process is a partner itself, what it starts is found by whoever started it, too.
         let inherited = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(MARK));
         let mut command = Command::new(&start.program);

@@ -5,7 +5,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::beneath::Beneath;
-use super::{FolderAccess, Folder, Place, Workspace, walk};
+use super::{Folder, FolderAccess, Place, Workspace, walk};
 use crate::error::{Obstacle, PathError, PathErrorKind};
 use crate::names;
 use crate::path::AbsPath;
@@ -75,7 +75,12 @@ impl Workspace {
     /// The same workspace and the folder that a place outside of it lies in, and that place: for what
     /// somebody has to allow. What is narrowed by a focus stays so, and the kernel's own file systems are
     /// never reached.
-    pub fn reaching(&self, base: &AbsPath, text: &str, access: FolderAccess) -> Result<(Self, Place), PathError> {
+    pub fn reaching(
+        &self,
+        base: &AbsPath,
+        text: &str,
+        access: FolderAccess,
+    ) -> Result<(Self, Place), PathError> {
         let inside = match self.resolve(base, text) {
             Err(error) if matches!(error.kind, PathErrorKind::Outside) && self.focus().is_none() => error,
             Err(error) => return Err(error),

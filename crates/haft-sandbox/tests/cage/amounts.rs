@@ -1,7 +1,7 @@
 //! How much a command may use.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Quota, Cage, Happened, Hit, Limits, Output, Policy, Ready, Layer};
+use haft_sandbox::cage::{Cage, Happened, Hit, Layer, Limits, Output, Policy, Quota, Ready};
 
 use crate::{Rig, Test, gone_soon, groups_of, is_running, soon, tests};
 

@@ -1,6 +1,6 @@
 //! A command that sees only what is listed.
 
-use haft_sandbox::cage::{Policy, Ready, Sees, Layer};
+use haft_sandbox::cage::{Layer, Policy, Ready, Sees};
 
 use crate::{Rig, Test, tests};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{
-    self, Quota, Cage, Ended, Happened, Output, Policy, Ready, Report, Stream, Task, Layers,
+    self, Cage, Ended, Happened, Layers, Output, Policy, Quota, Ready, Report, Stream, Task,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 

@@ -1,7 +1,7 @@
 //! What commands are for: they say what they say, and programs work.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Cage, Ended, Happened, Output, Report, Stream, Task, Layer};
+use haft_sandbox::cage::{Cage, Ended, Happened, Layer, Output, Report, Stream, Task};
 
 use crate::{Rig, Test, tests};
 

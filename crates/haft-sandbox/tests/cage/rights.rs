@@ -1,6 +1,6 @@
 //! What a command reaches, and what it may do.
 
-use haft_sandbox::cage::{Network, Policy, Layer};
+use haft_sandbox::cage::{Layer, Network, Policy};
 
 use crate::{Rig, Test, tests};
 

@@ -44,9 +44,11 @@ pub struct CellEdit {
 pub struct CellPlanned {
     /// The file after it.
     pub bytes: Vec<u8>,
+    /// The id of the cell, where the notebook has ids.
     pub cell_id: Option<String>,
     /// The cell's number, from 0.
     pub number: usize,
+    /// What the cell is now.
     pub kind: CellKind,
     /// What the cell said before.
     pub was: Option<String>,

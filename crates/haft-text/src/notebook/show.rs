@@ -26,6 +26,7 @@ pub struct Shown {
 /// A part of what is shown.
 #[derive(Debug, PartialEq)]
 pub enum Part {
+    /// Text.
     Text(String),
     /// The bytes of a picture, as they are in the notebook.
     Picture(Vec<u8>),

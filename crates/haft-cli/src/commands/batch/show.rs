@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::events::{EventKind, Subscription, EventPayload};
+use haft_core::events::{EventKind, EventPayload, Subscription};
 use haft_core::{Fault, Reply, Session};
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless, one_line};
@@ -45,7 +45,9 @@ impl Shown {
                     call.about =
                         self.session.tools().get(&event.tool).and_then(|tool| tool.preview_use(input));
                 }
-                EventPayload::Waiting { on, resource } => call.waits.push(format!("waited for {on}: {resource}")),
+                EventPayload::Waiting { on, resource } => {
+                    call.waits.push(format!("waited for {on}: {resource}"))
+                }
                 EventPayload::Ended { took, .. } => call.took = *took,
                 _ => {}
             }

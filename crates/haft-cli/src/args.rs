@@ -246,7 +246,7 @@ pub(crate) struct Where {
 
 /// The dialects, so that a shell can complete them.
 fn dialect_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(dialects::all().map(|dialect| dialect.name()))
+    PossibleValuesParser::new(dialects::all().iter().map(|dialect| dialect.name()))
 }
 
 /// A mode, as it is typed.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
 use crate::claim::Access;
+use crate::permissions::HiddenFiles;
 use crate::dialect::Outside;
 use crate::events::{Event, EventKind, EventPayload, Progress};
 use crate::limits::Keeping;
@@ -309,6 +310,11 @@ impl Context {
             level: level.to_owned(),
             text: text.to_owned(),
         });
+    }
+
+    /// The files that must not be read in this session, as every judge tells. A judge that crashes hides everything.
+    pub fn hidden_files(&self) -> Vec<Arc<dyn HiddenFiles>> {
+        self.session().engine().hidden_files(self)
     }
 
     /// Reports what the call did to what the session knows.

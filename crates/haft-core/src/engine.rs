@@ -25,8 +25,9 @@ use crate::dialect::Failed;
 use crate::dialect::{text_fault, text_notes};
 use crate::events::{Activity, EventKind, EventPayload};
 use crate::hooks::{self, Before, Hook};
+use crate::images::ImageFitter;
 use crate::limits::KeptResults;
-use crate::permissions::{self, Answer, By, Judge, Question, Settled};
+use crate::permissions::{self, Answer, By, HiddenFiles, Judge, Question, Settled};
 use crate::permissions::{Approver, Verdict};
 use crate::plans::PlanApprover;
 use crate::questions::Respondent;
@@ -52,6 +53,7 @@ struct Inner {
     approver: Arc<dyn Approver>,
     respondent: Option<Arc<dyn Respondent>>,
     plan_approver: Option<Arc<dyn PlanApprover>>,
+    images: Arc<dyn ImageFitter>,
     kept: Option<KeptResults>,
     patience: Option<Duration>,
     audit: Option<Audit>,
@@ -92,6 +94,14 @@ impl Engine {
     /// The figures of every tool.
     pub fn stats(&self) -> &Stats {
         &self.0.stats
+    }
+
+    /// See [`Context::hidden_files`].
+    pub(crate) fn hidden_files(&self, cx: &Context) -> Vec<Arc<dyn HiddenFiles>> {
+        let of = |judge: &Arc<dyn Judge>| {
+            catch_panic(|| judge.hidden_files(cx)).unwrap_or_else(|_| Some(Arc::new(permissions::Everything)))
+        };
+        self.0.judges.iter().filter_map(of).collect()
     }
 
     /// What a call would touch, and what the judges say of that.
@@ -490,7 +500,7 @@ impl Job {
     /// may well change what the call changed, and the next call is to see what this one has learnt.
     async fn record(&mut self, fault: Option<Fault>, mut reply: Reply) -> Reply {
         if render::has_images(&reply) {
-            Box::pin(render::fit_images(&mut reply)).await;
+            Box::pin(render::fit_images(&mut reply, &self.engine.0.images)).await;
         }
         // What was not allowed has not happened, and what is no tool cannot fail as one.
         let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);

@@ -9,9 +9,10 @@ pub trait Operation: Send + Sized + 'static {
     /// What it found or did.
     type Output: Send;
 
-    /// Whether it can be done in this session at all; tools that it is not possible for are not offered.
-    fn possible(_cx: &Context) -> bool {
-        true
+    /// Why it cannot be done in this session at all; `None` where it can. Tools for it are then not offered, and a call is
+    /// answered with this fault.
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        None
     }
 
     /// Everything that [`run`](Operation::run) may touch.

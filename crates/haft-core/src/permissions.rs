@@ -173,9 +173,30 @@ pub trait Judge: Send + Sync {
         Vec::new()
     }
 
+    /// Which files must not be read in a session; `None` where there are none. Tools that look at many files in one call
+    /// leave these out.
+    fn hidden_files(&self, _cx: &Context) -> Option<Arc<dyn HiddenFiles>> {
+        None
+    }
+
     /// Remembers rules that somebody has agreed to. From then on the judge allows what they cover.
     fn remember(&self, _rules: &[Rule], _scope: Scope, _cx: &Context) -> Result<(), Fault> {
         Err(Fault::failed("it has no memory"))
+    }
+}
+
+/// Files whose content must not be read.
+pub trait HiddenFiles: Send + Sync {
+    /// Whether a file is one of them.
+    fn hides(&self, path: &AbsPath) -> bool;
+}
+
+/// Every file: what a judge that crashes is taken to hide.
+pub(crate) struct Everything;
+
+impl HiddenFiles for Everything {
+    fn hides(&self, _path: &AbsPath) -> bool {
+        true
     }
 }
 
@@ -210,6 +231,10 @@ impl<J: Judge + ?Sized> Judge for Arc<J> {
 
     fn offer(&self, question: &Question<'_>) -> Vec<Rule> {
         (**self).offer(question)
+    }
+
+    fn hidden_files(&self, cx: &Context) -> Option<Arc<dyn HiddenFiles>> {
+        (**self).hidden_files(cx)
     }
 
     fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), Fault> {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use parking_lot::RwLock;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::decode::Decoder;
-use crate::{Category, Context, DynTool, Fault, FaultKind, Sensitivity, Spec, suggest};
+use crate::{Category, Context, DynTool, Fault, FaultKind, Format, Spec, suggest};
 
 /// Says why there is no tool of a name, if it knows.
 type Explain = Arc<dyn Fn(&str) -> Option<Fault> + Send + Sync>;
@@ -25,22 +25,6 @@ pub struct Registry {
 pub(crate) struct Entry {
     pub(crate) tool: Arc<dyn DynTool>,
     pub(crate) decoder: Decoder,
-}
-
-/// A form in which tools are defined for an API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Format {
-    /// OpenAI's Chat Completions.
-    OpenAi,
-    /// OpenAI's Responses.
-    OpenAiResponses,
-    /// Anthropic's Messages.
-    Anthropic,
-    /// The Model Context Protocol.
-    Mcp,
-    /// Everything haft knows of a tool.
-    Haft,
 }
 
 impl Registry {
@@ -102,10 +86,9 @@ impl Registry {
     /// The tool of a name, or a fault that names the nearest ones.
     pub(crate) fn find(&self, name: &str, cx: &Context) -> Result<Arc<Entry>, Fault> {
         let entry = self.entry(name).ok_or_else(|| self.unknown(name))?;
-        if entry.tool.enabled(cx) {
-            Ok(entry)
-        } else {
-            Err(Fault::new(FaultKind::Disabled, format!("the tool `{name}` cannot be used here")))
+        match entry.tool.unavailable(cx) {
+            None => Ok(entry),
+            Some(fault) => Err(fault),
         }
     }
 
@@ -162,64 +145,13 @@ impl Registry {
 
     /// The tools that can be used, as a list for a system prompt.
     pub fn prompt(&self, cx: &Context) -> String {
-        let usable = self.all().into_iter().filter(|tool| tool.enabled(cx));
+        let usable = self.all().into_iter().filter(|tool| tool.unavailable(cx).is_none());
         usable.map(|tool| format!("- {}: {}\n", tool.spec().name, tool.spec().summary())).collect()
     }
 
     /// The tools that can be used, defined for an API.
     pub fn definitions(&self, format: Format, cx: &Context) -> Vec<Value> {
-        let usable = self.all().into_iter().filter(|tool| tool.enabled(cx));
+        let usable = self.all().into_iter().filter(|tool| tool.unavailable(cx).is_none());
         usable.map(|tool| format.define(tool.spec(), &tool.describe(cx))).collect()
-    }
-}
-
-impl Format {
-    /// A tool, defined in this form.
-    pub fn define(self, spec: &Spec, description: &str) -> Value {
-        let (name, schema) = (&*spec.name, spec.input_schema());
-        match self {
-            Format::OpenAi => {
-                json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
-            }
-            Format::OpenAiResponses => json!({
-                "type": "function", "name": name, "description": description, "parameters": schema, "strict": false,
-            }),
-            Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
-            Format::Mcp => {
-                // What is not read-only may reach anywhere, but for what works on files alone.
-                let is_local = matches!(spec.category, Category::File | Category::Search);
-                let is_open = spec.category == Category::Web || !(spec.read_only || is_local);
-                let mut tool = json!({
-                    "name": name,
-                    "title": spec.title(),
-                    "description": description,
-                    "inputSchema": schema,
-                    "annotations": {
-                        "readOnlyHint": spec.read_only,
-                        "destructiveHint": !spec.read_only && spec.sensitivity != Sensitivity::Safe,
-                        "idempotentHint": spec.read_only,
-                        "openWorldHint": is_open,
-                    },
-                });
-                // The protocol knows objects alone.
-                if let Some(output) = spec.output_schema().filter(|schema| schema["type"] == "object") {
-                    tool["outputSchema"] = output.clone();
-                }
-                tool
-            }
-            Format::Haft => json!({
-                "name": name,
-                "description": description,
-                "category": spec.category,
-                "read_only": spec.read_only,
-                "sensitivity": spec.sensitivity,
-                "max_result": spec.max_result,
-                "cut": spec.cut,
-                "timeout_ms": spec.timeout.map(|timeout| timeout.as_millis() as u64),
-                "shows_progress": spec.shows_progress,
-                "input_schema": schema,
-                "output_schema": spec.output_schema(),
-            }),
-        }
     }
 }

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::image::{self, Fitted};
+use std::sync::Arc;
+
+use crate::images::{FittedImage, ImageFitter};
 use crate::limits::{Cut, CutField, KeptResults, cut_json, cut_text, json_fits};
 use crate::replies::{Block, Content};
 use crate::{Context, Reply};
@@ -209,18 +211,19 @@ pub(crate) fn has_images(reply: &Reply) -> bool {
 
 /// Makes every picture one that a model can be shown, or says in words why it cannot. Where there is none,
 /// nothing is done; where there is one, it is decoded on a thread that may block.
-pub(crate) async fn fit_images(reply: &mut Reply) {
+pub(crate) async fn fit_images(reply: &mut Reply, fitter: &Arc<dyn ImageFitter>) {
     for block in reply.content.iter_mut().filter(|block| !block.fits) {
         let Content::Image { data, .. } = &mut block.content else { continue };
         let data = std::mem::take(data);
-        let fitted = tokio::task::spawn_blocking(move || image::fit(data)).await;
+        let fitter = fitter.clone();
+        let fitted = tokio::task::spawn_blocking(move || fitter.fit(data)).await;
         let problem = match fitted {
-            Ok(Ok(Fitted { media_type, bytes, .. })) => {
-                block.content = Content::Image { media_type: media_type.to_owned(), data: bytes };
+            Ok(Ok(FittedImage { media_type, data })) => {
+                block.content = Content::Image { media_type, data };
                 block.fits = true;
                 continue;
             }
-            Ok(Err(problem)) => problem.to_string(),
+            Ok(Err(problem)) => problem.message().to_owned(),
             Err(_) => "it could not be decoded".to_owned(),
         };
         block.content = Content::Text(format!("[a picture is not shown: {problem}]"));

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Fault;
-use crate::image::Fitted;
+use crate::images::FittedImage;
 
 /// What a call gets back: content for the model, a value for programs, and whether it failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -312,9 +312,9 @@ impl From<Content> for Block {
     }
 }
 
-impl From<Fitted> for Block {
-    fn from(picture: Fitted) -> Self {
-        Self { fits: true, ..Self::image(picture.media_type, picture.bytes) }
+impl From<FittedImage> for Block {
+    fn from(picture: FittedImage) -> Self {
+        Self { fits: true, ..Self::image(picture.media_type, picture.data) }
     }
 }
 

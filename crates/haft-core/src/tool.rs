@@ -32,9 +32,9 @@ pub trait Tool: 'static {
         spec
     }
 
-    /// Whether the tool can be used here and now.
-    fn enabled(cx: &Context) -> bool {
-        Self::Op::possible(cx)
+    /// Why the tool cannot be used here and now; `None` where it can.
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        Self::Op::unavailable(cx)
     }
 
     /// From the model's words to the engine's.
@@ -74,9 +74,10 @@ pub trait DynTool: Send + Sync + 'static {
         Cow::Borrowed(&self.spec().description)
     }
 
-    /// Whether the tool can be used here and now.
-    fn enabled(&self, _cx: &Context) -> bool {
-        true
+    /// Why the tool cannot be used here and now; `None` where it can. It is then not offered, and a call is answered with
+    /// this fault.
+    fn unavailable(&self, _cx: &Context) -> Option<Fault> {
+        None
     }
 
     /// See [`Tool::refers_to_earlier_calls`].
@@ -156,8 +157,8 @@ impl<T: Tool> DynTool for Typed<T> {
         &self.spec
     }
 
-    fn enabled(&self, cx: &Context) -> bool {
-        T::enabled(cx)
+    fn unavailable(&self, cx: &Context) -> Option<Fault> {
+        T::unavailable(cx)
     }
 
     fn refers_to_earlier_calls(&self, input: &Value) -> bool {

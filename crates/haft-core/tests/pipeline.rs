@@ -50,8 +50,8 @@ async fn a_tool_that_is_switched_off_here_is_a_fault() {
         const DESCRIPTION: &'static str = "Is off";
         type Input = NoteInput;
         type Op = WriteNote;
-        fn enabled(_cx: &Context) -> bool {
-            false
+        fn unavailable(_cx: &Context) -> Option<Fault> {
+            Some(Fault::new(FaultKind::Disabled, "it is switched off"))
         }
         fn lower(input: &NoteInput, cx: &Context) -> Result<WriteNote, Fault> {
             Note::lower(input, cx)

@@ -106,8 +106,8 @@ impl DynTool for Shy {
     fn describe(&self, cx: &Context) -> std::borrow::Cow<'_, str> {
         format!("For {}", cx.session().id()).into()
     }
-    fn enabled(&self, cx: &Context) -> bool {
-        &**cx.session().id() == "friends"
+    fn unavailable(&self, cx: &Context) -> Option<haft_core::Fault> {
+        (&**cx.session().id() != "friends").then(|| haft_core::Fault::failed("it is for friends"))
     }
     fn prepare(&self, input: &Value, cx: &Context) -> Result<Box<dyn haft_core::Prepared>, haft_core::Fault> {
         self.0.prepare(input, cx)
@@ -230,4 +230,44 @@ async fn a_tool_without_parameters_has_an_object_for_a_schema() {
 fn a_name_is_not_like_every_letter_in_it() {
     assert!(haft_core::suggest::nearest("number", ["n", "um"], 3).is_empty());
     assert_eq!(haft_core::suggest::nearest("file", ["n", "file_path"], 3), ["file_path"]);
+}
+
+#[test]
+fn replies_are_written_as_each_api_wants_them() {
+    use haft_core::replies::Block;
+    let mut reply = Reply::text("seen").block(Block::image("image/png", vec![0])).failed();
+    reply.id = "c1".into();
+    assert_eq!(
+        Format::Anthropic.reply(&reply),
+        json!({
+            "type": "tool_result",
+            "tool_use_id": "c1",
+            "content": [
+                {"type": "text", "text": "seen"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+            ],
+            "is_error": true,
+        })
+    );
+    assert_eq!(
+        Format::OpenAi.reply(&reply),
+        json!({"role": "tool", "tool_call_id": "c1", "content": "seen\n[image/png, 1 bytes]"})
+    );
+    assert_eq!(
+        Format::OpenAiResponses.reply(&reply),
+        json!({
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": [
+                {"type": "input_text", "text": "seen"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
+            ],
+        })
+    );
+    let mut plain = Reply::text("a");
+    plain.id = "c2".into();
+    assert_eq!(
+        Format::OpenAiResponses.reply(&plain),
+        json!({"type": "function_call_output", "call_id": "c2", "output": "a"})
+    );
 }

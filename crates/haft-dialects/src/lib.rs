@@ -26,14 +26,14 @@ pub use claude::Claude;
 pub use workspace::Workspace;
 
 /// Every dialect, the default one first.
-pub fn all() -> [Arc<dyn Dialect>; 4] {
-    [Arc::new(Claude), Arc::new(Ally), Arc::new(Cdd), Arc::new(Workspace)]
+pub fn all() -> Vec<Arc<dyn Dialect>> {
+    vec![Arc::new(Claude), Arc::new(Ally), Arc::new(Cdd), Arc::new(Workspace)]
 }
 
 /// The dialect of a name.
 pub fn by_name(name: &str) -> Result<Arc<dyn Dialect>, Fault> {
     all().into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| {
-        let names = all().map(|dialect| dialect.name());
+        let names: Vec<&str> = all().iter().map(|dialect| dialect.name()).collect();
         Fault::invalid(format!("there is no dialect `{name}`"))
             .hint(format!("there are {}", suggest::or_list(&names)))
     })

@@ -96,7 +96,7 @@ async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::e
 struct First;
 
 impl Respondent for First {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, haft_core::Fault>> {
         let answer = |options: usize| if options == 0 { Answer::other("1") } else { Answer::option(0) };
         let answers = set.questions.iter().map(|question| answer(question.options.len())).collect();
         Box::pin(std::future::ready(Ok(answers)))
@@ -111,13 +111,13 @@ impl Visitor for Browser {
         "http://localhost:3000/callback".to_owned()
     }
 
-    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, Fault>> {
+    fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, haft_core::Fault>> {
         Box::pin(async move {
             let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
             let answer = client.map_err(|error| error.to_string())?.get(page).send().await;
             let answer = answer.map_err(|error| error.to_string())?;
             let back = answer.headers().get("location").and_then(|back| back.to_str().ok());
-            back.map(str::to_owned).ok_or_else(|| format!("the page sends nowhere: {}", answer.status()))
+            back.map(str::to_owned).ok_or_else(|| format!("the page sends nowhere: {}", answer.status()).into())
         })
     }
 }

@@ -28,7 +28,7 @@ impl SessionHost for Everything {
         "Fixtures for a conformance suite.".to_owned()
     }
 
-    fn open(&self, client: Client) -> Result<Session, Fault> {
+    fn open(&self, client: Client) -> Result<Session, haft_core::Fault> {
         let workspace = Workspace::open(self.folder.path()).map_err(|error| error.to_string())?;
         let mut session = Engine::default()
             .session(workspace)
@@ -47,8 +47,8 @@ impl SessionHost for Everything {
         Store::at(self.folder.path())
     }
 
-    fn difference(&self, _: &Session, _: &Entry) -> Result<String, Fault> {
-        Err("nothing is changed here".to_owned())
+    fn difference(&self, _: &Session, _: &Entry) -> Result<String, haft_core::Fault> {
+        Err("nothing is changed here".into())
     }
 
     fn offers(&self) -> Option<&dyn Offers> {

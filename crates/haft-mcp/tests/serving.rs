@@ -24,7 +24,7 @@ impl SessionHost for Plain {
         "be kind".to_owned()
     }
 
-    fn open(&self, client: Client) -> Result<Session, String> {
+    fn open(&self, client: Client) -> Result<Session, haft_core::Fault> {
         let workspace = Workspace::open(self.folder.path()).map_err(|error| error.to_string())?;
         let session = Engine::default().session(workspace).id(client.id).tool(tool("first")).start();
         self.opened.lock().unwrap().push(session.clone());
@@ -39,8 +39,8 @@ impl SessionHost for Plain {
         Store::at(self.folder.path())
     }
 
-    fn difference(&self, _: &Session, _: &Entry) -> Result<String, String> {
-        Err("nothing is changed here".to_owned())
+    fn difference(&self, _: &Session, _: &Entry) -> Result<String, haft_core::Fault> {
+        Err("nothing is changed here".into())
     }
 }
 

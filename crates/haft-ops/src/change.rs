@@ -208,8 +208,8 @@ impl Change {
 impl Operation for Change {
     type Output = Changed;
 
-    fn possible(cx: &Context) -> bool {
-        cx.session().journal().is_some()
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        crate::without_journal(cx)
     }
 
     fn claims(&self) -> Claims {

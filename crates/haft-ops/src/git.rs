@@ -173,8 +173,8 @@ pub enum Force {
 impl Operation for GitStatus {
     type Output = Standing;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -189,8 +189,8 @@ impl Operation for GitStatus {
 impl Operation for GitDiff {
     type Output = GitDiffed;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -212,8 +212,8 @@ impl Operation for GitDiff {
 impl Operation for GitLog {
     type Output = Vec<Commit>;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -252,8 +252,8 @@ impl Operation for GitLog {
 impl Operation for GitShow {
     type Output = (Commit, GitDiffed);
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -271,8 +271,8 @@ impl Operation for GitShow {
 impl Operation for GitAdd {
     type Output = Standing;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -290,8 +290,8 @@ impl Operation for GitAdd {
 impl Operation for GitCommit {
     type Output = (Commit, Vec<FileCount>);
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -322,8 +322,8 @@ impl Operation for GitCommit {
 impl Operation for GitBranch {
     type Output = Vec<Branch>;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {

@@ -4,6 +4,7 @@ mod change;
 mod code;
 mod forget;
 mod git;
+mod image;
 mod inquire;
 mod list;
 mod patch;
@@ -16,6 +17,7 @@ mod rename;
 mod search;
 mod shell;
 mod todos;
+mod tokens;
 mod undo;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind};
@@ -31,6 +33,7 @@ pub use git::{
 };
 pub use haft_text::notebook::{CellEdit, CellKind, CellMode};
 pub use haft_text::{Diff, EditOptions, Leniency, LineContent, LineEdit, Occurrences, Placeholders, Replace};
+pub use image::{Fitted, ImageProblem, Images};
 pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
@@ -76,6 +79,22 @@ pub struct Editing {
     pub manner: EditOptions,
     /// What looks at the syntax of changed files.
     pub checkers: Checkers,
+}
+
+/// Why no command can be run here.
+fn without_sandbox() -> Option<Fault> {
+    (!haft_sandbox::cage::is_armed()).then(|| {
+        Fault::new(FaultKind::Disabled, "commands cannot be run here: this program has not set up the sandbox")
+            .hint("call `haft::sandbox::cage::arm()` first in `main`, before any thread is started")
+    })
+}
+
+/// Why no file can be changed here.
+fn without_journal(cx: &Context) -> Option<Fault> {
+    cx.session().journal().is_none().then(|| {
+        Fault::new(FaultKind::Disabled, "this session keeps no journal, so no file can be changed")
+            .hint("start the session with `.journal(…)`")
+    })
 }
 
 /// Does work that may take long on a thread that may block.

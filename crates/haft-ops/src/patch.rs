@@ -248,8 +248,8 @@ impl Planned {
 impl Operation for Patch {
     type Output = Patched;
 
-    fn possible(cx: &Context) -> bool {
-        cx.session().journal().is_some()
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        crate::without_journal(cx)
     }
 
     fn claims(&self) -> Claims {

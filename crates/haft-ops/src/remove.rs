@@ -85,8 +85,8 @@ impl Remove {
 impl Operation for Remove {
     type Output = Removed;
 
-    fn possible(cx: &Context) -> bool {
-        cx.session().journal().is_some()
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        crate::without_journal(cx)
     }
 
     fn claims(&self) -> Claims {

@@ -118,8 +118,8 @@ impl Rename {
 impl Operation for Rename {
     type Output = Renamed;
 
-    fn possible(cx: &Context) -> bool {
-        cx.session().journal().is_some()
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        crate::without_journal(cx)
     }
 
     fn claims(&self) -> Claims {

@@ -267,8 +267,8 @@ pub enum Moved {
 impl Operation for Shell {
     type Output = Outcome;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {

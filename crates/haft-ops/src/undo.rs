@@ -461,8 +461,8 @@ fn clash(conflict: &Conflict, workspace: &Workspace) -> Fault {
 impl Operation for Undo {
     type Output = Undone;
 
-    fn possible(cx: &Context) -> bool {
-        cx.session().journal().is_some()
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        crate::without_journal(cx)
     }
 
     fn claims(&self) -> Claims {

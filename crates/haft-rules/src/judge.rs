@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft_core::permissions::{Judge, Question, Rule, Scope, Verdict};
+use haft_core::permissions::{HiddenFiles, Judge, Question, Rule, Scope, Verdict};
 use haft_core::{Access, Claims, Context, Fault, Mode, Resource};
 use parking_lot::Mutex;
 
@@ -110,6 +110,11 @@ impl Judge for RuleJudge {
 
     fn offer(&self, question: &Question<'_>) -> Vec<Rule> {
         offer(question, &self.known(question.cx)).unwrap_or_default()
+    }
+
+    fn hidden_files(&self, cx: &Context) -> Option<Arc<dyn HiddenFiles>> {
+        let rules = self.rules(cx);
+        if rules.hide_something() { Some(rules) } else { None }
     }
 
     fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), Fault> {

@@ -12,6 +12,7 @@ mod written;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft_core::permissions::HiddenFiles;
 use haft_core::{AbsPath, Access, Claims, CommandLine, Resource, Workspace};
 
 pub use book::Book;
@@ -216,6 +217,12 @@ impl Rules {
             by = by.or(rule);
         }
         ruling(by?, exactly)
+    }
+}
+
+impl HiddenFiles for Rules {
+    fn hides(&self, path: &AbsPath) -> bool {
+        Rules::hides(self, path)
     }
 }
 

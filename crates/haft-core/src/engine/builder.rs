@@ -8,6 +8,7 @@ use super::{Engine, Inner};
 use crate::audit::Audit;
 use crate::events::Activity;
 use crate::hooks::Hook;
+use crate::images::{BySignature, ImageFitter};
 use crate::limits::KeptResults;
 use crate::permissions::Approver;
 use crate::permissions::{Judge, NoApprover};
@@ -22,6 +23,13 @@ impl EngineBuilder {
     /// Adds something that is called before and after calls.
     pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
         self.0.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Sets what makes pictures in replies ones that a model can be shown. Unless this is said, they are passed on by what
+    /// their first bytes say.
+    pub fn images(mut self, fitter: impl ImageFitter + 'static) -> Self {
+        self.0.images = Arc::new(fitter);
         self
     }
 
@@ -89,6 +97,7 @@ impl Default for EngineBuilder {
             approver: Arc::new(NoApprover::default()),
             respondent: None,
             plan_approver: None,
+            images: Arc::new(BySignature),
             kept: None,
             patience: None,
             audit: None,
@@ -97,7 +106,6 @@ impl Default for EngineBuilder {
     }
 }
 
-/// Whom others may want to ask, too.
 impl Engine {
     pub(crate) fn respondent(&self) -> Option<&Arc<dyn Respondent>> {
         self.0.respondent.as_ref()

@@ -1,5 +1,6 @@
 //! `Read`: a file's lines, numbered as `cat -n` does.
 
+use haft_core::images::FittedImage;
 use haft_core::limits::Cut;
 use haft_core::replies::Block;
 use haft_core::{Category, Context, Fault, FaultKind, Reply, Spec, Tool};
@@ -143,7 +144,7 @@ fn reminder(what: &str) -> String {
 fn laid_out(pieces: Vec<Piece>) -> Reply {
     let blocks = pieces.into_iter().map(|piece| match piece {
         Piece::Text(text) => Block::text(text.trim_end()),
-        Piece::Picture(picture) => Block::from(picture),
+        Piece::Picture(picture) => Block::from(FittedImage::from(picture)),
     });
     Reply::blocks(blocks.collect())
 }

@@ -8,6 +8,7 @@ use haft_core::audit::Audit;
 use haft_core::hooks::{CommandHook, DEFAULT_HOOK_TIMEOUT, HookEvent, ToolPattern};
 use haft_core::limits::KeptResults;
 use haft_core::{Engine, Store};
+use haft_ops::Images;
 use haft_rules::RuleJudge;
 
 use super::{DAY, Options, Result};
@@ -24,7 +25,7 @@ pub(super) fn engine(
     let days = settings.limits.keep_days.unwrap_or(7);
     let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
-    let mut engine = Engine::builder();
+    let mut engine = Engine::builder().images(Images);
     if let Some(approver) = &options.approver {
         engine = engine.approver(approver.clone());
     }

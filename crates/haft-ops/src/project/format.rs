@@ -87,8 +87,8 @@ impl Format {
 impl Operation for Format {
     type Output = Formatted;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {

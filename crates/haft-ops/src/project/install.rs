@@ -155,8 +155,8 @@ impl Install {
 impl Operation for Install {
     type Output = Installed;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {

@@ -108,8 +108,8 @@ impl Verify {
 impl Operation for Verify {
     type Output = Verified;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {

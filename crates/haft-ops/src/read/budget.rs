@@ -1,7 +1,9 @@
 //! What files cost as a model counts, so that no call returns more than it may. Counts a sample and
 //! reckons the rest from it.
 
-use haft_core::{Context, Fault, FaultKind, tokens};
+use haft_core::{Context, Fault, FaultKind};
+
+use crate::tokens;
 
 use super::{Body, FileRead, TokenBudget};
 

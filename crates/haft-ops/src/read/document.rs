@@ -1,8 +1,8 @@
 //! Files that are more than lines: pictures, PDFs and notebooks. Told by what is in them; a notebook, which
 //! is text, by its name as well. Everything that takes long runs where blocking is no harm.
 
+use crate::image::{self, Fitted};
 use bytes::Bytes;
-use haft_core::image::{self, Fitted};
 use haft_core::{AbsPath, Context, Fault, FaultKind};
 
 use super::{Body, Pages, Piece, Sheet, pdf};
@@ -30,7 +30,7 @@ pub(super) fn sort_of(head: &[u8], path: &AbsPath) -> Option<Sort> {
         return Some(Sort::Pdf);
     }
     // The magic of some is plain letters, with which a text may begin as well.
-    if image::media_type(head).is_some() && is_binary(head) {
+    if image::image_type(head).is_some() && is_binary(head) {
         return Some(Sort::Picture);
     }
     if path.as_path().extension().is_some_and(|extension| extension == "ipynb") {

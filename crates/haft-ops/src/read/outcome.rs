@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use std::time::SystemTime;
 
+use crate::image::Fitted;
 use haft_core::AbsPath;
-use haft_core::image::Fitted;
 
 use haft_text::count_of;
 

@@ -428,12 +428,12 @@ impl Glob {
 
 /// Reads how files begin, as many as there is room for.
 fn begin(hits: &mut [Hit], lines: usize, cx: &Context) {
-    let rules = haft_rules::Ruled::rules(cx).filter(|rules| rules.hide_something());
+    let hidden = cx.hidden_files();
     let mut room = MAX_SHOWN;
     for hit in hits {
         let beginning = match hit.kind {
             Kind::Directory => Beginning::Directory,
-            _ if rules.as_ref().is_some_and(|rules| rules.hides(&hit.path)) => Beginning::Unreadable,
+            _ if hidden.iter().any(|hidden| hidden.hides(&hit.path)) => Beginning::Unreadable,
             _ => beginning(&hit.path, lines, cx),
         };
         if let Beginning::Text(text) = &beginning {

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft_core::permissions::HiddenFiles;
 use haft_core::{AbsPath, Context, Fault};
 use haft_sandbox::{Kind, Name, OpenFolder, PathErrorKind, names};
 use parking_lot::Mutex;
@@ -68,19 +69,20 @@ pub(super) struct Walk<'a> {
 
 /// Files whose content is not to be read.
 pub(super) struct Hidden {
-    rules: Arc<haft_rules::Rules>,
+    by: Vec<Arc<dyn HiddenFiles>>,
     root: AbsPath,
 }
 
 impl Hidden {
     /// What rules hide below a folder, if they hide anything.
     pub(super) fn below(root: &AbsPath, cx: &Context) -> Option<Self> {
-        let rules = haft_rules::Ruled::rules(cx).filter(|rules| rules.hide_something())?;
-        Some(Self { rules, root: root.clone() })
+        let by = cx.hidden_files();
+        (!by.is_empty()).then(|| Self { by, root: root.clone() })
     }
 
     fn hides(&self, folder: &Path, name: &OsStr) -> bool {
-        self.rules.hides(&AbsPath::lexical(&self.root.as_path().join(folder).join(name)))
+        let path = AbsPath::lexical(&self.root.as_path().join(folder).join(name));
+        self.by.iter().any(|hidden| hidden.hides(&path))
     }
 }
 

@@ -237,8 +237,8 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
 impl Operation for Look {
     type Output = Looked;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {
@@ -272,8 +272,8 @@ impl Operation for Look {
 impl Operation for Kill {
     type Output = TaskState;
 
-    fn possible(_cx: &Context) -> bool {
-        haft_sandbox::cage::is_armed()
+    fn unavailable(_cx: &Context) -> Option<Fault> {
+        crate::without_sandbox()
     }
 
     fn claims(&self) -> Claims {

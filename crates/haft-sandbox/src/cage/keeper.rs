@@ -70,6 +70,7 @@ fn outer() -> io::Result<()> {
         // From here on both streams are one, for the keeper and for all it starts.
         rustix::stdio::dup2_stderr(io::stdout())?;
     }
+    told(&control, has_one_thread())?;
     if policy.walls != Layers::All {
         let report = told(&control, without_namespaces(&policy))?;
         return serve(&control, &report, Scope::Descendants);
@@ -93,6 +94,19 @@ fn outer() -> io::Result<()> {
         guarded.iter().for_each(|path| super::walls::give_back(path));
     }
     Ok(())
+}
+
+/// Checks that nothing was started before [`arm`](super::arm) was called: a process with threads can leave no namespace, and
+/// what it gives up its other threads still have.
+fn has_one_thread() -> Result<(), LayerError> {
+    match std::fs::read_dir("/proc/self/task")?.count() {
+        1 => Ok(()),
+        _ => Err(io::Error::other(
+            "`cage::arm()` was called after threads were started: call it first in a plain `fn main()`, and start the \
+             async runtime after it instead of with `#[tokio::main]`",
+        )
+        .into()),
+    }
 }
 
 /// Goes on as two processes. `None` in the new one, which is the first of its namespace.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft_core::image::{Fitted, MAX_SIDE, fit};
+use crate::image::{Fitted, MAX_SIDE, fit};
 use haft_core::{AbsPath, Context};
 use haft_sandbox::process::{Exit, Run, run};
 

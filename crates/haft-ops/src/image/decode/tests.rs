@@ -99,3 +99,35 @@ fn crc(bytes: &[u8]) -> u32 {
         )
     })
 }
+
+#[test]
+fn what_begins_like_a_picture_and_is_none_is_broken() {
+    for bytes in [b"\x89PNG\r\n\x1a\n rest".as_slice(), b"GIF89a"] {
+        assert!(matches!(fit(bytes.to_vec()), Err(ImageProblem::Broken(_))));
+    }
+}
+
+#[tokio::test]
+async fn pictures_in_the_replies_of_any_tool_are_made_smaller() {
+    use haft_core::replies::Content;
+    use haft_core::{Call, Engine, Reply, Workspace, function};
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+
+    let large = written(noise(3000, 150), ImageFormat::Png);
+    let show = function("show", "Shows a picture", async move |_: Nothing, _cx| {
+        Reply::image("image/jpeg", large.clone())
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let session = Engine::builder()
+        .images(crate::Images)
+        .build()
+        .session(Workspace::open(folder.path()).unwrap())
+        .tool(show.read_only())
+        .start();
+    let reply = session.call(Call::new("1", "show", serde_json::json!({}))).await;
+    let Content::Image { data, .. } = &reply.content[0].content else { panic!("{reply:?}") };
+    let again = fit(data.clone()).unwrap();
+    assert_eq!((again.width, again.height, again.original_width), (1568, 78, 1568));
+}

@@ -1,17 +1,20 @@
-//! How many tokens a text is to a model, by a real tokenizer (`cl100k_base`). Loading it takes a moment, so
-//! it is loaded when somebody first asks and kept.
+//! How many tokens a text is to a model, by a real tokenizer (`cl100k_base`) where the feature `tokens` is on, otherwise
+//! estimated. Loading the tokenizer takes a moment, so it is loaded on first use and kept.
 
+#[cfg(feature = "tokens")]
 use std::sync::OnceLock;
 
+#[cfg(feature = "tokens")]
 use tiktoken_rs::CoreBPE;
 
 /// Longer texts are counted by their first part.
 const SAMPLE_BYTES: usize = 64 * 1024;
 
+#[cfg(feature = "tokens")]
 static TOKENIZER: OnceLock<Option<CoreBPE>> = OnceLock::new();
 
 /// The tokens of a text: exact for up to 64 KiB, in proportion beyond.
-pub fn count(text: &str) -> usize {
+pub(crate) fn count(text: &str) -> usize {
     let sample = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
     let tokens = exact(sample);
     if sample.len() == text.len() {
@@ -21,15 +24,17 @@ pub fn count(text: &str) -> usize {
     }
 }
 
-/// Whether a text is at most this many tokens. A token is at least one byte, so short texts need no count.
-pub fn fits(text: &str, tokens: usize) -> bool {
-    text.len() <= tokens || count(text) <= tokens
-}
-
+#[cfg(feature = "tokens")]
 fn exact(text: &str) -> usize {
     match TOKENIZER.get_or_init(|| tiktoken_rs::cl100k_base().ok()) {
         Some(tokenizer) => tokenizer.encode_ordinary(text).len(),
         // The vocabulary is compiled in; if it could not be read, no text is shorter than it looks.
         None => text.len(),
     }
+}
+
+/// An estimate from above: most tokens of code and prose are longer.
+#[cfg(not(feature = "tokens"))]
+fn exact(text: &str) -> usize {
+    text.len().div_ceil(3)
 }

@@ -2,6 +2,9 @@
 //! smaller where they are larger than models take. What already fits stays byte for byte. Everything is
 //! bounded, because a few bytes of file may claim to be a picture of any size. Knows no replies.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::Cursor;
 
 use ::image::codecs::jpeg::JpegEncoder;
@@ -10,64 +13,18 @@ use ::image::metadata::Orientation;
 use ::image::{
     DynamicImage, GenericImageView as _, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits,
 };
+use haft_core::images::{MAX_IMAGE_BYTES as MAX_BYTES, image_type};
 
-/// The longest side, in pixels, of a picture that is shown as it is; larger ones are scaled by models anyway.
-pub const MAX_SIDE: u32 = 1568;
-/// The largest file that is shown as it is; as base64 it is a third more, which is what model APIs take.
-pub const MAX_BYTES: usize = 3_932_160;
-/// More pixels are not decoded.
-const MAX_PIXELS: u64 = 64_000_000;
+use super::{Fitted, ImageProblem, MAX_MEMORY, MAX_PIXELS, MAX_SIDE};
+
 /// A longer side is not decoded.
 const MAX_DECODED_SIDE: u32 = 40_000;
-/// More memory is not taken for decoding.
-const MAX_MEMORY: u64 = 512 * 1024 * 1024;
 /// How good a JPEG is made, at first and where the file is still too large.
 const QUALITIES: [u8; 3] = [85, 70, 50];
 /// A picture with more colours than this among those looked at is a photograph.
 const FEW_COLOURS: usize = 1024;
 /// How many pixels are looked at.
 const LOOKED_AT: u32 = 128;
-
-/// A picture that fits.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Fitted {
-    /// Such as `image/png`.
-    pub media_type: &'static str,
-    /// The file's bytes.
-    pub bytes: Vec<u8>,
-    /// Its width in pixels.
-    pub width: u32,
-    /// Its height in pixels.
-    pub height: u32,
-    /// Its width before, turned upright.
-    pub original_width: u32,
-    /// Its height before, turned upright.
-    pub original_height: u32,
-}
-
-/// Why a picture cannot be shown.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImageProblem {
-    /// It is nothing that can be shown.
-    #[error("it is no PNG, JPEG, GIF or WebP picture")]
-    Unknown,
-    /// It claims to be larger than anything that is decoded.
-    #[error("it claims to be {width}x{height} pixels, and at most {} million are decoded", MAX_PIXELS / 1_000_000)]
-    TooLarge {
-        /// How wide it says it is.
-        width: u32,
-        /// How high it says it is.
-        height: u32,
-    },
-    /// Decoding it would take too much memory.
-    #[error("decoding it would take more than {} MB of memory", MAX_MEMORY / 1024 / 1024)]
-    TooMuchMemory,
-    /// It is not whole, or not well-formed.
-    #[error("it is broken: {0}")]
-    Broken(String),
-}
 
 /// What a picture looks like, which says how it is best written.
 #[derive(Clone, Copy, PartialEq)]
@@ -76,13 +33,8 @@ enum Look {
     Photograph,
 }
 
-/// What the first bytes say a picture is.
-pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    format_of(bytes).map(type_of)
-}
-
 /// The picture as a model can be shown it. Takes its time: call it where blocking is no harm.
-pub fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
+pub(crate) fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
     let format = format_of(&bytes).ok_or(ImageProblem::Unknown)?;
     let (picture, orientation) = decode(&bytes, format)?;
     let upright = turned(picture, orientation);
@@ -118,13 +70,7 @@ pub fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
 }
 
 fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some(ImageFormat::Png),
-        [0xFF, 0xD8, 0xFF, ..] => Some(ImageFormat::Jpeg),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(ImageFormat::Gif),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(ImageFormat::WebP),
-        _ => None,
-    }
+    image_type(bytes).and_then(ImageFormat::from_mime_type)
 }
 
 fn type_of(format: ImageFormat) -> &'static str {
@@ -224,6 +170,3 @@ fn on_white(picture: &DynamicImage) -> DynamicImage {
     });
     DynamicImage::ImageRgb8(mixed)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,156 @@
+//! How the APIs of models write tools and replies: the one place where their forms are known.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use crate::replies::{Block, Content};
+use crate::{Category, Reply, Sensitivity, Spec};
+
+/// How an API writes tools and replies. Calls are read in all of these forms.
+///
+/// ```
+/// use haft_core::{Format, Reply};
+/// use serde_json::json;
+///
+/// let mut reply = Reply::text("3 words");
+/// reply.id = "toolu_1".into();
+/// assert_eq!(
+///     Format::Anthropic.reply(&reply),
+///     json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "3 words"}]}),
+/// );
+/// assert_eq!(
+///     Format::OpenAi.reply(&reply),
+///     json!({"role": "tool", "tool_call_id": "toolu_1", "content": "3 words"}),
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// OpenAI's Chat Completions.
+    OpenAi,
+    /// OpenAI's Responses.
+    OpenAiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// The Model Context Protocol.
+    Mcp,
+    /// Everything haft knows of a tool.
+    Haft,
+}
+
+impl Format {
+    /// A tool, defined in this form.
+    pub fn define(self, spec: &Spec, description: &str) -> Value {
+        let (name, schema) = (&*spec.name, spec.input_schema());
+        match self {
+            Format::OpenAi => {
+                json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
+            }
+            Format::OpenAiResponses => json!({
+                "type": "function", "name": name, "description": description, "parameters": schema, "strict": false,
+            }),
+            Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
+            Format::Mcp => {
+                // What is not read-only may reach anywhere, but for what works on files alone.
+                let is_local = matches!(spec.category, Category::File | Category::Search);
+                let is_open = spec.category == Category::Web || !(spec.read_only || is_local);
+                let mut tool = json!({
+                    "name": name,
+                    "title": spec.title(),
+                    "description": description,
+                    "inputSchema": schema,
+                    "annotations": {
+                        "readOnlyHint": spec.read_only,
+                        "destructiveHint": !spec.read_only && spec.sensitivity != Sensitivity::Safe,
+                        "idempotentHint": spec.read_only,
+                        "openWorldHint": is_open,
+                    },
+                });
+                // The protocol knows objects alone.
+                if let Some(output) = spec.output_schema().filter(|schema| schema["type"] == "object") {
+                    tool["outputSchema"] = output.clone();
+                }
+                tool
+            }
+            Format::Haft => json!({
+                "name": name,
+                "description": description,
+                "category": spec.category,
+                "read_only": spec.read_only,
+                "sensitivity": spec.sensitivity,
+                "max_result": spec.max_result,
+                "cut": spec.cut,
+                "timeout_ms": spec.timeout.map(|timeout| timeout.as_millis() as u64),
+                "shows_progress": spec.shows_progress,
+                "input_schema": schema,
+                "output_schema": spec.output_schema(),
+            }),
+        }
+    }
+
+    /// A reply, written in this form.
+    pub fn reply(self, reply: &Reply) -> Value {
+        match self {
+            Format::OpenAi => {
+                json!({"role": "tool", "tool_call_id": &*reply.id, "content": words(reply)})
+            }
+            Format::OpenAiResponses => {
+                let has_image =
+                    reply.content.iter().any(|block| matches!(block.content, Content::Image { .. }));
+                let output = match has_image {
+                    false => Value::String(words(reply)),
+                    true => reply.content.iter().map(responses_part).collect(),
+                };
+                json!({"type": "function_call_output", "call_id": &*reply.id, "output": output})
+            }
+            Format::Anthropic => {
+                let content: Vec<Value> = reply.content.iter().map(anthropic_part).collect();
+                let mut result =
+                    json!({"type": "tool_result", "tool_use_id": &*reply.id, "content": content});
+                if reply.is_error {
+                    result["is_error"] = Value::Bool(true);
+                }
+                result
+            }
+            Format::Mcp => json!({
+                "content": reply.content.iter().map(Block::to_json).collect::<Vec<_>>(),
+                "isError": reply.is_error,
+            }),
+            Format::Haft => reply.to_json(),
+        }
+    }
+}
+
+/// All content as one text: what is not text is named.
+fn words(reply: &Reply) -> String {
+    let all: Vec<String> = reply.content.iter().map(|block| text_of(&block.content)).collect();
+    all.join("\n")
+}
+
+fn text_of(content: &Content) -> String {
+    match (content.text(), content.summary()) {
+        (Some(text), _) => text.to_owned(),
+        (None, summary) => summary.unwrap_or_default(),
+    }
+}
+
+fn anthropic_part(block: &Block) -> Value {
+    match &block.content {
+        Content::Image { media_type, data } => json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": media_type, "data": BASE64.encode(data)},
+        }),
+        content => json!({"type": "text", "text": text_of(content)}),
+    }
+}
+
+fn responses_part(block: &Block) -> Value {
+    match &block.content {
+        Content::Image { media_type, data } => {
+            let url = format!("data:{media_type};base64,{}", BASE64.encode(data));
+            json!({"type": "input_image", "image_url": url})
+        }
+        content => json!({"type": "input_text", "text": text_of(content)}),
+    }
+}

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
 use crate::claim::Access;
-use crate::permissions::HiddenFiles;
 use crate::dialect::Outside;
 use crate::events::{Event, EventKind, EventPayload, Progress};
 use crate::limits::Keeping;
+use crate::permissions::HiddenFiles;
 use crate::permissions::Rule;
 use crate::sessions::Journaled;
 use crate::sessions::Seen;

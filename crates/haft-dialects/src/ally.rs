@@ -14,13 +14,16 @@ use haft_ops::{Changed, Filter, Ignored};
 use haft_text::shown;
 
 mod ally_write;
+#[cfg(feature = "commands")]
 mod bash;
 mod cleanup_tool_call;
 mod edit;
+#[cfg(feature = "project")]
 mod format;
 mod glob;
 mod grep;
 mod line_edit;
+#[cfg(feature = "project")]
 mod lint;
 mod ls;
 mod read;
@@ -32,13 +35,16 @@ mod undo;
 mod write;
 
 pub(super) use ally_write::AllyWrite;
+#[cfg(feature = "commands")]
 pub(super) use bash::Bash;
 pub(super) use cleanup_tool_call::CleanupToolCall;
 pub(super) use edit::Edit;
+#[cfg(feature = "project")]
 pub(super) use format::Format;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
 pub(super) use line_edit::LineEdit;
+#[cfg(feature = "project")]
 pub(super) use lint::Lint;
 pub(super) use ls::Ls;
 pub(super) use read::Read;
@@ -72,8 +78,11 @@ impl Dialect for Ally {
             tool::<Glob>(),
             tool::<Grep>(),
             tool::<Ls>(),
+            #[cfg(feature = "commands")]
             tool::<Bash>(),
+            #[cfg(feature = "project")]
             tool::<Lint>(),
+            #[cfg(feature = "project")]
             tool::<Format>(),
             tool::<Undo>(),
             tool::<TodoAdd>(),

@@ -9,6 +9,7 @@ use super::{checks, tool};
 use haft_ops::{Changed, Fate, Filter, Ignored};
 use haft_text::count_of;
 
+#[cfg(feature = "commands")]
 mod bash;
 mod edit;
 mod glob;
@@ -16,6 +17,7 @@ mod grep;
 mod read;
 mod write;
 
+#[cfg(feature = "commands")]
 pub(super) use bash::Bash;
 pub(super) use edit::Edit;
 pub(super) use glob::Glob;
@@ -36,7 +38,15 @@ impl Dialect for Cdd {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![tool::<Read>(), tool::<Write>(), tool::<Edit>(), tool::<Glob>(), tool::<Grep>(), tool::<Bash>()]
+        vec![
+            tool::<Read>(),
+            tool::<Write>(),
+            tool::<Edit>(),
+            tool::<Glob>(),
+            tool::<Grep>(),
+            #[cfg(feature = "commands")]
+            tool::<Bash>(),
+        ]
     }
 
     fn outside(&self) -> Outside {

@@ -10,30 +10,36 @@ use haft_ops::{Changed, Fate};
 use haft_text::count_of;
 
 mod ask_user_question;
+#[cfg(feature = "commands")]
 mod bash;
 mod edit;
 mod enter_plan_mode;
 mod exit_plan_mode;
 mod glob;
 mod grep;
+#[cfg(feature = "commands")]
 mod kill_shell;
 mod notebook_edit;
 mod read;
+#[cfg(feature = "commands")]
 mod task_output;
 mod todo_write;
 mod undo;
 mod write;
 
 pub(super) use ask_user_question::AskUserQuestion;
+#[cfg(feature = "commands")]
 pub(super) use bash::Bash;
 pub(super) use edit::Edit;
 pub(super) use enter_plan_mode::EnterPlanMode;
 pub(super) use exit_plan_mode::ExitPlanMode;
 pub(super) use glob::Glob;
 pub(super) use grep::Grep;
+#[cfg(feature = "commands")]
 pub(super) use kill_shell::KillShell;
 pub(super) use notebook_edit::NotebookEdit;
 pub(super) use read::Read;
+#[cfg(feature = "commands")]
 pub(super) use task_output::TaskOutput;
 pub(super) use todo_write::TodoWrite;
 pub(super) use undo::Undo;
@@ -59,8 +65,11 @@ impl Dialect for Claude {
             tool::<NotebookEdit>(),
             tool::<Glob>(),
             tool::<Grep>(),
+            #[cfg(feature = "commands")]
             tool::<Bash>(),
+            #[cfg(feature = "commands")]
             tool::<TaskOutput>(),
+            #[cfg(feature = "commands")]
             tool::<KillShell>(),
             tool::<Undo>(),
             tool::<TodoWrite>(),

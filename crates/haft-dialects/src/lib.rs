@@ -12,7 +12,9 @@ mod ally;
 mod cdd;
 mod checks;
 mod claude;
+#[cfg(feature = "commands")]
 mod commands;
+#[cfg(feature = "project")]
 mod projects;
 mod searches;
 mod workspace;

@@ -12,37 +12,60 @@ use serde_json::{Map, Value, json};
 use super::{note_in_object, noted, tool};
 
 mod delete_file;
+#[cfg(feature = "project")]
 mod format_code;
+#[cfg(feature = "git")]
 mod git;
+#[cfg(feature = "git")]
 mod git_add;
+#[cfg(feature = "git")]
 mod git_branch;
+#[cfg(feature = "git")]
 mod git_commit;
+#[cfg(feature = "git")]
 mod git_diff;
+#[cfg(feature = "git")]
 mod git_log;
+#[cfg(feature = "git")]
 mod git_show;
+#[cfg(feature = "git")]
 mod git_status;
+#[cfg(feature = "project")]
 mod install_package;
 mod list_directory;
 mod move_file;
 mod read_file;
+#[cfg(feature = "commands")]
 mod run_code;
+#[cfg(feature = "project")]
 mod run_tests;
 mod write_file;
 
 pub(super) use delete_file::DeleteFile;
+#[cfg(feature = "project")]
 pub(super) use format_code::FormatCode;
+#[cfg(feature = "git")]
 pub(super) use git_add::GitAdd;
+#[cfg(feature = "git")]
 pub(super) use git_branch::GitBranch;
+#[cfg(feature = "git")]
 pub(super) use git_commit::GitCommit;
+#[cfg(feature = "git")]
 pub(super) use git_diff::GitDiff;
+#[cfg(feature = "git")]
 pub(super) use git_log::GitLog;
+#[cfg(feature = "git")]
 pub(super) use git_show::GitShow;
+#[cfg(feature = "git")]
 pub(super) use git_status::GitStatus;
+#[cfg(feature = "project")]
 pub(super) use install_package::InstallPackage;
 pub(super) use list_directory::ListDirectory;
 pub(super) use move_file::MoveFile;
 pub(super) use read_file::ReadFile;
+#[cfg(feature = "commands")]
 pub(super) use run_code::RunCode;
+#[cfg(feature = "project")]
 pub(super) use run_tests::RunTests;
 pub(super) use write_file::WriteFile;
 
@@ -65,16 +88,27 @@ impl Dialect for Workspace {
             tool::<WriteFile>(),
             tool::<DeleteFile>(),
             tool::<MoveFile>(),
+            #[cfg(feature = "commands")]
             tool::<RunCode>(),
+            #[cfg(feature = "project")]
             tool::<RunTests>(),
+            #[cfg(feature = "project")]
             tool::<FormatCode>(),
+            #[cfg(feature = "project")]
             tool::<InstallPackage>(),
+            #[cfg(feature = "git")]
             tool::<GitStatus>(),
+            #[cfg(feature = "git")]
             tool::<GitDiff>(),
+            #[cfg(feature = "git")]
             tool::<GitLog>(),
+            #[cfg(feature = "git")]
             tool::<GitShow>(),
+            #[cfg(feature = "git")]
             tool::<GitAdd>(),
+            #[cfg(feature = "git")]
             tool::<GitCommit>(),
+            #[cfg(feature = "git")]
             tool::<GitBranch>(),
         ]
     }

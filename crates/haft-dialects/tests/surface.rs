@@ -214,7 +214,8 @@ async fn every_reply_fits_the_output_schema() {
     for dialect in dialects::all() {
         let (_folder, session) = session(dialect.clone());
         // Commands need a program that can become their keeper, which a test like this is not.
-        let usable = session.tools().all().into_iter().filter(|tool| tool.unavailable(&session.context()).is_none());
+        let usable =
+            session.tools().all().into_iter().filter(|tool| tool.unavailable(&session.context()).is_none());
         for tool in usable {
             let spec = tool.spec();
             let Some(schema) = spec.output_schema() else { continue };
@@ -247,7 +248,8 @@ fn definitions_have_the_fields_that_each_api_wants() {
     };
     for dialect in dialects::all() {
         let (_folder, session) = session(dialect.clone());
-        let count = dialect.tools().iter().filter(|tool| tool.unavailable(&session.context()).is_none()).count();
+        let count =
+            dialect.tools().iter().filter(|tool| tool.unavailable(&session.context()).is_none()).count();
         let definitions = |format| {
             let all = session.tools().definitions(format, &session.context());
             assert_eq!(all.len(), count, "{}", dialect.name());
@@ -266,7 +268,8 @@ fn definitions_have_the_fields_that_each_api_wants() {
             assert_eq!(keys(&tool), ["name", "description", "input_schema"]);
         }
         // Only tools that can be used have a definition.
-        let usable = dialect.tools().into_iter().filter(|tool| tool.unavailable(&session.context()).is_none());
+        let usable =
+            dialect.tools().into_iter().filter(|tool| tool.unavailable(&session.context()).is_none());
         for (tool, spec) in definitions(Format::Mcp).iter().zip(usable) {
             assert_eq!(keys(tool)[..5], ["name", "title", "description", "inputSchema", "annotations"]);
             assert_eq!(tool["annotations"]["readOnlyHint"], spec.spec().read_only);

@@ -117,7 +117,8 @@ impl Visitor for Browser {
             let answer = client.map_err(|error| error.to_string())?.get(page).send().await;
             let answer = answer.map_err(|error| error.to_string())?;
             let back = answer.headers().get("location").and_then(|back| back.to_str().ok());
-            back.map(str::to_owned).ok_or_else(|| format!("the page sends nowhere: {}", answer.status()).into())
+            back.map(str::to_owned)
+                .ok_or_else(|| format!("the page sends nowhere: {}", answer.status()).into())
         })
     }
 }

@@ -11,6 +11,7 @@ use haft_core::images::{FittedImage, ImageFitter};
 pub(crate) use decode::fit;
 
 /// The longest side, in pixels, of a picture that is shown as it is; larger ones are scaled by models anyway.
+#[cfg(any(feature = "images", feature = "pdf"))]
 pub(crate) const MAX_SIDE: u32 = 1568;
 /// More pixels are not decoded.
 const MAX_PIXELS: u64 = 64_000_000;

@@ -1,8 +1,10 @@
 //! What the engine can do, in its own words.
 
 mod change;
+#[cfg(feature = "commands")]
 mod code;
 mod forget;
+#[cfg(feature = "git")]
 mod git;
 mod image;
 mod inquire;
@@ -10,11 +12,13 @@ mod list;
 mod patch;
 mod place;
 mod planning;
+#[cfg(feature = "project")]
 mod project;
 mod read;
 mod remove;
 mod rename;
 mod search;
+#[cfg(feature = "commands")]
 mod shell;
 mod todos;
 mod tokens;
@@ -25,8 +29,10 @@ use haft_journal::JournalError;
 use haft_sandbox::{ChangeError, ChangeErrorKind};
 
 pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
+#[cfg(feature = "commands")]
 pub use code::{Code, CodeRan, Language, Limit, MAX_CODE_BYTES};
 pub use forget::{Forget, ForgottenCall};
+#[cfg(feature = "git")]
 pub use git::{
     Between, Branch, BranchAction, Commit, FileCount, Force, GitAdd, GitBranch, GitCommit, GitDiff,
     GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, Standing, StatusEntry,
@@ -39,6 +45,7 @@ pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
 pub use planning::{EnterPlan, Entered, Granted, LeavePlan, Left, Plan, PlanPlace, Wish};
+#[cfg(feature = "project")]
 pub use project::{
     Counts, Format, Formatted, Formatting, Install, Installed, Kept, Manager, Problem, Project, ProjectKind,
     Severity, Verified, Verify, Work,
@@ -53,6 +60,7 @@ pub use search::{
     Line, Miss, Page, Pattern, Replaced, Searching, Sorting, Span, Stopped, Substitution, Sweep, Swept,
     Syntax, Unreadable, What,
 };
+#[cfg(feature = "commands")]
 pub use shell::{
     Blocked, Caging, Command, Foreseen, Held, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile,
     Program, Ran, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
@@ -82,10 +90,14 @@ pub struct Editing {
 }
 
 /// Why no command can be run here.
+#[cfg(feature = "commands")]
 fn without_sandbox() -> Option<Fault> {
     (!haft_sandbox::cage::is_armed()).then(|| {
-        Fault::new(FaultKind::Disabled, "commands cannot be run here: this program has not set up the sandbox")
-            .hint("call `haft::sandbox::cage::arm()` first in `main`, before any thread is started")
+        Fault::new(
+            FaultKind::Disabled,
+            "commands cannot be run here: this program has not set up the sandbox",
+        )
+        .hint("call `haft::sandbox::cage::arm()` first in `main`, before any thread is started")
     })
 }
 

@@ -204,6 +204,7 @@ impl Planned {
     }
 
     /// What would change.
+    #[cfg(feature = "commands")]
     pub(super) fn diff(&self) -> &str {
         &self.file.diff.text
     }

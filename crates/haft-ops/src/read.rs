@@ -6,6 +6,7 @@ mod budget;
 mod document;
 mod outcome;
 mod pages;
+#[cfg(feature = "pdf")]
 mod pdf;
 mod text;
 mod window;

@@ -66,7 +66,7 @@ impl Tool for ExitPlanMode {
 
     fn lower(input: &Input, _cx: &Context) -> Result<LeavePlan, Fault> {
         let wish = |wanted: &AllowedPrompt| match wanted.tool {
-            PromptTool::Bash => Wish { tool: super::Bash::NAME.to_owned(), meaning: wanted.prompt.clone() },
+            PromptTool::Bash => Wish { tool: "Bash".to_owned(), meaning: wanted.prompt.clone() },
         };
         Ok(LeavePlan::new(input.plan.clone(), input.allowed_prompts.iter().map(wish).collect()))
     }

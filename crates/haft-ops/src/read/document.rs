@@ -5,7 +5,7 @@ use crate::image::{self, Fitted};
 use bytes::Bytes;
 use haft_core::{AbsPath, Context, Fault, FaultKind};
 
-use super::{Body, Pages, Piece, Sheet, pdf};
+use super::{Body, Pages, Piece, Sheet};
 use haft_text::Source;
 use haft_text::notebook::{self, Part};
 
@@ -55,7 +55,19 @@ pub(super) async fn seen(
     cx: &Context,
 ) -> Result<Body, Fault> {
     match sort {
-        Sort::Pdf => pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
+        #[cfg(feature = "pdf")]
+        Sort::Pdf => super::pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
+        #[cfg(not(feature = "pdf"))]
+        Sort::Pdf => {
+            let _ = pages;
+            Err(Fault::new(
+                FaultKind::Disabled,
+                format!(
+                    "`{}` is a PDF, and this program was built without the feature `pdf`",
+                    cx.workspace().display(path)
+                ),
+            ))
+        }
         Sort::Picture => {
             let fitted = fit(Vec::from(bytes)).await;
             fitted.map(Body::Picture).map_err(|problem| not_shown(&problem, path, cx))

@@ -24,6 +24,7 @@ impl Pages {
     }
 
     /// Those that a document of so many pages has, each once.
+    #[cfg(feature = "pdf")]
     pub(super) fn up_to(&self, total: u32) -> Vec<u32> {
         let mut all = Vec::new();
         let mut known = std::collections::HashSet::new();

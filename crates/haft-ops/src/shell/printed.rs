@@ -89,6 +89,7 @@ impl Printed {
     }
 
     /// What was printed to the byte, as far as it is kept.
+    #[cfg(feature = "git")]
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         bytes.extend(&self.tail);

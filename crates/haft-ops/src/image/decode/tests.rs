@@ -115,9 +115,8 @@ async fn pictures_in_the_replies_of_any_tool_are_made_smaller() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Nothing {}
 
-    let large = written(noise(3000, 150), ImageFormat::Png);
-    let show = function("show", "Shows a picture", async move |_: Nothing, _cx| {
-        Reply::image("image/jpeg", large.clone())
+    let show = function("show", "Shows a picture", async |_: Nothing, _cx| {
+        Reply::image("image/jpeg", written(noise(3000, 150), ImageFormat::Png))
     });
     let folder = tempfile::tempdir().unwrap();
     let session = Engine::builder()

@@ -4,8 +4,8 @@
 
 use std::sync::Mutex;
 
-use haft_core::permissions::{ApprovalRequest, Approver, Decision};
-use haft_core::{
+use haft::permissions::{ApprovalRequest, Approver, Decision};
+use haft::{
     BoxFuture, Call, Claims, Context, Engine, Fault, Operation, Preview, Reply, Resource, Tool, Typed,
     Workspace,
 };

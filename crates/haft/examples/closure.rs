@@ -1,7 +1,7 @@
 //! Two tools made of closures, and a model's calls of them: `cargo run -p haft --example closure`.
 #![allow(clippy::print_stdout)]
 
-use haft_core::{Call, Engine, Workspace, blocking_function, function};
+use haft::{Call, Engine, Workspace, blocking_function, function};
 use serde_json::json;
 
 /// What the model sends. The schema it is shown comes from here, with these words.

@@ -19,7 +19,7 @@ deny:
 # The properties of the tests with other inputs than the usual ones, as often as wanted.
 properties rounds="20":
     for seed in $(shuf -i 1-1000000 -n {{rounds}}); do \
-        PROPTEST_RNG_SEED=$seed cargo test -p haft -p haft-sandbox -p haft-tools --lib \
+        PROPTEST_RNG_SEED=$seed cargo test -p haft-core -p haft-sandbox -p haft-text -p haft-ops --lib \
             --test decode --test limits --test journal --test shell --test rules || exit 1; done
 
 # Takes what the tests printed as right: cases, snapshots and generated documents. Review the diff.
@@ -28,11 +28,11 @@ update:
 
 # The figures that haft promises, beside their limits.
 figures:
-    cargo bench -p haft-tools --bench figures
-    cargo bench -p haft-tools --bench edits
-    cargo bench -p haft-tools --bench shell
-    cargo bench -p haft-tools --bench rules
-    cargo bench -p haft --bench journal
+    cargo bench -p haft-dialects --bench figures
+    cargo bench -p haft-dialects --bench edits
+    cargo bench -p haft-shell --bench shell
+    cargo bench -p haft-dialects --bench rules
+    cargo bench -p haft-journal --bench journal
     cargo bench -p haft-sandbox --bench cage
     bench/startup
     bench/search

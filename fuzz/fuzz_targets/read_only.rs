@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use haft_sandbox::cage::{Cage, Happened, Output, Policy, Task, arm};
-use haft_tools::shell;
+use haft_shell as shell;
 use libfuzzer_sys::fuzz_target;
 
 const WORDS: &[&str] = &[

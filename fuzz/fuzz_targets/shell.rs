@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use haft_tools::shell::{self, Rule, Side};
+use haft_shell::{self as shell, Rule, Side};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -59,6 +59,16 @@ pub struct HookInput<'a> {
     pub subject: HookSubject<'a>,
 }
 
+impl<'a> HookInput<'a> {
+    /// The call that the event is about, if it is about one.
+    pub fn call(&self) -> Option<&HookCall<'a>> {
+        match &self.subject {
+            HookSubject::Call(call) => Some(call),
+            HookSubject::Fields(_) => None,
+        }
+    }
+}
+
 /// What an event is about.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -102,6 +112,37 @@ pub struct HookAnswer {
     pub additional_context: Option<String>,
 }
 
+impl HookAnswer {
+    /// Nobody needs to be asked.
+    pub fn allow() -> Self {
+        Self { decision: Some(HookDecision::Allow), ..Self::default() }
+    }
+
+    /// Somebody must be asked, and why.
+    pub fn ask(reason: impl Into<String>) -> Self {
+        Self { decision: Some(HookDecision::Ask), reason: Some(reason.into()), ..Self::default() }
+    }
+
+    /// It must not happen, and why.
+    pub fn deny(reason: impl Into<String>) -> Self {
+        Self { decision: Some(HookDecision::Deny), reason: Some(reason.into()), ..Self::default() }
+    }
+
+    /// Other arguments are used.
+    #[must_use]
+    pub fn updated_input(mut self, input: Value) -> Self {
+        self.updated_input = Some(input);
+        self
+    }
+
+    /// The model is told something beside the reply.
+    #[must_use]
+    pub fn additional_context(mut self, text: impl Into<String>) -> Self {
+        self.additional_context = Some(text.into());
+        self
+    }
+}
+
 /// What a hook decides, from mild to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -115,6 +156,33 @@ pub enum HookDecision {
 }
 
 /// Something that is called before or after calls.
+///
+/// ```
+/// use haft_core::hooks::{Hook, HookAnswer, HookEvent, HookInput};
+/// use haft_core::{BoxFuture, Context, Engine, Fault};
+///
+/// /// Keeps commands from pushing.
+/// struct NoPush;
+///
+/// impl Hook for NoPush {
+///     fn name(&self) -> &str {
+///         "no-push"
+///     }
+///
+///     fn wants(&self, event: HookEvent, tool: &str) -> bool {
+///         event == HookEvent::PreToolUse && tool == "Bash"
+///     }
+///
+///     fn call<'a>(&'a self, input: &'a HookInput<'a>, _cx: &'a Context) -> BoxFuture<'a, Result<HookAnswer, Fault>> {
+///         let pushes = input.call().is_some_and(|call| call.tool_input["command"].to_string().contains("git push"));
+///         let answer = if pushes { HookAnswer::deny("a person pushes") } else { HookAnswer::default() };
+///         Box::pin(std::future::ready(Ok(answer)))
+///     }
+/// }
+///
+/// let engine = Engine::builder().hook(NoPush).build();
+/// # drop(engine);
+/// ```
 pub trait Hook: Send + Sync {
     /// Which hook it is, for messages.
     fn name(&self) -> &str;

@@ -27,7 +27,7 @@ struct Says {
 }
 
 impl Respondent for Says {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Told>, String>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Told>, Fault>> {
         self.asked.lock().unwrap().push(set);
         Box::pin(async { Ok(self.answers.clone()) })
     }
@@ -37,7 +37,7 @@ impl Respondent for Says {
 struct Silent;
 
 impl Respondent for Silent {
-    fn answer(&self, _set: QuestionSet) -> BoxFuture<'_, Result<Vec<Told>, String>> {
+    fn answer(&self, _set: QuestionSet) -> BoxFuture<'_, Result<Vec<Told>, Fault>> {
         Box::pin(std::future::pending())
     }
 }
@@ -119,10 +119,10 @@ struct Leader {
 }
 
 impl PlanApprover for Leader {
-    fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, String>> {
+    fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, Fault>> {
         Box::pin(async move {
             if self.fails {
-                return Err("the office is closed".to_owned());
+                return Err("the office is closed".into());
             }
             self.plans.lock().unwrap().push(plan);
             if let Some((session, answer)) = self.early.lock().unwrap().take() {

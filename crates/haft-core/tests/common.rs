@@ -203,7 +203,7 @@ impl Script {
 }
 
 impl Approver for Script {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
+    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         Box::pin(async move {
             let offered = request.choices.iter().find_map(|choice| match choice {
                 Choice::AllowAlways(rules) => Some(rules.clone()),
@@ -220,9 +220,9 @@ impl Approver for Script {
                     rules: offered.expect("it is not offered"),
                     scope: Scope::Session,
                 }),
-                Some(Answer::Fail(error)) => Err(error.to_owned()),
+                Some(Answer::Fail(error)) => Err(Fault::failed(error)),
                 Some(Answer::Panic) => panic!("the approver broke"),
-                None => Err("the script is over".to_owned()),
+                None => Err("the script is over".into()),
             }
         })
     }
@@ -233,13 +233,13 @@ pub(crate) struct Says<F>(pub(crate) F);
 
 impl<F> Judge for Says<F>
 where
-    F: Fn(&Question<'_>) -> Result<Verdict, String> + Send + Sync,
+    F: Fn(&Question<'_>) -> Result<Verdict, Fault> + Send + Sync,
 {
     fn name(&self) -> &str {
         "the rule book"
     }
 
-    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
         (self.0)(question)
     }
 }
@@ -252,7 +252,7 @@ impl Judge for Grants {
         "the grants"
     }
 
-    fn judge(&self, question: &Question<'_>) -> Result<Verdict, String> {
+    fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
         let granted = question.cx.session().grants();
         let covering = self.offer(question);
         let is_granted = !covering.is_empty() && covering.iter().all(|rule| granted.contains(rule));
@@ -267,7 +267,7 @@ impl Judge for Grants {
         question.claims.iter().map(|(_, resource)| Rule(format!("{tool}({resource})"))).collect()
     }
 
-    fn remember(&self, rules: &[Rule], _scope: Scope, cx: &Context) -> Result<(), String> {
+    fn remember(&self, rules: &[Rule], _scope: Scope, cx: &Context) -> Result<(), Fault> {
         rules.iter().for_each(|rule| cx.session().grant(rule.clone()));
         Ok(())
     }
@@ -287,13 +287,13 @@ pub(crate) struct Listener {
     answer: Arc<Answers>,
 }
 
-type Answers = dyn Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, String> + Send + Sync;
+type Answers = dyn Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, Fault> + Send + Sync;
 
 impl Listener {
     pub(crate) fn new(
         name: &'static str,
         event: HookEvent,
-        answer: impl Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, String> + Send + Sync + 'static,
+        answer: impl Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, Fault> + Send + Sync + 'static,
     ) -> Self {
         Self { name, event, heard: Arc::default(), answer: Arc::new(answer) }
     }
@@ -320,7 +320,7 @@ impl Hook for Listener {
         &'a self,
         input: &'a HookInput<'a>,
         cx: &'a Context,
-    ) -> BoxFuture<'a, Result<HookAnswer, String>> {
+    ) -> BoxFuture<'a, Result<HookAnswer, Fault>> {
         self.heard.lock().unwrap().push(serde_json::to_value(input).unwrap());
         Box::pin(async move {
             // Others get to run while a hook does.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use haft_core::hooks::{CommandHook, HookAnswer, HookDecision, HookEvent, ToolPattern};
+use haft_core::hooks::{CommandHook, HookAnswer, HookEvent, ToolPattern};
 use haft_core::permissions::{Decision, Question, Verdict};
 use haft_core::replies::Audience;
 use haft_core::{Call, Mode, function};
@@ -206,7 +206,7 @@ async fn a_hook_that_crashes_in_process_denies() {
 
 #[tokio::test]
 async fn allowing_skips_the_question_but_not_a_rule_that_denies() {
-    let allow = HookAnswer { decision: Some(HookDecision::Allow), ..HookAnswer::default() };
+    let allow = HookAnswer::allow();
     let asked = Script::default();
     let judge = Says(|question: &Question<'_>| {
         Ok(if question.input["path"] == "secret" { Verdict::Deny("secret".into()) } else { Verdict::Abstain })
@@ -222,8 +222,7 @@ async fn allowing_skips_the_question_but_not_a_rule_that_denies() {
 
 fn rewriting(name: &'static str, rewrite: fn(&Value) -> Value) -> Listener {
     Listener::new(name, HookEvent::PreToolUse, move |input, _| {
-        let updated_input = Some(rewrite(input.tool_input));
-        Ok(HookAnswer { decision: Some(HookDecision::Allow), updated_input, ..HookAnswer::default() })
+        Ok(HookAnswer::allow().updated_input(rewrite(input.call().unwrap().tool_input)))
     })
 }
 
@@ -256,8 +255,8 @@ async fn rewritten_inputs_chain_and_go_through_every_stage_again() {
 #[tokio::test]
 async fn a_later_hook_cannot_rewrite_past_an_earlier_one() {
     let guard = Listener::new("guard", HookEvent::PreToolUse, |input, _| {
-        let decision = (input.tool_input["path"] == "secret").then_some(HookDecision::Deny);
-        Ok(HookAnswer { decision, ..HookAnswer::default() })
+        let is_secret = input.call().unwrap().tool_input["path"] == "secret";
+        Ok(if is_secret { HookAnswer::deny("it is secret") } else { HookAnswer::default() })
     });
     let rewriter = rewriting("rewriter", |input| with_path(input, "secret"));
     let rig = Rig::new(|engine| engine.hook(guard).hook(rewriter), |session| session.mode(Mode::Bypass));
@@ -310,7 +309,7 @@ async fn a_rewritten_input_is_decoded_claimed_judged_and_checked() {
 
 #[tokio::test]
 async fn what_a_hook_adds_is_for_the_model_alone() {
-    let context = |text: &str| HookAnswer { additional_context: Some(text.into()), ..HookAnswer::default() };
+    let context = |text: &str| HookAnswer::default().additional_context(text);
     let after = context("formatted by the way");
     let rig = Rig::new(
         |engine| {
@@ -333,7 +332,7 @@ async fn what_a_hook_adds_is_for_the_model_alone() {
 /// A tool that answers with a value has no text for notes to stand in.
 #[tokio::test]
 async fn what_a_hook_adds_reaches_the_model_beside_a_value() {
-    let context = HookAnswer { additional_context: Some("mind the gap".into()), ..HookAnswer::default() };
+    let context = HookAnswer::default().additional_context("mind the gap");
     let tool =
         function("value", "Answers with a value", async |_: Any, _cx| json!({"answer": 42})).read_only();
     let rig = Rig::new(|engine| engine.hook(Listener::before(context)), |session| session.tool(tool));
@@ -451,7 +450,7 @@ async fn the_next_call_waits_for_the_post_hooks_of_the_one_before() {
     for _ in 0..20 {
         let hook = Listener::new("format", HookEvent::PostToolUse, |input, cx| {
             std::thread::yield_now();
-            log(cx, format!("hook {}", input.tool_use_id));
+            log(cx, format!("hook {}", input.call().unwrap().tool_use_id));
             Ok(HookAnswer::default())
         });
         let rig = Rig::new(|engine| engine.hook(hook), |session| session.mode(Mode::Bypass));

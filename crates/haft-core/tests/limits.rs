@@ -233,7 +233,7 @@ async fn what_is_kept_is_whole_even_when_a_hook_adds_to_it() {
     let store = TempDir::new().unwrap();
     let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let hook = Listener::new("adds", HookEvent::PostToolUse, |_, _| {
-        Ok(HookAnswer { additional_context: Some("an addition".into()), ..HookAnswer::default() })
+        Ok(HookAnswer::default().additional_context("an addition"))
     });
     let whole = lines(1000);
     let tool = answering(Reply::text(whole.clone())).about(|spec| spec.max_result(1000, Cut::Both));

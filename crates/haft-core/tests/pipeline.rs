@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft_core::hooks::{HookAnswer, HookDecision};
+use haft_core::hooks::{HookAnswer};
 use haft_core::permissions::{Approval, Choice, Decision, NoApprover, Question, Rule, Scope, Verdict};
 use haft_core::{
     Call, Claims, Context, Dialect, DynTool, Fault, FaultKind, Input, Mode, Operation, Reply, Resource,
@@ -314,7 +314,7 @@ async fn a_judge_that_fails_or_breaks_denies() {
     for breaks in [false, true] {
         let judge = Says(move |_: &Question<'_>| {
             assert!(!breaks, "the judge broke");
-            Err("the rules are torn".to_owned())
+            Err("the rules are torn".into())
         });
         let rig = Rig::new(
             |engine| {
@@ -398,7 +398,7 @@ async fn a_judge_that_allows_asks_nobody() {
 
 #[tokio::test]
 async fn a_hook_that_allows_beats_neither_a_judge_that_asks_nor_plan_mode() {
-    let allow = HookAnswer { decision: Some(HookDecision::Allow), ..HookAnswer::default() };
+    let allow = HookAnswer::allow();
     let approver = Script::say([denied("I was asked")]);
     let rig = Rig::new(
         |engine| {
@@ -417,11 +417,7 @@ async fn a_hook_that_allows_beats_neither_a_judge_that_asks_nor_plan_mode() {
 
 #[tokio::test]
 async fn a_hook_that_asks_is_answered_once_even_when_the_input_is_edited() {
-    let ask = HookAnswer {
-        decision: Some(HookDecision::Ask),
-        reason: Some("the hook wonders".into()),
-        ..HookAnswer::default()
-    };
+    let ask = HookAnswer::ask("the hook wonders");
     let approver = Script::say([edited("b", "y"), denied("asked twice")]);
     let hook = Listener::before(ask);
     let rig = Rig::new(|engine| engine.approver(approver.clone()).hook(hook.clone()), |session| session);
@@ -451,7 +447,7 @@ impl haft_core::permissions::Approver for Silent {
     fn ask(
         &self,
         _request: haft_core::permissions::ApprovalRequest,
-    ) -> haft_core::BoxFuture<'_, Result<Decision, String>> {
+    ) -> haft_core::BoxFuture<'_, Result<Decision, Fault>> {
         struct Withdrawn(Arc<AtomicUsize>);
         impl Drop for Withdrawn {
             fn drop(&mut self) {
@@ -692,7 +688,7 @@ async fn a_repeat_is_refused_by_name_and_only_within_its_turn() {
 #[tokio::test]
 async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
     let hook = Listener::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
-        Ok(HookAnswer { updated_input: Some(input.tool_input.clone()), ..HookAnswer::default() })
+        Ok(HookAnswer::default().updated_input(input.call().unwrap().tool_input.clone()))
     });
     let rig = Rig::new(|engine| engine.hook(hook), |session| session.dialect(Arc::new(NoRepeats)));
     let reply = within(rig.session.call(peek("1", "a"))).await;
@@ -703,8 +699,9 @@ async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
 #[tokio::test]
 async fn a_call_that_became_another_is_not_what_was_asked() {
     let hook = Listener::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
-        let other = (input.tool_use_id == "1").then(|| json!({"word": "other"}));
-        Ok(HookAnswer { updated_input: other, ..HookAnswer::default() })
+        let is_first = input.call().unwrap().tool_use_id == "1";
+        let other = HookAnswer::default().updated_input(json!({"word": "other"}));
+        Ok(if is_first { other } else { HookAnswer::default() })
     });
     let rig = Rig::new(|engine| engine.hook(hook), |session| session.dialect(Arc::new(NoRepeats)));
     let mut turn = rig.session.turn();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::limits::Cut;
-use haft_core::{Category, Context, DynTool, Format, Function, Sensitivity, Typed, function};
+use haft_core::{Category, Context, DynTool, Format, Function, Reply, Sensitivity, Typed, function};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft_core::hooks::{HookAnswer};
+use haft_core::hooks::HookAnswer;
 use haft_core::permissions::{Approval, Choice, Decision, NoApprover, Question, Rule, Scope, Verdict};
 use haft_core::{
     Call, Claims, Context, Dialect, DynTool, Fault, FaultKind, Input, Mode, Operation, Reply, Resource,

@@ -70,6 +70,11 @@ impl KnownTools {
         self
     }
 
+    /// Whether there is a tool of a name.
+    pub fn has(&self, tool: &str) -> bool {
+        self.0.contains_key(tool)
+    }
+
     /// What stands in the brackets of a rule about a tool. A name that no tool has may be that of a tool which is added
     /// later, by a program or a server; one that is nearly the name of a tool is taken for a mistake.
     pub(super) fn kind(&self, tool: &str) -> Result<Kind, BadRule> {

@@ -108,6 +108,11 @@ impl Written {
         Ok(Self { text: text.to_owned(), tool: tool.to_owned(), about })
     }
 
+    /// The tool that it names, or the pattern of tools.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
     /// The rule as it is written.
     pub fn text(&self) -> &str {
         &self.text

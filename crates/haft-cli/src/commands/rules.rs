@@ -12,7 +12,7 @@ use serde_json::json;
 use super::call::read_input;
 use crate::args::{Common, RulesCommand, Where};
 use crate::host::{self, Asked};
-use crate::style::{BAD, BOLD, DIM, GOOD, NAME, one_line};
+use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, one_line};
 use haft_host::Host;
 
 pub(super) fn run(common: &Common, command: Option<RulesCommand>) -> anyhow::Result<ExitCode> {
@@ -62,7 +62,14 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
 
 fn add(common: &Common, effect: Effect, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
-    let rule = Written::parse(rule, &environment.known_tools())?;
+    let known = environment.known_tools();
+    let rule = Written::parse(rule, &known)?;
+    if !known.has(rule.tool()) && !rule.tool().starts_with("mcp__") && !rule.tool().contains('*') {
+        style::notice(&format!(
+            "no tool of haft's own is called `{}`; the rule holds for one of that name which a program adds",
+            one_line(rule.tool())
+        ));
+    }
     let is_new = environment.grants().add(effect, &rule, scope(place))?;
     let (word, place) = (effect.name(), if place.user { "everywhere" } else { "in this project" });
     let already = if is_new { "" } else { " (it was so already)" };

@@ -29,7 +29,17 @@ fn a_rule_is_added_tried_and_taken_back() {
     assert_eq!(lab.run(&check).code, 1);
     lab.run(&["rules", "remove", "Bash(git push:*)"]).refused("there is no rule `Bash(git push:*)`");
     lab.run(&["rules", "allow", "Bash("]).refused("is no rule");
-    lab.run(&["rules", "allow", "Nothing"]).refused("there is no tool `Nothing`");
+    lab.run(&["rules", "deny", "Raed(.env)"]).refused("there is no tool `Raed`; perhaps `Read`");
+    lab.run(&["rules", "allow", "word_count(a)"]).refused("takes nothing in brackets");
+}
+
+#[test]
+fn a_rule_can_be_about_a_tool_that_a_program_adds() {
+    let lab = two_files();
+    let added = lab.run(&["rules", "allow", "word_count"]);
+    assert_eq!((added.code, added.stdout.as_str()), (0, "allow word_count in this project\n"));
+    assert!(added.stderr.contains("no tool of haft's own is called `word_count`"), "{added:?}");
+    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0, "the settings can still be read");
 }
 
 #[test]

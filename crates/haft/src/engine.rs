@@ -197,7 +197,7 @@ impl Job {
         let Some(admitted) = self.admitted.take() else {
             return Err(Fault::new(FaultKind::Internal, "the call was carried out twice"));
         };
-        let claimed = match self.settle(admitted?).await {
+        let claimed = match self.settle(admitted).await {
             Ok((claimed, settled)) => {
                 self.decided(Ruled::Allowed, settled.by)?;
                 claimed
@@ -217,7 +217,11 @@ impl Job {
     }
 
     /// Stages 4 to 6, until it is settled that the call may happen.
-    async fn settle(&mut self, mut admitted: Admitted) -> Result<(Claimed, Settled), Fault> {
+    async fn settle(
+        &mut self,
+        admitted: Result<Admitted, Fault>,
+    ) -> Result<(Claimed, Settled), Fault> {
+        let mut admitted = admitted?;
         let mut settled = Settled::default();
         loop {
             self.wait().await?;

@@ -35,6 +35,7 @@ pub mod suggest;
 mod tool;
 mod turn;
 
+pub use blocking::blocking;
 pub use call::{Call, Input, MalformedCall};
 pub use claim::{Access, Claims, CommandLine, Resource};
 pub use context::{Context, Effect, KnownContent};

@@ -201,7 +201,7 @@ impl Change {
             return plan::plan(&self.asked, open, cx);
         }
         let (asked, cx) = (self.asked.clone(), cx.clone());
-        super::apart(move || plan::plan(&asked, open, &cx)).await
+        haft_core::blocking(move || plan::plan(&asked, open, &cx)).await
     }
 }
 

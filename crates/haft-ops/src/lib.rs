@@ -109,14 +109,6 @@ fn without_journal(cx: &Context) -> Option<Fault> {
     })
 }
 
-/// Does work that may take long on a thread that may block.
-async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?
-}
-
 /// A failure to look at what is to be moved or removed, told by the path that was asked for.
 fn unseen(mut error: ChangeError, named: &str) -> Fault {
     let denied = matches!(error.kind, ChangeErrorKind::Denied(_));

@@ -44,7 +44,7 @@ impl Remove {
     /// What would go, or why it cannot. Looks at all of it, however much that is.
     async fn looked_at(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let (this, cx) = (Self::new(self.entry.clone(), self.depth, self.deeper), cx.clone());
-        super::apart(move || this.look(&cx)).await
+        haft_core::blocking(move || this.look(&cx)).await
     }
 
     fn look(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {

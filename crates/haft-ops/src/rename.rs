@@ -51,7 +51,7 @@ impl Rename {
     /// What is at the new place, or why nothing can be moved there.
     async fn looked_at(&self, cx: &Context) -> Result<State, Fault> {
         let (this, cx) = (Self::new(self.from.clone(), self.to.clone(), self.replace), cx.clone());
-        super::apart(move || this.look(&cx)).await
+        haft_core::blocking(move || this.look(&cx)).await
     }
 
     fn look(&self, cx: &Context) -> Result<State, Fault> {

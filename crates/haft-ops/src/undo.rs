@@ -486,7 +486,7 @@ impl Operation for Undo {
             }
         }
         let (journal, cx, this) = (journal.clone(), cx.clone(), self.clone());
-        super::apart(move || Ok(Some(Preview::new(this.preview(&journal, cx.workspace())?)))).await
+        haft_core::blocking(move || Ok(Some(Preview::new(this.preview(&journal, cx.workspace())?)))).await
     }
 
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {

@@ -33,7 +33,13 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
     let served = Arc::new(Served(host));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if flags.http.is_none() {
+        // The messages of one client go from task to task. Several workers pass them from thread to thread, which takes as
+        // long as a sixth of a read. What blocks or takes long is on other threads in any case.
+        runtime.worker_threads(1);
+    }
+    let runtime = runtime.enable_all().build()?;
     let outcome = runtime.block_on(async {
         let mut stop = Stop::listen()?;
         match flags.http {

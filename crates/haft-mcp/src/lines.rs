@@ -1,11 +1,9 @@
 //! JSON-RPC as lines. What is no message is answered as JSON-RPC wants it and read past; a line that is too long is
 //! not kept. Calls are numbered as they come, so that they are taken on in that order.
 
-use std::cell::OnceCell;
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use haft::json as strict;
 use rmcp::model::{
@@ -26,8 +24,6 @@ pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
 /// While so many messages wait to be written, none is read: whoever does not listen is not listened to.
 const MAX_UNWRITTEN: usize = 256;
 
-/// So many nanoseconds after an answer the next message is waited for without going to sleep.
-const AWAKE: u64 = 100_000;
 /// Room for lines is kept for the next ones up to this.
 const MAX_SPARE: usize = 256 * 1024;
 
@@ -48,8 +44,6 @@ pub(crate) struct Lines<R, W> {
     begun: bool,
     latest: Option<oneshot::Receiver<()>>,
     unanswered: Arc<AtomicUsize>,
-    /// Whether there is a processor for the other side while this one waits without going to sleep.
-    may_stay_awake: OnceCell<bool>,
 }
 
 struct Writing<W> {
@@ -60,9 +54,6 @@ struct Writing<W> {
     written: Notify,
     /// Cancelled when the other side says no more, or hears no more.
     ended: CancellationToken,
-    begun: Instant,
-    /// When something was written last, in nanoseconds from the beginning.
-    told: AtomicU64,
 }
 
 /// A call's place in the order in which calls came.
@@ -117,8 +108,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             unwritten: AtomicUsize::new(0),
             written: Notify::new(),
             ended,
-            begun: Instant::now(),
-            told: AtomicU64::new(0),
         };
         Self {
             read: BufReader::with_capacity(64 * 1024, read),
@@ -128,7 +117,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             begun: false,
             latest: None,
             unanswered: Arc::default(),
-            may_stay_awake: OnceCell::new(),
         }
     }
 
@@ -140,26 +128,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         self.read_line().await
     }
 
-    /// Waits a moment for somebody who was just answered. Going to sleep and being woken takes as long as most calls.
-    async fn stay_awake(&mut self) {
-        // Files are read for that: not before somebody was answered.
-        let is_free = || std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        while self.read.buffer().is_empty()
-            && self.write.told_lately()
-            && *self.may_stay_awake.get_or_init(is_free)
-        {
-            tokio::select! {
-                biased;
-                _ = self.read.fill_buf() => return,
-                () = tokio::task::yield_now() => {}
-            }
-        }
-    }
-
     /// Reads to the end of a line, which is then in `line` unless it was too long. May be dropped and called again.
     async fn read_line(&mut self) -> io::Result<Line> {
         loop {
-            self.stay_awake().await;
             let read = self.read.fill_buf().await?;
             if read.is_empty() {
                 return Ok(Line::End);
@@ -373,7 +344,6 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
         if written.is_err() {
             self.0.ended.cancel();
         }
-        self.0.told.store(self.0.now(), Ordering::Release);
         if lines.capacity() <= MAX_SPARE {
             lines.clear();
             let mut next = self.0.lines();
@@ -386,15 +356,6 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
 }
 
 impl<W> Writing<W> {
-    fn now(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn told_lately(&self) -> bool {
-        let told = self.told.load(Ordering::Acquire);
-        told > 0 && self.now().saturating_sub(told) < AWAKE
-    }
-
     fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }

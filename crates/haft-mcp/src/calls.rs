@@ -45,11 +45,8 @@ impl Conversation {
             None => None,
         };
         let changes = self.changes(session);
-        let (handle, mut work) = session.take_on(call);
+        let (handle, work) = session.take_on(call);
         drop(turn);
-        if context.extensions.get::<Arrival>().is_some_and(Arrival::has_company) {
-            work = self.threads.share(work);
-        }
         let stopped = async {
             tokio::select! {
                 () = context.ct.cancelled() => {}

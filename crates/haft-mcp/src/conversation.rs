@@ -17,7 +17,6 @@ use crate::caller::Callers;
 use crate::client::Servers;
 use crate::news::{self, News, Subscribed};
 use crate::rounds::{Kept, unguessable};
-use crate::threads::Threads;
 use crate::{Caller, Client, Host, roots};
 
 /// A client, as long as it is known.
@@ -30,7 +29,6 @@ pub(crate) struct Conversation {
     calls: AtomicU64,
     level: Mutex<Option<LoggingLevel>>,
     kept: Kept,
-    pub(crate) threads: Threads,
     /// Cancelled when nobody waits for answers any more.
     gone: CancellationToken,
 }
@@ -46,7 +44,6 @@ impl Conversation {
             calls: AtomicU64::new(1),
             level: Mutex::new(None),
             kept: Kept::default(),
-            threads: Threads::default(),
             gone,
         }
     }

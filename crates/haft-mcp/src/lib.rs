@@ -22,7 +22,6 @@ mod roots;
 mod rounds;
 mod sessions;
 mod stdio;
-mod threads;
 mod withdraw;
 
 pub use caller::{Caller, Elicited};

@@ -43,7 +43,6 @@ pub(crate) struct Lines<R, W> {
     write: Arc<Writing<W>>,
     begun: bool,
     latest: Option<oneshot::Receiver<()>>,
-    unanswered: Arc<AtomicUsize>,
 }
 
 struct Writing<W> {
@@ -58,19 +57,7 @@ struct Writing<W> {
 
 /// A call's place in the order in which calls came.
 #[derive(Clone)]
-pub(crate) struct Arrival(Arc<Arrived>);
-
-struct Arrived {
-    place: Mutex<Option<Place>>,
-    /// How many calls have come that are not answered yet, this one among them.
-    unanswered: Arc<AtomicUsize>,
-}
-
-impl Drop for Arrived {
-    fn drop(&mut self) {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
-    }
-}
+pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
 
 struct Place {
     before: Option<oneshot::Receiver<()>>,
@@ -81,16 +68,11 @@ struct Place {
 impl Arrival {
     /// Waits until every call that came before has been taken on. The next one goes when the guard is dropped.
     pub(crate) async fn turn(&self) -> impl Sized + use<> {
-        let mut place = self.0.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
             let _ = before.await;
         }
         place
-    }
-
-    /// Whether other calls have come that are not answered yet.
-    pub(crate) fn has_company(&self) -> bool {
-        self.0.unanswered.load(Ordering::Acquire) > 1
     }
 
     /// Gives up the place: calls that came later go as soon as those are taken on that came before.
@@ -116,7 +98,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             write: Arc::new(write),
             begun: false,
             latest: None,
-            unanswered: Arc::default(),
         }
     }
 
@@ -229,9 +210,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             if let ClientRequest::CallToolRequest(call) = &mut request.request {
                 let (after, next) = oneshot::channel();
                 let place = Place { before: self.latest.replace(next), _after: after };
-                self.unanswered.fetch_add(1, Ordering::AcqRel);
-                let (place, unanswered) = (Mutex::new(Some(place)), self.unanswered.clone());
-                call.extensions.insert(Arrival(Arc::new(Arrived { place, unanswered })));
+                call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(place)))));
             }
         }
         message

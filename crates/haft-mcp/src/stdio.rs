@@ -39,6 +39,8 @@ pub async fn serve(
     let work = async {
         match serving.await {
             Ok(running) => {
+                // The SDK returns when every call under way has ended, those that were stopped included. It gives up
+                // on calls that do not stop after 2 s, or 5 s at the end of the input.
                 let _ = running.waiting().await;
             }
             // It went away before it began.
@@ -59,6 +61,5 @@ pub async fn serve(
         () = over => {}
     }
     conversation.close();
-    conversation.threads.settle().await;
     Ok(())
 }

@@ -19,7 +19,7 @@ mod todos;
 mod undo;
 
 use haft::journal::JournalError;
-use haft::{AbsPath, Context, Fault, FaultKind};
+use haft::{AbsPath, Context, Fault};
 use haft_sandbox::{ChangeError, ChangeErrorKind};
 
 pub use crate::text::notebook::{CellEdit, CellKind, CellMode};
@@ -76,14 +76,6 @@ pub struct Editing {
     pub manner: Manner,
     /// What looks at the syntax of changed files.
     pub checkers: Checkers,
-}
-
-/// Does work that may take long on a thread that may block.
-async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?
 }
 
 /// A failure to look at what is to be moved or removed, told by the path that was asked for.

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, Durability, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
+use crate::blocking::blocking;
 use crate::claim::Access as ClaimAccess;
 use crate::journal::{Journal, Label};
 use crate::seen::Seen;
@@ -100,20 +101,6 @@ pub enum Effect {
     Queued(String),
     /// What is kept of an earlier call is dropped.
     Forgotten(Arc<str>),
-}
-
-/// How long a change is going to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
-    /// About as long as the disk takes for a small file: waking another thread for it would take as long.
-    Light,
-    /// Longer: it is made on a thread of its own.
-    Heavy,
-}
-
-fn many_threads() -> bool {
-    let handle = tokio::runtime::Handle::try_current();
-    handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread)
 }
 
 /// What the model knows of a file that was changed.
@@ -326,7 +313,6 @@ impl Context {
     /// waited for even if it is cancelled: a change is made and reported, or neither.
     pub async fn commit<T: Send + 'static>(
         &self,
-        weight: Weight,
         work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let Some(Journaled { journal, durability }) = self.session().journaled() else {
@@ -339,30 +325,15 @@ impl Context {
         if self.is_cancelled() {
             return Err(self.cancelled_fault());
         }
-        let (durability, cx) = (*durability, self.clone());
-        let is_alone = !many_threads();
-        let may_wait = is_alone && weight == Weight::Light && durability == Durability::Full;
-        let quick = may_wait.then(|| journal.is_quick()).flatten();
-        let is_soon = durability == Durability::Fast || quick.is_some();
-        let journal = journal.clone();
+        let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
         self.0.committing.store(true, Ordering::Release);
-        let work = move || {
+        let done = blocking(move || {
             let label = Label { tool: cx.tool(), session: cx.session().id(), durability };
             work(&journal, label)
-        };
-        let done = match weight {
-            Weight::Heavy => tokio::task::spawn_blocking(work).await,
-            Weight::Light if !is_alone => Ok(tokio::task::block_in_place(work)),
-            Weight::Light if is_soon => Ok(work()),
-            // The only thread does not wait for a slow disk.
-            Weight::Light => tokio::task::spawn_blocking(work).await,
-        };
-        drop(quick);
+        })
+        .await;
         self.0.committing.store(false, Ordering::Release);
-        match done {
-            Ok(done) => done,
-            Err(panic) => Err(Fault::new(FaultKind::Internal, format!("the change crashed: {panic}"))),
-        }
+        done
     }
 
     /// Whether a change is being made that cannot be left half way.

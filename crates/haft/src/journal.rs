@@ -25,7 +25,6 @@ mod error;
 mod history;
 mod keep;
 mod log;
-mod pace;
 mod perform;
 mod plan;
 mod record;
@@ -35,7 +34,6 @@ mod splice;
 mod undo;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -46,7 +44,6 @@ pub use content::Content;
 pub use error::{Conflict, JournalError};
 pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
-use pace::Pace;
 use plan::Plan;
 use record::{Intent, Outcome, Record};
 pub use rehearse::Rehearsal;
@@ -196,9 +193,6 @@ impl Default for Limits {
 pub struct Journal {
     store: Store,
     log: Mutex<Log>,
-    pace: Pace,
-    /// Whether the lock was taken for a change that is still to be made.
-    is_taken: AtomicBool,
 }
 
 /// The journal while nobody else uses it.
@@ -206,18 +200,6 @@ struct Held<'a> {
     // Let go first: once another thread has the log, the lock that both take would be that thread's.
     lock: StoreLock,
     log: MutexGuard<'a, Log>,
-}
-
-/// That no other process makes a change, until one is made here.
-pub(crate) struct Quick<'a>(&'a Journal);
-
-impl Drop for Quick<'_> {
-    /// Others may begin, if nothing came of it. Nobody is waited for otherwise.
-    fn drop(&mut self) {
-        if self.0.is_taken.load(Ordering::Acquire) {
-            self.0.lock_here().taken = None;
-        }
-    }
 }
 
 impl Journal {
@@ -234,7 +216,7 @@ impl Journal {
     /// unfinished is settled then; [`Journal::is_unfinished`] tells whether that should be now.
     pub fn at(store: Store, limits: Limits) -> Self {
         let log = Mutex::new(Log::new(store.clone(), limits));
-        Self { log, store, pace: Pace::default(), is_taken: AtomicBool::new(false) }
+        Self { log, store }
     }
 
     /// Whether somebody is making a change right now, or has died while making one.
@@ -294,34 +276,11 @@ impl Journal {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Recorded> {
         plan::require_apart(changes)?;
-        let began = Instant::now();
         let mut held = self.hold(workspace)?;
         let mut attempt = |moves| held.attempt(workspace, changes, label, moves, meanwhile);
-        let done = match attempt(plan::Moves::ByName) {
+        match attempt(plan::Moves::ByName) {
             Err(error) if crosses_file_systems(&error) => attempt(plan::Moves::ByCopy),
             done => done,
-        };
-        if label.durability == Durability::Full {
-            self.pace.took(began.elapsed(), done.is_ok());
-        }
-        done
-    }
-
-    /// Whether the next change is likely to be made so soon that it can be waited for: the last ones came to the disk
-    /// quickly, nobody is making one, and no other process can begin to before this one is made.
-    pub(crate) fn is_quick(&self) -> Option<Quick<'_>> {
-        let mut log = self.log.try_lock().ok().filter(|_| self.pace.is_quick())?;
-        log.taken = self.take_lock(&mut log).ok()?;
-        self.is_taken.store(log.taken.is_some(), Ordering::Release);
-        log.taken.is_some().then(|| Quick(self))
-    }
-
-    /// Takes the lock, unless another process has it.
-    fn take_lock(&self, log: &mut Log) -> std::io::Result<Option<StoreLock>> {
-        self.is_taken.store(false, Ordering::Release);
-        match log.taken.take() {
-            Some(lock) => Ok(Some(lock)),
-            None => log.lock.try_lock(),
         }
     }
 
@@ -346,7 +305,7 @@ impl Journal {
         let mut log = self.lock_here();
         let start = Instant::now();
         let lock = loop {
-            match self.take_lock(&mut log)? {
+            match log.lock.try_lock()? {
                 Some(lock) => break lock,
                 None if start.elapsed() > PATIENCE => return Err(JournalError::Busy),
                 None => std::thread::sleep(Duration::from_micros(500)),
@@ -428,30 +387,6 @@ fn path_of(place: &AbsPath) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_quick_change_keeps_others_out_until_it_is_made_or_given_up() {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = Workspace::open(folder.path()).unwrap();
-        let journal = Journal::at(Store::at(folder.path().join("state")), Limits::default());
-        let others = Store::at(folder.path().join("state"));
-        let is_free = || others.try_lock(LOCK).unwrap().is_some();
-        assert!(journal.is_quick().is_none(), "nothing is known of the disk");
-        (0..100).for_each(|_| journal.pace.took(Duration::ZERO, true));
-        let quick = journal.is_quick().unwrap();
-        assert!(!is_free());
-        drop(quick);
-        assert!(is_free());
-        let quick = journal.is_quick().unwrap();
-        let change = Change::MakeDirectory { path: AbsPath::lexical(&folder.path().join("d")) };
-        let label = Label { tool: "t", session: "s", durability: Durability::Fast };
-        journal.change(&workspace, change, label).unwrap();
-        assert!(is_free());
-        drop(quick);
-        let held = others.try_lock(LOCK).unwrap();
-        assert!(journal.is_quick().is_none(), "another process makes one");
-        drop(held);
-    }
 
     #[test]
     fn whoever_has_the_log_has_the_lock() {

@@ -3,6 +3,7 @@
 
 mod activity;
 mod audit;
+mod blocking;
 mod call;
 mod claim;
 mod context;
@@ -39,9 +40,10 @@ mod turn;
 
 pub use activity::{Activity, Event, EventKind, Progress, Subscription, What};
 pub use audit::{Audit, AuditLine, Chain, Decided, Ruled};
+pub use blocking::blocking;
 pub use call::{Call, Input, Uncallable};
 pub use claim::{Access, Claims, CommandLine, Resource};
-pub use context::{Context, Effect, Now, Weight};
+pub use context::{Context, Effect, Now};
 pub use decode::{check_schema, takes_string};
 pub use dialect::{Dialect, Failed, Outside, Plain, fault_parts, text_fault, text_notes};
 pub use engine::{Engine, EngineBuilder};

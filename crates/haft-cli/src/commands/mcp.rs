@@ -30,12 +30,12 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
     let served = Arc::new(Served(host));
-    let mut runtime = match flags.http {
-        // What is short of one client's calls has room on one thread, and what is long has threads of its own. With
-        // more of them every message would go from one to the other.
-        None => tokio::runtime::Builder::new_current_thread(),
-        Some(_) => tokio::runtime::Builder::new_multi_thread(),
-    };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if flags.http.is_none() {
+        // The messages of one client go from task to task. Several workers pass them from thread to thread, which takes as
+        // long as a sixth of a read. What blocks or takes long is on other threads in any case.
+        runtime.worker_threads(1);
+    }
     let runtime = runtime.enable_all().build()?;
     let outcome = runtime.block_on(async {
         let mut stop = Stop::listen()?;

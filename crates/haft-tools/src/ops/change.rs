@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content};
-use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
+use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen};
 use haft_sandbox::{Expect, names};
 
 pub(crate) use current::Current;
@@ -200,7 +200,7 @@ impl Change {
             return plan::plan(&self.asked, open, cx);
         }
         let (asked, cx) = (self.asked.clone(), cx.clone());
-        super::apart(move || plan::plan(&asked, open, &cx)).await
+        haft::blocking(move || plan::plan(&asked, open, &cx)).await
     }
 }
 
@@ -276,12 +276,10 @@ impl Operation for Change {
         let name = file_name(path);
         let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
         let knows = brief.is_some() || editing.checkers.knows(&name);
-        let light = held <= super::SMALL && (brief.is_some() || !knows);
         let held = usize::try_from(held).unwrap_or(usize::MAX);
-        let weight = if light { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
         let (recorded, checked, (diff, short)) = cx
-            .commit(weight, move |journal, label| {
+            .commit(move |journal, label| {
                 let commit = |meanwhile: &mut dyn FnMut()| {
                     let expect =
                         before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));

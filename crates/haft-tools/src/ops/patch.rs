@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use haft::journal::{self, Content, Depth, JournalError};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource};
 use haft_sandbox::{Access, ChangeErrorKind, Expect};
 
 use super::Editing;
@@ -274,7 +274,7 @@ pub(super) fn shown(plan: Vec<Planned>) -> Patched {
 pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, Fault> {
     let editing = cx.session().extension::<Editing>();
     let inside = cx.clone();
-    cx.commit(Weight::Heavy, move |journal, label| {
+    cx.commit(move |journal, label| {
         let changes = plan.iter().map(Planned::change).collect();
         let recorded = journal
             .change_all(inside.workspace(), changes, label)

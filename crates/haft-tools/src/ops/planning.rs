@@ -113,7 +113,7 @@ impl LeavePlan {
             Some(open) => {
                 let unread =
                     |error: std::io::Error| Fault::failed(format!("the plan cannot be read: {error}"));
-                super::apart(move || open.read_whole(MAX_PLAN).map_err(unread)).await?
+                haft::blocking(move || open.read_whole(MAX_PLAN).map_err(unread)).await?
             }
             None => Vec::new(),
         };

@@ -2,7 +2,7 @@
 //! itself, never what it leads to.
 
 use haft::journal::{self, Depth};
-use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource, Weight};
+use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, Preview, Resource};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, names};
 
 use super::place::Entry;
@@ -42,7 +42,7 @@ impl Remove {
     /// What would go, or why it cannot. Looks at all of it, however much that is.
     async fn looked_at(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let (this, cx) = (Self::new(self.entry.clone(), self.depth, self.deeper), cx.clone());
-        super::apart(move || this.look(&cx)).await
+        haft::blocking(move || this.look(&cx)).await
     }
 
     fn look(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
@@ -127,7 +127,7 @@ impl Operation for Remove {
         };
         let (inside, gone) = (cx.clone(), paths.clone());
         let recorded = cx
-            .commit(Weight::Heavy, move |journal, label| {
+            .commit(move |journal, label| {
                 let change = journal::Change::Delete { path: entry.path.clone(), expect, depth };
                 let recorded = journal
                     .change(inside.workspace(), change, label)

@@ -2,7 +2,7 @@
 //! what it leads to.
 
 use haft::journal::{self, Overwrite};
-use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource, Weight};
+use haft::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
 use super::place::Entry;
@@ -51,7 +51,7 @@ impl Rename {
     /// What is at the new place, or why nothing can be moved there.
     async fn looked_at(&self, cx: &Context) -> Result<State, Fault> {
         let (this, cx) = (Self::new(self.from.clone(), self.to.clone(), self.replace), cx.clone());
-        super::apart(move || this.look(&cx)).await
+        haft::blocking(move || this.look(&cx)).await
     }
 
     fn look(&self, cx: &Context) -> Result<State, Fault> {
@@ -153,7 +153,7 @@ impl Operation for Rename {
         };
         let inside = cx.clone();
         let recorded = cx
-            .commit(Weight::Heavy, move |journal, label| {
+            .commit(move |journal, label| {
                 let change =
                     journal::Change::Move { from: from.path.clone(), to: to.path.clone(), overwrite };
                 let recorded = journal.change(inside.workspace(), change, label).map_err(|error| {

@@ -10,7 +10,7 @@ use haft::journal::{
 };
 use haft::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, Now, Operation, Preview, Resource, Standing,
-    Weight, Workspace,
+    Workspace,
 };
 
 use super::change::Current;
@@ -482,12 +482,12 @@ impl Operation for Undo {
             }
         }
         let (journal, cx, this) = (journal.clone(), cx.clone(), self.clone());
-        super::apart(move || Ok(Some(Preview::new(this.preview(&journal, cx.workspace())?)))).await
+        haft::blocking(move || Ok(Some(Preview::new(this.preview(&journal, cx.workspace())?)))).await
     }
 
     async fn run(self, cx: &Context) -> Result<Undone, Fault> {
         let inside = cx.clone();
-        cx.commit(Weight::Heavy, move |journal, label| {
+        cx.commit(move |journal, label| {
             // What the model knew of a file it knows afterwards, too; what it did not know it does not.
             let known: Vec<(AbsPath, bool)> =
                 self.places().map(|path| (path.clone(), is_known(&path, &inside))).collect();

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, StoreLock, start_writing};
+use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, start_writing};
 
 use super::Limits;
 use super::record::{self, HEAD, Intent, Outcome, Record};
@@ -41,8 +41,6 @@ pub(super) struct Log {
     store: Store,
     blobs: Store,
     pub(super) lock: Latch,
-    /// The lock, where somebody has taken it to see that it is free.
-    pub(super) taken: Option<StoreLock>,
     pub(super) limits: Limits,
     pub(super) known: BTreeMap<u64, Known>,
     /// The numbers of which it is not known what became.
@@ -139,7 +137,6 @@ impl Log {
         Self {
             blobs: store.folder("blobs"),
             lock: store.latch(super::LOCK),
-            taken: None,
             store,
             limits,
             known: BTreeMap::new(),

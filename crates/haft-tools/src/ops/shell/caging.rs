@@ -258,7 +258,7 @@ impl Caging {
             return Ok(policy);
         }
         let workspace = cx.session_workspace().clone();
-        let (hidden, guarded) = crate::ops::apart(move || Ok(ruled_out(&rules, &workspace))).await?;
+        let (hidden, guarded) = haft::blocking(move || Ok(ruled_out(&rules, &workspace))).await?;
         policy.hidden.extend(hidden);
         policy.guarded.extend(guarded);
         Ok(policy)

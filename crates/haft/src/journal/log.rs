@@ -6,7 +6,6 @@ mod rebuild;
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -16,7 +15,7 @@ use std::time::SystemTime;
 
 use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, start_writing};
 
-use super::Limits;
+use super::{JournalError, Limits};
 use super::record::{self, HEAD, Intent, Outcome, Record};
 
 const END: &str = ".log";
@@ -60,8 +59,6 @@ pub(super) struct Log {
     unchecked: u64,
     /// Whether the segment that is added to failed to reach the disk.
     distrusted: bool,
-    /// Whether a record is on disk only if a file is that is being synced.
-    goes_along: Cell<bool>,
     /// Whether a segment was closed since the files were read. What was in it need not be known any longer.
     rolled: bool,
     /// Whether the files were read from the beginning, so that it may not show in the lock that all is settled.
@@ -92,10 +89,7 @@ struct Active {
     /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
     /// one write instead of a commit of the file system.
     allocated: u64,
-    /// Up to where length and blocks of the file are on disk, as far as this process has seen to it itself.
-    sure: Cell<u64>,
-    /// The file system, if records there can come to the disk along with other files.
-    flush: Option<OneFlush>,
+    flush: OneFlush,
     /// How contents are kept in it, and by way of how many others.
     contents: HashMap<Hash, Way>,
 }
@@ -112,9 +106,9 @@ struct Way {
 
 impl Active {
     fn new(id: u32, file: File) -> Self {
-        let flush = OneFlush::of(&file);
-        let (file, contents) = (file.into(), HashMap::new());
-        Self { id, file, end: 0, allocated: 0, sure: Cell::new(0), flush, contents }
+        let file = Arc::new(file);
+        let flush = OneFlush::new(file.clone());
+        Self { id, file, end: 0, allocated: 0, flush, contents: HashMap::new() }
     }
 
     fn learn(&mut self, hash: &Hash, kept: &record::Kept) {
@@ -150,7 +144,6 @@ impl Log {
             next: 1,
             unchecked: u64::MAX,
             distrusted: false,
-            goes_along: Cell::new(false),
             rolled: false,
             is_reread: false,
             notes: Vec::new(),
@@ -170,7 +163,7 @@ impl Log {
         if found.size() != active.allocated {
             // Others have cut it off, or filled more of it.
             active.allocated = found.size();
-            active.sure.set(0);
+            active.flush.remapped();
         }
         let mut next = [0; 1];
         let (id, end) = (active.id, active.end);
@@ -301,7 +294,7 @@ impl Log {
         if let Some(active) = self.active.as_mut().filter(|active| active.id == id) {
             active.end = end;
             active.allocated = size;
-            active.sure.set(0);
+            active.flush.remapped();
             if torn > 0 {
                 active.file.set_len(end)?;
                 active.file.sync_all()?;
@@ -434,7 +427,7 @@ impl Log {
             if written.is_err() {
                 // There is no room for zeros.
                 active.file.set_len(active.end)?;
-                active.sure.set(0);
+                active.flush.remapped();
                 active.allocated = end;
             }
         }
@@ -444,7 +437,7 @@ impl Log {
         if let Err(error) = written {
             // A part of it may be there; the next reader would cut it off as well.
             let _ = active.file.set_len(active.end);
-            active.sure.set(0);
+            active.flush.remapped();
             active.allocated = active.end;
             return Err(error);
         }
@@ -464,21 +457,12 @@ impl Log {
         }
     }
 
-    /// Waits until every record is on disk, or is sure to be when `next` is, which is synced after this.
+    /// Makes every record durable, at the latest when the caller has synced `next`.
     pub(super) fn sync_before(&self, next: Option<&File>) -> io::Result<()> {
         let Some(active) = &self.active else {
             return Err(io::Error::other("no segment is open"));
         };
-        if let (Some(next), Some(flush)) = (next, active.flush)
-            && active.end <= active.sure.get()
-            && flush.sync_along(&active.file, next)?
-        {
-            self.goes_along.set(true);
-            return Ok(());
-        }
-        active.file.sync_data()?;
-        active.sure.set(active.allocated);
-        Ok(())
+        active.flush.sync(active.end, active.allocated, next)
     }
 
     pub(super) fn settle(&mut self, number: u64, outcome: Outcome) -> io::Result<()> {
@@ -490,15 +474,18 @@ impl Log {
         self.blobs.clone()
     }
 
-    /// The file that was synced after the records is on disk, and so are they.
-    pub(super) fn arrived(&self) {
-        self.goes_along.set(false);
+    /// Tells that the file passed to [`Log::sync_before`] was synced.
+    pub(super) fn next_is_synced(&self) {
+        if let Some(active) = &self.active {
+            active.flush.next_is_synced();
+        }
     }
 
-    /// Has the next change begin a new segment if the records may not have come to the disk: a file that could not be
-    /// synced once may claim later that it was.
-    pub(super) fn distrust_unless(&mut self, is_usable: bool) {
-        self.distrusted |= !is_usable || self.goes_along.take();
+    /// Has the next change begin a new segment if the journal was unusable, or a record may not be on disk: after a
+    /// failed sync, a later sync of the same file may succeed although the data is lost.
+    pub(super) fn distrust_after(&mut self, error: &JournalError) {
+        let is_pending = self.active.as_ref().is_some_and(|active| active.flush.is_pending());
+        self.distrusted |= is_pending || matches!(error, JournalError::Unusable(_));
     }
 
     /// Makes room: a full segment is closed, and the oldest ones go while the limits are exceeded.

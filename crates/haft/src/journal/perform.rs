@@ -65,7 +65,7 @@ pub(super) fn perform(
                     wait(draft.unsynced()).map_err(unusable)?;
                 }
                 draft.sync().map_err(|error| failed(error.into()))?;
-                log.arrived();
+                log.next_is_synced();
                 if let Some(stamp) = stamps.get(&number) {
                     draft.recognise(*stamp);
                 }

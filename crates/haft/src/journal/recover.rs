@@ -83,7 +83,7 @@ impl Held<'_> {
         failed: Failed,
     ) -> JournalError {
         let Failed { step: last, error } = failed;
-        self.log.distrust_unless(!matches!(error, JournalError::Unusable(_)));
+        self.log.distrust_after(&error);
         let is_conflict = matches!(
             &error,
             JournalError::Change(error) if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists)

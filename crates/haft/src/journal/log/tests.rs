@@ -16,20 +16,20 @@ fn active(log: &Log) -> &Active {
 }
 
 #[test]
-fn only_what_was_filled_and_synced_comes_to_the_disk_along_with_others() {
+fn only_records_over_synced_zeros_share_a_flush() {
     let (_folder, mut log) = log();
-    assert_eq!(active(&log).sure.get(), 0, "nothing was synced yet");
+    assert_eq!(active(&log).flush.mapped(), 0, "nothing was synced yet");
     log.sync_before(None).unwrap();
-    let sure = active(&log).sure.get();
-    assert!(sure > active(&log).end, "there are zeros for the next records");
+    let mapped = active(&log).flush.mapped();
+    assert!(mapped > active(&log).end, "there are zeros for the next records");
     // Beyond them the file grows, and has to be synced itself.
-    while active(&log).end <= sure {
+    while active(&log).end <= mapped {
         log.append(settled(1), &[]).unwrap();
     }
-    assert_eq!(active(&log).sure.get(), sure);
+    assert_eq!(active(&log).flush.mapped(), mapped);
     let next = tempfile::tempfile().unwrap();
     log.sync_before(Some(&next)).unwrap();
-    assert!(active(&log).sure.get() >= active(&log).end);
+    assert!(active(&log).flush.mapped() >= active(&log).end);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_others_have_cut_off_is_filled_and_synced_again() {
     let end = active(&log).end;
     log.store.open_log(&name(1)).unwrap().set_len(end).unwrap();
     log.catch_up().unwrap();
-    assert_eq!((active(&log).allocated, active(&log).sure.get()), (end, 0));
+    assert_eq!((active(&log).allocated, active(&log).flush.mapped()), (end, 0));
     log.append(settled(2), &[]).unwrap();
     assert!(active(&log).allocated > active(&log).end);
     // What another process has written, it may not have synced.
@@ -49,5 +49,5 @@ fn what_others_have_cut_off_is_filled_and_synced_again() {
     other.catch_up().unwrap();
     other.append(settled(3), &[]).unwrap();
     log.catch_up().unwrap();
-    assert_eq!((active(&log).end, active(&log).sure.get()), (active(&other).end, 0));
+    assert_eq!((active(&log).end, active(&log).flush.mapped()), (active(&other).end, 0));
 }

@@ -109,9 +109,6 @@ fn read_whole(mut file: &File, size: u64, most: u64) -> io::Result<Vec<u8>> {
         }
     }
     let mut bytes = vec![0; size];
-    if size >= SHARED {
-        ask_for_huge_pages(&mut bytes);
-    }
     let read = match size >= SHARED {
         true => read_shared(file, &mut bytes),
         false => file.read_exact_at(&mut bytes, 0),
@@ -129,24 +126,6 @@ fn read_whole(mut file: &File, size: u64, most: u64) -> io::Result<Vec<u8>> {
 
 /// Files of at least this size are worth more than one thread.
 const SHARED: usize = 16 << 20;
-
-/// Has memory that is about to be filled come in large pages: getting it page by page takes longer than reading
-/// the file.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-fn ask_for_huge_pages(bytes: &mut [u8]) {
-    const PAGE: usize = 4096;
-    let skipped = bytes.as_ptr().align_offset(PAGE);
-    if let Some(whole) = bytes.get_mut(skipped..) {
-        // SAFETY: the range is memory of this slice, and this is advice that changes nothing of its content.
-        let _ = unsafe {
-            rustix::mm::madvise(whole.as_mut_ptr().cast(), whole.len(), rustix::mm::Advice::LinuxHugepage)
-        };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn ask_for_huge_pages(_: &mut [u8]) {}
 
 fn read_shared(file: &File, bytes: &mut [u8]) -> io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);

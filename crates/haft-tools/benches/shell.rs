@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use haft_tools::shell::{self, Rule, RuleSet, Side};
 
 /// The most that a command of a thousand characters may take, understood and judged.
-const LIMIT: Duration = Duration::from_micros(200);
+const LIMIT: Duration = Duration::from_micros(300);
 const ROUNDS: usize = 2001;
 
 fn main() {

@@ -11,7 +11,6 @@ mod in_place;
 mod interactive;
 mod meaning;
 mod options;
-mod plain;
 mod programs;
 mod raw;
 mod read_only;

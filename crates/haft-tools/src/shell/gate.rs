@@ -77,7 +77,7 @@ pub(super) fn has_empty_tag(tokens: &[Token]) -> bool {
 
 /// Whether a word may begin something that nests, or stand within it.
 #[rustfmt::skip]
-pub(super) fn is_keyword(word: &str) -> bool {
+fn is_keyword(word: &str) -> bool {
     matches!(
         word,
         "{" | "if" | "while" | "until" | "for" | "select" | "do" | "then" | "else" | "elif" | "function" | "coproc"
@@ -85,7 +85,7 @@ pub(super) fn is_keyword(word: &str) -> bool {
     )
 }
 
-pub(super) fn is_long_number(word: &str) -> bool {
+fn is_long_number(word: &str) -> bool {
     word.len() > LONGEST_NUMBER && word.bytes().all(|c| c.is_ascii_digit())
 }
 

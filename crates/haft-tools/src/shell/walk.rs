@@ -9,8 +9,7 @@ use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 use super::word::{Quoting, scripts};
 use super::wrap::{self, Inside};
 use super::{
-    Assignment, Before, By, Command, Cwd, Decides, Doubt, Redirect, RedirectKind, Understood, Word, gate,
-    plain, raw,
+    Assignment, Before, By, Command, Cwd, Decides, Doubt, Redirect, RedirectKind, Understood, Word, gate, raw,
 };
 
 /// Scripts within scripts, and wrappers around wrappers, are followed this far.
@@ -19,9 +18,16 @@ const DEEPEST: usize = 12;
 const MOST_WORDS: usize = 40_000;
 
 pub(super) fn read(text: &str) -> Understood {
+    let options = ParserOptions {
+        // Tildes are looked for in words; the parser stumbles over their numbers.
+        tilde_expansion_at_word_start: false,
+        // As bash is when it is given a command.
+        enable_extended_globbing: false,
+        ..ParserOptions::default()
+    };
     let mut walk = Walk {
         out: Understood::default(),
-        options: options(),
+        options,
         cwd: Cwd::Start,
         background: false,
         fed: false,
@@ -31,16 +37,6 @@ pub(super) fn read(text: &str) -> Understood {
     walk.script(text);
     walk.out.gather_words();
     walk.out
-}
-
-pub(super) fn options() -> ParserOptions {
-    ParserOptions {
-        // Tildes are looked for in words; the parser stumbles over their numbers.
-        tilde_expansion_at_word_start: false,
-        // As bash is when it is given a command.
-        enable_extended_globbing: false,
-        ..ParserOptions::default()
-    }
 }
 
 struct Walk {
@@ -87,7 +83,7 @@ impl Walk {
         if self.depth > DEEPEST || self.words > MOST_WORDS {
             return self.unreadable(text, Doubt::TooDeep);
         }
-        match plain::script(text).map_or_else(|| parse(text, &self.options), Ok) {
+        match parse(text, &self.options) {
             Ok(program) => {
                 self.depth += 1;
                 for list in &program.complete_commands {
@@ -583,7 +579,7 @@ fn decides(program: &ast::Program) -> Option<Decides> {
 }
 
 /// The parser counts on what the gate has let through. Should it panic all the same, the command is unknown.
-pub(super) fn parse(text: &str, options: &ParserOptions) -> Result<ast::Program, Doubt> {
+fn parse(text: &str, options: &ParserOptions) -> Result<ast::Program, Doubt> {
     let parsed = catch_unwind(AssertUnwindSafe(|| {
         let tokens =
             |text: &str| uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| Doubt::Syntax);

@@ -3,7 +3,7 @@
 //! with others; everything else at once. When the file is full it is put aside, and the one that was put aside before
 //! goes.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -138,7 +138,11 @@ impl Audit {
         let mut lines = Vec::new();
         for decided in writing.waiting.drain(..) {
             number += 1;
-            before = add_line(&mut lines, number, &decided, &before)?;
+            let hash = hash(number, &decided, &before)?;
+            let line = AuditLine { number, decided, before, hash };
+            serde_json::to_writer(&mut lines, &line)?;
+            lines.push(b'\n');
+            before = line.hash;
         }
         let naming = |file: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("`{file}`: {error}"))
@@ -254,16 +258,6 @@ fn parse(head: &[u8]) -> Option<(u64, String)> {
 fn hash(number: u64, decided: &Decided, before: &str) -> io::Result<String> {
     let said = serde_json::to_vec(&(number, decided, before))?;
     Ok(Hash::of(&said).to_string())
-}
-
-/// Adds an [`AuditLine`] to those that are written, and gives its hash. What was decided is written out once, for the
-/// hash and for the line: this is done for every call.
-fn add_line(lines: &mut Vec<u8>, number: u64, decided: &Decided, before: &str) -> io::Result<String> {
-    let said = serde_json::to_string(decided)?;
-    let hash = Hash::of(format!("[{number},{said},\"{before}\"]").as_bytes()).to_string();
-    let fields = said.strip_prefix('{').unwrap_or_default().strip_suffix('}').unwrap_or_default();
-    writeln!(lines, r#"{{"number":{number},{fields},"before":"{before}","hash":"{hash}"}}"#)?;
-    Ok(hash)
 }
 
 impl Decided {

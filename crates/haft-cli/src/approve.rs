@@ -2,12 +2,13 @@
 //! from a model is shown so that nothing of it can hide or act.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::{Access, ApprovalRequest, Approver, BoxFuture, Choice, Decision, Resource, Rule, Scope, Store};
 use haft_sandbox::terminal::{self, Terminal};
 use haft_tools::rules::Written;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::style::{BAD, BOLD, DIM, GOOD, NAME, harmless};
@@ -54,7 +55,7 @@ impl Approver for AtTerminal {
         Box::pin(async move {
             let _withdraws = withdraws;
             let asking = tokio::task::spawn_blocking(move || {
-                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = turn.lock();
                 let is_over = || over.load(Ordering::Acquire);
                 if is_over() {
                     return Err("the question was withdrawn".to_owned());

@@ -4,7 +4,7 @@ mod clients;
 mod engine;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -25,6 +25,7 @@ use haft_tools::rules::{RuleJudge, Ruled, Rules};
 
 use engine::Asked;
 pub(crate) use engine::{command_hook, idle};
+use parking_lot::Mutex;
 
 use crate::args::Common;
 use crate::config::{self, Folders, Found, Loaded, Settings, Trust, WallSetting, WallsSetting};
@@ -276,7 +277,7 @@ impl Host {
 
     /// Ends every server that was started.
     pub(crate) async fn end_servers(&self) {
-        let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
+        let others = std::mem::take(&mut *self.others.lock());
         for servers in others.iter().chain([&self.servers]) {
             servers.close().await;
         }

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::{Answer, BoxFuture, Choosing, Inquiry, QuestionSet, Respondent};
@@ -20,7 +19,7 @@ impl Respondent for AtTerminal {
         Box::pin(async move {
             let _withdraws = withdraws;
             let asking = tokio::task::spawn_blocking(move || {
-                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = turn.lock();
                 let terminal = Terminal::open().map_err(|error| error.to_string())?;
                 terminal.forget_typed();
                 respond(&set, &mut Sitting { terminal, over: &over })

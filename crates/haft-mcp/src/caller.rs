@@ -5,9 +5,10 @@
 #![expect(deprecated, reason = "clients of today can be asked for their model, their roots and have a log")]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use haft::{Context, Fault, FaultKind};
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestParams,
     ElicitationAction, ElicitationSchema, InputRequest, ListRootsRequest, ListRootsResult, LoggingLevel,
@@ -161,14 +162,14 @@ impl Caller {
     }
 
     fn lacks(&self, what: ClientCapabilities, whom: &str) -> Fault {
-        *self.0.lacks.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+        *self.0.lacks.lock() = Some(what);
         Fault::new(FaultKind::Disabled, format!("the client does not let {whom} be asked"))
             .hint("use a client that does, or do without")
     }
 
     /// What was wanted of the client that it cannot do.
     pub(crate) fn take_lacks(&self) -> Option<ClientCapabilities> {
-        self.0.lacks.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lacks.lock().take()
     }
 
     pub(crate) fn rounds(&self) -> Option<&Rounds> {
@@ -226,7 +227,7 @@ impl Callers {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Arc<str>, Caller>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,10 +2,11 @@
 //! it is first needed, because a client says only then which folders it works in.
 #![expect(deprecated, reason = "clients of today have a log level")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::Session;
+use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::model::{InputRequiredResult, InputResponses, LoggingLevel, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
@@ -101,7 +102,7 @@ impl Conversation {
     }
 
     pub(crate) fn set_level(&self, level: LoggingLevel) {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *self.level.lock() = Some(level);
     }
 
     /// The least that the client wants to have in its log for a request.
@@ -109,7 +110,7 @@ impl Conversation {
         if is_stateless(context) {
             return context.meta.log_level();
         }
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.level.lock()
     }
 
     /// Who makes a request. Where a server may not ask, it comes with what was answered in earlier rounds.

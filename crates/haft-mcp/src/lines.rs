@@ -2,10 +2,11 @@
 //! not kept. Calls are numbered as they come, so that they are taken on in that order.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::json as strict;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, GetMeta as _,
     InitializeRequest, InitializeRequestParams, JsonRpcRequest, ListToolsRequest, PaginatedRequestParams,
@@ -68,7 +69,7 @@ struct Place {
 impl Arrival {
     /// Waits until every call that came before has been taken on. The next one goes when the guard is dropped.
     pub(crate) async fn turn(&self) -> impl Sized + use<> {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut place = self.0.lock().take();
         if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
             let _ = before.await;
         }
@@ -336,7 +337,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
 
 impl<W> Writing<W> {
     fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 
     /// Adds a line, or nothing.

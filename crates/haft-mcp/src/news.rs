@@ -2,9 +2,9 @@
 //! than before. A client that was not told in time is told that everything of the kind may have changed.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
 use haft::Session;
+use parking_lot::Mutex;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;
@@ -90,7 +90,7 @@ pub(crate) struct Subscribed(Mutex<HashSet<String>>);
 impl Subscribed {
     /// Adds one, if there is room for it.
     pub(crate) fn add(&self, uri: String) -> bool {
-        let mut uris = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uris = self.0.lock();
         let has_room = uris.len() < MAX_SUBSCRIBED || uris.contains(&uri);
         if has_room {
             uris.insert(uri);
@@ -99,11 +99,11 @@ impl Subscribed {
     }
 
     pub(crate) fn remove(&self, uri: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uri);
+        self.0.lock().remove(uri);
     }
 
     pub(crate) fn has(&self, uri: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
+        self.0.lock().contains(uri)
     }
 }
 

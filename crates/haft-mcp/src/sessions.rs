@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionTransport,
@@ -53,7 +54,7 @@ impl Sessions {
     }
 
     fn told(&self) -> MutexGuard<'_, HashMap<SessionId, VecDeque<Told>>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told.lock()
     }
 
     fn keep(&self, id: &SessionId, told: Told) {

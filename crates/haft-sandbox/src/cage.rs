@@ -20,9 +20,10 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
@@ -299,7 +300,7 @@ impl Ready {
     }
 
     fn cages(&self) -> MutexGuard<'_, HashMap<(Policy, Output), Cage>> {
-        self.cages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cages.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use haft::{Dialect, DynTool, Fault, Reply, Tool, Typed, suggest};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 mod ally;
@@ -55,7 +56,7 @@ pub fn tool_by_name(name: &str) -> Result<Arc<dyn DynTool>, Fault> {
 /// A tool. All sessions have the same one, so its schemas are made once.
 fn tool<T: Tool>() -> Arc<dyn DynTool> {
     static TOOLS: Mutex<BTreeMap<TypeId, Arc<dyn DynTool>>> = Mutex::new(BTreeMap::new());
-    let mut tools = TOOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tools = TOOLS.lock();
     tools.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Typed::<T>::new())).clone()
 }
 

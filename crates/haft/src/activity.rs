@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -222,7 +223,7 @@ impl Activity {
 
     fn listen(&self, wanted: u32, call: Option<Arc<str>>) -> Subscription {
         let queue = Arc::new(Queue { wanted, call, unread: Mutex::default(), arrived: Notify::new() });
-        let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.0.queues.lock();
         queues.push(queue.clone());
         self.0.count_wanted(&queues);
         Subscription { queue, activity: Arc::downgrade(&self.0) }
@@ -239,7 +240,7 @@ impl Activity {
             return;
         }
         let event = Arc::new(event());
-        let queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = self.0.queues.lock();
         for queue in queues.iter().filter(|queue| queue.wants(kind, &event)) {
             queue.push(&event);
         }
@@ -258,9 +259,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let queues = self.queues.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let queues = self.queues.get_mut();
         for queue in queues {
-            queue.unread.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+            queue.unread.lock().closed = true;
             queue.arrived.notify_one();
         }
     }
@@ -272,7 +273,7 @@ impl Queue {
     }
 
     fn push(&self, event: &Arc<Event>) {
-        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unread = self.unread.lock();
         if let Some(bytes) = event.what.droppable() {
             if unread.droppable >= MAX_UNREAD
                 || (unread.droppable > 0 && unread.bytes + bytes > MAX_UNREAD_BYTES)
@@ -315,7 +316,7 @@ impl Subscription {
         loop {
             let arrived = queue.arrived.notified();
             // Looked at before the queue: what came just before the end is still to be had.
-            let closed = queue.unread.lock().unwrap_or_else(PoisonError::into_inner).closed;
+            let closed = queue.unread.lock().closed;
             if let Some(event) = self.try_next() {
                 return Some(event);
             }
@@ -328,7 +329,7 @@ impl Subscription {
 
     /// The next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
-        let mut unread = self.queue.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unread = self.queue.unread.lock();
         let event = unread.events.pop_front()?;
         if let Some(bytes) = event.what.droppable() {
             unread.droppable -= 1;
@@ -341,7 +342,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let Some(activity) = self.activity.upgrade() else { return };
-        let mut queues = activity.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = activity.queues.lock();
         queues.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
         activity.count_wanted(&queues);
     }

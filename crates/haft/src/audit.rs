@@ -5,10 +5,10 @@
 
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft_sandbox::{Hash, KeptOpen, Latch, Store};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -111,14 +111,14 @@ impl Audit {
 
     /// Writes a decision down. One that is `urgent` is in the file when this returns.
     pub(crate) fn record(&self, decided: Decided, urgent: bool) -> io::Result<()> {
-        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writing = self.writing.lock();
         writing.waiting.push(decided);
         if urgent || writing.waiting.len() >= AT_ONCE { self.write(&mut writing) } else { Ok(()) }
     }
 
     /// Writes down what waits to be.
     pub fn flush(&self) -> io::Result<()> {
-        self.write(&mut self.writing.lock().unwrap_or_else(PoisonError::into_inner))
+        self.write(&mut self.writing.lock())
     }
 
     fn write(&self, writing: &mut Writing) -> io::Result<()> {

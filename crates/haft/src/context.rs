@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use haft_sandbox::{AbsPath, Access, ChangeError, ChangeErrorKind, PathError, Place, Workspace};
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Event, EventKind, Progress, What};
@@ -197,7 +198,7 @@ impl Context {
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<(AbsPath, AbsPath)>> {
-        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.names.lock()
     }
 
     /// Claims with the other names of what would be read or changed: a rule about a name holds whichever way it leads.
@@ -278,11 +279,11 @@ impl Context {
 
     /// Remembers a file that holds what did not fit into the reply.
     pub(crate) fn has_kept(&self, file: PathBuf) {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        self.0.kept.lock().push(file);
     }
 
     pub(crate) fn take_kept(&self) -> Vec<PathBuf> {
-        std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.kept.lock())
     }
 
     /// Tells everybody that something which a call had started has ended by itself.
@@ -306,7 +307,7 @@ impl Context {
 
     /// Reports what the call did to what the session knows.
     pub fn effect(&self, effect: Effect) {
-        self.0.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
+        self.0.effects.lock().push(effect);
     }
 
     /// Makes changes through the session's journal. From here on the call is
@@ -342,7 +343,7 @@ impl Context {
     }
 
     pub(crate) fn take_effects(&self) -> Vec<Effect> {
-        std::mem::take(&mut *self.0.effects.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.effects.lock())
     }
 
     pub(crate) fn emit(&self, kind: EventKind, what: impl FnOnce() -> What) {

@@ -34,7 +34,6 @@ mod splice;
 mod undo;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -44,6 +43,7 @@ pub use content::Content;
 pub use error::{Conflict, JournalError};
 pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
+use parking_lot::{Mutex, MutexGuard};
 use plan::Plan;
 use record::{Intent, Outcome, Record};
 pub use rehearse::Rehearsal;
@@ -291,7 +291,7 @@ impl Journal {
     }
 
     fn lock_here(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     /// Waits for other processes, learns what they did, and settles what dead ones left.

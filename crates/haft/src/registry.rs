@@ -1,8 +1,9 @@
 //! The tools of a session, in a stable order, changeable while it runs. Knows tools only by their spec.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use indexmap::IndexMap;
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -46,7 +47,7 @@ impl Registry {
     /// Adds a tool at the end. A name that is taken is refused: use [`replace`](Registry::replace).
     pub fn register(&self, tool: Arc<dyn DynTool>) -> Result<(), Fault> {
         let name = tool.spec().name.clone();
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.write();
         if tools.contains_key(&name) {
             return Err(Fault::invalid(format!("there is a tool `{name}` already"))
                 .hint("replace it, or use another name"));
@@ -61,7 +62,7 @@ impl Registry {
     pub fn replace(&self, tool: Arc<dyn DynTool>) -> Option<Arc<dyn DynTool>> {
         let name = tool.spec().name.clone();
         let entry = Arc::new(Entry { tool, decoder: Decoder::default() });
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.write();
         let old = tools.insert(name, entry).map(|old| old.tool.clone());
         drop(tools);
         self.changed.send_replace(());
@@ -70,7 +71,7 @@ impl Registry {
 
     /// Takes a tool out. Calls that it is running go on.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn DynTool>> {
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.write();
         let old = tools.shift_remove(name).map(|old| old.tool.clone());
         drop(tools);
         if old.is_some() {
@@ -81,7 +82,7 @@ impl Registry {
 
     /// Adds somebody who knows why there is no tool of a name, such as where tools come from that cannot be reached.
     pub fn explain(&self, explain: impl Fn(&str) -> Option<Fault> + Send + Sync + 'static) {
-        self.explains.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(explain));
+        self.explains.write().push(Arc::new(explain));
     }
 
     /// Tells from now on when tools are added, replaced or taken out.
@@ -95,7 +96,7 @@ impl Registry {
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<Arc<Entry>> {
-        self.tools.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.tools.read().get(name).cloned()
     }
 
     /// The tool of a name, or a fault that names the nearest ones.
@@ -109,7 +110,7 @@ impl Registry {
     }
 
     fn unknown(&self, name: &str) -> Fault {
-        let explains = self.explains.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let explains = self.explains.read().clone();
         if let Some(fault) = explains.iter().find_map(|explain| explain(name)) {
             return fault;
         }
@@ -126,13 +127,13 @@ impl Registry {
 
     /// All tools, in order.
     pub fn all(&self) -> Vec<Arc<dyn DynTool>> {
-        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        let tools = self.tools.read();
         tools.values().map(|entry| entry.tool.clone()).collect()
     }
 
     /// All names, in order.
     pub fn names(&self) -> Vec<Arc<str>> {
-        self.tools.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.tools.read().keys().cloned().collect()
     }
 
     /// The tools of these names, in the registry's order. Names without a tool are passed over.

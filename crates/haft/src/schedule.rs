@@ -10,12 +10,13 @@ mod index;
 mod tests;
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use crate::claim::{Access, Claims, Resource};
 use calls::{Calls, Look};
 use index::State;
+use parking_lot::{Mutex, MutexGuard};
 
 /// In which order the calls of a turn may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -106,7 +107,7 @@ impl Schedule {
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -8,9 +8,10 @@ mod state;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 use haft_sandbox::{AbsPath, Durability, Stamp, Workspace, names};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -141,12 +142,12 @@ impl Session {
 
     /// The folders it may touch now. A call holds on to those that it began with.
     pub fn workspace(&self) -> Workspace {
-        self.0.workspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.workspace.read().clone()
     }
 
     /// Has other folders from now on. A focus and a current folder that do not lie in them are left.
     pub fn set_workspace(&self, workspace: Workspace) {
-        let mut held = self.0.workspace.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.workspace.write();
         let focus = held.focus().map(|focus| names::show(focus.as_path()));
         *held = match focus.map(|focus| workspace.with_focus(&focus)) {
             Some(Ok(focused)) => focused,
@@ -166,7 +167,7 @@ impl Session {
     /// Narrows it to one folder of its workspace, relative to the root or absolute, in place of the one before; or to
     /// none. Holds for calls that come later. A current folder that lies outside is left for the focus.
     pub fn set_focus(&self, folder: Option<&str>) -> Result<(), Fault> {
-        let mut workspace = self.0.workspace.write().unwrap_or_else(PoisonError::into_inner);
+        let mut workspace = self.0.workspace.write();
         let whole = workspace.without_focus();
         *workspace = match folder {
             Some(folder) => whole.with_focus(folder)?,
@@ -225,7 +226,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     /// The folder that relative paths start from.
@@ -320,7 +321,7 @@ impl Session {
 
     /// A value of the session's own, made when it is first asked for: what a tool keeps between calls.
     pub fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        let mut extensions = self.0.extensions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut extensions = self.0.extensions.lock();
         let value = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         drop(extensions);
         value.downcast().unwrap_or_default()

@@ -7,10 +7,11 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use haft_sandbox::{Store, StoreLock};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use histogram::{Buckets, Histogram};
@@ -67,7 +68,7 @@ impl Stats {
 
     /// Counts one call. Allocates only when a tool is first seen.
     pub fn record(&self, tool: &Arc<str>, took: Duration, outcome: Outcome) {
-        let mut tools = lock(&self.tools);
+        let mut tools = self.tools.lock();
         match tools.get_mut(tool) {
             Some(live) => live.record(took, outcome),
             None => tools.entry(tool.clone()).or_default().record(took, outcome),
@@ -76,7 +77,7 @@ impl Stats {
 
     /// The figures of every tool called so far.
     pub fn snapshot(&self) -> BTreeMap<String, ToolStats> {
-        let tools = lock(&self.tools);
+        let tools = self.tools.lock();
         let sum = |live: &Live| {
             let mut stats = live.base.clone();
             stats.merge(&live.recent());
@@ -87,7 +88,7 @@ impl Stats {
 
     /// Adds figures that are already saved elsewhere: the snapshot has them, [`Stats::save`] leaves them out.
     pub fn merge(&self, saved: &BTreeMap<String, ToolStats>) {
-        let mut tools = lock(&self.tools);
+        let mut tools = self.tools.lock();
         for (name, stats) in saved {
             tools.entry(name.as_str().into()).or_default().base.merge(stats);
         }
@@ -111,8 +112,8 @@ impl Stats {
         name: &str,
         take_lock: impl FnOnce() -> io::Result<StoreLock>,
     ) -> io::Result<()> {
-        let mut unsaved = lock(&self.unsaved);
-        for (tool, live) in lock(&self.tools).iter_mut() {
+        let mut unsaved = self.unsaved.lock();
+        for (tool, live) in self.tools.lock().iter_mut() {
             if live.recent.calls > 0 {
                 let recent = live.take_recent();
                 live.base.merge(&recent);
@@ -257,8 +258,4 @@ fn set_aside(store: &Store, name: &str) -> io::Result<()> {
         aside = format!("{name}.damaged-{number}");
     }
     store.write(&aside, &bytes)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

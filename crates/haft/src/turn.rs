@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -132,12 +133,12 @@ impl Drop for Turn {
 impl Shared {
     /// An earlier call of the same tool with the same arguments that saw what this one would see.
     pub(crate) fn earlier(&self, key: u64, fingerprint: u64) -> Option<Earlier> {
-        let repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+        let repeats = self.repeats.lock();
         repeats.get(&key).filter(|earlier| earlier.fingerprint == fingerprint).cloned()
     }
 
     pub(crate) fn remember(&self, key: u64, earlier: Earlier) {
-        self.repeats.lock().unwrap_or_else(PoisonError::into_inner).insert(key, earlier);
+        self.repeats.lock().insert(key, earlier);
     }
 }
 

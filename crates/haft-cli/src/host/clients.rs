@@ -1,7 +1,6 @@
 //! Sessions for clients of the Model Context Protocol: each by itself, in what it says it works in.
 
 use std::path::PathBuf;
-use std::sync::PoisonError;
 
 use haft::{AbsPath, Session, Workspace};
 use haft_mcp::Client;
@@ -31,7 +30,7 @@ impl Host {
         let servers = super::servers(&self.loaded, self.workspace.root().as_path(), &self.guards.state);
         if !servers.is_empty() {
             servers.join(&session);
-            self.others.lock().unwrap_or_else(PoisonError::into_inner).push(servers);
+            self.others.lock().push(servers);
         }
         Ok(session)
     }
@@ -53,10 +52,7 @@ impl Host {
                     servers.close().await;
                 }
                 // Only now: whoever ends haft waits for those that are still there.
-                others
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .retain(|servers| !left.contains(servers));
+                others.lock().retain(|servers| !left.contains(servers));
             });
         }
     }

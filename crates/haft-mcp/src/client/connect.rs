@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft::{Fault, FaultKind};
 use haft_sandbox::{Exit, Partner, Start};
+use parking_lot::Mutex;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient, RunningService,
@@ -113,7 +114,7 @@ impl Live {
     pub(super) async fn tell_folders(&self, surroundings: &Surroundings) {
         let now = surroundings.folders();
         let is_news = {
-            let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.folders.lock();
             let is_news = *known != now;
             *known = now;
             is_news

@@ -4,9 +4,10 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use haft::{Context, Progress, Session, WeakSession};
+use parking_lot::Mutex;
 use rmcp::ClientHandler;
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service as _};
@@ -39,13 +40,13 @@ const MAX_EARLY: usize = 64;
 
 impl Surroundings {
     pub(super) fn join(&self, session: &Session) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|known| known.upgrade().is_some());
         sessions.push(session.downgrade());
     }
 
     pub(super) fn sessions(&self) -> Vec<Session> {
-        lock(&self.sessions).iter().filter_map(WeakSession::upgrade).collect()
+        self.sessions.lock().iter().filter_map(WeakSession::upgrade).collect()
     }
 
     /// The folders that a server is told of: what its sessions may change, without what is haft's own.
@@ -75,17 +76,17 @@ impl Surroundings {
     /// may come before it is known by which token the server speaks of it.
     pub(super) fn listen(self: &Arc<Self>, cx: Context) -> Listening {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        lock(&self.calls).push(Heard { number, token: None, cx });
+        self.calls.lock().push(Heard { number, token: None, cx });
         Listening { surroundings: Arc::downgrade(self), number }
     }
 
     /// Tells how far a call has come.
     pub(super) fn progress(&self, token: &ProgressToken, progress: Progress) {
-        let calls = lock(&self.calls);
+        let calls = self.calls.lock();
         if let Some(heard) = calls.iter().find(|heard| heard.token.as_ref() == Some(token)) {
             heard.cx.progress(progress);
         } else if calls.iter().any(|heard| heard.token.is_none()) {
-            let mut early = lock(&self.early);
+            let mut early = self.early.lock();
             early.truncate(MAX_EARLY - 1);
             early.push((token.clone(), progress));
         }
@@ -94,7 +95,7 @@ impl Surroundings {
     /// The call that something belongs to of which the server does not say so: the latest.
     /// Where there is none, it belongs to the first session.
     pub(super) fn latest(&self) -> Option<Context> {
-        let latest = lock(&self.calls).last().map(|heard| heard.cx.clone());
+        let latest = self.calls.lock().last().map(|heard| heard.cx.clone());
         latest.or_else(|| self.sessions().first().map(Session::context))
     }
 }
@@ -109,10 +110,10 @@ impl Listening {
     /// Says by which token the server speaks of the call.
     pub(super) fn by(&self, token: &ProgressToken) {
         let Some(surroundings) = self.surroundings.upgrade() else { return };
-        let mut calls = lock(&surroundings.calls);
+        let mut calls = surroundings.calls.lock();
         let Some(heard) = calls.iter_mut().find(|heard| heard.number == self.number) else { return };
         heard.token = Some(token.clone());
-        lock(&surroundings.early).retain(|(of, progress)| {
+        surroundings.early.lock().retain(|(of, progress)| {
             if of == token {
                 heard.cx.progress(progress.clone());
             }
@@ -124,13 +125,9 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         if let Some(surroundings) = self.surroundings.upgrade() {
-            lock(&surroundings.calls).retain(|heard| heard.number != self.number);
+            surroundings.calls.lock().retain(|heard| heard.number != self.number);
         }
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Hears one connection of a server.

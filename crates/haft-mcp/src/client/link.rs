@@ -2,10 +2,11 @@
 //! attempts. What it offers goes to every session that has joined.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use haft::{DynTool, Fault, Session, Store};
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
@@ -99,7 +100,7 @@ impl Link {
     }
 
     fn offers(&self) -> MutexGuard<'_, Offers> {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.offers.lock()
     }
 
     pub(super) fn status(&self) -> Status {

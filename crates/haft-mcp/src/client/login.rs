@@ -1,10 +1,11 @@
 //! Logging in to a server that wants to know for whom haft acts: OAuth, as the protocol has it. What comes of it is kept,
 //! so that the user is sent to a page once, and renewed by itself.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use haft::{BoxFuture, Fault, Store};
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest,
@@ -104,7 +105,7 @@ impl Logins {
         url: &str,
         web: reqwest::Client,
     ) -> Result<Option<AuthClient<reqwest::Client>>, String> {
-        let known = self.0.manager.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.0.manager.lock().clone();
         let manager = match known {
             Some(manager) => manager,
             None if !self.0.kept.is_there() => return Ok(None),
@@ -122,20 +123,20 @@ impl Logins {
 
     fn remember(&self, manager: AuthorizationManager) -> Arc<AsyncMutex<AuthorizationManager>> {
         let manager = Arc::new(AsyncMutex::new(manager));
-        *self.0.manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager.clone());
+        *self.0.manager.lock() = Some(manager.clone());
         manager
     }
 
     pub(super) fn challenged(&self, challenge: Option<&str>) {
         if let Some(challenge) = challenge {
-            *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.to_owned());
+            *self.0.challenge.lock() = Some(challenge.to_owned());
         }
     }
 
     /// Logs in anew.
     pub(super) async fn login(&self, server: &Server, visitor: &dyn Visitor) -> Result<(), Fault> {
         web::install_tls();
-        let challenge = self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let challenge = self.0.challenge.lock().clone();
         let manager = login(server, challenge.as_deref(), &self.0.kept, visitor).await?;
         self.remember(manager);
         Ok(())
@@ -181,12 +182,12 @@ impl Kept {
     }
 
     fn registered(&self) -> MutexGuard<'_, Option<Secret>> {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registered.lock()
     }
 
     fn read(&self) -> Result<Option<StoredCredentials>, String> {
         let Some((store, name)) = &self.file else {
-            return Ok(self.here.lock().unwrap_or_else(PoisonError::into_inner).clone());
+            return Ok(self.here.lock().clone());
         };
         let Some(bytes) = store.read(name).map_err(|error| error.to_string())? else { return Ok(None) };
         let kept: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
@@ -207,7 +208,7 @@ impl Kept {
 
     fn write(&self, credentials: Option<StoredCredentials>) -> Result<(), String> {
         let Some((store, name)) = &self.file else {
-            *self.here.lock().unwrap_or_else(PoisonError::into_inner) = credentials;
+            *self.here.lock() = credentials;
             return Ok(());
         };
         let written = match credentials {
@@ -394,7 +395,7 @@ mod tests {
     async fn a_user_is_waited_for_until_they_come_back() {
         let told = Arc::new(Mutex::new(String::new()));
         let page = told.clone();
-        let loopback = Loopback::open(move |url| page.lock().unwrap().push_str(url)).await.unwrap();
+        let loopback = Loopback::open(move |url| page.lock().push_str(url)).await.unwrap();
         let redirect = loopback.redirect();
         let browser = async {
             assert!(browse(&redirect, "/favicon.ico").await.starts_with("HTTP/1.1 404"));
@@ -402,7 +403,7 @@ mod tests {
         };
         let (back, ()) = tokio::join!(loopback.visit("https://login.example/page"), browser);
         assert_eq!(back, Ok(format!("{redirect}?code=a&state=b")));
-        assert_eq!(*told.lock().unwrap(), "https://login.example/page");
+        assert_eq!(*told.lock(), "https://login.example/page");
     }
 
     #[tokio::test]

@@ -2,9 +2,10 @@
 //! that is too long is not kept, and whoever waits for it is told so.
 
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use haft_sandbox::Pipes;
+use parking_lot::Mutex;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -45,7 +46,7 @@ struct Heard {
 impl Noise {
     /// What was heard first, and how much in all.
     pub(super) fn told(&self) -> Option<String> {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.0.lock();
         let first = heard.first.as_ref()?;
         Some(format!(
             "it wrote {} bytes that are no message of the protocol, beginning with `{first}`",
@@ -55,7 +56,7 @@ impl Noise {
 
     /// Whether there was too much of it.
     fn add(&self, line: &[u8], bytes: usize) -> bool {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.0.lock();
         heard.bytes = heard.bytes.saturating_add(bytes);
         if heard.first.is_none() {
             let start = &line[..line.len().min(bounds::MAX_WORD)];

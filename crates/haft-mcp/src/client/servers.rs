@@ -2,10 +2,11 @@
 //! is no matter of the others.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft::{DynTool, Fault, FaultKind, Session, Store};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::connect::Live;
@@ -94,7 +95,7 @@ impl Servers {
             return;
         }
         let joined = session.extension::<Joined>();
-        joined.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.clone());
+        joined.0.lock().push(self.clone());
         let servers = self.clone();
         session.tools().explain(move |tool| servers.missing(tool));
         for link in self.0.iter() {
@@ -104,7 +105,7 @@ impl Servers {
 
     /// The servers that a session has joined.
     pub fn joined(session: &Session) -> Vec<Servers> {
-        session.extension::<Joined>().0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        session.extension::<Joined>().0.lock().clone()
     }
 
     /// Why there is no tool of a name: its server is not there.

@@ -7,8 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::leaving::Leaving;
 use super::policy::Hit;
@@ -304,7 +306,7 @@ impl Session {
         if (Amounts { cpu: None, ..self.amounts }) == Amounts::default() {
             return Group::leaf(None, amounts);
         }
-        let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut group = self.group.lock();
         let above = match &*group {
             Some(group) => group.clone(),
             None => group.insert(Arc::new(Group::new(self.amounts)?)).clone(),
@@ -316,7 +318,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let group = self.group.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let group = self.group.get_mut().take();
         let Some(group) = group else { return };
         // Whoever ends a session may be about to end itself, so this is not left to others if it takes but a moment.
         for _ in 0..PATIENCE {

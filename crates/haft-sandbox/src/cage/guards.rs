@@ -10,7 +10,9 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::policy::Policy;
 
@@ -86,7 +88,7 @@ pub fn shared_repository(folder: &Path) -> Option<Shared> {
 /// How many commands run that a name is taken for, by this process.
 fn taken() -> MutexGuard<'static, HashMap<PathBuf, usize>> {
     static TAKEN: OnceLock<Mutex<HashMap<PathBuf, usize>>> = OnceLock::new();
-    TAKEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    TAKEN.get_or_init(Mutex::default).lock()
 }
 
 /// What is looked after while a command runs. When it is dropped, the names are free again.

@@ -3,8 +3,10 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::groups::{Group, is_removed, kill_all};
 use super::guards::Guards;
@@ -50,7 +52,7 @@ impl Leaving {
             GUARDING.fetch_add(1, Ordering::AcqRel);
         }
         if let Some(sender) = sender {
-            let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(self);
+            let _ = sender.lock().send(self);
         }
     }
 

@@ -8,9 +8,10 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
@@ -86,7 +87,7 @@ impl Partner {
 
     /// The end of what it said on standard error so far.
     pub fn said(&self) -> String {
-        let tail = lock(&self.said);
+        let tail = self.said.lock();
         let bytes: Vec<u8> = tail.bytes.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -112,21 +113,21 @@ impl Partner {
         if let Ok(exit) = timeout(FAREWELL, self.ended()).await {
             return exit;
         }
-        lock(&self.tree).ask_to_end();
+        self.tree.lock().ask_to_end();
         let politely = async {
-            while lock(&self.tree).is_alive() {
+            while self.tree.lock().is_alive() {
                 sleep(GLANCE).await;
             }
         };
         let _ = timeout(GRACE, politely).await;
-        lock(&self.tree).kill();
+        self.tree.lock().kill();
         self.ended().await
     }
 }
 
 impl Drop for Partner {
     fn drop(&mut self) {
-        lock(&self.tree).kill();
+        self.tree.lock().kill();
     }
 }
 
@@ -143,7 +144,7 @@ async fn look_after(
         let mut chunk = vec![0; CHUNK];
         // A pipe that cannot be read has nothing more to give.
         while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
-            lock(&said).add(&chunk[..read]);
+            said.lock().add(&chunk[..read]);
         }
     };
     let mut draining = std::pin::pin!(draining);
@@ -156,7 +157,7 @@ async fn look_after(
         }
     };
     {
-        let mut tree = lock(&tree);
+        let mut tree = tree.lock();
         tree.leader_ended();
         tree.kill();
     }
@@ -165,10 +166,6 @@ async fn look_after(
         let _ = timeout(DRAIN, draining).await;
     }
     tell.send_replace(Some(status.map_or(Exit::Cancelled, exit)));
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The end of a stream.

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization as _;
@@ -95,22 +95,22 @@ impl Spelling {
     }
 
     fn known(&self, device: u64) -> Option<Letters> {
-        self.devices.read().unwrap_or_else(PoisonError::into_inner).get(&device).copied()
+        self.devices.read().get(&device).copied()
     }
 
     fn learn(&self, device: u64, letters: Letters) {
-        self.devices.write().unwrap_or_else(PoisonError::into_inner).insert(device, letters);
+        self.devices.write().insert(device, letters);
     }
 
     fn is_telling(&self, folder: &Path) -> bool {
-        self.telling.read().unwrap_or_else(PoisonError::into_inner).contains(folder)
+        self.telling.read().contains(folder)
     }
 
     /// Asks a folder whether it tells upper from lower case, and remembers it if it does.
     fn learn_telling(&self, folder: &Path) -> bool {
         let tells = !is_folding(folder);
         if tells {
-            let mut telling = self.telling.write().unwrap_or_else(PoisonError::into_inner);
+            let mut telling = self.telling.write();
             if telling.len() >= REMEMBERED {
                 telling.clear();
             }

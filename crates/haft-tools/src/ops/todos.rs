@@ -2,10 +2,10 @@
 //! nothing of how tasks are spelt.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::{Claims, Context, Fault, FaultKind, Lasting, Operation, Resource, Session};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 /// The name of the list, as it is claimed and kept.
@@ -30,11 +30,11 @@ impl Todos {
 
     /// The tasks, in order.
     pub fn into_vec(self) -> Vec<Todo> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.0.into_inner()
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Todo>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

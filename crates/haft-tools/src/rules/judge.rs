@@ -1,9 +1,10 @@
 //! The rules as a judge of calls: those of the settings, and what was granted since.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use haft::{Access, Claims, Context, Judge, Mode, Question, Resource, Rule, Scope, Verdict};
+use parking_lot::Mutex;
 
 use super::{Book, Called, Effect, Rules, Ruling, Written};
 use crate::shell::{self, Understood};
@@ -52,7 +53,7 @@ impl RuleJudge {
     /// The rules that hold in a session now.
     pub fn rules(&self, cx: &Context) -> Arc<Rules> {
         let of_session = cx.session().extension::<OfSession>();
-        let mut ready = of_session.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = of_session.0.lock();
         let grants = cx.session().grants();
         if let Some((known, rules)) = &*ready
             && *known == grants

@@ -15,8 +15,8 @@ use std::time::SystemTime;
 
 use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, start_writing};
 
-use super::{JournalError, Limits};
 use super::record::{self, HEAD, Intent, Outcome, Record};
+use super::{JournalError, Limits};
 
 const END: &str = ".log";
 

@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft_sandbox::{Store, StoreEntry};
+use parking_lot::Mutex;
 
 /// After how many kept texts the old ones are looked through, so that keeping costs the same however
 /// many there are.
@@ -46,7 +46,7 @@ impl Kept {
         let name = file_name(id_hint, count);
         self.store.write(&name, text.as_bytes())?;
         let path = self.store.path(&name);
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        *self.latest.lock() = Some(name);
         if count.is_multiple_of(SWEEP_EVERY) {
             // The text is safe; what could not be swept now is swept another time.
             let _ = self.sweep();
@@ -60,7 +60,7 @@ impl Kept {
         let name = file_name(id_hint, count);
         let file = self.store.open_log(&name)?;
         let path = self.store.path(&name);
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        *self.latest.lock() = Some(name);
         let _ = self.sweep();
         Ok(Keeping { file, path, bytes: 0, room: self.max_bytes / 4 })
     }
@@ -75,7 +75,7 @@ impl Kept {
 
     /// Removes what is too old, then the oldest until the rest is small enough; never the text kept last.
     pub fn sweep(&self) -> io::Result<Swept> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latest = self.latest.lock().clone();
         let mut entries = self.store.entries()?;
         entries.retain(|entry| entry.name.ends_with(SUFFIX));
         entries.sort_by(|a, b| (a.modified, &a.name).cmp(&(b.modified, &b.name)));

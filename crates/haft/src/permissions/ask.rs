@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Asking, Judge, Mode, Question, Rule, Scope, Verdict, denied};
@@ -145,7 +146,7 @@ impl Scripted {
 
 impl Approver for Scripted {
     fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, String>> {
-        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let answer = self.0.lock().pop_front();
         let answer = answer.ok_or_else(|| "no answer is left for this question".to_owned());
         Box::pin(std::future::ready(answer))
     }

@@ -2,10 +2,11 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 
 use haft_sandbox::{Durability, Store, Workspace};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::state::State;

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use grep_matcher::Matcher;
 use haft::{AbsPath, Claims, Context, Fault, Operation, Resource};
 use haft_sandbox::{Kind, Name, OpenFile, PathErrorKind};
+use parking_lot::Mutex;
 
 use super::lines::{Finder, Hits, Looked, Wants};
 use super::ordered::{self, Done, Publish, ordered};
@@ -357,7 +357,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
     /// time is told as one that could not be read: otherwise nobody would ever get past it.
     fn end_of_time(&self, left: Option<Place>) -> Option<Position> {
         let mut place = left.filter(|_| self.signal.why() == Some(Why::Time))?;
-        let took_all = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let took_all = self.given_up.lock();
         if let Some((_, below)) = took_all.iter().find(|(given_up, _)| *given_up == place)
             && self.from.is_some_and(|from| from.place == place)
         {
@@ -403,7 +403,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                 self.missed.add_because(&below, "too large to be searched over several lines")
             }
             Looked::GivenUp => {
-                self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push((place, below));
+                self.given_up.lock().push((place, below));
                 return None;
             }
         }

@@ -5,7 +5,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::ControlFlow;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::signal::{Signal, Why};
 
@@ -144,7 +145,7 @@ where
             }
         });
     });
-    let state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let state = shared.state.into_inner();
     state.frontier().cloned()
 }
 
@@ -155,7 +156,7 @@ where
     C: FnMut(Vec<F>) -> ControlFlow<()>,
 {
     fn lock(&self) -> MutexGuard<'_, State<K, I, F, C>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn work<W>(&self, mut work: W, come_up: &mut dyn FnMut(bool))
@@ -203,7 +204,7 @@ where
                     return Some(piece);
                 }
                 _ if state.under_way.iter().all(Option::is_none) => return None,
-                _ => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                _ => self.changed.wait(&mut state),
             }
         }
     }

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 /// So many places are remembered.
 const KEPT: usize = 64;
@@ -38,7 +39,7 @@ pub(super) struct Pages(Mutex<VecDeque<(u64, u64, Position)>>);
 impl Pages {
     /// Where the page that begins after so many entries of a search begins.
     pub(super) fn find(&self, search: u64, skip: u64) -> Option<Position> {
-        let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = self.0.lock();
         pages
             .iter()
             .rev()
@@ -47,7 +48,7 @@ impl Pages {
     }
 
     pub(super) fn remember(&self, search: u64, skip: u64, position: Position) {
-        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.0.lock();
         pages.retain(|(known, at, _)| (*known, *at) != (search, skip));
         if pages.len() >= KEPT {
             pages.pop_front();

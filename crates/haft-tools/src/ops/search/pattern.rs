@@ -1,9 +1,8 @@
 //! What is searched for, made ready to search with.
 
-use std::sync::{Mutex, PoisonError};
-
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use haft::{Fault, FaultKind};
+use parking_lot::Mutex;
 
 /// A longer pattern is not taken.
 const MAX_PATTERN: usize = 64 << 10;
@@ -79,7 +78,7 @@ impl Pattern {
     /// Makes it ready to search with.
     pub(super) fn compiled(&self) -> Result<Compiled, Fault> {
         static CACHE: Mutex<Vec<(Pattern, Compiled)>> = Mutex::new(Vec::new());
-        let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = CACHE.lock();
         if let Some(at) = cache.iter().position(|(pattern, _)| pattern == self) {
             let known = cache.remove(at);
             let compiled = known.1.clone();

@@ -3,10 +3,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use haft::{AbsPath, Context, Fault};
 use haft_sandbox::{Kind, Name, OpenFolder, PathErrorKind, names};
+use parking_lot::Mutex;
 
 use super::ordered::{Done, Publish};
 use super::rules::{Level, Rules};
@@ -97,7 +98,7 @@ impl Missed {
     }
 
     fn push(&self, named: String) {
-        let mut missed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missed = self.0.lock();
         missed.0 += 1;
         if missed.1.len() < MAX_NAMED {
             missed.1.push(named);
@@ -106,7 +107,7 @@ impl Missed {
     }
 
     pub(super) fn take(self) -> Unreadable {
-        let (count, named) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (count, named) = self.0.into_inner();
         Unreadable { count, named }
     }
 }

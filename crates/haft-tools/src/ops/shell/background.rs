@@ -1,13 +1,14 @@
 //! Commands that run while others go on. They end with the session.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft::{Claims, Context, Fault, FaultKind, Operation, Resource, suggest};
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{Happened, Output};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::{Command, Printed, begin, in_words};
@@ -102,14 +103,14 @@ impl Drop for OneTask {
 
 impl Tasks {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// All of them, the latest last.
     pub fn list(&self) -> Vec<TaskListed> {
         let known = self.known();
         let list = known.tasks.iter().map(|(number, task)| {
-            let printed = task.printed.lock().unwrap_or_else(PoisonError::into_inner);
+            let printed = task.printed.lock();
             TaskListed {
                 id: format!("bash_{number}"),
                 command: task.command.clone(),
@@ -194,11 +195,7 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                 Ok(Some(bytes)) => {
                     inside.output(&String::from_utf8_lossy(&bytes));
                     let Some(task) = task.upgrade() else { return };
-                    task.printed
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                        .add(&bytes, || inside.keep_output());
+                    task.printed.lock().0.add(&bytes, || inside.keep_output());
                 }
                 Ok(None) if is_killed => break TaskState::Killed,
                 Ok(None) => break TaskState::Ended(running.exit().unwrap_or(Exit::Code(-1))),
@@ -208,7 +205,7 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         let notes = running.ended().map(|ended| super::set_aside(ended, &inside)).unwrap_or_default();
         if let (Some(task), false) = (task.upgrade(), notes.is_empty()) {
             let told = format!("\nnote: {}\n", notes.join("\nnote: "));
-            task.printed.lock().unwrap_or_else(PoisonError::into_inner).0.add(told.as_bytes(), || None);
+            task.printed.lock().0.add(told.as_bytes(), || None);
         }
         tell_state.send_replace(state);
         inside.finished(
@@ -265,7 +262,7 @@ impl Operation for Look {
         if state != TaskState::Running {
             task.told.store(true, Ordering::Relaxed);
         }
-        let mut printed = task.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = task.printed.lock();
         let (text, end) = printed.0.since(printed.1);
         printed.1 = end;
         Ok(Looked::At { text, state })

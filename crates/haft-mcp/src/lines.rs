@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haft::json as strict;
 use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, GetMeta as _,
-    InitializeRequest, InitializeRequestParams, JsonRpcRequest, ListToolsRequest, PaginatedRequestParams,
-    ProtocolVersion, RequestId, RequestMetaObject,
+    CallToolRequest, ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcRequest, ProtocolVersion,
+    RequestId,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -154,16 +153,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         if text.is_empty() {
             return None;
         }
-        let mut value = match strict::parse(text) {
+        let value = match strict::parse(text) {
             Ok(value) => value,
             Err(fault) => {
                 self.refuse(PARSE_ERROR, fault.message(), &Value::Null);
                 return None;
             }
         };
-        if let Some(request) = plain(&mut value, self.begun) {
-            return Some(self.number(request));
-        }
         let is_version = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
         let told = match &value {
             Value::Array(_) => "batches are not taken: send one message a line",
@@ -172,7 +168,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         };
         let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
         let (id, is_request) = (value.get("id").cloned(), method.is_some());
-        match ClientJsonRpcMessage::deserialize(value) {
+        match decode(value) {
             // The SDK would end a connection that begins with anything but a request.
             Ok(message) if !self.begun && !matches!(message, ClientJsonRpcMessage::Request(_)) => None,
             Ok(ClientJsonRpcMessage::Request(request)) if !self.begun && is_early(&request.request) => {
@@ -218,54 +214,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     }
 }
 
-/// What clients ask most, and what all of them ask first, with nothing unusual about it. The SDK tries one kind of
-/// request after the other, which takes longer than the rest of what is done with a short message. What is not taken here
-/// is left as it is.
-fn plain(message: &mut Value, begun: bool) -> Option<ClientJsonRpcMessage> {
-    let fields = message.as_object_mut().filter(|fields| fields.len() == 4)?;
-    if fields.get("jsonrpc")? != "2.0" {
-        return None;
+/// Decodes a message. The SDK tries one kind of request after another until one fits, which takes 12 µs for the call of a
+/// tool, a fifth of what reading a file takes over all. A call is decoded as one at once, by the SDK's own type for it;
+/// whatever does not fit that is left to the SDK, as is everything else.
+fn decode(message: Value) -> serde_json::Result<ClientJsonRpcMessage> {
+    let is_call = message.get("method").is_some_and(|method| method == "tools/call")
+        && message.get("result").is_none()
+        && message.get("error").is_none();
+    if is_call && let Ok(call) = JsonRpcRequest::<CallToolRequest>::deserialize(&message) {
+        let request = JsonRpcRequest::new(call.id, ClientRequest::CallToolRequest(call.request));
+        return Ok(ClientJsonRpcMessage::Request(request));
     }
-    let id = RequestId::deserialize(fields.get("id")?).ok()?;
-    let method = fields.get("method")?.as_str()?;
-    let request = match (method, begun) {
-        ("tools/call", true) => ClientRequest::CallToolRequest(plain_call(fields.get_mut("params")?)?),
-        ("tools/list", true) if *fields.get("params")? == json!({}) => {
-            ClientRequest::ListToolsRequest(ListToolsRequest::with_param(PaginatedRequestParams::default()))
-        }
-        ("initialize", false) => {
-            let is_plain = |params: &&Value| params.is_object() && params.get("_meta").is_none();
-            let params = fields.get("params").filter(is_plain)?;
-            let params = InitializeRequestParams::deserialize(params).ok()?;
-            ClientRequest::InitializeRequest(InitializeRequest::new(params))
-        }
-        _ => return None,
-    };
-    Some(ClientJsonRpcMessage::Request(JsonRpcRequest::new(id, request)))
-}
-
-fn plain_call(params: &mut Value) -> Option<CallToolRequest> {
-    let params = params.as_object_mut()?;
-    let is_plain = |(name, value): (&String, &Value)| match name.as_str() {
-        "name" => value.is_string(),
-        "arguments" | "_meta" => value.is_object(),
-        _ => false,
-    };
-    if !params.iter().all(is_plain) {
-        return None;
-    }
-    let Value::String(name) = params.get_mut("name")?.take() else { return None };
-    let mut object = |name: &str| match params.get_mut(name).map(Value::take) {
-        Some(Value::Object(object)) => Some(object),
-        _ => None,
-    };
-    let mut call = CallToolRequestParams::new(name);
-    call.arguments = object("arguments");
-    let mut request = CallToolRequest::new(call);
-    if let Some(meta) = object("_meta") {
-        request.extensions.insert(RequestMetaObject::from(meta));
-    }
-    Some(request)
+    ClientJsonRpcMessage::deserialize(message)
 }
 
 /// Whether the SDK serves whatever comes after a request: one that begins a session, or stands for itself.
@@ -407,88 +367,62 @@ where
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::RequestMetaObject;
+
     use super::*;
 
-    /// What the SDK makes of a request, as far as it shows.
-    fn shown(message: ClientJsonRpcMessage) -> (Value, Option<Value>) {
-        let ClientJsonRpcMessage::Request(request) = &message else { panic!("no request") };
-        let meta = match &request.request {
-            ClientRequest::CallToolRequest(call) => call.extensions.get::<RequestMetaObject>(),
-            ClientRequest::ListToolsRequest(list) => list.extensions.get::<RequestMetaObject>(),
-            ClientRequest::InitializeRequest(begin) => begin.extensions.get::<RequestMetaObject>(),
-            _ => panic!("none that is plain"),
+    /// A message as text, and what the SDK keeps of its `_meta`.
+    fn shown(message: serde_json::Result<ClientJsonRpcMessage>) -> Option<(Value, Option<Value>)> {
+        let message = message.ok()?;
+        let meta = match &message {
+            ClientJsonRpcMessage::Request(request) => match &request.request {
+                ClientRequest::CallToolRequest(call) => call.extensions.get::<RequestMetaObject>(),
+                _ => None,
+            },
+            _ => None,
         };
         let meta = meta.map(|meta| serde_json::to_value(meta).unwrap());
-        (serde_json::to_value(&message).unwrap(), meta)
+        Some((serde_json::to_value(&message).unwrap(), meta))
     }
 
     #[test]
-    fn a_plain_request_is_what_the_sdk_makes_of_it() {
-        let about = json!({"name": "c", "version": "1", "title": "C"});
-        let can = json!({"roots": {"listChanged": true}, "elicitation": {}, "experimental": {"x": {}}});
-        for (method, begun, params) in [
-            ("tools/call", true, json!({"name": "Read", "arguments": {"file_path": "a", "n": [1, null]}})),
-            ("tools/call", true, json!({"name": "Read"})),
-            (
-                "tools/call",
-                true,
-                json!({"arguments": {}, "_meta": {"progressToken": 7, "x/y": {"z": 1}}, "name": ""}),
-            ),
-            ("tools/list", true, json!({})),
-            (
-                "initialize",
-                false,
-                json!({"protocolVersion": "2025-06-18", "capabilities": can, "clientInfo": about}),
-            ),
-            (
-                "initialize",
-                false,
-                json!({"protocolVersion": "of tomorrow", "capabilities": {}, "clientInfo": about, "more": 1}),
-            ),
-        ] {
-            for id in [json!(1), json!("1"), json!(-5)] {
-                let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-                let told = plain(&mut message.clone(), begun).map(shown);
-                assert_eq!(told, Some(shown(ClientJsonRpcMessage::deserialize(message).unwrap())));
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_no_plain_request_is_left_as_it_is() {
-        let params = json!({"name": "Read", "arguments": {}});
-        for (field, value) in [
-            ("jsonrpc", json!("1.0")),
-            ("method", json!("tools/get")),
-            ("method", json!("tools/list")),
-            ("method", json!("initialize")),
-            ("id", json!(1.5)),
-            ("id", Value::Null),
-            ("result", json!({})),
-            ("params", json!([])),
-            ("params", json!({"arguments": {}})),
-            ("params", json!({"name": 1})),
-            ("params", json!({"name": "Read", "arguments": null})),
-            ("params", json!({"name": "Read", "arguments": []})),
-            ("params", json!({"name": "Read", "_meta": 1})),
-            ("params", json!({"name": "Read", "requestState": "x"})),
-        ] {
-            let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    fn a_call_is_decoded_as_the_sdk_does() {
+        let whole = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "Read"}});
+        let with = |field: &str, value: Value| {
+            let mut message = whole.clone();
             message[field] = value;
-            let whole = message.clone();
-            assert!(plain(&mut message, true).is_none(), "{whole}");
-            assert_eq!(message, whole);
-        }
-        let mut early = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        assert!(plain(&mut early, false).is_none(), "nothing has begun");
-        for params in [
-            json!({}),
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
-            json!([null, "2025-06-18", {}, {"name": "c", "version": "1"}]),
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}, "_meta": {}}),
+            message
+        };
+        let without = |field: &str| {
+            let mut message = whole.clone();
+            message.as_object_mut().unwrap().remove(field);
+            message
+        };
+        for message in [
+            whole.clone(),
+            with("id", json!("1")),
+            with("id", json!(-5)),
+            with("id", json!(1.5)),
+            with("id", Value::Null),
+            with("jsonrpc", json!("1.0")),
+            with("result", json!({})),
+            with("error", Value::Null),
+            with("more", json!(1)),
+            with("params", json!([])),
+            with("params", json!({"name": 1})),
+            with("params", json!({"arguments": {}})),
+            with("params", json!({"name": "Read", "arguments": {"file_path": "a", "n": [1, null]}})),
+            with("params", json!({"name": "Read", "arguments": null})),
+            with("params", json!({"name": "Read", "arguments": []})),
+            with("params", json!({"name": "", "_meta": {"progressToken": 7, "x/y": {"z": 1}}})),
+            with("params", json!({"name": "Read", "_meta": 1})),
+            with("params", json!({"name": "Read", "requestState": "x", "inputResponses": {}})),
+            without("id"),
+            without("jsonrpc"),
+            without("params"),
         ] {
-            let mut begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-            assert!(plain(&mut begin, false).is_none(), "{begin}");
+            let by_the_sdk = shown(ClientJsonRpcMessage::deserialize(message.clone()));
+            assert_eq!(shown(decode(message.clone())), by_the_sdk, "{message}");
         }
     }
 }

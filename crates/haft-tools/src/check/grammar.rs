@@ -1,19 +1,32 @@
 //! Languages without an exact parser, by tree-sitter grammars. A grammar reads on after an error and knows
 //! less than a compiler, so its errors count only if a change brought more of them.
+//!
+//! To parse a whole text takes milliseconds, so the trees of the texts that were parsed last are cached, and a change of
+//! one of them is parsed incrementally. Only whether there are errors is taken from an incremental parse; what they are
+//! is told by a parse of the whole text, because how a grammar reads on after an error depends on where it began to read.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use haft::Hash;
 use tree_sitter::{InputEdit, Language, Node, ParseOptions, Parser, Point, Tree};
 use tree_sitter_language::LanguageFn;
 
 use super::balance::unbalanced;
+use super::recent::{Key, Recent};
 use super::tokens::{Go, Pairs, delimiters, walk};
-use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, parts};
+use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem};
+use crate::text::{common_end, common_start};
 
 /// How long a parser may take.
 const TIME: Duration = Duration::from_millis(100);
+/// How many trees are cached.
+const MAX_TREES: usize = 16;
+/// How much memory they may take, as if they shared nothing.
+const MAX_TREE_BYTES: usize = 32 << 20;
+/// How much memory a tree takes for each byte of its text, roughly. Measured with C and Go.
+const TREE_BYTES: usize = 27;
 
 /// A language and how far its grammar is to be trusted.
 #[derive(Clone, Copy)]
@@ -36,82 +49,117 @@ pub(super) enum Trust {
 }
 
 /// What a grammar says of a text.
-struct Reading {
+pub(super) struct Reading {
     problems: Vec<Problem>,
     /// Whether a delimiter has no partner: that is wrong in any grammar.
     sure: bool,
     tree: Tree,
 }
 
-impl Checker for Grammar {
+/// What is known of texts that were parsed.
+pub(super) type Trees = Recent<Arc<Reading>>;
+
+/// A cache for all grammars together.
+pub(super) fn trees() -> Trees {
+    Recent::new(MAX_TREES, MAX_TREE_BYTES)
+}
+
+/// The checker of a language.
+pub(super) struct Incremental {
+    pub(super) grammar: Grammar,
+    /// Which kind of file it is for.
+    pub(super) kind: usize,
+    pub(super) trees: Arc<Trees>,
+}
+
+impl Checker for Incremental {
     fn name(&self) -> &'static str {
-        self.name
+        self.grammar.name
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
-        self.trust == Trust::Full
+    fn can_leave_out_parts(&self) -> bool {
+        self.grammar.trust == Trust::Full
     }
 
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.stands_alone() && self.reads_alone(part)
+    fn can_prepare(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, text: &str) {
+        self.read(text);
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
-        Some(self.read(text, None)?.problems)
+        Some(self.read(text)?.problems.clone())
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        let right = |part: &str| self.reads_alone(part);
-        // What is right then is remembered, so all of it is read.
-        let small = before.filter(|_| !self.stands_alone());
-        if small.is_some_and(|before| parts::all_right(before, after, right)) {
+        let trust = self.grammar.trust;
+        if before.is_some_and(|before| self.is_right_after_change(before, after)) {
             return Some(Introduced::default());
         }
-        let now = self.read(after, None)?;
+        let now = self.read(after)?;
         if now.problems.is_empty() {
             return Some(Introduced::default());
         }
         let Some(before) = before else {
-            let believed = now.sure || self.trust == Trust::Full;
-            return believed.then_some(Introduced { problems: now.problems, existing: 0 });
+            let believed = now.sure || trust == Trust::Full;
+            return believed.then(|| Introduced { problems: now.problems.clone(), existing: 0 });
         };
-        let fresh = parts::fresh(before, after, right);
-        if now.problems.iter().all(|problem| fresh.iter().any(|lines| lines.contains(&problem.line))) {
-            return Some(Introduced { problems: now.problems, existing: 0 });
-        }
-        // What both texts have in common is read once.
-        let known = self.read(before, Some((now.tree.clone(), after)))?.problems;
-        let grew = now.problems.len() > known.len() || (now.sure && known != now.problems);
-        let silent = self.trust == Trust::Some && !known.is_empty();
+        let known = &self.read(before)?.problems;
+        let grew = now.problems.len() > known.len() || (now.sure && *known != now.problems);
+        let silent = trust == Trust::Some && !known.is_empty();
         if silent || !grew || known.len() >= MAX_PROBLEMS {
             return Some(Introduced { existing: now.problems.len(), problems: Vec::new() });
         }
-        Some(Introduced::between(&known, before, now.problems, after))
+        Some(Introduced::between(known, before, now.problems.clone(), after))
+    }
+}
+
+impl Incremental {
+    fn key(&self, text: &str) -> Key {
+        (self.kind, Hash::of(text.as_bytes()))
+    }
+
+    fn cached(&self, key: Key, text: &str, reading: Reading) -> Arc<Reading> {
+        let reading = Arc::new(reading);
+        self.trees.put(key, text.len() * TREE_BYTES, reading.clone());
+        reading
+    }
+
+    /// What the grammar says of a text.
+    fn read(&self, text: &str) -> Option<Arc<Reading>> {
+        let key = self.key(text);
+        let known = self.trees.get(key);
+        known.or_else(|| Some(self.cached(key, text, self.grammar.read(text)?)))
+    }
+
+    /// Whether a text is right after a change, as far as an incremental parse shows that: the tree of the text before must
+    /// be known.
+    fn is_right_after_change(&self, before: &str, after: &str) -> bool {
+        let Some(known) = self.trees.get(self.key(before)) else { return false };
+        let Some(language) = self.grammar.language(after) else { return false };
+        // A header may become one of another language.
+        if *known.tree.language() != language {
+            return false;
+        }
+        let old = edited(known.tree.clone(), before, after);
+        let Some(tree) = self.grammar.parse(&language, after, Some(&old)) else { return false };
+        let is_right = !tree.root_node().has_error();
+        if is_right {
+            self.cached(self.key(after), after, Reading { problems: Vec::new(), sure: false, tree });
+        }
+        is_right
     }
 }
 
 impl Grammar {
-    /// Whether a part of a text is what it is alone: nothing in the language goes on until a word of its own.
-    fn stands_alone(&self) -> bool {
-        matches!(self.name, "go" | "java")
+    fn language(&self, text: &str) -> Option<Language> {
+        Some(Language::new((self.language)(text)?))
     }
 
-    /// Whether a part of a text is right.
-    fn reads_alone(&self, part: &str) -> bool {
-        // What stands before this mark is no code.
-        let part = if self.name == "php" { Cow::from(format!("<?php {part}")) } else { Cow::from(part) };
-        self.read(&part, None).is_some_and(|reading| !reading.tree.root_node().has_error())
-    }
-
-    /// Reads a text, with the help of how a similar one was read.
-    fn read(&self, text: &str, similar: Option<(Tree, &str)>) -> Option<Reading> {
-        let language = Language::new((self.language)(text)?);
-        let similar = similar.filter(|(tree, _)| *tree.language() == language);
-        let similar = similar.map(|(tree, other)| edited(tree, other, text));
-        let tree = match self.pairs {
-            Pairs::Shell => parse(&language, &ascii(text), similar.as_ref())?,
-            _ => parse(&language, text, similar.as_ref())?,
-        };
+    fn read(&self, text: &str) -> Option<Reading> {
+        let tree = self.parse(&self.language(text)?, text, None)?;
         if !tree.root_node().has_error() {
             return Some(Reading { problems: Vec::new(), sure: false, tree });
         }
@@ -121,10 +169,18 @@ impl Grammar {
         }
         Some(Reading { problems: errors(&tree, text), sure: false, tree })
     }
+
+    /// Parses a text, with the help of the tree of another one that was told what changed.
+    fn parse(&self, language: &Language, text: &str, old: Option<&Tree>) -> Option<Tree> {
+        match self.pairs {
+            Pairs::Shell => parse(language, &ascii(text), old),
+            _ => parse(language, text, old),
+        }
+    }
 }
 
-/// The text with a letter for every byte that is not ASCII. The scanner of the grammar for shells looks
-/// characters up in a table of 256, and beyond it reads memory that is not its own.
+/// The text with a letter for every byte that is not ASCII, so that all places stay the same. The scanner of the grammar
+/// for shells looks characters up in a table of 256, and beyond it reads memory that is not its own.
 fn ascii(text: &str) -> String {
     text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect()
 }
@@ -132,9 +188,8 @@ fn ascii(text: &str) -> String {
 /// The tree of one text, told what to change for it to be that of another.
 fn edited(mut tree: Tree, text: &str, other: &str) -> Tree {
     let (old, new) = (text.as_bytes(), other.as_bytes());
-    let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let most = old.len().min(new.len()) - start;
-    let end = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
+    let start = common_start(old, new);
+    let end = common_end(old, new).min(old.len().min(new.len()) - start);
     let point = |bytes: &[u8], at: usize| {
         let before = &bytes[..at];
         let line = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
@@ -151,7 +206,7 @@ fn edited(mut tree: Tree, text: &str, other: &str) -> Tree {
     tree
 }
 
-fn parse(language: &Language, text: &str, similar: Option<&Tree>) -> Option<Tree> {
+fn parse(language: &Language, text: &str, old: Option<&Tree>) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     let start = Instant::now();
@@ -161,7 +216,7 @@ fn parse(language: &Language, text: &str, similar: Option<&Tree>) -> Option<Tree
     };
     let options = ParseOptions::new().progress_callback(&mut in_time);
     let bytes = text.as_bytes();
-    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), similar, Some(options))
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), old, Some(options))
 }
 
 fn errors(tree: &Tree, text: &str) -> Vec<Problem> {

@@ -1,11 +1,13 @@
 //! Python, by ruff's parser: the newest grammar, with all errors of a text. Python 2 is left alone where a
 //! file says that it is.
 
-use ruff_python_parser::{Mode, ParseOptions, parse_unchecked};
+use ruff_python_parser::{Mode, ParseOptions, parse_module, parse_unchecked};
+use ruff_text_size::Ranged;
 
 use super::balance::unbalanced;
 use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
+use super::statements::Statements;
 use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
 /// Python 3.
@@ -16,17 +18,12 @@ impl Checker for Python {
         "python"
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
     }
 
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.check(part).is_some_and(|problems| problems.is_empty())
-    }
-
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
-        let first = text.lines().next().unwrap_or("");
-        if too_long(text, Ends::Lines) || (first.starts_with("#!") && first.contains("python2")) {
+        if !is_readable(text) {
             return None;
         }
         let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
@@ -43,4 +40,19 @@ impl Checker for Python {
         });
         Some(told.collect())
     }
+}
+
+impl Statements for Python {
+    fn statements(&self, text: &str) -> Option<Vec<usize>> {
+        if !is_readable(text) {
+            return None;
+        }
+        let module = parse_module(text).ok()?;
+        Some(module.syntax().body.iter().map(|statement| statement.start().to_usize()).collect())
+    }
+}
+
+fn is_readable(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or("");
+    !too_long(text, Ends::Lines) && !(first.starts_with("#!") && first.contains("python2"))
 }

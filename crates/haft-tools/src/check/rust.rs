@@ -6,6 +6,7 @@ use ra_ap_parser::{Edition, LexedStr, Step, StrStep, TopEntryPoint};
 use super::balance::unbalanced;
 use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
+use super::statements::Statements;
 use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
 /// Rust of any edition.
@@ -37,12 +38,8 @@ impl Checker for Rust {
         "rust"
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
-    }
-
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.check(part).is_some_and(|problems| problems.is_empty())
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
@@ -69,6 +66,51 @@ impl Checker for Rust {
             }
         }
         Some(problems)
+    }
+}
+
+impl Statements for Rust {
+    fn statements(&self, text: &str) -> Option<Vec<usize>> {
+        if too_long(text, Ends::Semicolons) {
+            return None;
+        }
+        let lexed = LexedStr::new(Edition::CURRENT, text);
+        if lexed.errors().next().is_some() {
+            return None;
+        }
+        let parsed = TopEntryPoint::SourceFile.parse(&lexed.to_input(Edition::CURRENT));
+        // The parser counts tokens without blanks and comments.
+        let mut tokens = (0..lexed.len()).filter(|token| !lexed.kind(*token).is_trivia());
+        let (mut starts, mut depth, mut begins) = (Vec::new(), 0_usize, false);
+        for step in parsed.iter() {
+            let taken = match step {
+                Step::Error { .. } => return None,
+                Step::Enter { .. } => {
+                    depth += 1;
+                    // The file is on the first level, what is in it on the second.
+                    begins |= depth == 2;
+                    continue;
+                }
+                Step::Exit => {
+                    depth -= 1;
+                    continue;
+                }
+                Step::Token { n_input_tokens, .. } => usize::from(n_input_tokens),
+                // A number that is two names with dots (`a.0.1`), which also ends what is around it.
+                Step::FloatSplit { ends_in_dot } => {
+                    depth -= if ends_in_dot { 1 } else { 2 };
+                    1
+                }
+            };
+            let token = tokens.next()?;
+            if std::mem::take(&mut begins) {
+                starts.push(lexed.text_start(token));
+            }
+            for _ in 1..taken {
+                tokens.next();
+            }
+        }
+        Some(starts)
     }
 }
 

@@ -46,12 +46,8 @@ impl Checker for Script {
         }
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
-    }
-
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.check(part).is_some_and(|problems| problems.is_empty())
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {

@@ -63,23 +63,24 @@ pub trait Checker: Send + Sync + 'static {
     /// Takes note of a text that may be changed next. It is called on a background thread. Default: nothing is done.
     fn prepare(&self, _text: &str) {}
 
+    /// What a small change brought in, where what the checker knows of the text before shows that within a fraction of a
+    /// millisecond. `None` where more has to be parsed. Default: `None`.
+    fn recheck(&self, _before: &str, _after: &str) -> Option<Introduced> {
+        None
+    }
+
     /// The errors that came with a change; `before` is `None` for a new file. By default, an error was there
     /// before if the same message was told of the same line, wherever it stood.
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        new_problems(self, before, after)
+        let problems = self.check(after)?;
+        // Where nothing is wrong after the change, nothing need be known of the text before.
+        let Some(before) = before.filter(|_| !problems.is_empty()) else {
+            return Some(Introduced { problems, existing: 0 });
+        };
+        let known = self.check(before)?;
+        // Beyond so many, nobody can say which are new.
+        (known.len() < MAX_PROBLEMS).then(|| Introduced::between(&known, before, problems, after))
     }
-}
-
-/// The errors of a text that another one did not have, found by checking both. If there are none in the text after a
-/// change, the change brought none in, and the text before is not checked.
-fn new_problems(checker: &(impl Checker + ?Sized), before: Option<&str>, after: &str) -> Option<Introduced> {
-    let problems = checker.check(after)?;
-    let Some(before) = before.filter(|_| !problems.is_empty()) else {
-        return Some(Introduced { problems, existing: 0 });
-    };
-    let known = checker.check(before)?;
-    // Beyond so many, nobody can say which are new.
-    (known.len() < MAX_PROBLEMS).then(|| Introduced::between(&known, before, problems, after))
 }
 
 /// An error in the syntax of a text.
@@ -205,11 +206,20 @@ impl Checkers {
     }
 
     /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
-    /// kind is unknown, or the text is too large, too deep or made by a machine.
+    /// kind is unknown, or the text is too large, too deep or made by a machine. It takes up to some milliseconds.
     pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
-        let bytes = before.map_or(0, str::len).max(after.len());
-        with_stack(bytes, || compared(&**checker, before, after))
+        checked(before, after, |before, after| {
+            let quick = before.and_then(|before| checker.recheck(before, after));
+            Some((checker.name(), quick.or_else(|| introduced(&**checker, before, after))?))
+        })
+    }
+
+    /// The same, where a fraction of a millisecond is enough: the text before was checked or [prepared](Self::prepare),
+    /// and the change is small and brings nothing in.
+    pub fn recheck(&self, file_name: &str, before: &str, after: &str) -> Option<Checked> {
+        let checker = self.find(file_name)?;
+        checked(Some(before), after, |before, after| Some((checker.name(), checker.recheck(before?, after)?)))
     }
 
     /// Has a file's text parsed in the background, if that makes the check of its next change quicker. Nothing waits for
@@ -236,17 +246,23 @@ impl Checkers {
     }
 }
 
-/// What a change brought in, as it is told. On a stack that checkers can use.
-fn compared(checker: &dyn Checker, before: Option<&str>, after: &str) -> Option<Checked> {
+/// What a change brought in, as it is told. Texts that checkers cannot take are left out, and others checked on a stack that
+/// is large enough for them.
+fn checked(
+    before: Option<&str>,
+    after: &str,
+    check: impl FnOnce(Option<&str>, &str) -> Option<(&'static str, Introduced)>,
+) -> Option<Checked> {
     let after = readable(after)?;
     // A file that could not be checked before had errors that nobody knows.
     let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
-    let Introduced { mut problems, existing } = introduced(checker, before, after)?;
+    let bytes = before.map_or(0, str::len).max(after.len());
+    let (checker, Introduced { mut problems, existing }) = with_stack(bytes, || check(before, after))?;
     let lines = if problems.is_empty() { Vec::new() } else { lines(after) };
     // A parser may stop on the line after the last.
     problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
     Some(Checked {
-        checker: checker.name(),
+        checker,
         errors: problems.iter().take(MAX_SHOWN).map(|problem| Found::new(problem, &lines)).collect(),
         more: problems.len().saturating_sub(MAX_SHOWN),
         existing,

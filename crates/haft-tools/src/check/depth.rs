@@ -23,12 +23,14 @@ pub(super) fn too_deep(text: &str) -> bool {
     // quicker than to follow them, and for most texts it is enough.
     let mut most = 0_usize;
     let shallow = text.as_bytes().chunks(BLOCK).all(|block| {
-        let count = |brackets: [u8; 3]| {
-            usize::from(block.iter().map(|byte| u8::from(brackets.contains(byte))).sum::<u8>())
-        };
-        let (opened, closed) = (count(*b"([{"), count(*b")]}"));
-        let peak = most + opened;
-        most = opened.max(peak.saturating_sub(closed));
+        let (mut opened, mut closed) = (0_u8, 0_u8);
+        for byte in block {
+            // Square and curly brackets differ in one bit.
+            opened += u8::from(*byte == b'(') + u8::from(byte | 0x20 == b'{');
+            closed += u8::from(*byte == b')') + u8::from(byte | 0x20 == b'}');
+        }
+        let peak = most + usize::from(opened);
+        most = usize::from(opened).max(peak.saturating_sub(closed.into()));
         peak <= MAX_OPEN
     });
     !shallow && is_deep(text)
@@ -53,28 +55,22 @@ fn is_deep(text: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Word,
-    Opens,
-    Closes,
-    ClosesBlock,
-    Separates,
-    EndsLine,
     /// A sign that a parser may descend for.
     Sign,
     Other,
+    /// A bracket, a separator or the end of a line.
+    Structure,
 }
 
 const CLASSES: [Class; 256] = {
+    // What is not ASCII is a part of a word.
     let mut classes = [Class::Word; 256];
-    let mut byte = 0;
-    while byte < 128_u8 {
+    let mut byte = 0_u8;
+    while byte < 128 {
         classes[byte as usize] = match byte {
-            b'_' => Class::Word,
-            b'(' | b'[' | b'{' => Class::Opens,
-            b')' | b']' => Class::Closes,
-            b'}' => Class::ClosesBlock,
-            b';' | b',' => Class::Separates,
-            b'\n' => Class::EndsLine,
+            b'(' | b')' | b'[' | b']' | b'{' | b'}' | b';' | b',' | b'\n' => Class::Structure,
             b'/' | b'\\' | b'#' | b'\'' | b'"' | b'`' => Class::Other,
+            b'_' => Class::Word,
             _ if byte.is_ascii_alphanumeric() => Class::Word,
             _ if byte.is_ascii_punctuation() => Class::Sign,
             _ => Class::Other,
@@ -86,44 +82,51 @@ const CLASSES: [Class; 256] = {
 
 /// Whether a parser that descends for each operator, prefix or branch could get too deep.
 pub(super) fn too_long(text: &str, ends: Ends) -> bool {
+    let bytes = text.as_bytes();
+    if branches(bytes) > MAX_ELSE {
+        return true;
+    }
     // What was counted when each open bracket opened.
     let mut open: Vec<usize> = Vec::new();
     let mut count = 0_usize;
-    let mut branches = 0_usize;
-    let mut in_word = false;
-    let bytes = text.as_bytes();
+    let mut last = Class::Other;
     for (at, &byte) in bytes.iter().enumerate() {
         let class = CLASSES[usize::from(byte)];
-        let began = class == Class::Word && !in_word;
-        in_word = class == Class::Word;
-        match class {
-            Class::Word if began => {
-                count += 1;
-                branches += usize::from(byte == b'e' && bytes[at..].starts_with(b"else"));
-            }
-            Class::Word | Class::Other => continue,
-            Class::Opens => {
+        // Without a branch, since nothing tells what comes next.
+        count += usize::from(class == Class::Sign) + usize::from(class == Class::Word && last != Class::Word);
+        last = class;
+        if class != Class::Structure {
+            continue;
+        }
+        if count > MAX_CHAIN {
+            return true;
+        }
+        match byte {
+            b'(' | b'[' | b'{' => {
                 count += 1;
                 open.push(count);
             }
-            Class::Closes => count = open.pop().unwrap_or(count),
-            Class::ClosesBlock => {
+            b')' | b']' => count = open.pop().unwrap_or(count),
+            b'}' => {
                 count = open.pop().unwrap_or(count);
                 let next = bytes[at + 1..].iter().find(|byte| !byte.is_ascii_whitespace());
                 if !next.is_some_and(|byte| b"+-*&|.?=:%^!<>".contains(byte)) {
                     count = open.last().copied().unwrap_or(0);
                 }
             }
-            Class::Separates => count = open.last().copied().unwrap_or(0),
-            Class::EndsLine if ends == Ends::Lines && open.is_empty() => count = 0,
-            Class::EndsLine => continue,
-            Class::Sign => count += 1,
-        }
-        if count > MAX_CHAIN || branches > MAX_ELSE {
-            return true;
+            b'\n' if ends == Ends::Lines && open.is_empty() => count = 0,
+            b'\n' => {}
+            _ => count = open.last().copied().unwrap_or(0),
         }
     }
-    false
+    count > MAX_CHAIN
+}
+
+/// How often `else` begins a word.
+fn branches(bytes: &[u8]) -> usize {
+    let begins =
+        |at: &usize| at.checked_sub(1).is_none_or(|at| CLASSES[usize::from(bytes[at])] != Class::Word);
+    memchr::memmem::find_iter(bytes, b"else").filter(begins).count()
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use haft::Hash;
 
 use super::recent::{Key, Recent};
-use super::statements::{self, Statements};
-use super::{Checker, Introduced, Problem, new_problems};
+use super::statements::{Parsed, Statements, after_change, at_line_starts};
+use super::{Checker, Introduced, Problem};
 
 /// What is known of texts that were parsed.
 pub(super) type Texts = Recent<Arc<Text>>;
@@ -16,19 +16,21 @@ pub(super) type Texts = Recent<Arc<Text>>;
 /// What is known of a text.
 pub(super) struct Text {
     problems: Vec<Problem>,
-    /// Where its statements begin, if it has no errors and the parser can tell.
+    /// With which statements parsing can begin, if there are no problems and the parser can tell.
     statements: Option<Vec<usize>>,
 }
 
 impl Text {
     /// How much memory it takes, roughly.
     fn bytes(&self) -> usize {
-        let messages: usize =
-            self.problems.iter().map(|problem| size_of::<Problem>() + problem.message.len()).sum();
+        let problems = self.problems.iter().map(|problem| size_of::<Problem>() + problem.message.len());
         let statements = self.statements.as_ref().map_or(0, |starts| size_of_val(starts.as_slice()));
-        size_of::<Self>() + messages + statements
+        size_of::<Self>() + problems.sum::<usize>() + statements
     }
 }
+
+/// So many bytes are parsed in a quarter of a millisecond.
+const MAX_QUICK: usize = 16 << 10;
 
 /// A cache for all languages together.
 pub(super) fn texts() -> Texts {
@@ -72,33 +74,20 @@ impl Exact {
         text
     }
 
-    /// What is wrong with a text; `None` where the parser cannot tell.
-    fn parsed(&self, text: &str) -> Option<Arc<Text>> {
+    /// What the parser says of a text; `None` where it cannot tell.
+    fn read(&self, text: &str) -> Option<Arc<Text>> {
         let key = self.key(text);
         if let Some(known) = self.texts.get(key) {
             return Some(known);
         }
-        let found = match self.parser {
-            Parser::Statements(checker) => statements::of(checker, text),
-            Parser::Whole(_) => None,
+        let read = match self.parser {
+            Parser::Whole(checker) => Text { problems: checker.check(text)?, statements: None },
+            Parser::Statements(checker) => {
+                let Parsed { problems, statements } = checker.parse(text)?;
+                Text { problems, statements: statements.map(|starts| at_line_starts(text, starts)) }
+            }
         };
-        let found = match found {
-            Some(statements) => Text { problems: Vec::new(), statements: Some(statements) },
-            None => Text { problems: self.parser.checker().check(text)?, statements: None },
-        };
-        Some(self.cached(key, found))
-    }
-
-    /// Whether a change of a text without errors brought in none either, as far as the statements around it show that.
-    fn is_still_right(&self, before: &str, after: &str) -> bool {
-        let Parser::Statements(checker) = self.parser else { return false };
-        let Some(known) = self.texts.get(self.key(before)) else { return false };
-        let Some(statements) = &known.statements else { return false };
-        let Some(statements) = statements::after_change(checker, (before, statements), after) else {
-            return false;
-        };
-        self.cached(self.key(after), Text { problems: Vec::new(), statements: Some(statements) });
-        true
+        Some(self.cached(key, read))
     }
 }
 
@@ -116,17 +105,18 @@ impl Checker for Exact {
     }
 
     fn prepare(&self, text: &str) {
-        self.parsed(text);
+        self.read(text);
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
-        Some(self.parsed(text)?.problems.clone())
+        Some(self.read(text)?.problems.clone())
     }
 
-    fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        if before.is_some_and(|before| self.is_still_right(before, after)) {
-            return Some(Introduced::default());
-        }
-        new_problems(self, before, after)
+    fn recheck(&self, before: &str, after: &str) -> Option<Introduced> {
+        let Parser::Statements(checker) = self.parser else { return None };
+        let known = self.texts.get(self.key(before))?;
+        let statements = after_change(checker, (before, known.statements.as_ref()?), after, MAX_QUICK)?;
+        self.cached(self.key(after), Text { problems: Vec::new(), statements: Some(statements) });
+        Some(Introduced::default())
     }
 }

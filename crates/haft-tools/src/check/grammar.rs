@@ -21,6 +21,8 @@ use crate::text::{common_end, common_start};
 
 /// How long a parser may take.
 const TIME: Duration = Duration::from_millis(100);
+/// A change of so many bytes is parsed in about half a millisecond.
+const MAX_QUICK: usize = 4 << 10;
 /// How many trees are cached.
 const MAX_TREES: usize = 16;
 /// How much memory they may take, as if they shared nothing.
@@ -50,10 +52,22 @@ pub(super) enum Trust {
 
 /// What a grammar says of a text.
 pub(super) struct Reading {
+    tree: Tree,
+    /// What is wrong; not known of a text with errors that was parsed incrementally.
+    wrong: Option<Wrong>,
+}
+
+#[derive(Clone, Default)]
+struct Wrong {
     problems: Vec<Problem>,
     /// Whether a delimiter has no partner: that is wrong in any grammar.
     sure: bool,
-    tree: Tree,
+}
+
+impl Reading {
+    fn is_right(&self) -> bool {
+        !self.tree.root_node().has_error()
+    }
 }
 
 /// What is known of texts that were parsed.
@@ -90,29 +104,37 @@ impl Checker for Incremental {
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
-        Some(self.read(text)?.problems.clone())
+        Some(self.read(text)?.wrong.as_ref()?.problems.clone())
+    }
+
+    fn recheck(&self, before: &str, after: &str) -> Option<Introduced> {
+        self.changed_tree(before, after, MAX_QUICK)
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        let trust = self.grammar.trust;
-        if before.is_some_and(|before| self.is_right_after_change(before, after)) {
-            return Some(Introduced::default());
+        let told = before.and_then(|before| self.changed_tree(before, after, usize::MAX));
+        if told.is_some() {
+            return told;
         }
         let now = self.read(after)?;
-        if now.problems.is_empty() {
+        if now.is_right() {
             return Some(Introduced::default());
         }
+        let Wrong { problems, sure } = now.wrong.clone()?;
         let Some(before) = before else {
-            let believed = now.sure || trust == Trust::Full;
-            return believed.then(|| Introduced { problems: now.problems.clone(), existing: 0 });
+            return (sure || self.grammar.trust == Trust::Full)
+                .then_some(Introduced { problems, existing: 0 });
         };
-        let known = &self.read(before)?.problems;
-        let grew = now.problems.len() > known.len() || (now.sure && *known != now.problems);
-        let silent = trust == Trust::Some && !known.is_empty();
-        if silent || !grew || known.len() >= MAX_PROBLEMS {
-            return Some(Introduced { existing: now.problems.len(), problems: Vec::new() });
+        let was = self.read(before)?;
+        if self.is_silent_after(&was) {
+            return Some(SILENT);
         }
-        Some(Introduced::between(known, before, now.problems.clone(), after))
+        let known = &was.wrong.as_ref()?.problems;
+        let grew = problems.len() > known.len() || (sure && *known != problems);
+        if !grew || known.len() >= MAX_PROBLEMS {
+            return Some(Introduced { existing: problems.len(), problems: Vec::new() });
+        }
+        Some(Introduced::between(known, before, problems, after))
     }
 }
 
@@ -127,47 +149,55 @@ impl Incremental {
         reading
     }
 
-    /// What the grammar says of a text.
+    /// Parses a whole text, if that was not done before.
     fn read(&self, text: &str) -> Option<Arc<Reading>> {
         let key = self.key(text);
-        let known = self.trees.get(key);
-        known.or_else(|| Some(self.cached(key, text, self.grammar.read(text)?)))
+        if let Some(known) = self.trees.get(key).filter(|known| known.wrong.is_some()) {
+            return Some(known);
+        }
+        let tree = self.grammar.parse(&self.grammar.language(text)?, text, None)?;
+        let wrong = Some(self.grammar.wrong(&tree, text));
+        Some(self.cached(key, text, Reading { tree, wrong }))
     }
 
-    /// Whether a text is right after a change, as far as an incremental parse shows that: the tree of the text before must
-    /// be known.
-    fn is_right_after_change(&self, before: &str, after: &str) -> bool {
-        let Some(known) = self.trees.get(self.key(before)) else { return false };
-        let Some(language) = self.grammar.language(after) else { return false };
-        // A header may become one of another language.
-        if *known.tree.language() != language {
-            return false;
+    /// What an incremental parse tells of a change of at most so many bytes, if the tree of the text before is known.
+    fn changed_tree(&self, before: &str, after: &str, max: usize) -> Option<Introduced> {
+        let known = self.trees.get(self.key(before))?;
+        let key = self.key(after);
+        let now = self.trees.get(key).or_else(|| {
+            let edit = edit(before.as_bytes(), after.as_bytes());
+            // A header may become one of another language.
+            let language =
+                self.grammar.language(after).filter(|language| *known.tree.language() == *language)?;
+            if edit.old_end_byte.max(edit.new_end_byte) - edit.start_byte > max {
+                return None;
+            }
+            let mut old = known.tree.clone();
+            old.edit(&edit);
+            let tree = self.grammar.parse(&language, after, Some(&old))?;
+            let wrong = (!tree.root_node().has_error()).then(Wrong::default);
+            Some(self.cached(key, after, Reading { tree, wrong }))
+        })?;
+        match now.is_right() {
+            true => Some(Introduced::default()),
+            false => self.is_silent_after(&known).then_some(SILENT),
         }
-        let old = edited(known.tree.clone(), before, after);
-        let Some(tree) = self.grammar.parse(&language, after, Some(&old)) else { return false };
-        let is_right = !tree.root_node().has_error();
-        if is_right {
-            self.cached(self.key(after), after, Reading { problems: Vec::new(), sure: false, tree });
-        }
-        is_right
+    }
+
+    /// Whether nothing is told of a change of a text. Where a grammar that is trusted less cannot read all of the text,
+    /// whatever it cannot read after the change counts as old.
+    fn is_silent_after(&self, before: &Reading) -> bool {
+        self.grammar.trust == Trust::Some && !before.is_right()
     }
 }
+
+/// That there is something wrong with a text as there was before. How much that is says nothing where a grammar is not
+/// trusted.
+const SILENT: Introduced = Introduced { problems: Vec::new(), existing: 1 };
 
 impl Grammar {
     fn language(&self, text: &str) -> Option<Language> {
         Some(Language::new((self.language)(text)?))
-    }
-
-    fn read(&self, text: &str) -> Option<Reading> {
-        let tree = self.parse(&self.language(text)?, text, None)?;
-        if !tree.root_node().has_error() {
-            return Some(Reading { problems: Vec::new(), sure: false, tree });
-        }
-        // After a delimiter without a partner, the errors are echoes.
-        if let Some(problem) = unbalanced(text, &delimiters(&tree, text, self.pairs)) {
-            return Some(Reading { problems: vec![problem], sure: true, tree });
-        }
-        Some(Reading { problems: errors(&tree, text), sure: false, tree })
     }
 
     /// Parses a text, with the help of the tree of another one that was told what changed.
@@ -177,6 +207,17 @@ impl Grammar {
             _ => parse(language, text, old),
         }
     }
+
+    fn wrong(&self, tree: &Tree, text: &str) -> Wrong {
+        if !tree.root_node().has_error() {
+            return Wrong::default();
+        }
+        // After a delimiter without a partner, the errors are echoes.
+        if let Some(problem) = unbalanced(text, &delimiters(tree, text, self.pairs)) {
+            return Wrong { problems: vec![problem], sure: true };
+        }
+        Wrong { problems: errors(tree, text), sure: false }
+    }
 }
 
 /// The text with a letter for every byte that is not ASCII, so that all places stay the same. The scanner of the grammar
@@ -185,9 +226,8 @@ fn ascii(text: &str) -> String {
     text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect()
 }
 
-/// The tree of one text, told what to change for it to be that of another.
-fn edited(mut tree: Tree, text: &str, other: &str) -> Tree {
-    let (old, new) = (text.as_bytes(), other.as_bytes());
+/// The change that makes one text of another, in the terms of a tree.
+fn edit(old: &[u8], new: &[u8]) -> InputEdit {
     let start = common_start(old, new);
     let end = common_end(old, new).min(old.len().min(new.len()) - start);
     let point = |bytes: &[u8], at: usize| {
@@ -195,15 +235,14 @@ fn edited(mut tree: Tree, text: &str, other: &str) -> Tree {
         let line = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         Point { row: memchr::memchr_iter(b'\n', before).count(), column: at - line }
     };
-    tree.edit(&InputEdit {
+    InputEdit {
         start_byte: start,
         old_end_byte: old.len() - end,
         new_end_byte: new.len() - end,
         start_position: point(old, start),
         old_end_position: point(old, old.len() - end),
         new_end_position: point(new, new.len() - end),
-    });
-    tree
+    }
 }
 
 fn parse(language: &Language, text: &str, old: Option<&Tree>) -> Option<Tree> {

@@ -35,9 +35,9 @@ enum How {
 pub(super) static KINDS: &[Kind] = &[
     Kind { files: &["*.py", "*.pyi", "*.pyw"], how: statements(&Python) },
     Kind { files: &["*.js", "*.mjs", "*.cjs", "*.jsx"], how: whole(&Script::Js) },
-    Kind { files: &["*.ts", "*.mts", "*.cts"], how: whole(&Script::Ts) },
-    Kind { files: &["*.tsx"], how: whole(&Script::Tsx) },
-    Kind { files: &["*.d.ts", "*.d.mts", "*.d.cts"], how: whole(&Script::Declarations) },
+    Kind { files: &["*.ts", "*.mts", "*.cts"], how: statements(&Script::Ts) },
+    Kind { files: &["*.tsx"], how: statements(&Script::Tsx) },
+    Kind { files: &["*.d.ts", "*.d.mts", "*.d.cts"], how: statements(&Script::Declarations) },
     Kind { files: &["*.rs"], how: statements(&Rust) },
     Kind { files: &["*.json", "*.ipynb", "*.geojson", "*.webmanifest"], how: whole(&Json) },
     Kind { files: &["*.jsonl", "*.ndjson"], how: whole(&JsonLines) },

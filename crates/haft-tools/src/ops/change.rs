@@ -1,7 +1,8 @@
 //! Changing the content of one file: by all of it, by text, by line number. The change is planned in memory
 //! when it is checked, so that its diff is known before anybody is asked; committed through the journal,
-//! against exactly the content it was planned on; and meanwhile its syntax is checked on another thread.
+//! against exactly the content it was planned on; and its syntax is checked while the disk is waited for.
 
+mod checking;
 mod current;
 mod differences;
 mod neighbours;
@@ -10,11 +11,12 @@ mod plan;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use haft::journal::{self, Content};
 use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
-use haft_sandbox::{Expect, names};
+use haft_sandbox::Expect;
 
+use checking::Checking;
+pub(super) use checking::{checked, file_name};
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
 use plan::Plan;
@@ -273,14 +275,9 @@ impl Operation for Change {
             });
         }
         let editing = cx.session().extension::<Editing>();
-        let checking = editing.checkers.knows(&file_name(path)).then(|| {
-            let (path, before) = (path.clone(), before.as_ref().map(|before| before.bytes.clone()));
-            let after = content.clone();
-            tokio::task::spawn_blocking(move || checked(&editing, &path, before, &after))
-        });
         let weight = if held <= super::SMALL { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
-        let (recorded, (diff, short)) = cx
+        let (recorded, checking, (diff, short)) = cx
             .commit(weight, move |journal, label| {
                 let expect = before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
                 let change = journal::Change::Write {
@@ -290,8 +287,11 @@ impl Operation for Change {
                     replaced: before.as_ref().map(Current::replaced),
                 };
                 let differing = || plan::differing(&asked.named, before.as_ref(), &content, splices.as_ref());
-                // What is shown of the change is made in the time that the disk takes.
+                let mut checking = None;
+                // The check and what is shown of the change use the time that the disk takes.
                 let meanwhile = || {
+                    let before = before.as_ref().map(|before| before.bytes.clone());
+                    checking = Some(Checking::start(&editing.checkers, &asked.path, before, &content));
                     shown.get_or_insert_with(differing);
                 };
                 let recorded = journal.change_while(inside.workspace(), change, label, meanwhile);
@@ -299,11 +299,11 @@ impl Operation for Change {
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
                 let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
                 inside.effect(Effect::Changed { path: asked.path.clone(), now });
-                Ok((recorded, shown.unwrap_or_else(differing)))
+                Ok((recorded, checking, shown.unwrap_or_else(differing)))
             })
             .await?;
         let checked = match checking {
-            Some(checking) => cx.uncancelled(checking).await.ok().flatten(),
+            Some(checking) => checking.finish(cx).await,
             None => None,
         };
         notes.extend(recorded.notes);
@@ -319,27 +319,4 @@ pub(super) fn seen(path: &AbsPath, content: &Content, cx: &Context) -> Option<Se
         true => Seen::content(stamp, content.whole()),
         false => Seen::hash(stamp, content.hash()),
     })
-}
-
-/// A path as the checkers are asked about it.
-pub(super) fn file_name(path: &AbsPath) -> String {
-    names::show(path.as_path())
-}
-
-/// What a change did to the syntax of a file. It takes up to some milliseconds.
-pub(super) fn checked(
-    editing: &Editing,
-    path: &AbsPath,
-    before: Option<Bytes>,
-    after: &Content,
-) -> Option<Checked> {
-    if after.len() > super::MAX_CHECKED {
-        return None;
-    }
-    let text = |bytes: Bytes| match String::from_utf8(bytes.into()) {
-        Ok(text) => Some(text),
-        Err(error) => Some(crate::text::Source::new(error.into_bytes()).ok()?.text().to_owned()),
-    };
-    let before = before.filter(|before| before.len() as u64 <= super::MAX_CHECKED).and_then(text);
-    editing.checkers.compare(&file_name(path), before.as_deref(), &text(after.whole())?)
 }

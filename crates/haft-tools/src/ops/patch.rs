@@ -10,7 +10,7 @@ use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, P
 use haft_sandbox::{Access, ChangeErrorKind, Expect};
 
 use super::Editing;
-use super::change::{Current, Knowledge, checked, file_name, seen, style};
+use super::change::{Current, Knowledge, checked, seen, style};
 use crate::check::Checked;
 use crate::text::{
     self, Diff, DiffLimits, Outcome, PatchProblem, Side, Source, patch_paths, plan_patch, unified,
@@ -284,11 +284,9 @@ pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, 
         for planned in plan {
             planned.tell(&inside);
             let mut file = planned.file.clone();
-            if let Some(after) =
-                planned.after.as_ref().filter(|_| editing.checkers.knows(&file_name(planned.now_at())))
-            {
+            if let Some(after) = &planned.after {
                 let before = planned.before.as_ref().map(|before| before.bytes.clone());
-                file.checked = checked(&editing, planned.now_at(), before, after);
+                file.checked = checked(&editing.checkers, planned.now_at(), before, after);
             }
             notes.extend(planned.notes);
             files.push(file);

@@ -2,26 +2,26 @@
 //! from a fixed seed. Three places in each hold a name of their own, which edits replace by the next.
 
 /// A file of source code.
-pub struct Program {
+pub(crate) struct Program {
     /// What it is called.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it says, with the names of round 0 at its places.
-    pub text: String,
+    pub(crate) text: String,
     /// A line that breaks its syntax, where a checker knows the language.
-    pub broken: Option<&'static str>,
+    pub(crate) broken: Option<&'static str>,
 }
 
 /// How many places of a program are edited in turn: near the start, in the middle, and near the end.
-pub const PLACES: usize = 3;
+pub(crate) const PLACES: usize = 3;
 const LINES: usize = 2000;
 
 /// The name that stands at a place after so many edits of it.
-pub fn name_at(place: usize, edits: usize) -> String {
+pub(crate) fn name_at(place: usize, edits: usize) -> String {
     format!("probe_{place}_{edits:06}")
 }
 
 /// One program of each language.
-pub fn programs() -> Vec<Program> {
+pub(crate) fn programs() -> Vec<Program> {
     let program = |name, header: &str, unit: fn(&mut Dice) -> String, probe: fn(&str) -> String, broken| {
         let mut dice = Dice(0x5EED);
         let (mut text, mut lines, mut place) = (header.to_owned(), header.lines().count(), 0);
@@ -38,15 +38,27 @@ pub fn programs() -> Vec<Program> {
     };
     vec![
         program("a.c", "#include <stddef.h>\n#include \"table.h\"\n\n", c, c_probe, Some("int broken(;\n")),
-        program("a.py", "\"\"\"Tables.\"\"\"\n\nimport os\n\n\n", python, python_probe, Some("broken = (1\n")),
-        program("a.ts", "import { Table } from './table';\n\n", script, script_probe, Some("let broken: = 1;\n")),
+        program(
+            "a.py",
+            "\"\"\"Tables.\"\"\"\n\nimport os\n\n\n",
+            python,
+            python_probe,
+            Some("broken = (1\n"),
+        ),
+        program(
+            "a.ts",
+            "import { Table } from './table';\n\n",
+            script,
+            script_probe,
+            Some("let broken: = 1;\n"),
+        ),
         program("a.go", "package table\n\nimport \"errors\"\n\n", go, go_probe, Some("func broken( {}\n")),
         program("a.md", "# Tables\n\n", markdown, markdown_probe, None),
     ]
 }
 
 /// Numbers that look random and are the same every time.
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
@@ -59,9 +71,9 @@ impl Dice {
 
     fn word(&mut self) -> &'static str {
         const WORDS: [&str; 24] = [
-            "buffer", "handle", "row", "cursor", "state", "shared", "queue", "permit", "driver", "entry", "slot",
-            "budget", "stream", "reader", "writer", "task", "offset", "length", "parent", "child", "limit",
-            "weight", "bucket", "page",
+            "buffer", "handle", "row", "cursor", "state", "shared", "queue", "permit", "driver", "entry",
+            "slot", "budget", "stream", "reader", "writer", "task", "offset", "length", "parent", "child",
+            "limit", "weight", "bucket", "page",
         ];
         WORDS[self.roll(WORDS.len())]
     }

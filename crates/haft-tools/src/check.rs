@@ -161,6 +161,16 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// What a change brought in, as it is told.
+    fn new(checker: &'static str, introduced: Introduced, after: &str) -> Self {
+        let Introduced { mut problems, existing } = introduced;
+        let lines = if problems.is_empty() { Vec::new() } else { lines(after) };
+        // A parser may stop on the line after the last.
+        problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
+        let errors = problems.iter().take(MAX_SHOWN).map(|problem| Found::new(problem, &lines)).collect();
+        Self { checker, errors, more: problems.len().saturating_sub(MAX_SHOWN), existing }
+    }
+
     /// Whether the change brought in no errors.
     pub fn passed(&self) -> bool {
         self.errors.is_empty()
@@ -209,9 +219,14 @@ impl Checkers {
     /// kind is unknown, or the text is too large, too deep or made by a machine. It takes up to some milliseconds.
     pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
-        checked(before, after, |before, after| {
-            let quick = before.and_then(|before| checker.recheck(before, after));
-            Some((checker.name(), quick.or_else(|| introduced(&**checker, before, after))?))
+        let quick = before.and_then(|before| self.recheck(file_name, before, after));
+        quick.or_else(|| {
+            let after = readable(after)?;
+            // A file that could not be checked before had errors that nobody knows.
+            let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
+            let bytes = before.map_or(0, str::len).max(after.len());
+            let introduced = with_stack(bytes, || introduced(&**checker, before, after))?;
+            Some(Checked::new(checker.name(), introduced, after))
         })
     }
 
@@ -219,7 +234,11 @@ impl Checkers {
     /// and the change is small and brings nothing in.
     pub fn recheck(&self, file_name: &str, before: &str, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
-        checked(Some(before), after, |before, after| Some((checker.name(), checker.recheck(before?, after)?)))
+        // What a checker knows of the text before, it has read.
+        let (before, after) = (unmarked(before), readable(after)?);
+        let bytes = before.len().max(after.len());
+        let introduced = with_stack(bytes, || checker.recheck(before, after))?;
+        Some(Checked::new(checker.name(), introduced, after))
     }
 
     /// Has a file's text parsed in the background, if that makes the check of its next change quicker. Nothing waits for
@@ -244,29 +263,6 @@ impl Checkers {
             self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| name.fits(&path)))?;
         entry.checker.as_ref()
     }
-}
-
-/// What a change brought in, as it is told. Texts that checkers cannot take are left out, and others checked on a stack that
-/// is large enough for them.
-fn checked(
-    before: Option<&str>,
-    after: &str,
-    check: impl FnOnce(Option<&str>, &str) -> Option<(&'static str, Introduced)>,
-) -> Option<Checked> {
-    let after = readable(after)?;
-    // A file that could not be checked before had errors that nobody knows.
-    let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
-    let bytes = before.map_or(0, str::len).max(after.len());
-    let (checker, Introduced { mut problems, existing }) = with_stack(bytes, || check(before, after))?;
-    let lines = if problems.is_empty() { Vec::new() } else { lines(after) };
-    // A parser may stop on the line after the last.
-    problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
-    Some(Checked {
-        checker,
-        errors: problems.iter().take(MAX_SHOWN).map(|problem| Found::new(problem, &lines)).collect(),
-        more: problems.len().saturating_sub(MAX_SHOWN),
-        existing,
-    })
 }
 
 /// What a change brought in, also where an old error hides it.

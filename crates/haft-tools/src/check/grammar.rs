@@ -26,7 +26,7 @@ const MAX_QUICK: usize = 4 << 10;
 /// How many trees are cached.
 const MAX_TREES: usize = 16;
 /// How much memory they may take, as if they shared nothing.
-const MAX_TREE_BYTES: usize = 32 << 20;
+const MAX_TREE_BYTES: usize = 16 << 20;
 /// How much memory a tree takes for each byte of its text, roughly. Measured with C and Go.
 const TREE_BYTES: usize = 27;
 

@@ -46,3 +46,32 @@ fn prepare_all(waiting: &Receiver<Waiting>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::table;
+    use super::*;
+
+    #[test]
+    fn what_was_prepared_is_rechecked_at_once() {
+        for (name, line) in [("a.c", "int x_0 = 0;\n"), ("a.py", "x_0 = 0\n"), ("a.ts", "let x_0 = 0;\n")] {
+            let checkers = table::checkers();
+            let before: String = (0..9).map(|n| line.replace("_0", &format!("_{n}"))).collect();
+            let recheck =
+                |from: &str, to: &str| checkers.recheck(name, &before, &before.replacen(from, to, 1));
+            assert_eq!(recheck("x_4", "y"), None, "{name}: nothing is known");
+            let (sender, waiting) = sync_channel(2);
+            let checker = checkers.find(name).unwrap();
+            // What fails must not keep the rest from being prepared.
+            sender.send((checker.clone(), Bytes::from_static(b"\xFF"))).unwrap();
+            sender.send((checker.clone(), before.clone().into())).unwrap();
+            drop(sender);
+            prepare_all(&waiting);
+            assert!(
+                recheck("x_4", "y").is_some_and(|checked| checked.passed() && checked.existing == 0),
+                "{name}"
+            );
+            assert_eq!(recheck("x_4", "(("), None, "{name}: what is wrong is told by a check of the whole");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What a syntax check of a file of 2,000 lines costs: of a new file, and of one with a change that is right or wrong.
-//! Then, what the check adds to calls that edit and write such files of several languages. Arguments are names of files
-//! (`a.c`), of which alone costs are told.
+//! Then, what checks add to calls that edit and write such files in several languages. With names of files (`a.c`) as
+//! arguments, only these are measured.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
@@ -79,19 +79,22 @@ fn checks(wanted: &dyn Fn(&str) -> bool) {
             ("clean", Some(good.as_str()), &longer, true),
             ("broken", Some(good.as_str()), &bad, false),
         ];
-        for (what, before, after, passes) in rows {
-            let found = checkers.compare(name, before, after);
-            assert_eq!(found.as_ref().map(|found| found.passed()), Some(passes), "{name}: {found:?}");
-            let mut took: Vec<Duration> = (0..ROUNDS)
-                .map(|_| {
-                    let start = Instant::now();
-                    black_box(checkers.compare(name, before, black_box(after)));
-                    start.elapsed()
-                })
-                .collect();
-            took.sort_unstable();
-            let verdict = if took[ROUNDS / 2] <= LIMIT { "ok" } else { "OVER" };
-            let (middle, limit) = (took[ROUNDS / 2].as_secs_f64() * 1e3, LIMIT.as_millis());
+        for (at, (what, before, after, passes)) in rows.into_iter().enumerate() {
+            let round = |round: usize| {
+                // Each text is one that no checker has parsed, but that before a change was checked when it was made.
+                let unread = |text: &str| format!("{text}{}", "\n".repeat(at * ROUNDS + round + 1));
+                let (before, after) = (before.map(unread), unread(after));
+                if let Some(before) = &before {
+                    checkers.compare(name, None, before);
+                }
+                let mut found = None;
+                let took = timed(|| found = black_box(checkers.compare(name, before.as_deref(), &after)));
+                assert_eq!(found.as_ref().map(|found| found.passed()), Some(passes), "{name}: {found:?}");
+                took
+            };
+            let middle = median((0..ROUNDS).map(round).collect());
+            let verdict = if middle <= LIMIT { "ok" } else { "OVER" };
+            let (middle, limit) = (middle.as_secs_f64() * 1e3, LIMIT.as_millis());
             println!("check, {name:8} {what:7} {middle:7.2} ms  (limit {limit} ms)  {verdict}");
         }
     }

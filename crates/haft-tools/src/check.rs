@@ -49,22 +49,24 @@ pub trait Checker: Send + Sync + 'static {
     /// has no byte order mark, and its lines end as they do in the file.
     fn check(&self, text: &str) -> Option<Vec<Problem>>;
 
-    /// Whether a text without errors stays right, as a rule, when a part that begins at the margin is left out of it. Then
-    /// a change of a text with an error is checked without the part that holds the error. Default: false.
+    /// Whether a text without errors has none either, as a rule, when a part that begins at the margin is left out of it.
+    /// Then a change of a text that has an error is checked without the part that holds the error. Default: false.
     fn can_leave_out_parts(&self) -> bool {
         false
     }
 
-    /// Whether the check of a change takes less time when the text before it was [prepared](Self::prepare). Default: false.
+    /// Whether [`prepare`](Self::prepare) makes the check of the next change quicker. Default: false.
     fn can_prepare(&self) -> bool {
         false
     }
 
-    /// Takes note of a text that may be changed next. It is called on a background thread. Default: nothing is done.
+    /// Parses a text that may be changed next, to keep what its checks can use. A background thread calls it. By default
+    /// it does nothing.
     fn prepare(&self, _text: &str) {}
 
-    /// What a small change brought in, where what the checker knows of the text before shows that within a fraction of a
-    /// millisecond. `None` where more has to be parsed. Default: `None`.
+    /// Checks a small change incrementally, in a fraction of a millisecond, if the checker has cached what it needs of
+    /// the text before. `None` where the whole text has to be parsed, which is also so for a change that breaks it.
+    /// Default: `None`.
     fn recheck(&self, _before: &str, _after: &str) -> Option<Introduced> {
         None
     }
@@ -73,7 +75,7 @@ pub trait Checker: Send + Sync + 'static {
     /// before if the same message was told of the same line, wherever it stood.
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
         let problems = self.check(after)?;
-        // Where nothing is wrong after the change, nothing need be known of the text before.
+        // A text without errors has no new ones, so the text before need not be parsed.
         let Some(before) = before.filter(|_| !problems.is_empty()) else {
             return Some(Introduced { problems, existing: 0 });
         };
@@ -161,7 +163,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// What a change brought in, as it is told.
+    /// The result for a checker and what it found in the text after a change.
     fn new(checker: &'static str, introduced: Introduced, after: &str) -> Self {
         let Introduced { mut problems, existing } = introduced;
         let lines = if problems.is_empty() { Vec::new() } else { lines(after) };
@@ -230,19 +232,19 @@ impl Checkers {
         })
     }
 
-    /// The same, where a fraction of a millisecond is enough: the text before was checked or [prepared](Self::prepare),
-    /// and the change is small and brings nothing in.
+    /// Checks a small change incrementally, in a fraction of a millisecond. `None` unless the text before was checked or
+    /// [prepared](Self::prepare) and the change brings nothing in: then [`compare`](Self::compare) can tell.
     pub fn recheck(&self, file_name: &str, before: &str, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
-        // What a checker knows of the text before, it has read.
+        // A checker caches only what is readable, so that is known of the text before.
         let (before, after) = (unmarked(before), readable(after)?);
         let bytes = before.len().max(after.len());
         let introduced = with_stack(bytes, || checker.recheck(before, after))?;
         Some(Checked::new(checker.name(), introduced, after))
     }
 
-    /// Has a file's text parsed in the background, if that makes the check of its next change quicker. Nothing waits for
-    /// it, and where there is much to prepare already, it is left out.
+    /// Parses a file's text on a background thread, if that makes the check of its next change quicker. The call returns
+    /// at once. When too many texts wait for the thread already, it skips this one.
     pub fn prepare(&self, file_name: &str, text: Bytes) {
         if !prepare::is_worthwhile(&text) {
             return;

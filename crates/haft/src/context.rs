@@ -365,8 +365,8 @@ impl Context {
         }
     }
 
-    /// Waits for what belongs to the reply of a change that was just made, such as a check of the file. A call that is
-    /// cancelled meanwhile waits for it, too: the reply must say that the change was made.
+    /// Waits for work that belongs to a change which was just committed, such as a check of the file. The call waits even
+    /// if it is cancelled meanwhile, because its reply must say that the change was made.
     pub async fn uncancelled<T>(&self, work: impl Future<Output = T>) -> T {
         self.0.committing.store(true, Ordering::Release);
         let done = work.await;

@@ -53,6 +53,7 @@ pub(crate) fn programs() -> Vec<Program> {
             Some("let broken: = 1;\n"),
         ),
         program("a.go", "package table\n\nimport \"errors\"\n\n", go, go_probe, Some("func broken( {}\n")),
+        program("a.rs", "use std::fmt;\n\n", rust, rust_probe, Some("fn broken( {}\n")),
         program("a.md", "# Tables\n\n", markdown, markdown_probe, None),
     ]
 }
@@ -231,6 +232,37 @@ fn go(dice: &mut Dice) -> String {
 
 fn go_probe(name: &str) -> String {
     format!("func {name}(a int) int {{\n\treturn a + 1\n}}\n\n")
+}
+
+fn rust(dice: &mut Dice) -> String {
+    let (name, a, b, n) = (dice.name(), dice.word(), dice.word(), dice.roll(900) + 3);
+    match dice.roll(4) {
+        0 => format!(
+            "/// {said}\n/// {more}\npub fn {name}(input: &[Row], count: usize) -> Option<usize> {{\n    let mut total = 0;\n    for (index, row) in \
+             input.iter().enumerate().take(count) {{\n        if row.{b} > {n} && index % 2 == 0 {{\n            total += row.{b} - {n};\n        }} else {{\n            \
+             total = total.checked_sub(1)?;\n        }}\n    }}\n    Some(total)\n}}\n\n",
+            said = dice.sentence(),
+            more = dice.sentence(),
+        ),
+        1 => format!(
+            "#[derive(Clone, Debug, Default)]\npub(crate) struct {name}<'a, T: ?Sized> {{\n    pub {a}: Vec<Option<&'a T>>,\n    {b}: std::collections::HashMap<String, \
+             (u8, [u16; {n}])>,\n}}\n\n"
+        ),
+        2 => format!(
+            "impl fmt::Display for {name} {{\n    // {said}\n    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{\n        match self.{a} {{\n            0 | 1 => \
+             write!(f, \"{a} {{}}\", self.{b}),\n            x @ 2..={n} if x != b'\\'' as usize => f.write_str(r#\"\"{b}\"\"#),\n            _ => Err(fmt::Error),\n        \
+             }}\n    }}\n}}\n\n",
+            said = dice.sentence(),
+        ),
+        _ => format!(
+            "pub async fn {name}<F>(path: &str, keep: F) -> Result<Vec<Row>, Error>\nwhere\n    F: Fn(&Row) -> bool + Send,\n{{\n    let table = open(path).await?;\n    let \
+             rows = table.rows.into_iter().filter(|row| keep(row)).map(|row| Row {{ {a}: row.{b} << 3, ..row }});\n    Ok(rows.take({n}).collect())\n}}\n\n"
+        ),
+    }
+}
+
+fn rust_probe(name: &str) -> String {
+    format!("fn {name}(a: u8) -> u8 {{\n    a + 1\n}}\n\n")
 }
 
 fn markdown(dice: &mut Dice) -> String {

@@ -19,8 +19,8 @@ pub(super) enum Ends {
 
 /// Whether more brackets are open at a time than a person writes.
 pub(super) fn too_deep(text: &str) -> bool {
-    // How many brackets are open after each block, at the most. That can be told by counting alone, which is many times
-    // quicker than to follow them, and for most texts it is enough.
+    // An upper bound of how many brackets are open after each block. Counting them is many times quicker than following
+    // them, and for most texts the bound is low enough.
     let mut most = 0_usize;
     let shallow = text.as_bytes().chunks(BLOCK).all(|block| {
         let (mut opened, mut closed) = (0_u8, 0_u8);
@@ -92,7 +92,7 @@ pub(super) fn too_long(text: &str, ends: Ends) -> bool {
     let mut last = Class::Other;
     for (at, &byte) in bytes.iter().enumerate() {
         let class = CLASSES[usize::from(byte)];
-        // Without a branch, since nothing tells what comes next.
+        // Without a branch: the processor could not predict it.
         count += usize::from(class == Class::Sign) + usize::from(class == Class::Word && last != Class::Word);
         last = class;
         if class != Class::Structure {

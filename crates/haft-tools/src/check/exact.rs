@@ -1,6 +1,6 @@
-//! Languages whose parsers are exact. What was found out about the texts that were parsed last is cached, so a text is not
-//! parsed again when the next change starts from it, and where a parser tells where statements begin, a change of a text
-//! without errors is parsed with the statements around it.
+//! Languages with an exact parser. The results for the texts parsed last are cached, so the text before a change is not
+//! parsed again. Where the parser says where statements begin, a small change of a text without errors is checked by
+//! parsing the statements around it.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::recent::{Key, Recent};
 use super::statements::{Parsed, Statements, after_change, at_line_starts};
 use super::{Checker, Introduced, Problem};
 
-/// What is known of texts that were parsed.
+/// The cache of results.
 pub(super) type Texts = Recent<Arc<Text>>;
 
-/// What is known of a text.
+/// What the parser said of a text.
 pub(super) struct Text {
     problems: Vec<Problem>,
-    /// With which statements parsing can begin, if there are no problems and the parser can tell.
+    /// Where parsing can begin again, if the text has no errors and the parser says where statements begin.
     statements: Option<Vec<usize>>,
 }
 
 impl Text {
-    /// How much memory it takes, roughly.
+    /// About how much memory it takes.
     fn bytes(&self) -> usize {
         let problems = self.problems.iter().map(|problem| size_of::<Problem>() + problem.message.len());
         let statements = self.statements.as_ref().map_or(0, |starts| size_of_val(starts.as_slice()));
@@ -29,12 +29,17 @@ impl Text {
     }
 }
 
-/// So many bytes are parsed in a quarter of a millisecond.
+/// How much is parsed at most for a quick check: about a quarter of a millisecond.
 const MAX_QUICK: usize = 16 << 10;
 
-/// A cache for all languages together.
+/// How many results are cached.
+const MAX_TEXTS: usize = 64;
+/// How much memory they may take.
+const MAX_TEXTS_BYTES: usize = 2 << 20;
+
+/// One cache for all languages.
 pub(super) fn texts() -> Texts {
-    Recent::new(64, 2 << 20)
+    Recent::new(MAX_TEXTS, MAX_TEXTS_BYTES)
 }
 
 /// How a language is parsed.
@@ -42,7 +47,7 @@ pub(super) fn texts() -> Texts {
 pub(super) enum Parser {
     /// As a whole.
     Whole(&'static dyn Checker),
-    /// As a whole, or the statements around a change.
+    /// As a whole, or only the statements around a change.
     Statements(&'static dyn Statements),
 }
 
@@ -58,7 +63,7 @@ impl Parser {
 /// The checker of a language.
 pub(super) struct Exact {
     pub(super) parser: Parser,
-    /// Which kind of file it is for.
+    /// The kind of file, as a part of the cache's key.
     pub(super) kind: usize,
     pub(super) texts: Arc<Texts>,
 }
@@ -74,7 +79,7 @@ impl Exact {
         text
     }
 
-    /// What the parser says of a text; `None` where it cannot tell.
+    /// What the parser says of a text, from the cache if it is there; `None` where the parser cannot tell.
     fn read(&self, text: &str) -> Option<Arc<Text>> {
         let key = self.key(text);
         if let Some(known) = self.texts.get(key) {

@@ -1,9 +1,9 @@
 //! Languages without an exact parser, by tree-sitter grammars. A grammar reads on after an error and knows
 //! less than a compiler, so its errors count only if a change brought more of them.
 //!
-//! To parse a whole text takes milliseconds, so the trees of the texts that were parsed last are cached, and a change of
-//! one of them is parsed incrementally. Only whether there are errors is taken from an incremental parse; what they are
-//! is told by a parse of the whole text, because how a grammar reads on after an error depends on where it began to read.
+//! Parsing 2,000 lines takes about 5 ms, so the trees of the texts parsed last are cached, and a change of one of these
+//! texts is parsed incrementally. An incremental parse only says whether there are errors. Which errors these are comes
+//! from a parse of the whole text, because how a grammar reads on after an error depends on where it began to read.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::text::{common_end, common_start};
 
 /// How long a parser may take.
 const TIME: Duration = Duration::from_millis(100);
-/// A change of so many bytes is parsed in about half a millisecond.
+/// How large a change may be for a quick check: it takes up to about half a millisecond.
 const MAX_QUICK: usize = 4 << 10;
 /// How many trees are cached.
 const MAX_TREES: usize = 16;
-/// How much memory they may take, as if they shared nothing.
+/// How much memory they may take. Trees of similar texts share most of it, so this counts too much.
 const MAX_TREE_BYTES: usize = 16 << 20;
-/// How much memory a tree takes for each byte of its text, roughly. Measured with C and Go.
+/// How much memory a tree takes for each byte of its text, measured with C.
 const TREE_BYTES: usize = 27;
 
 /// A language and how far its grammar is to be trusted.
@@ -53,7 +53,7 @@ pub(super) enum Trust {
 /// What a grammar says of a text.
 pub(super) struct Reading {
     tree: Tree,
-    /// What is wrong; not known of a text with errors that was parsed incrementally.
+    /// `None` for a text with errors that was only parsed incrementally.
     wrong: Option<Wrong>,
 }
 
@@ -70,10 +70,10 @@ impl Reading {
     }
 }
 
-/// What is known of texts that were parsed.
+/// The cache of trees.
 pub(super) type Trees = Recent<Arc<Reading>>;
 
-/// A cache for all grammars together.
+/// One cache for all grammars.
 pub(super) fn trees() -> Trees {
     Recent::new(MAX_TREES, MAX_TREE_BYTES)
 }
@@ -81,7 +81,7 @@ pub(super) fn trees() -> Trees {
 /// The checker of a language.
 pub(super) struct Incremental {
     pub(super) grammar: Grammar,
-    /// Which kind of file it is for.
+    /// The kind of file, as a part of the cache's key.
     pub(super) kind: usize,
     pub(super) trees: Arc<Trees>,
 }
@@ -108,11 +108,11 @@ impl Checker for Incremental {
     }
 
     fn recheck(&self, before: &str, after: &str) -> Option<Introduced> {
-        self.changed_tree(before, after, MAX_QUICK)
+        self.reparse(before, after, MAX_QUICK)
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        let told = before.and_then(|before| self.changed_tree(before, after, usize::MAX));
+        let told = before.and_then(|before| self.reparse(before, after, usize::MAX));
         if told.is_some() {
             return told;
         }
@@ -149,7 +149,7 @@ impl Incremental {
         reading
     }
 
-    /// Parses a whole text, if that was not done before.
+    /// What a parse of the whole text says, from the cache if it is there.
     fn read(&self, text: &str) -> Option<Arc<Reading>> {
         let key = self.key(text);
         if let Some(known) = self.trees.get(key).filter(|known| known.wrong.is_some()) {
@@ -160,39 +160,37 @@ impl Incremental {
         Some(self.cached(key, text, Reading { tree, wrong }))
     }
 
-    /// What an incremental parse tells of a change of at most so many bytes, if the tree of the text before is known.
-    fn changed_tree(&self, before: &str, after: &str, max: usize) -> Option<Introduced> {
-        let known = self.trees.get(self.key(before))?;
-        let key = self.key(after);
-        let now = self.trees.get(key).or_else(|| {
-            let edit = edit(before.as_bytes(), after.as_bytes());
-            // A header may become one of another language.
-            let language =
-                self.grammar.language(after).filter(|language| *known.tree.language() == *language)?;
-            if edit.old_end_byte.max(edit.new_end_byte) - edit.start_byte > max {
-                return None;
+    /// Parses a change of at most `max` bytes incrementally. `None` if the tree of the text before is not cached, or if
+    /// the errors have to be found by a parse of the whole text.
+    fn reparse(&self, before: &str, after: &str, max: usize) -> Option<Introduced> {
+        let keys = [self.key(before), self.key(after)];
+        let known = self.trees.get(keys[0])?;
+        let now = match self.trees.get(keys[1]) {
+            Some(now) => now,
+            None => {
+                let tree = self.grammar.reparse(&known.tree, before, after, max)?;
+                let wrong = (!tree.root_node().has_error()).then(Wrong::default);
+                self.cached(keys[1], after, Reading { tree, wrong })
             }
-            let mut old = known.tree.clone();
-            old.edit(&edit);
-            let tree = self.grammar.parse(&language, after, Some(&old))?;
-            let wrong = (!tree.root_node().has_error()).then(Wrong::default);
-            Some(self.cached(key, after, Reading { tree, wrong }))
-        })?;
-        match now.is_right() {
-            true => Some(Introduced::default()),
-            false => self.is_silent_after(&known).then_some(SILENT),
-        }
+        };
+        let introduced = match now.is_right() {
+            true => Introduced::default(),
+            false if self.is_silent_after(&known) => SILENT,
+            false => return None,
+        };
+        // The next change starts from the new text, so there is one tree for each file that is being edited.
+        self.trees.remove(keys[0]);
+        Some(introduced)
     }
 
-    /// Whether nothing is told of a change of a text. Where a grammar that is trusted less cannot read all of the text,
-    /// whatever it cannot read after the change counts as old.
+    /// Whether no change of a text is reported. Where a grammar with less trust cannot parse the text before, its errors
+    /// after the change count as old ones.
     fn is_silent_after(&self, before: &Reading) -> bool {
         self.grammar.trust == Trust::Some && !before.is_right()
     }
 }
 
-/// That there is something wrong with a text as there was before. How much that is says nothing where a grammar is not
-/// trusted.
+/// Some errors as before. Their number would say nothing, since the grammar may be wrong.
 const SILENT: Introduced = Introduced { problems: Vec::new(), existing: 1 };
 
 impl Grammar {
@@ -200,7 +198,20 @@ impl Grammar {
         Some(Language::new((self.language)(text)?))
     }
 
-    /// Parses a text, with the help of the tree of another one that was told what changed.
+    /// Parses a text incrementally, if it differs from that of a tree by at most `max` bytes.
+    fn reparse(&self, known: &Tree, before: &str, after: &str, max: usize) -> Option<Tree> {
+        // A header may become one of another language.
+        let language = self.language(after).filter(|language| *known.language() == *language)?;
+        let edit = edit(before.as_bytes(), after.as_bytes());
+        if edit.old_end_byte.max(edit.new_end_byte) - edit.start_byte > max {
+            return None;
+        }
+        let mut old = known.clone();
+        old.edit(&edit);
+        self.parse(&language, after, Some(&old))
+    }
+
+    /// Parses a text; incrementally, if there is a tree of another text to which the edit was applied.
     fn parse(&self, language: &Language, text: &str, old: Option<&Tree>) -> Option<Tree> {
         match self.pairs {
             Pairs::Shell => parse(language, &ascii(text), old),
@@ -220,13 +231,13 @@ impl Grammar {
     }
 }
 
-/// The text with a letter for every byte that is not ASCII, so that all places stay the same. The scanner of the grammar
-/// for shells looks characters up in a table of 256, and beyond it reads memory that is not its own.
+/// The text with a letter for every byte that is not ASCII, so that every byte keeps its place and edits fit the tree. The
+/// scanner of the grammar for shells looks characters up in a table of 256, and beyond it reads memory that is not its own.
 fn ascii(text: &str) -> String {
     text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect()
 }
 
-/// The change that makes one text of another, in the terms of a tree.
+/// The edit that turns one text into another.
 fn edit(old: &[u8], new: &[u8]) -> InputEdit {
     let start = common_start(old, new);
     let end = common_end(old, new).min(old.len().min(new.len()) - start);

@@ -1,7 +1,7 @@
-//! Finds what a change broke in a text that had an error before, where the old error hides the new one. The parts of the
-//! text that hold old errors are left out of both texts, before and after the change. If the rest is right before, what
-//! is wrong with it after is new. Where parts begin is only a suggestion of what to leave out: whether a text is right is
-//! for the checker to say, and it reads all that is left.
+//! Finds the errors of a change that an older error in the text hides: after a bracket that is not closed, for example,
+//! checkers report nothing else. The parts that hold the old errors are left out of both texts, before and after the
+//! change. If the checker finds no errors in the rest before, those that it finds in the rest after are new. How lines
+//! look only suggests what to leave out; whether a text has errors is always up to the checker, which parses all the rest.
 
 use std::ops::Range;
 
@@ -15,19 +15,20 @@ const CONTINUING: &[&str] = &[
     "when", "in", "then", "do", "done", "fi", "esac", "where", "while",
 ];
 
-/// The errors that are in the text after a change, and not before it, once the parts with old errors are left out.
+/// The errors of the text after a change, without the parts that hold old errors, if the text before has none without them.
 pub(super) fn introduced(checker: &dyn Checker, before: &str, after: &str) -> Vec<Problem> {
     let (mut old, mut new) = (Parts::of(before), Parts::of(after));
     let twins = old.twins(&new);
     for problem in checker.check(before).unwrap_or_default() {
         let part = old.at_line(problem.line);
-        // A part that the change touches stays: what is wrong with it now is what is asked for.
+        // A part that the change touches stays: its errors are what this looks for.
         if let Some(twin) = twins.get(part).copied().flatten() {
             old.leave_out(part);
             new.leave_out(twin);
         }
     }
-    // No more is left out if that is not enough: what is wrong then may be so because of what is missing.
+    // If that is not enough, leaving out more would prove nothing: the errors may come from what is missing, such as the
+    // beginning of a comment.
     match checker.check(&old.text()) {
         Some(known) if known.is_empty() => checker.check(&new.text()).unwrap_or_default(),
         _ => Vec::new(),
@@ -52,7 +53,7 @@ impl<'a> Parts<'a> {
         Self { is_left_out: vec![false; parts.len()], parts, lines }
     }
 
-    /// For each part, which part of another text is the same one, if that has it too.
+    /// For each part, its place in another text, if that text has it too.
     fn twins(&self, other: &Self) -> Vec<Option<usize>> {
         let mut twins = vec![None; self.parts.len()];
         for change in capture_diff_slices(Algorithm::Myers, &self.parts, &other.parts) {
@@ -85,7 +86,7 @@ fn breaks(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }
 
-/// Where the parts of a text begin, which itself begins with one. What is said of a definition before it belongs to it.
+/// Where the parts of a text begin. Attributes and decorators belong to what comes after them.
 fn starts(text: &str) -> impl Iterator<Item = usize> {
     let (mut at, mut announced) = (0, false);
     text.split_inclusive('\n').filter_map(move |line| {
@@ -96,7 +97,7 @@ fn starts(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether a line says something of what comes next.
+/// Whether a line is an attribute or a decorator.
 fn announces(line: &str) -> bool {
     line.starts_with('@') || line.starts_with("#[")
 }

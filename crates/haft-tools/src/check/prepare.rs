@@ -1,5 +1,5 @@
-//! Parses texts that may be changed next, on one background thread that is started when it is first needed. What it does
-//! is never waited for.
+//! The background thread that parses texts which may be changed next. It starts when it is first needed, and nothing
+//! waits for it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -9,9 +9,9 @@ use bytes::Bytes;
 use super::stack::with_stack;
 use super::{Checker, readable};
 
-/// Smaller texts are parsed in so little time that it is not worth it to wake a thread for them.
+/// Smaller texts take so little time to parse that waking a thread for them is not worth it.
 const MIN_BYTES: usize = 16 << 10;
-/// How many texts may wait; of more, each is left out.
+/// How many texts may wait for the thread.
 const MAX_WAITING: usize = 8;
 
 type Waiting = (Arc<dyn Checker>, Bytes);
@@ -21,11 +21,11 @@ pub(super) fn is_worthwhile(text: &Bytes) -> bool {
     text.len() >= MIN_BYTES
 }
 
-/// Has a text prepared.
+/// Hands a text to the thread, or skips it if too many wait.
 pub(super) fn in_background(checker: Arc<dyn Checker>, text: Bytes) {
     static THREAD: OnceLock<Option<SyncSender<Waiting>>> = OnceLock::new();
     if let Some(thread) = THREAD.get_or_init(start) {
-        // Where too many wait, the text is parsed when it is changed.
+        // A text that is skipped is parsed when it is changed.
         let _ = thread.try_send((checker, text));
     }
 }
@@ -62,7 +62,7 @@ mod tests {
             assert_eq!(recheck("x_4", "y"), None, "{name}: nothing is known");
             let (sender, waiting) = sync_channel(2);
             let checker = checkers.find(name).unwrap();
-            // What fails must not keep the rest from being prepared.
+            // A text that fails does not keep the thread from the next one.
             sender.send((checker.clone(), Bytes::from_static(b"\xFF"))).unwrap();
             sender.send((checker.clone(), before.clone().into())).unwrap();
             drop(sender);
@@ -71,7 +71,7 @@ mod tests {
                 recheck("x_4", "y").is_some_and(|checked| checked.passed() && checked.existing == 0),
                 "{name}"
             );
-            assert_eq!(recheck("x_4", "(("), None, "{name}: what is wrong is told by a check of the whole");
+            assert_eq!(recheck("x_4", "(("), None, "{name}: an error needs a parse of the whole text");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A bounded cache of what checkers found out about the texts they read last. A text is known by the hash of its
-//! content, so a cached value can never be of another text.
+//! A bounded cache of what checkers found out about the texts they parsed last. The key is the hash of the whole content,
+//! so a cached value can never belong to another text.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use haft::Hash;
 
-/// What a value is cached for: the kind of file, and the content.
+/// The kind of file, and the hash of its text.
 pub(super) type Key = (usize, Hash);
 
-/// The values of the texts that were read last.
+/// A cache that drops what was not used for longest.
 pub(super) struct Recent<V> {
     /// The most recently used first.
     entries: Mutex<VecDeque<Entry<V>>>,
@@ -24,7 +24,7 @@ struct Entry<V> {
 }
 
 impl<V: Clone> Recent<V> {
-    /// A cache of at most so many values, which take at most so many bytes together.
+    /// A cache of at most `max_entries` values, which take at most `max_bytes` together.
     pub(super) fn new(max_entries: usize, max_bytes: usize) -> Self {
         Self { entries: Mutex::default(), max_entries, max_bytes }
     }
@@ -38,7 +38,15 @@ impl<V: Clone> Recent<V> {
         Some(value)
     }
 
-    /// Caches a value that takes so many bytes. One that takes more than all may together is not cached.
+    /// Drops a value that will not be asked for again.
+    pub(super) fn remove(&self, key: Key) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let removed = entries.iter().position(|entry| entry.key == key).and_then(|at| entries.remove(at));
+        drop(entries);
+        drop(removed);
+    }
+
+    /// Caches a value that takes about `bytes` of memory, unless it alone is over the limit.
     pub(super) fn put(&self, key: Key, bytes: usize, value: V) {
         if bytes > self.max_bytes {
             return;
@@ -53,7 +61,7 @@ impl<V: Clone> Recent<V> {
         });
         let kept = fits.count();
         let dropped = entries.split_off(kept);
-        // To free a syntax tree takes a while, in which others need not wait.
+        // Freeing a syntax tree takes a while, so it happens without the lock.
         drop(entries);
         drop(dropped);
     }
@@ -96,5 +104,7 @@ mod tests {
         recent.put(key("a"), 90, 'a');
         recent.put(key("a"), 90, 'b');
         assert_eq!(recent.get(key("a")), Some('b'));
+        recent.remove(key("a"));
+        assert_eq!(recent.get(key("a")), None);
     }
 }

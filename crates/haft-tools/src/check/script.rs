@@ -56,8 +56,8 @@ impl Checker for Script {
     }
 }
 
-/// For TypeScript only. What is an error in JavaScript also depends on other statements: on those that make it a module,
-/// and on what they export. This parser checks neither in TypeScript.
+/// For TypeScript only. In JavaScript other statements matter, too: those that make it a module, and what they export. The
+/// parser checks neither in TypeScript.
 impl Statements for Script {
     fn parse(&self, text: &str) -> Option<Parsed> {
         let head = &text[..text.floor_char_boundary(2000)];

@@ -217,7 +217,7 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
         }
     };
     if let Some(whole) = whole.as_ref().filter(|_| cx.session().journal().is_some()) {
-        // What is read is what may be edited next.
+        // A file that was read may be edited next.
         let editing = cx.session().extension::<Editing>();
         editing.checkers.prepare(&file_name(&path), whole.clone());
     }

@@ -1,5 +1,5 @@
-//! The syntax check of a changed file: at once where that takes a fraction of a millisecond, else on a thread that may
-//! block, while the file is written.
+//! The syntax check of a changed file. A check that takes a fraction of a millisecond runs at once, any other on tokio's
+//! pool of blocking threads while the file is written.
 
 use bytes::Bytes;
 use haft::journal::Content;
@@ -17,7 +17,7 @@ pub(super) enum Checking {
 }
 
 impl Checking {
-    /// Begins to check what a change did to the syntax of a file.
+    /// Starts the check of a change.
     pub(super) fn start(checkers: &Checkers, path: &AbsPath, before: Option<Bytes>, after: &Content) -> Self {
         let name = file_name(path);
         if !checkers.knows(&name) || after.len() > MAX_CHECKED {
@@ -37,7 +37,7 @@ impl Checking {
         }
     }
 
-    /// Waits for what comes of it. The file is changed by then, so a call that is cancelled waits, too.
+    /// Waits for the result. The file is changed by then, so a cancelled call waits, too.
     pub(super) async fn finish(self, cx: &Context) -> Option<Checked> {
         match self {
             Self::Done(checked) => checked,
@@ -46,7 +46,7 @@ impl Checking {
     }
 }
 
-/// What a change did to the syntax of a file. It takes up to some milliseconds.
+/// Checks what a change did to the syntax of a file, which takes up to some milliseconds.
 pub(in crate::ops) fn checked(
     checkers: &Checkers,
     path: &AbsPath,
@@ -59,7 +59,7 @@ pub(in crate::ops) fn checked(
         .flatten()
 }
 
-/// A path as the checkers are asked about it.
+/// A path as checkers know it.
 pub(in crate::ops) fn file_name(path: &AbsPath) -> String {
     names::show(path.as_path())
 }

@@ -26,6 +26,8 @@ use budget::Spent;
 use document::Sort;
 pub use outcome::{Body, Encoding, FileRead, Lines, Paged, Piece, Sheet};
 pub use pages::Pages;
+#[cfg(feature = "pdf")]
+pub use pdf::PDF_WORKER;
 use text::Wanted;
 
 /// How much is read at a time.

@@ -13,7 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use programs::{PLACES, Program, name_at, programs};
 use serde_json::{Value, json};
+
+#[path = "../../haft-dialects/benches/shared/programs.rs"]
+mod programs;
 
 const IN_FLIGHT: usize = 64;
 const ROUNDS: usize = 3;
@@ -28,8 +32,12 @@ struct Peer {
     name: &'static str,
     read: Option<(&'static str, Value)>,
     edit: Option<Edit>,
+    write: Option<Write>,
     shell: Option<(&'static str, Value)>,
 }
+
+/// The call that replaces the whole content of a file.
+type Write = (&'static str, fn(&Path, &str) -> Value);
 
 /// The call that replaces one text with another in a file.
 type Edit = (&'static str, fn(&Path, &str, &str) -> Value);
@@ -39,35 +47,41 @@ fn peers(dir: &Path) -> Vec<Peer> {
     let edits = |path: &Path, old: &str, new: &str| json!({"path": path, "edits": [{"oldText": old, "newText": new}]});
     let strings =
         |path: &Path, old: &str, new: &str| json!({"file_path": path, "old_string": old, "new_string": new});
+    let contents = |path: &Path, text: &str| json!({"path": path, "content": text});
     vec![
         Peer {
             name: "haft",
             read: Some(("Read", json!({"file_path": lines}))),
             edit: Some(("Edit", strings)),
+            write: Some(("Write", |path, text| json!({"file_path": path, "content": text}))),
             shell: Some(("Bash", json!({"command": "true"}))),
         },
         Peer {
             name: "minimal",
             read: Some(("read", json!({"path": lines}))),
             edit: None,
+            write: None,
             shell: Some(("shell", json!({"command": "true"}))),
         },
         Peer {
             name: "rust-mcp-filesystem",
             read: Some(("read_text_file", json!({"path": lines}))),
             edit: Some(("edit_file", edits)),
+            write: Some(("write_file", contents)),
             shell: None,
         },
         Peer {
             name: "server-filesystem",
             read: Some(("read_text_file", json!({"path": lines}))),
             edit: Some(("edit_file", edits)),
+            write: Some(("write_file", contents)),
             shell: None,
         },
         Peer {
             name: "desktop-commander",
             read: Some(("read_file", json!({"path": lines}))),
             edit: Some(("edit_block", strings)),
+            write: None,
             shell: Some(("start_process", json!({"command": "true", "timeout_ms": 5000}))),
         },
     ]
@@ -256,8 +270,9 @@ impl World {
     }
 
     fn set_durability(&self, durability: &str) {
-        let settings =
-            format!("[permissions]\nallow = [\"Edit\", \"Bash\"]\n[files]\ndurability = \"{durability}\"\n");
+        let settings = format!(
+            "[permissions]\nallow = [\"Edit\", \"Write\", \"Bash\"]\n[files]\ndurability = \"{durability}\"\n"
+        );
         std::fs::write(self.home.join(".config/haft/config.toml"), settings).unwrap();
     }
 }
@@ -358,6 +373,8 @@ struct Row {
     read: Option<f64>,
     pipelined: Option<f64>,
     edit: Option<f64>,
+    /// Edits and writes of a file of 2,000 lines, by its name.
+    languages: BTreeMap<&'static str, [Option<f64>; 2]>,
     shell: Option<f64>,
     peak: Option<f64>,
     durable: BTreeMap<&'static str, (f64, f64)>,
@@ -398,12 +415,42 @@ fn round(peer: &Peer, command: &str, world: &World, row: &mut Row) {
         best(&mut row.edit, median.as_secs_f64() * 1e3, f64::min);
         assert!(std::fs::read_to_string(&file).unwrap().contains(old), "{}: not edited as asked", peer.name);
     }
+    for program in programs() {
+        language(peer, &mut server, &program, world, row.languages.entry(program.name).or_default());
+    }
     if let Some((tool, arguments)) = &peer.shell {
         let median = server.sequential(|_| (tool, arguments.clone()));
         best(&mut row.shell, median.as_secs_f64() * 1e3, f64::min);
     }
     best(&mut row.peak, server.peak(), f64::max);
     server.end();
+}
+
+/// Edits and writes of a file of 2,000 lines. Each edit leaves a text that no edit before has left.
+fn language(peer: &Peer, server: &mut Server, program: &Program, world: &World, row: &mut [Option<f64>; 2]) {
+    let file = world.work.join(program.name);
+    std::fs::write(&file, &program.text).unwrap();
+    if peer.name == "haft" {
+        server.call(("Read", &json!({"file_path": file, "limit": 2500})));
+    }
+    if let Some((tool, edit)) = peer.edit.filter(|_| peer.name != "desktop-commander") {
+        // Four edits come before those that count, and one may come after them.
+        let next = std::cell::Cell::new(0);
+        let median = server.sequential(|_| {
+            let at = next.replace(next.get() + 1);
+            let (place, edits) = (at % PLACES, at / PLACES);
+            (tool, edit(&file, &name_at(place, edits), &name_at(place, edits + 1)))
+        });
+        best(&mut row[0], median.as_secs_f64() * 1e3, f64::min);
+    }
+    if let Some((tool, write)) = peer.write {
+        let next = std::cell::Cell::new(0);
+        let median = server.sequential(|_| {
+            let at = next.replace(next.get() + 1);
+            (tool, write(&file, &program.text.replace(&name_at(0, 0), &name_at(0, at + 1))))
+        });
+        best(&mut row[1], median.as_secs_f64() * 1e3, f64::min);
+    }
 }
 
 fn told(figure: Option<f64>, digits: usize) -> String {
@@ -441,6 +488,7 @@ fn main() {
     }
     if !only_durable {
         tabulate(&peers, &rows);
+        tabulate_languages(&peers, &rows);
     }
     judge(&peers, &rows, if only_durable { Judged::Durable } else { Judged::All });
 }
@@ -470,6 +518,25 @@ fn tabulate(peers: &[Peer], rows: &[Row]) {
             told(row.peak, 1),
         );
     }
+}
+
+/// Edits and writes by language.
+fn tabulate_languages(peers: &[Peer], rows: &[Row]) {
+    let names: Vec<&str> = rows.iter().flat_map(|row| row.languages.keys().copied()).collect();
+    let names: std::collections::BTreeSet<&str> = names.into_iter().collect();
+    println!(
+        "\n| 2,000 lines, edit / write, ms | {} |",
+        names.iter().copied().collect::<Vec<_>>().join(" | ")
+    );
+    println!("|---|{}", "---|".repeat(names.len()));
+    for (peer, row) in peers.iter().zip(rows) {
+        let figures = names.iter().map(|name| {
+            let [edit, write] = row.languages.get(name).copied().unwrap_or_default();
+            format!("{} / {}", told(edit, 2), told(write, 2))
+        });
+        println!("| {} | {} |", peer.name, figures.collect::<Vec<_>>().join(" | "));
+    }
+    println!();
 }
 
 /// haft's figures beside their limits.
@@ -504,6 +571,15 @@ fn judge(peers: &[Peer], rows: &[Row], judged: Judged) {
         }
         if let Some(figure) = ratio(haft.edit, row.edit) {
             tell(&format!("an edit, against {name}"), figure, 1.0);
+        }
+        for (language, [edit, write]) in &row.languages {
+            let [own_edit, own_write] = haft.languages.get(language).copied().unwrap_or_default();
+            if let Some(figure) = ratio(own_edit, *edit) {
+                tell(&format!("an edit of `{language}`, against {name}"), figure, 1.0);
+            }
+            if let Some(figure) = ratio(own_write, *write) {
+                println!("a write of `{language}`, against {name}: {figure:.2}");
+            }
         }
         if let Some(figure) = ratio(haft.shell, row.shell) {
             tell(&format!("a command in a cage, against {name} without one"), figure, 1.0);

@@ -13,7 +13,14 @@ use crate::style::{self, BAD, DIM, GOOD, one_line};
 
 pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
-    let (lines, chain) = Audit::read(&environment.state)?;
+    let (lines, mut chain) = Audit::read(&environment.state)?;
+    if lines.is_empty() && chain == Chain::Whole {
+        // Another record tells whether there were calls, which are written down before they happen.
+        let calls: u64 = haft_host::stats(&environment.state)?.values().map(|tool| tool.calls).sum();
+        if calls > 0 {
+            chain = Chain::Broken(1, format!("all lines are gone, although {calls} calls were made here"));
+        }
+    }
     let of_session =
         |line: &&AuditLine| common.session.as_ref().is_none_or(|name| *name == line.decided.session);
     let wanted: Vec<&AuditLine> = lines.iter().filter(of_session).collect();
@@ -43,7 +50,15 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
         )?;
     }
     match chain {
-        Chain::Whole => writeln!(out, "{GOOD}all {} lines are as they were written{GOOD:#}", lines.len())?,
+        Chain::Whole if lines.is_empty() => writeln!(out, "no call was decided about here yet")?,
+        Chain::Whole => {
+            writeln!(out, "{GOOD}all {} lines are as they were written{GOOD:#}", lines.len())?;
+            writeln!(
+                out,
+                "{DIM}checked: no line was changed, removed or inserted. The chain has no key, so this does not detect \
+                 somebody who can write haft's state and computes all of it anew{DIM:#}"
+            )?;
+        }
         Chain::Broken(at, why) => {
             writeln!(out, "{BAD}from line {at} on this cannot be trusted: {why}{BAD:#}")?
         }

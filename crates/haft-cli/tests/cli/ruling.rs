@@ -91,6 +91,16 @@ fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
     std::fs::write(&file, text.replacen("denied", "allowed", 1)).unwrap();
     let changed = lab.run(&["audit"]);
     assert!(changed.code == 1 && changed.stdout.contains("from line 2 on"), "{changed:?}");
+    for entry in std::fs::read_dir(lab.state()).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().starts_with("audit.") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let gone = lab.run(&["audit"]);
+    assert_eq!(gone.code, 1, "{gone:?}");
+    assert!(gone.stdout.contains("all lines are gone, although 4 calls were made here"), "{gone:?}");
+    let unused = Lab::new(&[]).run(&["audit"]);
+    assert_eq!((unused.code, unused.stdout.as_str()), (0, "no call was decided about here yet\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The settings of the cages that commands run in.
+//! The settings of the sandbox that commands run in.
 
 use std::path::PathBuf;
 
@@ -71,7 +71,7 @@ pub enum WallSetting {
 }
 
 impl Sandbox {
-    /// Lets later settings have the last word.
+    /// Merges later settings, which win; lists are concatenated.
     pub(super) fn merge(&mut self, later: Self) {
         self.walls = later.walls.or(self.walls);
         self.require.extend(later.require);

@@ -89,7 +89,9 @@ pub fn journal_limits(settings: &Settings) -> journal::Limits {
     journal::Limits {
         bytes: set.keep_megabytes.map_or(defaults.bytes, |count| count.max(1).saturating_mul(MEGABYTE)),
         entries: set.keep_changes.map_or(defaults.entries, |count| count.max(1)),
-        age: set.keep_days.map_or(defaults.age, |days| Duration::from_secs(days.saturating_mul(DAY.as_secs()))),
+        age: set
+            .keep_days
+            .map_or(defaults.age, |days| Duration::from_secs(days.saturating_mul(DAY.as_secs()))),
         file: set.max_file_megabytes.map_or(defaults.file, |count| count.saturating_mul(MEGABYTE)),
     }
 }

@@ -205,7 +205,7 @@ impl From<ModeSetting> for Mode {
     }
 }
 
-/// Who waits for whom.
+/// Which calls of a turn wait for which.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleSetting {

@@ -40,7 +40,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
         writeln!(
             out,
             "{DIM}nothing has been changed in {}{DIM:#}",
-            one_line(&host.workspace().root().to_string())
+            one_line(host.workspace().root().to_string())
         )?;
     }
     for entry in &entries {
@@ -72,7 +72,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
 /// The diff of a change.
 fn changes(host: &Host, entry: &Entry) -> anyhow::Result<String> {
     let sides = [Side::Before, Side::After];
-    ops::difference(&host.journal(), &host.workspace(), entry, sides)
+    ops::difference(host.journal(), host.workspace(), entry, sides)
         .with_context(|| format!("change {} cannot be shown", entry.number))
 }
 

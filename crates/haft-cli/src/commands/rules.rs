@@ -172,7 +172,7 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
 /// Predicts the current decisions for the calls of a past session.
 fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
     let host = host::open(common, Interaction::Terminal)?;
-    let (lines, _) = haft_core::audit::Audit::read(&host.state())?;
+    let (lines, _) = haft_core::audit::Audit::read(host.state())?;
     let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
     if past.is_empty() {
         anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");

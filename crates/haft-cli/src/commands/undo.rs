@@ -29,13 +29,13 @@ pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> any
         [] => Which::Last(args.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
         numbers => Which::Numbers(numbers),
     };
-    let undo = match Undo::find(&host.journal(), &host.workspace(), &which, direction, args.clash) {
+    let undo = match Undo::find(host.journal(), host.workspace(), &which, direction, args.clash) {
         Ok(undo) => undo,
         Err(fault) => return Ok(failed(fault)),
     };
     let mut out = anstream::stdout().lock();
     if args.dry_run {
-        let diff = match undo.preview(&host.journal(), &host.workspace()) {
+        let diff = match undo.preview(host.journal(), host.workspace()) {
             Ok(diff) => diff,
             Err(fault) => return Ok(failed(fault)),
         };
@@ -50,7 +50,7 @@ pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> any
     };
     let session = common.session.as_deref().unwrap_or("command line");
     let label = Label { tool, session, durability: Durability::Full };
-    let done = match undo.carry_out(&host.journal(), &host.workspace(), label) {
+    let done = match undo.carry_out(host.journal(), host.workspace(), label) {
         Ok(done) => done,
         Err(fault) => return Ok(failed(fault)),
     };

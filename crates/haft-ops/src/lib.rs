@@ -50,6 +50,8 @@ pub use project::{
     Counts, Format, Formatted, Formatting, Install, Installed, Kept, Manager, Problem, Project, ProjectKind,
     Severity, Verified, Verify, Work,
 };
+#[cfg(feature = "pdf")]
+pub use read::PDF_WORKER;
 pub use read::{
     Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
 };
@@ -88,6 +90,12 @@ pub struct Editing {
     /// What looks at the syntax of changed files.
     pub checkers: Checkers,
 }
+
+/// What this crate does in processes of its own in the sandbox, to be named to `haft_sandbox::cage::arm_with`.
+pub const WORKERS: &[haft_sandbox::cage::Worker] = &[
+    #[cfg(feature = "pdf")]
+    PDF_WORKER,
+];
 
 /// Why no command can be run here.
 #[cfg(feature = "commands")]

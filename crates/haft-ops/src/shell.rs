@@ -426,6 +426,7 @@ async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Runni
         args: ["--noprofile", "--norc", "-c", "--", &command.text].map(Into::into).into(),
         dir: command.dir.as_path().to_owned(),
         env: caging.env(cx).await,
+        input: Vec::new(),
         tells_dir: true,
     };
     Ok((cage.run(task).await.map_err(unusable)?, policy))

@@ -21,6 +21,7 @@ fn task(folder: &Path) -> Task {
         args: vec!["-c".into(), "true".into()],
         dir: folder.into(),
         env: vec![path],
+        input: Vec::new(),
         tells_dir: false,
     }
 }

@@ -14,6 +14,7 @@ mod running;
 #[cfg(target_os = "linux")]
 mod walls;
 mod wire;
+mod worker;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -34,6 +35,7 @@ pub use guards::{Shared, shared_repository};
 pub use leaving::settle;
 pub use policy::{Hit, Layer, Layers, Limits, Network, Policy, Report, Sees};
 pub use running::{Ended, Happened, Running};
+pub use worker::{Worked, Worker, filter, has_worker, work};
 
 use groups::{Group, Session};
 use guards::Guards;
@@ -61,9 +63,15 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 /// Must be called first in `main`, before any thread is started: in a process that was started as a keeper it
 /// does not return. Without it no cage can be had.
 pub fn arm() {
+    arm_with(&[]);
+}
+
+/// Does what [`arm`] does, for a program that also has [workers](Worker).
+pub fn arm_with(workers: &'static [Worker]) {
     if std::env::args_os().next().is_some_and(|name| name == KEEPER) {
         keeper::main();
     }
+    worker::arm(workers);
     // Nobody without rights looks into the memory of haft, which may hold secrets, or has it written to disk.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     ARMED.store(true, Ordering::Release);
@@ -85,6 +93,8 @@ pub struct Task {
     pub dir: PathBuf,
     /// All of its environment.
     pub env: Vec<(OsString, OsString)>,
+    /// What it reads on its standard input.
+    pub input: Vec<u8>,
     /// Whether the program is a bash that tells where it is when it ends.
     pub tells_dir: bool,
 }
@@ -247,6 +257,7 @@ impl Cage {
             .bytes(bytes(task.dir.into_os_string()))
             .list(env)
             .number(task.tells_dir.into())
+            .bytes(task.input)
             .frame();
         self.control.write_all(&frame.encoded()).await?;
         Ok(Running::new(self, guards))

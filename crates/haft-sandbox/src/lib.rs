@@ -2,12 +2,12 @@
 //! only the workspace can make, and starts processes only through it. It knows nothing of tools, calls,
 //! permissions or JSON.
 
-mod beside;
 pub mod cage;
 mod change;
 mod error;
 mod id;
 pub mod names;
+mod offload;
 mod path;
 pub mod process;
 mod stat;
@@ -16,7 +16,6 @@ pub mod terminal;
 pub mod user;
 mod workspace;
 
-pub use beside::{BESIDE_STACK, Beside, beside};
 pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, OneFlush,
     State, TempName, TreeEntry, start_writing,

@@ -30,7 +30,7 @@ pub use haft_text as text;
 ///
 /// With tokio, write a plain `main` and start the runtime in it; `#[tokio::main]` starts threads first.
 pub fn arm() {
-    haft_sandbox::cage::arm();
+    haft_sandbox::cage::arm_with(haft_ops::WORKERS);
 }
 
 /// The tools of every dialect, as those that rules can be about.

@@ -206,6 +206,7 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
             args: ["--noprofile", "--norc", "-c", PROBES].map(Into::into).into(),
             dir: root.to_owned(),
             env: env.collect(),
+            input: Vec::new(),
             tells_dir: false,
         };
         let mut running = cage.run(task).await?;

@@ -4,6 +4,7 @@ use haft_core::Fault;
 
 /// Pages, by number from 1, in the order they were named.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "pdf", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pages(Vec<(u32, u32)>);
 
 impl Pages {

@@ -1,24 +1,28 @@
-//! The text of a PDF by page, and pictures of pages that have none. The library that reads PDFs panics on
-//! much of what it does not expect, so it runs on a thread of its own, behind a guard that refuses what
-//! would never end, and a panic costs a page, not the call. It prints nothing: what it says goes to `log`.
+//! The text of a PDF by page, and pictures of pages that have none. The library that reads PDFs panics on much of what it
+//! does not expect, recurses, and takes memory as a file asks for it. So it runs as a worker in the sandbox, with limits on
+//! memory and time, behind a guard that refuses what would never end; the programs that draw pages run there, too.
 
 mod guard;
 mod renderer;
+mod worker;
 
-use bytes::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use bytes::Bytes;
 use haft_core::{AbsPath, Context, Fault, FaultKind};
+use haft_sandbox::cage;
 use pdf_extract::{
     ColorSpace, Document, MediaBox, OutputDev, OutputError, Path as Drawn, PlainTextOutput, Transform,
     output_doc_page,
 };
+use serde::{Deserialize, Serialize};
 
 use super::pages::Pages;
 use super::{Paged, Piece};
+
+pub use worker::PDF_WORKER;
 
 /// How long reading may take.
 const TIME: Duration = Duration::from_secs(30);
@@ -30,11 +34,9 @@ const MAX_PAGE_TEXT: usize = 256 * 1024;
 const MAX_DRAWN: usize = 5;
 /// The library recurses, at most as deep as the guard allows.
 const STACK: usize = 64 * 1024 * 1024;
-/// The name of the thread, by which its panics are told from others.
-const THREAD: &str = "haft-pdf";
 
 /// Why a PDF cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub(super) enum Problem {
     #[error("it is broken: {0}")]
     Broken(String),
@@ -44,6 +46,8 @@ pub(super) enum Problem {
     Bomb(usize),
     #[error("it took longer than {} s to read", TIME.as_secs())]
     Slow,
+    #[error("reading it takes more memory than {} MB", worker::MEMORY >> 20)]
+    Memory,
     #[error("it has no pages")]
     Empty,
     #[error("it has {total} pages, and none of those that were asked for")]
@@ -51,7 +55,7 @@ pub(super) enum Problem {
 }
 
 /// The text of some pages.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Extracted {
     pub(super) total: u32,
     pub(super) pages: Vec<(u32, Result<String, String>)>,
@@ -68,31 +72,30 @@ pub(super) async fn read(
 ) -> Result<Paged, Fault> {
     let shown = cx.workspace().display(path);
     let fault = |problem: &Problem| told(problem, &shown);
-    let (send, receive) = tokio::sync::oneshot::channel();
-    let (source, pages, worker) = (bytes.clone(), wanted.cloned(), cx.clone());
-    quiet();
-    thread::Builder::new()
-        .name(THREAD.to_owned())
-        .stack_size(STACK)
-        .spawn(move || {
-            let until = Until { at: Instant::now() + TIME, cx: Some(worker) };
-            // Nobody listens any more if the call was cancelled.
-            let _ = send.send(extract(&source, pages.as_ref(), &until));
-        })
-        .map_err(|error| Fault::new(FaultKind::Io, format!("no thread could be started: {error}")))?;
-    let extracted = match tokio::time::timeout(TIME, receive).await {
+    if !cage::has_worker(PDF_WORKER.name) {
+        return Err(Fault::new(
+            FaultKind::Disabled,
+            format!("`{shown}` is a PDF, which is read in the sandbox, and this program has not set that up"),
+        )
+        .hint("call `haft::arm()` first in `main`"));
+    }
+    let extracted = match tokio::time::timeout(TIME, worker::extract(&bytes, wanted)).await {
         Ok(Ok(extracted)) => extracted.map_err(|problem| fault(&problem))?,
-        Ok(Err(_)) => return Err(fault(&Problem::Broken("it crashed what reads it".to_owned()))),
+        Ok(Err(error)) => {
+            return Err(Fault::failed(format!("`{shown}` cannot be read: {error}")).at(&shown));
+        }
         Err(_) => return Err(fault(&Problem::Slow)),
     };
-    Ok(laid_out(extracted, &bytes, path, cx).await)
+    Ok(laid_out(extracted, &bytes, cx).await)
 }
 
 fn told(problem: &Problem, shown: &str) -> Fault {
     let (kind, hint) = match problem {
         Problem::Broken(_) | Problem::Empty => (FaultKind::Encoding, "look at its bytes with a command"),
         Problem::Encrypted => (FaultKind::AccessDenied, "ask the user for a copy without a password"),
-        Problem::Bomb(_) => (FaultKind::TooLarge, "convert it with a command outside of this call"),
+        Problem::Bomb(_) | Problem::Memory => {
+            (FaultKind::TooLarge, "convert it with a command outside of this call")
+        }
         Problem::Slow => (FaultKind::Timeout, "ask for fewer pages with `pages`"),
         Problem::NoSuchPage { .. } => (FaultKind::InvalidInput, "choose others with `pages`"),
     };
@@ -100,7 +103,7 @@ fn told(problem: &Problem, shown: &str) -> Fault {
 }
 
 /// Pages under headings, with pictures of those that have no text.
-async fn laid_out(extracted: Extracted, bytes: &Bytes, path: &AbsPath, cx: &Context) -> Paged {
+async fn laid_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
     let Extracted { total, pages, next } = extracted;
     let mut paged =
         Paged { total, next, read: pages.iter().map(|(number, _)| *number).collect(), pieces: Vec::new() };
@@ -128,7 +131,7 @@ async fn laid_out(extracted: Extracted, bytes: &Bytes, path: &AbsPath, cx: &Cont
                     Ok(_) => format!("page {number} has no text layer"),
                     Err(why) => format!("the text of page {number} cannot be read ({why})"),
                 };
-                match renderer::draw(bytes, path, number, cx).await {
+                match renderer::draw(bytes, number, cx).await {
                     Ok(picture) => {
                         drawn += 1;
                         text.push_str(&format!("[{why}; this is a picture of it]\n"));
@@ -147,29 +150,26 @@ async fn laid_out(extracted: Extracted, bytes: &Bytes, path: &AbsPath, cx: &Cont
 }
 
 /// When reading must end.
-pub(super) struct Until {
-    pub(super) at: Instant,
-    pub(super) cx: Option<Context>,
-}
+pub(super) struct Until(pub(super) Instant);
 
 impl Until {
     fn is_over(&self) -> bool {
-        Instant::now() > self.at || self.cx.as_ref().is_some_and(Context::is_cancelled)
+        Instant::now() > self.0
     }
 }
 
 pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Result<Extracted, Problem> {
     guard::check_packed_objects(bytes)?;
-    let document = uncrashed(|| Document::load_mem(bytes)).map_err(Problem::Broken)?;
+    let document = catch_panic(|| Document::load_mem(bytes)).map_err(Problem::Broken)?;
     let mut document = document.map_err(|error| match error {
         pdf_extract::Error::Decryption(_) | pdf_extract::Error::InvalidPassword => Problem::Encrypted,
         error => Problem::Broken(error.to_string()),
     })?;
-    if document.is_encrypted() && uncrashed(|| document.decrypt("").is_ok()) != Ok(true) {
+    if document.is_encrypted() && catch_panic(|| document.decrypt("").is_ok()) != Ok(true) {
         return Err(Problem::Encrypted);
     }
-    uncrashed(|| guard::check_streams(&mut document)).map_err(Problem::Broken)??;
-    let ids = uncrashed(|| document.get_pages()).map_err(Problem::Broken)?;
+    catch_panic(|| guard::check_streams(&mut document)).map_err(Problem::Broken)??;
+    let ids = catch_panic(|| document.get_pages()).map_err(Problem::Broken)?;
     let total = u32::try_from(ids.len()).unwrap_or(u32::MAX);
     if total == 0 {
         return Err(Problem::Empty);
@@ -189,7 +189,7 @@ pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Re
             return Err(Problem::Slow);
         }
         let page = match ids.get(&number) {
-            Some(id) => uncrashed(|| guard::check_page(&document, *id))
+            Some(id) => catch_panic(|| guard::check_page(&document, *id))
                 .flatten()
                 .and_then(|()| page_text(&document, number, until)),
             None => Err("it is not there".to_owned()),
@@ -201,7 +201,7 @@ pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Re
 
 fn page_text(document: &Document, number: u32, until: &Until) -> Result<String, String> {
     let mut text = String::new();
-    let written = uncrashed(|| {
+    let written = catch_panic(|| {
         let plain = PlainTextOutput::new(&mut text);
         output_doc_page(document, &mut Bounded { plain, until, left: MAX_PAGE_TEXT }, number)
     });
@@ -279,21 +279,8 @@ impl OutputDev for Bounded<'_> {
 }
 
 /// What the work comes to, or that it crashed.
-fn uncrashed<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "its structure is not understood".to_owned())
-}
-
-/// Panics of the reading thread are an everyday matter, and no word of them belongs on a terminal.
-fn quiet() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let others = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if thread::current().name() != Some(THREAD) {
-                others(panic);
-            }
-        }));
-    });
 }
 
 #[cfg(test)]

@@ -109,6 +109,7 @@ async fn ask(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Option<V
         args: ["-l", "-i", "-c", &say].map(Into::into).into(),
         dir: home,
         env: env.clone(),
+        input: Vec::new(),
         tells_dir: false,
     };
     let mut running = cage.run(task).await.ok()?;

@@ -135,6 +135,7 @@ impl Program {
             args: self.args.clone(),
             dir: self.dir.as_path().to_owned(),
             env,
+            input: Vec::new(),
             tells_dir: false,
         };
         let running = cage.run(task).await.map_err(unusable)?;

@@ -376,12 +376,23 @@ fn start(mut task: Parts) -> io::Result<(Child, Option<OwnedFd>)> {
     if let Some(telling) = &telling {
         command.env("BASH_ENV", format!("/proc/self/fd/{}", telling.begin.as_raw_fd()));
     }
-    command.stdin(Stdio::null()).process_group(0);
+    command.stdin(input(&task.bytes()?)?).process_group(0);
     let child = command.spawn().map_err(|error| {
         let name = String::from_utf8_lossy(&program);
         io::Error::new(error.kind(), format!("`{name}` cannot be started: {error}"))
     })?;
     Ok((child, telling.map(|telling| telling.told)))
+}
+
+/// What a command reads: a file in memory, or nothing.
+fn input(bytes: &[u8]) -> io::Result<Stdio> {
+    if bytes.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let mut file = std::fs::File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    io::Seek::rewind(&mut file)?;
+    Ok(file.into())
 }
 
 /// Waits until the control closes, asks to end what is running when told so, and ends everything.

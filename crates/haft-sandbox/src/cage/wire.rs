@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 /// Longer frames are not taken.
-const MAX_FRAME: usize = 64 << 20;
+const MAX_FRAME: usize = 72 << 20;
 
 /// A list of byte strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ impl Hash {
     pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for piece in pieces {
-            update(&mut hasher, piece);
+            hasher.update(piece);
         }
         Self(*hasher.finalize().as_bytes())
     }
@@ -25,18 +25,12 @@ impl Hash {
     /// The hash of everything that can be read.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        let mut buffer = vec![0; 1 << 16];
-        let mut whole = 0_usize;
+        let mut buffer = vec![0; 1 << 17];
         loop {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(Self(*hasher.finalize().as_bytes())),
                 Ok(read) => {
-                    update(&mut hasher, &buffer[..read]);
-                    whole += read;
-                    // What turns out to be long is read in pieces that are worth sharing out.
-                    if whole > SHARED && buffer.len() < SHARED {
-                        buffer.resize(8 * SHARED, 0);
-                    }
+                    hasher.update(&buffer[..read]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -71,23 +65,12 @@ pub struct Hasher(blake3::Hasher);
 impl Hasher {
     /// Adds a piece.
     pub fn update(&mut self, piece: &[u8]) {
-        update(&mut self.0, piece);
+        self.0.update(piece);
     }
 
     /// The hash of all pieces so far.
     pub fn hash(&self) -> Hash {
         Hash(*self.0.finalize().as_bytes())
-    }
-}
-
-/// Pieces of this length are worth sharing out among processors.
-const SHARED: usize = 1 << 20;
-
-fn update(hasher: &mut blake3::Hasher, piece: &[u8]) {
-    if piece.len() >= SHARED {
-        hasher.update_rayon(piece);
-    } else {
-        hasher.update(piece);
     }
 }
 

@@ -180,6 +180,7 @@ impl Rig {
             args: vec!["--noprofile".into(), "--norc".into(), "-c".into(), script.into()],
             dir: self.path("ws"),
             env: env.chain([home]).collect(),
+            input: Vec::new(),
             tells_dir: true,
         }
     }

@@ -14,6 +14,7 @@ pub(super) struct Json;
 pub(super) struct JsonLines;
 
 /// TOML.
+#[cfg(feature = "data")]
 pub(super) struct Toml;
 
 impl Checker for Json {
@@ -70,12 +71,13 @@ fn json_problem(text: &str, line: usize, error: &serde_json::Error) -> Option<Pr
     Some(Places::new(text).problem(text, at, message))
 }
 
+#[cfg(feature = "data")]
 impl Checker for Toml {
     fn name(&self) -> &'static str {
         "toml"
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
     }
 

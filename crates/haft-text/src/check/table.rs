@@ -1,15 +1,29 @@
 //! The one list of languages: what they are called, which files they are in, and how they are checked.
 //! Later lines win.
 
+use std::sync::Arc;
+
+#[cfg(feature = "grammars")]
 use tree_sitter_language::LanguageFn;
 
-use super::data::{Json, JsonLines, Toml};
-use super::grammar::{Grammar, Trust};
+#[cfg(feature = "data")]
+use super::data::Toml;
+use super::data::{Json, JsonLines};
+use super::exact::{self, Exact, Parser};
+#[cfg(feature = "grammars")]
+use super::grammar::{self, Grammar, Incremental, Trust};
+#[cfg(feature = "python")]
 use super::python::Python;
+#[cfg(feature = "rust")]
 use super::rust::Rust;
+#[cfg(feature = "javascript")]
 use super::script::Script;
+#[cfg(any(feature = "javascript", feature = "python", feature = "rust"))]
+use super::statements::Statements;
 use super::tags::Html;
+#[cfg(feature = "grammars")]
 use super::tokens::Pairs;
+#[cfg(feature = "data")]
 use super::yaml::Yaml;
 use super::{Checker, Checkers};
 
@@ -21,22 +35,29 @@ pub(super) struct Kind {
 
 enum How {
     /// By a parser that knows the language.
-    Exact(&'static dyn Checker),
+    Exact(Parser),
     /// By a grammar.
+    #[cfg(feature = "grammars")]
     Grammar(Grammar),
     /// Not at all: what would be an error elsewhere is right in these.
     Not,
 }
 
 pub(super) static KINDS: &[Kind] = &[
-    Kind { files: &["*.py", "*.pyi", "*.pyw"], how: How::Exact(&Python) },
-    Kind { files: &["*.js", "*.mjs", "*.cjs", "*.jsx"], how: How::Exact(&Script::Js) },
-    Kind { files: &["*.ts", "*.mts", "*.cts"], how: How::Exact(&Script::Ts) },
-    Kind { files: &["*.tsx"], how: How::Exact(&Script::Tsx) },
-    Kind { files: &["*.d.ts", "*.d.mts", "*.d.cts"], how: How::Exact(&Script::Declarations) },
-    Kind { files: &["*.rs"], how: How::Exact(&Rust) },
-    Kind { files: &["*.json", "*.ipynb", "*.geojson", "*.webmanifest"], how: How::Exact(&Json) },
-    Kind { files: &["*.jsonl", "*.ndjson"], how: How::Exact(&JsonLines) },
+    #[cfg(feature = "python")]
+    Kind { files: &["*.py", "*.pyi", "*.pyw"], how: statements(&Python) },
+    #[cfg(feature = "javascript")]
+    Kind { files: &["*.js", "*.mjs", "*.cjs", "*.jsx"], how: whole(&Script::Js) },
+    #[cfg(feature = "javascript")]
+    Kind { files: &["*.ts", "*.mts", "*.cts"], how: statements(&Script::Ts) },
+    #[cfg(feature = "javascript")]
+    Kind { files: &["*.tsx"], how: statements(&Script::Tsx) },
+    #[cfg(feature = "javascript")]
+    Kind { files: &["*.d.ts", "*.d.mts", "*.d.cts"], how: statements(&Script::Declarations) },
+    #[cfg(feature = "rust")]
+    Kind { files: &["*.rs"], how: statements(&Rust) },
+    Kind { files: &["*.json", "*.ipynb", "*.geojson", "*.webmanifest"], how: whole(&Json) },
+    Kind { files: &["*.jsonl", "*.ndjson"], how: whole(&JsonLines) },
     // JSON in which comments are allowed.
     Kind {
         files: &[
@@ -67,11 +88,17 @@ pub(super) static KINDS: &[Kind] = &[
         ],
         how: How::Not,
     },
-    Kind { files: &["*.yaml", "*.yml"], how: How::Exact(&Yaml) },
-    Kind { files: &["*.toml", "Cargo.lock", "poetry.lock", "uv.lock", "Pipfile"], how: How::Exact(&Toml) },
+    #[cfg(feature = "data")]
+    Kind { files: &["*.yaml", "*.yml"], how: whole(&Yaml) },
+    #[cfg(feature = "data")]
+    Kind { files: &["*.toml", "Cargo.lock", "poetry.lock", "uv.lock", "Pipfile"], how: whole(&Toml) },
+    #[cfg(feature = "go")]
     grammar(&["*.go"], "go", |_| Some(tree_sitter_go::LANGUAGE), Pairs::Brackets, Trust::Full),
+    #[cfg(feature = "java")]
     grammar(&["*.java"], "java", |_| Some(tree_sitter_java::LANGUAGE), Pairs::Brackets, Trust::Full),
+    #[cfg(feature = "c")]
     grammar(&["*.c"], "c", |_| Some(tree_sitter_c::LANGUAGE), Pairs::Preprocessed, Trust::Some),
+    #[cfg(feature = "c")]
     grammar(
         &["*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh", "*.hxx"],
         "c++",
@@ -79,7 +106,9 @@ pub(super) static KINDS: &[Kind] = &[
         Pairs::Preprocessed,
         Trust::Some,
     ),
+    #[cfg(feature = "c")]
     grammar(&["*.h"], "c", header, Pairs::Preprocessed, Trust::Some),
+    #[cfg(feature = "ruby")]
     grammar(
         &["*.rb", "*.rake", "*.gemspec", "*.ru", "Rakefile", "Gemfile", "Vagrantfile", "Podfile"],
         "ruby",
@@ -87,7 +116,9 @@ pub(super) static KINDS: &[Kind] = &[
         Pairs::Ruby,
         Trust::Full,
     ),
+    #[cfg(feature = "php")]
     grammar(&["*.php"], "php", |_| Some(tree_sitter_php::LANGUAGE_PHP), Pairs::Brackets, Trust::Full),
+    #[cfg(feature = "shell")]
     grammar(
         &["*.sh", "*.bash", ".bashrc", ".bash_profile", ".bash_aliases", ".profile"],
         "bash",
@@ -95,19 +126,36 @@ pub(super) static KINDS: &[Kind] = &[
         Pairs::Shell,
         Trust::Some,
     ),
-    Kind { files: &["*.html", "*.htm"], how: How::Exact(&Html) },
+    Kind { files: &["*.html", "*.htm"], how: whole(&Html) },
+    #[cfg(feature = "css")]
     grammar(&["*.css"], "css", |_| Some(tree_sitter_css::LANGUAGE), Pairs::Brackets, Trust::Some),
 ];
 
 /// The checkers of all languages.
 pub(super) fn checkers() -> Checkers {
-    KINDS.iter().fold(Checkers::none(), |all, kind| match &kind.how {
-        How::Exact(checker) => all.with(kind.files, Lent(*checker)),
-        How::Grammar(grammar) => all.with(kind.files, *grammar),
-        How::Not => all.without(kind.files),
+    let texts = Arc::new(exact::texts());
+    #[cfg(feature = "grammars")]
+    let trees = Arc::new(grammar::trees());
+    KINDS.iter().enumerate().fold(Checkers::none(), |all, (kind, Kind { files, how })| match how {
+        How::Exact(parser) => all.with(files, Exact { parser: *parser, kind, texts: texts.clone() }),
+        #[cfg(feature = "grammars")]
+        How::Grammar(grammar) => {
+            all.with(files, Incremental { grammar: *grammar, kind, trees: trees.clone() })
+        }
+        How::Not => all.without(files),
     })
 }
 
+const fn whole(checker: &'static dyn Checker) -> How {
+    How::Exact(Parser::Whole(checker))
+}
+
+#[cfg(any(feature = "javascript", feature = "python", feature = "rust"))]
+const fn statements(checker: &'static dyn Statements) -> How {
+    How::Exact(Parser::Statements(checker))
+}
+
+#[cfg(feature = "grammars")]
 const fn grammar(
     files: &'static [&'static str],
     name: &'static str,
@@ -118,32 +166,8 @@ const fn grammar(
     Kind { files, how: How::Grammar(Grammar { name, language, pairs, trust }) }
 }
 
-/// A checker of the table.
-struct Lent(&'static dyn Checker);
-
-impl Checker for Lent {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn reads_parts(&self, text: &str) -> bool {
-        self.0.reads_parts(text)
-    }
-
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.0.is_right_alone(part)
-    }
-
-    fn check(&self, text: &str) -> Option<Vec<super::Problem>> {
-        self.0.check(text)
-    }
-
-    fn introduced(&self, before: Option<&str>, after: &str) -> Option<super::Introduced> {
-        self.0.introduced(before, after)
-    }
-}
-
 /// A header may be of C or of C++; Objective-C is neither.
+#[cfg(feature = "c")]
 fn header(text: &str) -> Option<LanguageFn> {
     let has = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
     if has(&["@interface", "@protocol", "@end"]) {
@@ -156,6 +180,7 @@ fn header(text: &str) -> Option<LanguageFn> {
 }
 
 /// Other shells keep scripts in files of the same names.
+#[cfg(feature = "shell")]
 fn shell(text: &str) -> Option<LanguageFn> {
     let first = text.lines().next().unwrap_or("");
     let other = first.starts_with("#!")

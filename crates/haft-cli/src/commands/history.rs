@@ -40,7 +40,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
         writeln!(
             out,
             "{DIM}nothing has been changed in {}{DIM:#}",
-            one_line(host.workspace().root().to_string())
+            one_line(&host.workspace().root().to_string())
         )?;
     }
     for entry in &entries {

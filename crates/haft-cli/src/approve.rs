@@ -1,5 +1,5 @@
-//! Asking at the terminal. One question at a time; one that is withdrawn says so and goes away. Everything that comes
-//! from a model is shown so that nothing of it can hide or act.
+//! Approvals at the terminal, one at a time. A question can be withdrawn while it is shown. Everything from a model is
+//! sanitized, so that it can neither hide text nor control the terminal.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,90 +13,90 @@ use haft_sandbox::terminal::{self, Terminal};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::style::{BAD, BOLD, DIM, GOOD, NAME, harmless};
+use crate::style::{BAD, BOLD, DIM, GOOD, NAME, sanitize};
 
-/// More lines are shown when somebody wants to see them.
+/// Lines of a preview that are shown at first; a key shows the rest.
 const FIRST_LINES: usize = 60;
-/// So many blanks in a row hide something.
+/// This many blanks in a row are shown as a count, since they could push text out of sight.
 const MANY_BLANKS: usize = 40;
 
-/// Asks whoever sits at the terminal.
+/// The user at the terminal, who approves calls and answers questions.
 #[derive(Clone)]
-pub(crate) struct AtTerminal {
-    /// Whose turn it is.
-    turn: Arc<Mutex<()>>,
-    /// Where the arguments are while somebody edits them.
+pub(crate) struct TerminalUser {
+    /// Held while a question is shown, since there is one terminal.
+    lock: Arc<Mutex<()>>,
+    /// The folder of arguments while the user edits them.
     drafts: Store,
-    /// The tools that rules can be about.
-    known: KnownTools,
+    /// The tools that rules can name.
+    known_tools: KnownTools,
 }
 
-impl AtTerminal {
-    pub(crate) fn new(drafts: Store, known: KnownTools) -> Self {
-        Self { turn: Arc::default(), drafts, known }
+impl TerminalUser {
+    pub(crate) fn new(drafts: Store, known_tools: KnownTools) -> Self {
+        Self { lock: Arc::default(), drafts, known_tools }
     }
 
-    /// Whose turn it is to ask: there is one terminal.
-    pub(crate) fn turn(&self) -> Arc<Mutex<()>> {
-        self.turn.clone()
+    /// The lock that a question holds while it is shown.
+    pub(crate) fn lock(&self) -> Arc<Mutex<()>> {
+        self.lock.clone()
     }
 }
 
-/// Tells that nobody waits for an answer any more.
-pub(crate) struct Withdraws(pub(crate) Arc<AtomicBool>);
+/// Marks a question as withdrawn when the future that waits for its answer is dropped.
+pub(crate) struct WithdrawOnDrop(pub(crate) Arc<AtomicBool>);
 
-impl Drop for Withdraws {
+impl Drop for WithdrawOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-impl Approver for AtTerminal {
+impl Approver for TerminalUser {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
-        let over = Arc::new(AtomicBool::new(false));
-        let withdraws = Withdraws(over.clone());
-        let (turn, drafts, known) = (self.turn.clone(), self.drafts.clone(), self.known.clone());
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let guard = WithdrawOnDrop(withdrawn.clone());
+        let (lock, drafts, known_tools) = (self.lock.clone(), self.drafts.clone(), self.known_tools.clone());
         Box::pin(async move {
-            let _withdraws = withdraws;
+            let _guard = guard;
             let asking = tokio::task::spawn_blocking(move || {
-                let _turn = turn.lock();
-                let is_over = || over.load(Ordering::Acquire);
-                if is_over() {
+                let _held = lock.lock();
+                let is_withdrawn = || withdrawn.load(Ordering::Acquire);
+                if is_withdrawn() {
                     return Err(Fault::failed("the question was withdrawn"));
                 }
                 let mut terminal = Terminal::open()?;
-                let mut asked = Asked {
+                let mut prompt = Prompt {
                     request: &request,
                     terminal: &mut terminal,
                     drafts: &drafts,
-                    known: &known,
-                    is_over: &is_over,
+                    known_tools: &known_tools,
+                    is_withdrawn: &is_withdrawn,
                 };
-                Ok(asked.answer()?)
+                Ok(prompt.answer()?)
             });
             asking.await?
         })
     }
 }
 
-/// A question that stands.
-struct Asked<'a> {
+/// A question on the terminal.
+struct Prompt<'a> {
     request: &'a ApprovalRequest,
     terminal: &'a mut Terminal,
     drafts: &'a Store,
-    known: &'a KnownTools,
-    is_over: &'a dyn Fn() -> bool,
+    known_tools: &'a KnownTools,
+    is_withdrawn: &'a dyn Fn() -> bool,
 }
 
-impl Asked<'_> {
+impl Prompt<'_> {
     fn answer(&mut self) -> std::io::Result<Decision> {
         self.terminal.forget_typed();
         self.terminal.print(&question(self.request, Some(FIRST_LINES)))?;
         loop {
             let rules = self.request.offered().to_vec();
             self.terminal.print(&choices(self.request))?;
-            let Some(key) = self.terminal.key(self.is_over)? else { return self.withdrawn() };
-            self.terminal.print(&format!("{}\n", harmless(&key.to_string()).trim()))?;
+            let Some(key) = self.terminal.key(self.is_withdrawn)? else { return self.withdrawn() };
+            self.terminal.print(&format!("{}\n", sanitize(&key.to_string()).trim()))?;
             let always = |scope| Decision::AllowAlways { rules: rules.clone(), scope };
             match key.to_ascii_lowercase() {
                 'y' => return Ok(Decision::AllowOnce),
@@ -105,12 +105,12 @@ impl Asked<'_> {
                 'u' if !rules.is_empty() => return Ok(always(Scope::User)),
                 'r' if !rules.is_empty() => match self.other_rule(&rules)? {
                     Some(decision) => return Ok(decision),
-                    None if (self.is_over)() => return self.withdrawn(),
+                    None if (self.is_withdrawn)() => return self.withdrawn(),
                     None => {}
                 },
                 'h' if self.offers(&Choice::AllowParts) => match self.parts()? {
                     Some(chosen) => return Ok(Decision::AllowParts(chosen)),
-                    None if (self.is_over)() => return self.withdrawn(),
+                    None if (self.is_withdrawn)() => return self.withdrawn(),
                     None => {}
                 },
                 'e' => match self.edited()? {
@@ -121,7 +121,9 @@ impl Asked<'_> {
                 'x' | '?' => self.terminal.print(&explanation(self.request))?,
                 'n' | '\u{1b}' => {
                     self.terminal.print("what to do instead (or nothing): ")?;
-                    let Some(feedback) = self.terminal.line(self.is_over)? else { return self.withdrawn() };
+                    let Some(feedback) = self.terminal.line(self.is_withdrawn)? else {
+                        return self.withdrawn();
+                    };
                     let feedback = Some(feedback.trim().to_owned()).filter(|feedback| !feedback.is_empty());
                     let feedback = feedback.map(|feedback| format!("the user denied the call: {feedback}"));
                     return Ok(Decision::Deny { feedback });
@@ -140,20 +142,20 @@ impl Asked<'_> {
         Ok(Decision::Deny { feedback: None })
     }
 
-    /// Another rule in place of those that are offered.
+    /// Asks for a rule of the user's own instead of the offered ones, and for its scope.
     fn other_rule(&mut self, offered: &[Rule]) -> std::io::Result<Option<Decision>> {
-        let shown: Vec<String> = offered.iter().map(|rule| harmless(&rule.0)).collect();
+        let shown: Vec<String> = offered.iter().map(|rule| sanitize(&rule.0)).collect();
         self.terminal.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
-        let Some(text) = self.terminal.line(self.is_over)? else { return Ok(None) };
-        let rule = match Written::parse(&text, self.known) {
+        let Some(text) = self.terminal.line(self.is_withdrawn)? else { return Ok(None) };
+        let rule = match Written::parse(&text, self.known_tools) {
             Ok(rule) => Rule(rule.to_string()),
             Err(error) => {
-                self.terminal.print(&format!("{BAD}{}{BAD:#}\n", harmless(&error.to_string())))?;
+                self.terminal.print(&format!("{BAD}{}{BAD:#}\n", sanitize(&error.to_string())))?;
                 return Ok(None);
             }
         };
         self.terminal.print("for the [s]ession, the [p]roject or every[u]where? ")?;
-        let Some(key) = self.terminal.key(self.is_over)? else { return Ok(None) };
+        let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
         self.terminal.print("\n")?;
         let scope = match key.to_ascii_lowercase() {
             's' => Scope::Session,
@@ -164,7 +166,7 @@ impl Asked<'_> {
         Ok(Some(Decision::AllowAlways { rules: vec![rule], scope }))
     }
 
-    /// The parts of the change that somebody agrees to, one after another.
+    /// Asks about each part of the change, and returns the approved ones.
     fn parts(&mut self) -> std::io::Result<Option<Vec<usize>>> {
         let parts = self.request.preview.as_ref().map(|preview| preview.parts.clone()).unwrap_or_default();
         let mut chosen = Vec::new();
@@ -175,7 +177,7 @@ impl Asked<'_> {
                 n + 1,
                 parts.len()
             ))?;
-            let Some(key) = self.terminal.key(self.is_over)? else { return Ok(None) };
+            let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
             self.terminal.print("\n")?;
             match key.to_ascii_lowercase() {
                 'y' => chosen.push(n),
@@ -186,18 +188,18 @@ impl Asked<'_> {
         Ok(Some(chosen))
     }
 
-    /// The arguments as somebody has changed them in their editor.
+    /// The arguments as changed in the user's editor. `None` if they are unchanged or invalid.
     fn edited(&mut self) -> std::io::Result<Option<Value>> {
         let editor =
             std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR")).unwrap_or_else(|_| "vi".into());
         let name = format!("input-{}.json", std::process::id());
         let before = serde_json::to_string_pretty(&self.request.input).unwrap_or_default();
         self.drafts.write_fast(&name, before.as_bytes())?;
-        let was_content = terminal::edit(&editor, &self.drafts.path(&name))?;
+        let succeeded = terminal::edit(&editor, &self.drafts.path(&name))?;
         let after = self.drafts.read(&name)?.unwrap_or_default();
         self.drafts.remove(&name)?;
         match serde_json::from_slice::<Value>(&after) {
-            Ok(input) if was_content && input != self.request.input => Ok(Some(input)),
+            Ok(input) if succeeded && input != self.request.input => Ok(Some(input)),
             Ok(_) => Ok(None),
             Err(error) => {
                 self.terminal.print(&format!("{BAD}this is no JSON: {error}{BAD:#}\n"))?;
@@ -207,25 +209,25 @@ impl Asked<'_> {
     }
 }
 
-/// What is asked, with so many lines of what would happen.
-fn question(request: &ApprovalRequest, most: Option<usize>) -> String {
+/// The text of a question, with at most this many lines of the preview or the arguments.
+fn question(request: &ApprovalRequest, max_lines: Option<usize>) -> String {
     let mut text = String::new();
     let works_for =
-        request.works_for.as_ref().map(|parent| format!(", which works for {}", harmless(parent)));
+        request.works_for.as_ref().map(|parent| format!(", which works for {}", sanitize(parent)));
     let _ = writeln!(
         text,
         "\n{BOLD}{}{BOLD:#} wants to run ({}{})",
-        harmless(&request.tool),
-        harmless(&request.session),
+        sanitize(&request.tool),
+        sanitize(&request.session),
         works_for.unwrap_or_default()
     );
-    let _ = writeln!(text, "{DIM}because{DIM:#} {}", harmless(&request.reason));
+    let _ = writeln!(text, "{DIM}because{DIM:#} {}", sanitize(&request.reason));
     let what = match &request.preview {
         Some(preview) if !preview.diff.is_empty() => coloured(&preview.diff),
         _ => input(&request.input),
     };
     let lines: Vec<&str> = what.lines().collect();
-    let shown = most.unwrap_or(lines.len()).min(lines.len());
+    let shown = max_lines.unwrap_or(lines.len()).min(lines.len());
     for line in &lines[..shown] {
         let _ = writeln!(text, "{line}");
     }
@@ -235,19 +237,19 @@ fn question(request: &ApprovalRequest, most: Option<usize>) -> String {
     text
 }
 
-/// The arguments: each on a line of its own, texts as they are.
+/// The arguments, one per line, with strings unquoted.
 fn input(input: &Value) -> String {
     let Value::Object(fields) = input else { return visible(&input.to_string()) };
     let mut text = String::new();
     for (name, value) in fields {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let _ =
-            writeln!(text, "  {NAME}{}{NAME:#}: {}", harmless(name), visible(&value).replace('\n', "\n    "));
+            writeln!(text, "  {NAME}{}{NAME:#}: {}", sanitize(name), visible(&value).replace('\n', "\n    "));
     }
     text
 }
 
-/// Text in which nothing hides: neither behind the edge nor in characters that are not seen.
+/// Sanitizes text and shows long runs of blanks as a count, so that nothing is hidden behind the edge of the terminal.
 fn visible(text: &str) -> String {
     let mut out = String::new();
     let mut blanks = 0;
@@ -260,7 +262,7 @@ fn visible(text: &str) -> String {
         }
         *blanks = 0;
     };
-    for c in harmless(text).chars() {
+    for c in sanitize(text).chars() {
         if c == ' ' {
             blanks += 1;
             continue;
@@ -288,7 +290,7 @@ fn coloured(diff: &str) -> String {
 
 fn choices(request: &ApprovalRequest) -> String {
     let mut text = format!("{BOLD}[y]{BOLD:#} once");
-    let rules: Vec<String> = request.offered().iter().map(|rule| harmless(&rule.0)).collect();
+    let rules: Vec<String> = request.offered().iter().map(|rule| sanitize(&rule.0)).collect();
     if !rules.is_empty() {
         let _ = write!(
             text,
@@ -310,9 +312,9 @@ fn choices(request: &ApprovalRequest) -> String {
     text
 }
 
-/// What the call claims, why it is asked, and what each answer does.
+/// Why the call needs approval, what it claims, and which mode would allow it.
 fn explanation(request: &ApprovalRequest) -> String {
-    let mut text = format!("asked because {}\n", harmless(&request.reason));
+    let mut text = format!("asked because {}\n", sanitize(&request.reason));
     for (access, resource) in request.claims.iter() {
         let how = match (access, resource) {
             (_, Resource::Command(_)) => "runs",
@@ -323,7 +325,7 @@ fn explanation(request: &ApprovalRequest) -> String {
     }
     let _ = writeln!(text, "in the mode `{}` it would not be asked", request.mode.name());
     if let Some(advice) = &request.advice {
-        let _ = writeln!(text, "{}", harmless(advice));
+        let _ = writeln!(text, "{}", sanitize(advice));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! What can be typed. Nothing here looks at files or settings.
+//! The command line. Its doc comments are the help texts. Nothing here looks at files or settings.
 
 use std::path::PathBuf;
 
@@ -306,11 +306,11 @@ impl ToolFormat {
     }
 }
 
-/// The numbers of changes that follow one another.
+/// A change's number, or a range of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers(std::ops::RangeInclusive<u64>);
 
-/// More are not named at once.
+/// Maximum length of a range.
 const MAX_NUMBERS: u64 = 100_000;
 
 impl std::str::FromStr for Numbers {
@@ -331,7 +331,7 @@ impl std::str::FromStr for Numbers {
 }
 
 impl Numbers {
-    /// All of them, one by one.
+    /// All numbers of these ranges.
     pub(crate) fn all(numbers: &[Self]) -> Vec<u64> {
         numbers.iter().flat_map(|numbers| numbers.0.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! One module a command.
+//! Dispatches to one module per command, and holds what several commands share: interrupts, server start, fault reports.
 
 mod audit;
 mod batch;
@@ -28,7 +28,7 @@ use crate::args::{Args, Command, Numbers};
 use crate::style;
 use haft_host::Host;
 
-/// Does what was typed.
+/// Runs the command of a parsed command line.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     match args.command {
@@ -45,13 +45,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             undo::run(
                 common,
                 Direction::Undo,
-                &undo::Wanted { numbers: Numbers::all(&numbers), last, clash, dry_run },
+                &undo::UndoArgs { numbers: Numbers::all(&numbers), last, clash, dry_run },
             )
         }
         Command::Redo { numbers, last, dry_run } => undo::run(
             common,
             Direction::Redo,
-            &undo::Wanted { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
+            &undo::UndoArgs { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
         ),
         Command::Trust { yes } => trust::run(common, yes),
         Command::Audit { limit } => audit::run(common, limit),
@@ -64,90 +64,95 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The exit code of a command that was told to stop.
+/// The exit code of an interrupted command.
 const INTERRUPTED: u8 = 130;
 
-/// How long calls that were told to stop may take to do so: longer than a command that does not want to end has.
-const LAST_WORDS: Duration = Duration::from_secs(4);
+/// Timeout for cancelled calls: longer than the grace period of a command that ignores its termination signal.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What stopped some work before its end.
+/// haft was interrupted before some work was done.
 struct Interrupted;
 
-/// How some work ended.
-enum Worked<T> {
-    /// By itself.
+/// How interruptible work ended.
+enum Completion<T> {
+    /// Without an interrupt.
     Done(T),
-    /// Because haft was told to stop; with what came of it even so, unless it would not end.
+    /// By an interrupt, with its result unless it timed out.
     Stopped(Option<T>),
 }
 
-/// Does some work unless haft is told to stop; then the session's calls are stopped first, so that nothing
-/// they started stays behind, and the work may end with what it has.
-async fn interruptible<T>(session: &Session, stop: &mut Stop, work: impl Future<Output = T>) -> Worked<T> {
+/// Runs some work until it is done or haft is interrupted. An interrupt cancels the session's calls, so that nothing they
+/// started stays behind, and the work returns what it has.
+async fn interruptible<T>(
+    session: &Session,
+    stop: &mut StopSignal,
+    work: impl Future<Output = T>,
+) -> Completion<T> {
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
-        done = &mut work => return Worked::Done(done),
-        () = stop.asked() => session.cancel(),
+        done = &mut work => return Completion::Done(done),
+        () = stop.received() => session.cancel(),
     }
-    Worked::Stopped(tokio::time::timeout(LAST_WORDS, work).await.ok())
+    Completion::Stopped(tokio::time::timeout(CANCEL_TIMEOUT, work).await.ok())
 }
 
-/// Starts the servers that the tools of these names may be of, unless haft is told to stop.
-async fn ready(
+/// Starts the MCP servers that may have these tools, unless haft is interrupted.
+async fn start_servers(
     host: &Host,
     tools: impl IntoIterator<Item = &str>,
-    stop: &mut Stop,
+    stop: &mut StopSignal,
 ) -> Result<(), Interrupted> {
     let servers = host.servers();
-    let mut asked: Vec<&str> = tools.into_iter().filter(|tool| servers.may_have(tool)).collect();
-    asked.dedup();
-    if asked.is_empty() {
+    let mut wanted: Vec<&str> = tools.into_iter().filter(|tool| servers.may_have(tool)).collect();
+    wanted.dedup();
+    if wanted.is_empty() {
         return Ok(());
     }
     tokio::select! {
         biased;
-        () = servers.start_for(&asked) => Ok(()),
-        () = stop.asked() => Err(Interrupted),
+        () = servers.start_for(&wanted) => Ok(()),
+        () = stop.received() => Err(Interrupted),
     }
 }
 
-/// Hears what goes wrong beside a call, such as a hook that comes after it: no reply tells of that.
-struct Beside(Subscription);
+/// Watches for faults that no reply contains, such as that of a hook after a call.
+struct FaultWatcher(Subscription);
 
-impl Beside {
-    fn of(session: &Session) -> Self {
+impl FaultWatcher {
+    fn new(session: &Session) -> Self {
         Self(session.engine().activity().subscribe_to(&[EventKind::Fault]))
     }
 
-    /// Tells a person of everything so far that the replies do not tell themselves.
-    fn tell(&mut self, replies: &[Reply]) {
+    /// Prints the faults so far that are not in these replies.
+    fn report(&mut self, replies: &[Reply]) {
         while let Some(event) = self.0.try_next() {
             let EventPayload::Fault(fault) = &event.what else { continue };
-            let own = replies.iter().any(|reply| reply.id == event.call && reply.fault() == Some(fault));
-            if !own {
+            let is_in_reply =
+                replies.iter().any(|reply| reply.id == event.call && reply.fault() == Some(fault));
+            if !is_in_reply {
                 style::notice(&format!("{} ({}): {fault}", event.tool, event.call));
             }
         }
     }
 }
 
-/// Hears that haft is to stop. Once it listens, a signal no longer ends the process by itself, and none is
-/// missed between two questions; so one is made before the first call and kept to the end.
-struct Stop {
+/// Listens for SIGINT and SIGTERM. While it exists, these signals do not end the process, and none is lost between two
+/// waits; so it is created before the first call and kept to the end.
+struct StopSignal {
     #[cfg(unix)]
     signals: [tokio::signal::unix::Signal; 2],
 }
 
 #[cfg(unix)]
-impl Stop {
-    /// Listens from now on. Must be called inside of a runtime.
+impl StopSignal {
+    /// Starts to listen. Must be called inside a runtime.
     fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
     }
 
-    async fn asked(&mut self) {
+    async fn received(&mut self) {
         let [interrupt, terminate] = &mut self.signals;
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -157,12 +162,12 @@ impl Stop {
 }
 
 #[cfg(not(unix))]
-impl Stop {
+impl StopSignal {
     fn listen() -> std::io::Result<Self> {
         Ok(Self {})
     }
 
-    async fn asked(&mut self) {
+    async fn received(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -1,4 +1,4 @@
-//! From what was typed to a host: who is asked is whoever sits at the terminal, and notices go to standard error.
+//! Builds a host from the command line: the user at the terminal approves calls, and notices go to standard error.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use haft_core::permissions::NoApprover;
 use haft_host::{Environment, Host, HostError, Options};
 use haft_sandbox::terminal::Terminal;
 
-use crate::approve::AtTerminal;
+use crate::approve::TerminalUser;
 use crate::args::Common;
 use crate::style;
 
-/// Who is asked what a session may do.
+/// Whether a session can ask the user.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Asked {
-    /// Whoever sits at the terminal, if there is one.
-    AtTerminal,
-    /// Nobody: the terminal is another program's.
-    Nobody,
+pub(crate) enum Interaction {
+    /// At the terminal, if there is one.
+    Terminal,
+    /// No: the terminal belongs to the client that started haft.
+    None,
 }
 
-/// The environment that a command is about.
+/// The environment of a command that works on files.
 pub(crate) fn environment(common: &Common) -> Result<Environment, HostError> {
     Environment::find(common.workspace.as_deref())
 }
 
-/// The environment of a command that touches no file, and so may be given anywhere.
-pub(crate) fn looked_at(common: &Common) -> Result<Environment, HostError> {
+/// The environment of a command that touches no files, which works in every folder.
+pub(crate) fn lenient_environment(common: &Common) -> Result<Environment, HostError> {
     Environment::look(common.workspace.as_deref())
 }
 
-/// A host for what was typed.
-pub(crate) fn open(common: &Common, asked: Asked) -> Result<Host, HostError> {
+/// Opens a host with the options of the command line.
+pub(crate) fn open(common: &Common, interaction: Interaction) -> Result<Host, HostError> {
     let environment = environment(common)?;
     let mut options = Options::default();
     options.dialect = common.dialect.clone();
@@ -40,25 +40,25 @@ pub(crate) fn open(common: &Common, asked: Asked) -> Result<Host, HostError> {
     options.focus = common.focus.clone();
     options.mode = common.mode.map(Into::into);
     options.session = common.session.clone();
-    if asked == Asked::AtTerminal && std::io::stderr().is_terminal() && Terminal::open().is_ok() {
-        let person = AtTerminal::new(environment.results(), environment.known_tools());
-        options.approver = Some(Arc::new(person.clone()));
-        options.respondent = Some(Arc::new(person));
+    if interaction == Interaction::Terminal && std::io::stderr().is_terminal() && Terminal::open().is_ok() {
+        let user = TerminalUser::new(environment.results(), environment.known_tools());
+        options.approver = Some(Arc::new(user.clone()));
+        options.respondent = Some(Arc::new(user));
     } else {
         let how = "the user can allow it by starting with `--mode {mode}`";
         options.approver = Some(Arc::new(NoApprover::telling(how)));
     }
     let host = Host::open(environment, options)?;
-    tell_notices(&host);
+    print_notices(&host);
     Ok(host)
 }
 
-/// Keeps what is to be kept, and says what could not be.
+/// Saves the host's state and prints what could not be saved.
 pub(crate) fn close(host: &Host, sessions: &[Session]) {
     host.close(sessions);
-    tell_notices(host);
+    print_notices(host);
 }
 
-fn tell_notices(host: &Host) {
+fn print_notices(host: &Host) {
     host.take_notices().iter().for_each(|notice| style::notice(notice));
 }

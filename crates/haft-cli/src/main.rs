@@ -1,6 +1,6 @@
-//! The haft command. Reads what was typed, does it, and turns the outcome into an exit code: 0 when it
-//! worked, 1 when a tool failed or was denied, 2 when the command line or the settings are wrong, 130 when it
-//! was told to stop. A batch worked when every line was answered; that a call failed is told in its reply.
+//! The command `haft`: parses the command line, runs a command and returns its exit code: 0 for success, 1 if a tool failed
+//! or was denied, 2 for an invalid command line or settings, 130 if interrupted. A batch succeeds if every line was
+//! answered; a failed call shows in its reply only.
 
 mod approve;
 mod args;
@@ -18,12 +18,12 @@ fn main() -> ExitCode {
     haft_sandbox::cage::arm_with(haft_ops::WORKERS);
     let args = match args::Args::try_parse() {
         Ok(args) => args,
-        // Clap prints help on stdout and mistakes on stderr, and knows their exit codes.
+        // Clap prints help on stdout and errors on stderr, with the right exit codes.
         Err(error) => error.exit(),
     };
     match commands::run(args) {
         Ok(code) => code,
-        Err(error) if is_enough(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             style::report(&error);
             ExitCode::from(2)
@@ -31,8 +31,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads what haft prints may stop at any time, as `head` does; that is no failure.
-fn is_enough(error: &anyhow::Error) -> bool {
+/// Whether the reader of haft's output closed the pipe, as `head` does. That is not a failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

@@ -1,5 +1,4 @@
-//! Questions of tools, answered at the terminal. How they are asked and what an answer means knows nothing of where
-//! that is.
+//! Questions of tools, answered at the terminal. Asking and parsing work on any [`Console`], so tests script the answers.
 
 use std::io;
 use std::sync::Arc;
@@ -10,73 +9,73 @@ use haft_core::Fault;
 use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
 use haft_sandbox::terminal::Terminal;
 
-use crate::approve::{AtTerminal, Withdraws};
-use crate::style::{BOLD, DIM, NAME, harmless, one_line};
+use crate::approve::{TerminalUser, WithdrawOnDrop};
+use crate::style::{BOLD, DIM, NAME, one_line, sanitize};
 
-impl Respondent for AtTerminal {
+impl Respondent for TerminalUser {
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
-        let over = Arc::new(AtomicBool::new(false));
-        let withdraws = Withdraws(over.clone());
-        let turn = self.turn();
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let guard = WithdrawOnDrop(withdrawn.clone());
+        let lock = self.lock();
         Box::pin(async move {
-            let _withdraws = withdraws;
+            let _guard = guard;
             let asking = tokio::task::spawn_blocking(move || {
-                let _turn = turn.lock();
+                let _held = lock.lock();
                 let terminal = Terminal::open()?;
                 terminal.forget_typed();
-                Ok(respond(&set, &mut Sitting { terminal, over: &over })?)
+                Ok(respond(&set, &mut TerminalConsole { terminal, withdrawn: &withdrawn })?)
             });
             asking.await?
         })
     }
 }
 
-/// Somebody to talk to.
-pub(crate) trait Talk {
-    /// Shows something.
+/// Prints text and reads lines.
+pub(crate) trait Console {
+    /// Prints text.
     fn print(&mut self, text: &str) -> io::Result<()>;
-    /// The next line, or nothing if none will come.
+    /// Reads a line. `None` if the question was withdrawn or the input has ended.
     fn line(&mut self) -> io::Result<Option<String>>;
 }
 
-/// Whoever sits at the terminal, as long as the answer is wanted.
-struct Sitting<'a> {
+/// The terminal, until the question is withdrawn.
+struct TerminalConsole<'a> {
     terminal: Terminal,
-    over: &'a AtomicBool,
+    withdrawn: &'a AtomicBool,
 }
 
-impl Talk for Sitting<'_> {
+impl Console for TerminalConsole<'_> {
     fn print(&mut self, text: &str) -> io::Result<()> {
         self.terminal.print(text)
     }
 
     fn line(&mut self) -> io::Result<Option<String>> {
-        self.terminal.line(&|| self.over.load(Ordering::Acquire))
+        self.terminal.line(&|| self.withdrawn.load(Ordering::Acquire))
     }
 }
 
-/// Asks one question after the other. What makes no sense is asked again; if no line comes, there is no answer.
-pub(crate) fn respond(set: &QuestionSet, talk: &mut impl Talk) -> Result<Vec<Answer>, String> {
-    let lost = |error: io::Error| format!("the user could not be asked: {error}");
+/// Asks one question after another. An invalid answer is asked again; without a line there is no answer.
+pub(crate) fn respond(set: &QuestionSet, console: &mut impl Console) -> Result<Vec<Answer>, String> {
+    let failed = |error: io::Error| format!("the user could not be asked: {error}");
     let mut answers = Vec::with_capacity(set.questions.len());
     for question in &set.questions {
-        talk.print(&shown(question)).map_err(lost)?;
+        console.print(&render(question)).map_err(failed)?;
         loop {
-            talk.print("> ").map_err(lost)?;
-            let Some(line) = talk.line().map_err(lost)? else {
+            console.print("> ").map_err(failed)?;
+            let Some(line) = console.line().map_err(failed)? else {
                 return Err("the user gave no answer".to_owned());
             };
-            match read(&line, question) {
+            match parse(&line, question) {
                 Ok(answer) => break answers.push(answer),
-                Err(why) => talk.print(&format!("{DIM}{why}{DIM:#}\n")).map_err(lost)?,
+                Err(why) => console.print(&format!("{DIM}{why}{DIM:#}\n")).map_err(failed)?,
             }
         }
     }
     Ok(answers)
 }
 
-fn shown(question: &Inquiry) -> String {
-    let (header, text) = (one_line(&question.header), harmless(&question.text));
+fn render(question: &Inquiry) -> String {
+    let (header, text) = (one_line(&question.header), sanitize(&question.text));
     let mut shown = format!("{NAME}{header}{NAME:#}  {BOLD}{text}{BOLD:#}\n");
     for (at, option) in question.options.iter().enumerate() {
         let (label, description) = (one_line(&option.label), one_line(&option.description));
@@ -90,8 +89,8 @@ fn shown(question: &Inquiry) -> String {
     shown
 }
 
-/// What somebody typed, as an answer; or what is wrong with it. Words in quotes are never numbers.
-fn read(line: &str, question: &Inquiry) -> Result<Answer, String> {
+/// Parses a typed answer; the error says what is wrong with it. Text in quotes is never taken for numbers.
+fn parse(line: &str, question: &Inquiry) -> Result<Answer, String> {
     let line = line.trim();
     if line.is_empty() {
         return Err("please answer".to_owned());
@@ -144,10 +143,10 @@ mod tests {
         QuestionSet::new("call", "session", vec![question])
     }
 
-    /// Somebody who types these lines and no more.
-    struct Typing<'a>(std::str::Lines<'a>, String);
+    /// A console with scripted input, and what was printed.
+    struct ScriptedConsole<'a>(std::str::Lines<'a>, String);
 
-    impl Talk for Typing<'_> {
+    impl Console for ScriptedConsole<'_> {
         fn print(&mut self, text: &str) -> io::Result<()> {
             self.1.push_str(text);
             Ok(())
@@ -159,9 +158,9 @@ mod tests {
     }
 
     fn answer(choosing: Choosing, typed: &str) -> (Result<Vec<Answer>, String>, String) {
-        let mut talk = Typing(typed.lines(), String::new());
-        let answers = respond(&set(choosing), &mut talk);
-        (answers, talk.1)
+        let mut console = ScriptedConsole(typed.lines(), String::new());
+        let answers = respond(&set(choosing), &mut console);
+        (answers, console.1)
     }
 
     #[test]
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_asked_again() {
+    fn an_invalid_answer_is_asked_again() {
         let (answers, printed) = answer(Choosing::One, "\n7\n0\n1,2\n3\n");
         assert_eq!(answers, Ok(vec![Answer::option(2)]));
         for why in ["please answer", "7 is none of them; they go from 1 to 3", "only one can be chosen"] {
@@ -188,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_is_no_choice() {
+    fn without_input_there_is_no_answer() {
         assert_eq!(answer(Choosing::One, "").0, Err("the user gave no answer".to_owned()));
         assert_eq!(answer(Choosing::Several, "\n").0, Err("the user gave no answer".to_owned()));
     }
 
     #[test]
-    fn what_a_model_writes_cannot_steer_the_terminal() {
+    fn text_of_a_model_cannot_control_the_terminal() {
         let (_, printed) = answer(Choosing::One, "1\n");
         assert!(printed.contains("\\u{1b}[31mone?"), "{printed}");
         assert!(!printed.contains("\u{1b}[31m"), "{printed}");

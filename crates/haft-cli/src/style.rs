@@ -1,4 +1,4 @@
-//! What haft looks like on a terminal. Colour is left out, by anstream, where it is not wanted.
+//! Formatting for the terminal. anstream removes colours where they are not supported or not wanted.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
 
-/// Tells a mistake, with what to do about it, on stderr.
+/// Prints an error with its causes on stderr.
 pub(crate) fn report(error: &anyhow::Error) {
     let mut stderr = anstream::stderr();
     let mut text = error.to_string();
@@ -22,21 +22,21 @@ pub(crate) fn report(error: &anyhow::Error) {
             text = format!("{text}: {cause}");
         }
     }
-    let _ = writeln!(stderr, "{BAD}error:{BAD:#} {}", harmless(&text));
+    let _ = writeln!(stderr, "{BAD}error:{BAD:#} {}", sanitize(&text));
 }
 
-/// Tells something that is good to know, on stderr.
+/// Prints a note on stderr.
 pub(crate) fn notice(text: &str) {
-    let _ = writeln!(anstream::stderr(), "{BOLD}note:{BOLD:#} {}", harmless(text));
+    let _ = writeln!(anstream::stderr(), "{BOLD}note:{BOLD:#} {}", sanitize(text));
 }
 
-/// A fault as an error of the command itself.
-pub(crate) fn wrong(fault: &Fault) -> anyhow::Error {
+/// Converts a fault to an error of the command itself.
+pub(crate) fn fault_error(fault: &Fault) -> anyhow::Error {
     anyhow::anyhow!("{fault}")
 }
 
-/// Text that comes from files, models and servers, with characters made visible that would steer the terminal, or hide.
-pub(crate) fn harmless(text: &str) -> String {
+/// Escapes characters that would control the terminal or be invisible, in text from files, models and servers.
+pub(crate) fn sanitize(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -48,18 +48,18 @@ pub(crate) fn harmless(text: &str) -> String {
     out
 }
 
-/// The same for what must stay on one line, such as a name: a line's end in it would make the rest look like
-/// something that haft says itself.
+/// Sanitizes text that must stay on one line, such as a name: after a line break in it, the rest would look like haft's own
+/// output.
 pub(crate) fn one_line(text: &str) -> String {
-    harmless(text).replace('\n', "\\n").replace('\t', "\\t")
+    sanitize(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// Text that can stand in a table of Markdown.
+/// Escapes text for a cell of a Markdown table.
 pub(crate) fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
 }
 
-/// A line of a diff, in colour.
+/// Colours a line of a diff.
 pub(crate) fn diff_line(line: &str) -> String {
     let style = match line.as_bytes() {
         [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => BOLD,
@@ -68,10 +68,10 @@ pub(crate) fn diff_line(line: &str) -> String {
         [b'@', b'@', ..] => NAME,
         _ => Style::new(),
     };
-    format!("{style}{}{style:#}", harmless(line))
+    format!("{style}{}{style:#}", sanitize(line))
 }
 
-/// How long ago something was.
+/// The time since `time`, in the largest fitting unit.
 pub(crate) fn ago(time: SystemTime) -> String {
     let seconds = time.elapsed().unwrap_or_default().as_secs();
     match seconds {
@@ -82,7 +82,7 @@ pub(crate) fn ago(time: SystemTime) -> String {
     }
 }
 
-/// A duration, to three digits.
+/// Formats a duration with three significant digits.
 pub(crate) fn duration(took: Duration) -> String {
     let seconds = took.as_secs_f64();
     let (value, unit) = match seconds {

@@ -1,6 +1,6 @@
 //! Runs every file below `cases/` against the real binary, one test each. `cases/README.md` explains the
-//! format; `UPDATE_CASES=1` writes down what haft answers now instead of comparing.
-#![allow(clippy::disallowed_methods)] // the files of a case are made and looked at without haft's own door
+//! format; `UPDATE_CASES=1` writes the current replies into the files instead of comparing.
+#![allow(clippy::disallowed_methods)] // sets up and inspects the files of a case directly
 
 #[path = "cases/format.rs"]
 mod format;

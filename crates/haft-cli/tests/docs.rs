@@ -1,4 +1,4 @@
-//! The references in `docs/` are what the binary prints. `UPDATE_DOCS=1` writes them anew.
+//! The references in `docs/` are up to date with what the binary prints. `UPDATE_DOCS=1` regenerates them.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary, and reads and writes docs
 
 use std::path::Path;
@@ -48,7 +48,7 @@ fn the_readme_names_the_tools_of_every_dialect() {
     }
 }
 
-/// A table row that is broken by its own content is read as another column.
+/// An unescaped `|` in a cell would add a column.
 #[test]
 fn tables_have_as_many_columns_as_their_heads() {
     for file in ["tools.md", "settings.md"] {

@@ -1,4 +1,4 @@
-//! Where a workspace is, which settings hold for it, and where its state is kept.
+//! Locates a workspace, its settings and its state folder. Knows nothing of engines and sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
 use crate::settings::{self, Folders, Loaded};
 
-/// The workspace's folder, the settings in force for it, and where its state is kept.
+/// A workspace's folder, its effective settings and its state folder.
 pub struct Environment {
     /// The workspace's folder.
     pub root: PathBuf,
-    /// The settings, and where they came from.
+    /// The effective settings, and which files they came from.
     pub loaded: Loaded,
     /// The user's folders for settings and for state.
     pub folders: Folders,
-    /// Where the state of the workspace is kept.
+    /// The state folder of the workspace.
     pub state: Store,
     pub(crate) tools: Vec<Arc<dyn DynTool>>,
 }
 
 impl Environment {
-    /// The environment of a folder; `None` is the current one, unless that is too wide to be meant.
+    /// The environment of a folder. `None` is the current folder, which must be neither `/` nor the user's home.
     pub fn find(workspace: Option<&Path>) -> Result<Self, HostError> {
         match workspace {
             Some(dir) => Self::at(&workspace_dir(dir)?, Vec::new()),
@@ -33,12 +33,13 @@ impl Environment {
         }
     }
 
-    /// The environment of a folder for what touches no file in it: any folder will do, and `None` is the current one.
+    /// The environment of a folder for commands that touch no file in it, so every folder is accepted. `None` is the
+    /// current folder.
     pub fn look(workspace: Option<&Path>) -> Result<Self, HostError> {
         Self::at(&looked_at(workspace)?, Vec::new())
     }
 
-    /// The environment of a folder, with tools of one's own that every session has. Rules in settings can be about them.
+    /// The environment of a folder, with additional tools for every session. Rules in the settings can name them.
     pub fn at(root: &Path, tools: Vec<Arc<dyn DynTool>>) -> Result<Self, HostError> {
         let root = workspace_dir(root)?;
         let folders = Folders::find()?;
@@ -47,23 +48,23 @@ impl Environment {
         Ok(Self { root, loaded, folders, state, tools })
     }
 
-    /// The tools that rules can be about.
+    /// The tools that rules can name.
     pub fn known_tools(&self) -> KnownTools {
         known_tools(&self.tools)
     }
 
-    /// Follows the settings of the project in full from now on.
+    /// Marks the project as trusted with its current settings.
     pub fn trust(&self) -> Result<(), HostError> {
         self.grants().trust(&self.root)?;
         self.loaded.keep_seal(&self.state)
     }
 
-    /// Where rules are kept.
+    /// The store of granted rules.
     pub fn grants(&self) -> Grants {
         Grants { state: self.state.clone(), config: self.folders.config.clone() }
     }
 
-    /// Where replies are kept that were too long, and what a person is editing.
+    /// The folder of replies that were cut, and of arguments that a person is editing.
     pub fn results(&self) -> Store {
         self.state.folder("results")
     }
@@ -77,7 +78,7 @@ fn workspace_dir(dir: &Path) -> Result<PathBuf, HostError> {
     user::canonical(dir).explain(HostErrorKind::Workspace, || "the workspace cannot be opened".to_owned())
 }
 
-/// The folder that a command which touches nothing is about.
+/// The folder of a command that touches no files: every folder is accepted, and `None` is the current one.
 pub fn looked_at(workspace: Option<&Path>) -> Result<PathBuf, HostError> {
     match workspace {
         Some(dir) => workspace_dir(dir),
@@ -85,27 +86,27 @@ pub fn looked_at(workspace: Option<&Path>) -> Result<PathBuf, HostError> {
     }
 }
 
-/// Where the state of a workspace is kept.
+/// The state folder of a workspace.
 pub fn state_of(folders: &Folders, root: &Path) -> Store {
     Store::at(folders.state.join(workspace_key(root)))
 }
 
-/// The current folder, unless that is everything or the user's whole home: those must be named.
+/// The current folder, as the workspace. Fails for `/` and for the user's home, which must be named explicitly.
 pub fn implicit_root() -> Result<PathBuf, HostError> {
     let here = user::current_dir()?;
     let here = user::canonical(&here)?;
     let home = etcetera::home_dir().ok().and_then(|home| user::canonical(&home).ok());
     if here == Path::new("/") || Some(&here) == home.as_ref() {
-        let told = format!(
+        let message = format!(
             "`{}` is a wide workspace: change to a project's folder, or name it with --workspace if you mean it",
             here.display()
         );
-        return Err(HostError::new(HostErrorKind::Workspace, told));
+        return Err(HostError::new(HostErrorKind::Workspace, message));
     }
     Ok(here)
 }
 
-/// A name for a workspace's state: readable, and different for different folders.
+/// The name of a workspace's state folder: its readable name and a hash of its path.
 fn workspace_key(root: &Path) -> String {
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name: String =

@@ -1,4 +1,4 @@
-//! Why settings, state or a session could not be had, in a sentence for the person who set them up.
+//! Errors of settings, state and sessions, worded for the person who set them up.
 
 use std::error::Error;
 use std::fmt;
@@ -7,19 +7,19 @@ use haft_core::Fault;
 use haft_rules::BadRule;
 use haft_sandbox::PathError;
 
-/// What could not be had.
+/// What an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostErrorKind {
-    /// The workspace cannot be opened, or is too wide to be meant.
+    /// The workspace cannot be opened, or is too wide to be used without being named.
     Workspace,
-    /// Settings or rules are wrong, or cannot be changed.
+    /// Settings or rules are invalid, or cannot be changed.
     Settings,
-    /// What haft keeps cannot be read or written.
+    /// haft's state cannot be read or written.
     State,
 }
 
-/// Why settings, state or a session could not be had.
+/// An error of settings, state or a session.
 #[derive(Debug)]
 pub struct HostError {
     kind: HostErrorKind,
@@ -27,7 +27,7 @@ pub struct HostError {
 }
 
 impl HostError {
-    /// What could not be had.
+    /// What the error is about.
     pub fn kind(&self) -> HostErrorKind {
         self.kind
     }
@@ -73,11 +73,12 @@ impl From<BadRule> for HostError {
     }
 }
 
-/// Says of a failure what it kept from being done.
+/// Converts errors to [`HostError`], with or without more context.
 pub(crate) trait Explain<T> {
+    /// Puts a description of what failed before the error's message.
     fn explain(self, kind: HostErrorKind, what: impl FnOnce() -> String) -> Result<T, HostError>;
 
-    /// Without more words than the failure's own.
+    /// Keeps the error's own message.
     fn kind(self, kind: HostErrorKind) -> Result<T, HostError>;
 }
 
@@ -91,14 +92,14 @@ impl<T, E: Error> Explain<T> for Result<T, E> {
     }
 }
 
-/// An error with its causes, each once.
+/// The message of an error with its causes. A cause that the text already contains is skipped.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string().trim().to_owned();
     let mut next = error.source();
     while let Some(cause) = next {
-        let told = cause.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         next = cause.source();
     }

@@ -1,5 +1,5 @@
-//! Rules that somebody has agreed to, beyond a session: for a project in haft's own state, where nothing in the
-//! project can reach them, or for everything in the user's settings, whose other lines stay as they are.
+//! Granted rules that outlast a session. Those of a project are stored in haft's state folder, where nothing in the
+//! project can change them; those for every project are added to the user's settings, whose other lines stay as they are.
 
 use std::path::{Path, PathBuf};
 
@@ -14,34 +14,34 @@ use crate::error::{Explain as _, HostError, HostErrorKind};
 
 type Result<T> = std::result::Result<T, HostError>;
 
-/// Where the rules of a project are.
+/// The file of a project's rules, in its state folder.
 const FILE: &str = "rules.json";
-/// What they are called in lists.
+/// The origin of a project's rules, as lists show it.
 const PLACE: &str = "this project";
-/// The user's settings.
+/// The file of the user's settings.
 const SETTINGS: &str = "config.toml";
-/// No settings file is larger.
+/// Maximum size of a settings file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Where rules are kept.
+/// The stores of granted rules.
 #[derive(Clone, Debug)]
 pub struct Grants {
-    /// The state of the project.
+    /// The state folder of the project.
     pub state: Store,
-    /// The folder of the user's settings.
+    /// The folder of the user's settings file.
     pub config: PathBuf,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct ProjectRules {
     allow: Vec<String>,
     ask: Vec<String>,
     deny: Vec<String>,
 }
 
-impl Kept {
-    fn of(&mut self, effect: Effect) -> &mut Vec<String> {
+impl ProjectRules {
+    fn list(&mut self, effect: Effect) -> &mut Vec<String> {
         match effect {
             Effect::Allow => &mut self.allow,
             Effect::Ask => &mut self.ask,
@@ -53,9 +53,9 @@ impl Kept {
 impl Grants {
     /// Adds the rules of the project to a book.
     pub fn write_down(&self, book: &mut Book) -> Result<()> {
-        let mut kept = self.kept()?;
+        let mut rules = self.load()?;
         for effect in Effect::ALL {
-            for rule in kept.of(effect) {
+            for rule in rules.list(effect) {
                 book.add(effect, rule, PLACE).explain(HostErrorKind::State, || {
                     format!("`{}` holds a rule that is none", self.state.path(FILE).display())
                 })?;
@@ -64,13 +64,13 @@ impl Grants {
         Ok(())
     }
 
-    fn kept(&self) -> Result<Kept> {
-        let Some(bytes) = self.state.read(FILE)? else { return Ok(Kept::default()) };
+    fn load(&self) -> Result<ProjectRules> {
+        let Some(bytes) = self.state.read(FILE)? else { return Ok(ProjectRules::default()) };
         serde_json::from_slice(&bytes)
             .explain(HostErrorKind::State, || format!("`{}` is damaged", self.state.path(FILE).display()))
     }
 
-    /// Keeps a rule. Says whether it was new.
+    /// Stores a rule. Returns whether it was new.
     pub fn add(&self, effect: Effect, rule: &Written, scope: Scope) -> Result<bool> {
         self.change(effect, scope, |rules| {
             let is_new = !rules.iter().any(|known| known == rule.text());
@@ -81,7 +81,7 @@ impl Grants {
         })
     }
 
-    /// Forgets a rule, whatever its effect. Says whether there was one.
+    /// Removes a rule, whatever its effect. Returns whether it existed.
     pub fn remove(&self, rule: &str, scope: Scope) -> Result<bool> {
         let mut any = false;
         for effect in Effect::ALL {
@@ -104,17 +104,17 @@ impl Grants {
             Scope::User => self.change_settings(effect, change),
             _ => {
                 let _lock = self.state.lock("rules.json.lock")?;
-                let mut kept = self.kept()?;
-                let changed = change(kept.of(effect));
+                let mut rules = self.load()?;
+                let changed = change(rules.list(effect));
                 if changed {
-                    self.state.write(FILE, &serde_json::to_vec_pretty(&kept).kind(HostErrorKind::State)?)?;
+                    self.state.write(FILE, &serde_json::to_vec_pretty(&rules).kind(HostErrorKind::State)?)?;
                 }
                 Ok(changed)
             }
         }
     }
 
-    /// Changes a list in the user's settings, and nothing else in them.
+    /// Changes one list in the user's settings and keeps everything else, comments and layout included.
     fn change_settings(&self, effect: Effect, change: impl FnOnce(&mut Vec<String>) -> bool) -> Result<bool> {
         let mut document = self.settings()?;
         let wrong = || "the settings cannot be changed".to_owned();
@@ -139,7 +139,7 @@ impl Grants {
         Ok(true)
     }
 
-    /// The user's settings, to be changed here and there.
+    /// The user's settings, parsed so that single lines can be changed.
     fn settings(&self) -> Result<toml_edit::DocumentMut> {
         let path = Store::at(&self.config).path(SETTINGS);
         let bytes = user::read_regular(&path, MAX_BYTES)?.unwrap_or_default();
@@ -150,7 +150,7 @@ impl Grants {
             .explain(HostErrorKind::State, wrong)
     }
 
-    /// Adds a folder to those that are trusted.
+    /// Adds a folder to the trusted ones in the user's settings.
     pub fn trust(&self, folder: &Path) -> Result<()> {
         let mut document = self.settings()?;
         let Some(shown) = folder.to_str() else {
@@ -161,7 +161,7 @@ impl Grants {
         };
         let list = document.entry("trusted").or_insert_with(|| toml_edit::value(toml_edit::Array::new()));
         let Some(list) = list.as_array_mut() else {
-            return Err(HostError::settings(format!("`trusted` in your settings is no list")));
+            return Err(HostError::settings("`trusted` in your settings is no list"));
         };
         if !list.iter().any(|known| known.as_str() == Some(shown)) {
             list.push(shown);

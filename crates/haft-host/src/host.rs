@@ -1,5 +1,5 @@
-//! An engine and sessions, made from settings and from what a program was started with: the one place where they meet.
-//! Nothing here prints; what a person should know is kept as notices.
+//! Builds an engine and sessions from the settings and a program's options: the one place where both meet. Nothing here
+//! prints; messages for the user are collected as notices.
 
 mod clients;
 mod engine;
@@ -36,30 +36,30 @@ use crate::settings::{ConfiguredServer, Loaded, Settings, Trust, home_dir};
 type Result<T> = std::result::Result<T, HostError>;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long another process is waited for that keeps something, too.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout for locks of the state folder, and for sandboxes that are still ending.
+const STATE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a program says of the sessions that it wants, besides what is set.
+/// A program's options for its sessions, which take precedence over the settings.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The dialect that sessions speak; otherwise the one of the settings, or `claude`.
+    /// The dialect of sessions. Default: that of the settings, or `claude`.
     pub dialect: Option<String>,
-    /// Further folders that sessions may touch.
+    /// More folders that sessions may read and write.
     pub add_dirs: Vec<PathBuf>,
     /// The folder of the workspace that sessions are narrowed to.
     pub focus: Option<String>,
-    /// How permissive sessions are; otherwise as it is set.
+    /// The permission mode of sessions. Default: that of the settings.
     pub mode: Option<Mode>,
-    /// The name under which it is kept what sessions know.
+    /// The name under which the session is saved and resumed. Default: it is not saved.
     pub session: Option<String>,
-    /// Who is asked whether a call may happen.
+    /// Approves or denies calls.
     pub approver: Option<Arc<dyn Approver>>,
-    /// Who answers the questions of tools.
+    /// Answers the questions of tools.
     pub respondent: Option<Arc<dyn Respondent>>,
 }
 
-/// An engine, and everything that sessions in a workspace need.
+/// An engine and everything that sessions in a workspace share.
 ///
 /// ```no_run
 /// use haft_core::{Call, Mode};
@@ -90,20 +90,20 @@ pub struct Host {
     judge: Arc<RuleJudge>,
     guards: Guards,
     tools: Vec<Arc<dyn DynTool>>,
-    /// Sessions of several dialects are one to the user, so what their tools keep is one.
+    /// Values that tools keep. Shared, because to the user the sessions of several dialects are one.
     lasting: OnceLock<LastingValues>,
-    /// Where plans are written.
+    /// The plan file.
     plan: PathBuf,
-    /// Whether the program said the mode, and not only the settings or what is kept.
-    has_given_mode: bool,
-    /// The servers whose tools the sessions have, which are one to the user.
+    /// Whether the options set the mode; then it wins over that of a saved session.
+    has_explicit_mode: bool,
+    /// The MCP servers of all sessions made by [`Host::session`].
     servers: Servers,
-    /// Those of sessions that are each by itself.
-    others: Arc<Mutex<Vec<Servers>>>,
+    /// The MCP servers of each client's session.
+    client_servers: Arc<Mutex<Vec<Servers>>>,
     notices: Mutex<Vec<String>>,
 }
 
-/// What no session may change, and what in it it may.
+/// Folders of haft's own that sessions may not change, except for the plans in them.
 struct Guards {
     config: PathBuf,
     state: PathBuf,
@@ -111,13 +111,14 @@ struct Guards {
 }
 
 impl Guards {
-    fn around(&self, workspace: Workspace) -> Workspace {
+    /// The workspace with these folders protected.
+    fn apply(&self, workspace: Workspace) -> Workspace {
         workspace.guarding(&self.config).guarding(&self.state).except(&self.plans)
     }
 }
 
 impl Host {
-    /// Sets up an engine for an environment.
+    /// Builds an engine for an environment. Recovers changes that a crashed process left unfinished.
     pub fn open(environment: Environment, options: Options) -> Result<Self> {
         let results = environment.results();
         let Environment { root, loaded, state, folders, tools } = environment;
@@ -149,10 +150,10 @@ impl Host {
         workspace = workspace.with_folder(results.dir(), FolderAccess::Read)?;
         let plans = plans(&state, settings)?;
         workspace = workspace.with_folder(plans.dir(), FolderAccess::Write)?;
-        let state_of_user = folders.state.clone();
+        let user_state = folders.state.clone();
         let guards =
             Guards { config: folders.config.clone(), state: folders.state, plans: plans.dir().to_owned() };
-        workspace = guards.around(workspace);
+        workspace = guards.apply(workspace);
         if let Some(focus) = &options.focus {
             workspace = workspace.with_focus(focus)?;
         }
@@ -176,47 +177,46 @@ impl Host {
             engine,
             mode,
             dialect,
-
             judge,
             guards,
             lasting: OnceLock::new(),
             plan: plans.path(&plan_name(options.session.as_deref())),
             session_name: options.session,
             tools,
-            has_given_mode: options.mode.is_some(),
-            servers: servers(&loaded, &root, &state_of_user),
-            others: Arc::default(),
+            has_explicit_mode: options.mode.is_some(),
+            servers: servers(&loaded, &root, &user_state),
+            client_servers: Arc::default(),
             notices: Mutex::new(notices),
             loaded,
         })
     }
 
-    /// The settings, and where they came from.
+    /// The effective settings, and which files they came from.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
     }
 
-    /// What sessions may touch.
+    /// The folders that sessions may access.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
     }
 
-    /// Where the state of the workspace is kept.
+    /// The state folder of the workspace.
     pub fn state(&self) -> &Store {
         &self.state
     }
 
-    /// The record of every change.
+    /// The journal of the workspace's changes.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }
 
-    /// How permissive sessions are.
+    /// The permission mode of new sessions.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What a person should know and was not told yet.
+    /// Returns and clears the pending messages for the user.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock())
     }
@@ -225,58 +225,58 @@ impl Host {
         self.notices.lock().push(text);
     }
 
-    /// Whether what sessions know is kept under a name.
+    /// Whether the session is saved under a name.
     pub fn is_named(&self) -> bool {
         self.session_name.is_some()
     }
 
-    /// The dialect that sessions speak.
+    /// The name of the sessions' dialect.
     pub fn dialect_name(&self) -> &'static str {
         self.dialect.name()
     }
 
-    /// A session in the dialect that was asked for, or in another one.
+    /// Starts a session, in the host's dialect or in another one.
     pub fn session(&self, other: Option<&str>) -> Result<Session> {
         let mut saved = self.resumed()?;
         let lasting = saved.as_mut().map(|saved| std::mem::take(&mut saved.lasting)).unwrap_or_default();
         let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting)).clone();
-        let session = begin(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting));
+        let session = start(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting));
         self.servers.join(&session);
         self.explain_untrusted(&session);
         Ok(session)
     }
 
-    /// Says why the tools of a project's servers are not there.
+    /// Makes calls of tools of untrusted MCP servers fail with a message that says why.
     fn explain_untrusted(&self, session: &Session) {
         let names: Vec<String> = self.loaded.held_back.iter().map(|found| found.name.clone()).collect();
         session.tools().explain(move |tool| {
             let server = names.iter().find(|name| haft_mcp::is_of(tool, name))?;
-            let told = format!("the MCP server `{server}` is the project's, which is not trusted");
+            let message = format!("the MCP server `{server}` is the project's, which is not trusted");
             Some(
-                Fault::new(FaultKind::Disabled, told)
+                Fault::new(FaultKind::Disabled, message)
                     .hint("the user can look at it and agree with `haft trust`"),
             )
         });
     }
 
-    /// The servers whose tools the sessions have.
+    /// The MCP servers whose tools the sessions use.
     pub fn servers(&self) -> &Servers {
         &self.servers
     }
 
-    /// Ends every server that was started.
+    /// Stops every MCP server that was started.
     pub async fn end_servers(&self) {
-        let others = std::mem::take(&mut *self.others.lock());
-        for servers in others.iter().chain([&self.servers]) {
+        let of_clients = std::mem::take(&mut *self.client_servers.lock());
+        for servers in of_clients.iter().chain([&self.servers]) {
             servers.close().await;
         }
     }
 
-    /// What is kept of the session that was named.
+    /// The saved state of the named session, if the host has a name.
     fn resumed(&self) -> Result<Option<SavedSession>> {
         let Some(name) = &self.session_name else { return Ok(None) };
         let mut saved = self.saved(name)?;
-        if self.has_given_mode {
+        if self.has_explicit_mode {
             saved.planning = None;
         }
         Ok(Some(saved))
@@ -320,46 +320,46 @@ impl Host {
         Ok(saved(&self.state, name)?.unwrap_or_default())
     }
 
-    /// Keeps the figures, and what the sessions know if they have a name. The calls are made and answered by
-    /// now, so what cannot be kept becomes a notice.
+    /// Saves statistics, the audit log and, under the host's name, the sessions. The calls are done and answered by now,
+    /// so a failure to save becomes a notice.
     pub fn close(&self, sessions: &[Session]) {
-        // A command that was broken off may still be ending, and with it what stood in for guarded names.
-        cage::settle(PATIENCE);
+        // A cancelled command may still be ending; its placeholders for guarded names are removed after it.
+        cage::settle(STATE_TIMEOUT);
         if let Some(Err(error)) = self.engine.audit().map(Audit::flush) {
             self.notice(format!("what was decided could not be written down: {error}"));
         }
-        if let Err(error) = self.engine.stats().save_within(&self.state, STATS, PATIENCE) {
+        if let Err(error) = self.engine.stats().save_within(&self.state, STATS, STATE_TIMEOUT) {
             self.notice(format!("the figures could not be kept: {error}"));
         }
         if let Some(name) = &self.session_name
-            && let Err(error) = self.keep(name, sessions)
+            && let Err(error) = self.save(name, sessions)
         {
             self.notice(format!("the session `{name}` could not be kept: {error}"));
         }
     }
 
-    /// Sessions of several dialects are one to the user, so they are kept as one.
-    fn keep(&self, name: &str, sessions: &[Session]) -> Result<()> {
-        let mut kept: Option<SavedSession> = None;
+    /// Saves the sessions as one: to the user, the sessions of several dialects are one.
+    fn save(&self, name: &str, sessions: &[Session]) -> Result<()> {
+        let mut merged: Option<SavedSession> = None;
         for session in sessions {
-            match &mut kept {
-                None => kept = Some(session.save()),
-                Some(kept) => kept.merge(session.save()),
+            match &mut merged {
+                None => merged = Some(session.save()),
+                Some(merged) => merged.merge(session.save()),
             }
         }
-        let Some(mut kept) = kept else { return Ok(()) };
+        let Some(mut merged) = merged else { return Ok(()) };
         let store = self.state.folder("sessions");
-        let _lock = store.lock_within(&format!("{name}.json.lock"), PATIENCE)?;
-        // Another process may have been granted something meanwhile.
-        let there = self.saved(name)?;
-        kept.merge_grants(there.grants);
-        kept.merge_lasting(there.lasting);
-        store.write(&format!("{name}.json"), &serde_json::to_vec(&kept).kind(HostErrorKind::State)?)?;
+        let _lock = store.lock_within(&format!("{name}.json.lock"), STATE_TIMEOUT)?;
+        // Another process may have saved grants meanwhile.
+        let on_disk = self.saved(name)?;
+        merged.merge_grants(on_disk.grants);
+        merged.merge_lasting(on_disk.lasting);
+        store.write(&format!("{name}.json"), &serde_json::to_vec(&merged).kind(HostErrorKind::State)?)?;
         Ok(())
     }
 }
 
-/// The folder of plans, without those of sessions that nobody can go on with.
+/// The folder of plans. Removes old plans of unnamed sessions, which cannot be resumed.
 fn plans(state: &Store, settings: &Settings) -> Result<Store> {
     let plans = state.folder("plans");
     plans.make().explain(HostErrorKind::State, || {
@@ -368,29 +368,29 @@ fn plans(state: &Store, settings: &Settings) -> Result<Store> {
     let age = Duration::from_secs(settings.limits.keep_days.unwrap_or(7).saturating_mul(DAY.as_secs()));
     let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|elapsed| elapsed > age);
     for entry in plans.entries().unwrap_or_default() {
-        if entry.name.starts_with(NAMELESS) && is_old(entry.modified) {
-            // It is swept another time.
+        if entry.name.starts_with(UNNAMED_PREFIX) && is_old(entry.modified) {
+            // A later run tries again.
             let _ = plans.remove(&entry.name);
         }
     }
     Ok(plans)
 }
 
-/// How the names of plans begin whose session has none.
-const NAMELESS: &str = ".nameless-";
+/// Prefix of the plan files of unnamed sessions.
+const UNNAMED_PREFIX: &str = ".nameless-";
 
 fn plan_name(session: Option<&str>) -> String {
     match session {
         Some(name) => format!("{name}.md"),
         None => {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-            format!("{NAMELESS}{time:x}-{:x}.md", std::process::id())
+            format!("{UNNAMED_PREFIX}{time:x}-{:x}.md", std::process::id())
         }
     }
 }
 
-/// Starts a session. One that plans needs to know where.
-fn begin(builder: SessionBuilder) -> Session {
+/// Starts a session. In plan mode it also gets a plan file.
+fn start(builder: SessionBuilder) -> Session {
     let session = builder.start();
     if session.mode() == Mode::Plan && session.plan_file().is_none() {
         session.set_plan_file(PlanPlace::find(&session.context()));
@@ -398,18 +398,18 @@ fn begin(builder: SessionBuilder) -> Session {
     session
 }
 
-/// The servers whose tools are used, of which none is started yet.
+/// The enabled MCP servers of the settings. None is started yet.
 pub fn servers(loaded: &Loaded, root: &Path, state: &Path) -> Servers {
     let used = loaded.servers.iter().filter(|found| !found.config.disabled);
     Servers::keeping_logins(used.map(ConfiguredServer::server).collect(), root, &Store::at(logins(state)))
 }
 
-/// Where it is kept how haft has logged in to servers, for every workspace.
+/// The folder of logins to MCP servers, shared by all workspaces.
 fn logins(state: &Path) -> PathBuf {
     state.join("logins")
 }
 
-/// The dialect that a program names, or the settings, or the first one.
+/// The dialect of a program's options, else that of the settings, else `claude`.
 pub fn dialect(named: Option<&str>, settings: &Settings) -> Result<Arc<dyn Dialect>> {
     match named.or(settings.dialect.as_deref()) {
         Some(name) => Ok(dialects::by_name(name)?),
@@ -418,7 +418,7 @@ pub fn dialect(named: Option<&str>, settings: &Settings) -> Result<Arc<dyn Diale
 }
 
 impl Host {
-    /// The rules that hold in a session.
+    /// The rules that apply to a session.
     pub fn rules(&self, session: &Session) -> Arc<Rules> {
         self.judge.rules(&session.context())
     }

@@ -1,7 +1,7 @@
-//! Settings, trust, grants and state: an engine and sessions made from them, as the command `haft` has them.
+//! Settings, trust, granted rules and state, and an engine and sessions built from them: what the command `haft` runs on.
 //!
-//! [`Environment`] finds the settings of a workspace and where its state is kept; [`Host`] makes an engine and sessions
-//! from it, and keeps what they know. Nothing here prints.
+//! [`Environment`] loads the settings of a workspace and locates its state folder; [`Host`] builds an engine and sessions
+//! from it and saves their state. Nothing here prints.
 
 mod environment;
 mod error;

@@ -1,5 +1,6 @@
-//! The settings: one file of the user's, two of the project's. Later ones win, lists add up, and what is
-//! wrong stops haft rather than being passed over. A project that is not trusted can only make haft stricter.
+//! The settings: one file of the user's, two of the project's. Later files win, lists are concatenated, and an invalid file
+//! is an error. A project that is not trusted can only make haft stricter. The doc comments of the fields are the user's
+//! documentation: `haft settings` prints them, and `docs/settings.md` is that output.
 
 mod load;
 mod merge;
@@ -28,11 +29,11 @@ use crate::error::HostError;
 
 type Result<T> = std::result::Result<T, HostError>;
 
-/// No settings file is larger.
+/// Maximum size of a settings file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// No reply is held to fewer characters: less would not hold what a cut reply must say of itself.
-const LEAST_MAX_RESULT: usize = 1000;
+/// Minimum of `limits.max_result`: a cut reply needs room to say what was cut.
+const MIN_MAX_RESULT: usize = 1000;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -204,7 +205,7 @@ impl From<ModeSetting> for Mode {
     }
 }
 
-/// Who waits for whom.
+/// Which calls of a turn wait for which.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleSetting {
@@ -223,7 +224,7 @@ impl From<ScheduleSetting> for Policy {
     }
 }
 
-/// The tools that rules can be about: those of every dialect.
+/// The tools that rules can name: those of every dialect.
 pub fn known_tools() -> KnownTools {
     static KNOWN: LazyLock<KnownTools> =
         LazyLock::new(|| KnownTools::of(dialects::all().iter().flat_map(|dialect| dialect.tools())));
@@ -236,7 +237,7 @@ pub fn tool_names() -> Vec<Arc<str>> {
 }
 
 impl Hooks {
-    /// Every command, with when it runs.
+    /// Every hook, with its event.
     pub fn all(&self) -> impl Iterator<Item = (HookEvent, &HookSetting)> {
         let before = self.pre_tool_use.iter().map(|hook| (HookEvent::PreToolUse, hook));
         let after = self.post_tool_use.iter().map(|hook| (HookEvent::PostToolUse, hook));
@@ -246,13 +247,13 @@ impl Hooks {
 }
 
 impl Settings {
-    /// What the types cannot say: names must be those of tools, and numbers make sense.
+    /// Validates what the types cannot express: tool names, rules, servers and minimum values.
     fn check(&self, workspace: &Path, known: &KnownTools) -> Result<()> {
         self.permissions.check(workspace, known)?;
         self.mcp.check()?;
         let names = tool_names();
         for (tool, chars) in &self.limits.max_result {
-            // What other servers offer is not known before they are started.
+            // The tools of MCP servers are unknown until the servers are started.
             if !tool.starts_with("mcp__") && !names.iter().any(|name| **name == **tool) {
                 let near = suggest::nearest(tool, names.iter().map(|name| &**name), 1);
                 let meant = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
@@ -260,9 +261,9 @@ impl Settings {
                     "`limits.max_result` names `{tool}`, which is no tool of any dialect{meant}"
                 )));
             }
-            if *chars < LEAST_MAX_RESULT {
+            if *chars < MIN_MAX_RESULT {
                 return Err(HostError::settings(format!(
-                    "`limits.max_result` of `{tool}` is {chars}: it must be {LEAST_MAX_RESULT} at least"
+                    "`limits.max_result` of `{tool}` is {chars}: it must be {MIN_MAX_RESULT} at least"
                 )));
             }
         }
@@ -276,7 +277,7 @@ impl Settings {
     }
 }
 
-/// A path of the settings, with `~` for the user's home.
+/// A path of the settings, with `~` expanded to the user's home.
 pub fn home(path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), etcetera::home_dir()) {
         (Ok(rest), Ok(home)) => home.join(rest),

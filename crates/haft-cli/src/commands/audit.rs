@@ -1,4 +1,4 @@
-//! `haft audit`: what was decided about calls, and whether somebody has changed what was written down.
+//! `haft audit`: every decision about a call, and whether the hash chain of the log is intact.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,8 +32,8 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
             Chain::Whole => None,
             Chain::Broken(at, why) => Some(json!({"line": at, "why": why})),
         };
-        let told = json!({"whole": broken.is_none(), "broken": broken, "lines": shown});
-        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+        let output = json!({"whole": broken.is_none(), "broken": broken, "lines": shown});
+        writeln!(out, "{}", serde_json::to_string_pretty(&output)?)?;
         return Ok(code);
     }
     for AuditLine { number, decided, .. } in shown {
@@ -66,7 +66,7 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// What a call was about: its first text.
+/// The first string among a call's arguments, shortened.
 fn about(input: &serde_json::Value) -> String {
     let first = input.as_object().and_then(|fields| fields.values().find_map(|value| value.as_str()));
     one_line(first.unwrap_or_default()).chars().take(60).collect()

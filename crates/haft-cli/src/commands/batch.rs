@@ -1,5 +1,5 @@
-//! `haft batch`: JSON Lines in, replies out. Each line is a call, a turn of calls, or a turn in a dialect of
-//! its own. A line that is wrong is answered like a call that failed; the others go on.
+//! `haft batch`: JSON Lines in, replies out. Each line is a call, a turn of calls, or a turn in another dialect. An invalid
+//! line is answered like a failed call, and the others go on.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
@@ -12,55 +12,55 @@ use haft_sandbox::user;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
+use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
-use crate::host::{self, Asked};
+use crate::host::{self, Interaction};
 use haft_host::Host;
 
 mod show;
 
-use show::Shown;
+use show::TurnView;
 
 pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Asked::AtTerminal)?;
+    let host = host::open(common, Interaction::Terminal)?;
     let input: Lines = if file == Path::new("-") {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
         Box::new(BufReader::new(user::open(file)?))
     };
     let as_json = common.json || !std::io::stdout().is_terminal();
-    let form = if as_json { Form::Json } else { Form::Shown };
+    let form = if as_json { Form::Json } else { Form::Text };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut stop = {
         let _inside = runtime.enter();
-        Stop::listen()?
+        StopSignal::listen()?
     };
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
     let outcome = answer_all(&mut sessions, input, &runtime, &mut stop, form);
     runtime.block_on(host.end_servers());
     host::close(&host, &sessions.all());
-    // A line that is still being waited for must not keep haft from ending.
+    // A pending read of the next line must not keep haft from ending.
     runtime.shutdown_background();
     outcome
 }
 
-/// How replies are written.
+/// The output format.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// JSON Lines.
     Json,
     /// For people.
-    Shown,
+    Text,
 }
 
 fn answer_all(
     sessions: &mut Sessions<'_>,
     mut input: Lines,
     runtime: &Runtime,
-    stop: &mut Stop,
+    stop: &mut StopSignal,
     form: Form,
 ) -> anyhow::Result<ExitCode> {
-    let mut beside = Beside::of(&sessions.first);
+    let mut watcher = FaultWatcher::new(&sessions.first);
     let mut number = 0;
     loop {
         number += 1;
@@ -72,10 +72,10 @@ fn answer_all(
         let turn = match line {
             None => return Ok(ExitCode::SUCCESS),
             Some(Ok(line)) if line.trim().is_empty() => continue,
-            Some(line) => line.and_then(|line| read_turn(without_mark(&line, number))),
+            Some(line) => line.and_then(|line| parse_turn(strip_bom(&line, number))),
         };
         let (session, calls) =
-            match turn.and_then(|turn| Ok((sessions.of(turn.dialect.as_deref())?, turn.calls))) {
+            match turn.and_then(|turn| Ok((sessions.get(turn.dialect.as_deref())?, turn.calls))) {
                 Ok(turn) => turn,
                 Err(fault) => {
                     print_fault(number, &fault, form)?;
@@ -83,27 +83,27 @@ fn answer_all(
                 }
             };
         let names = calls.iter().flatten().map(|call| &*call.name);
-        if let Err(Interrupted) = runtime.block_on(ready(sessions.host, names, stop)) {
+        if let Err(Interrupted) = runtime.block_on(start_servers(sessions.host, names, stop)) {
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        let shown = (form == Form::Shown).then(|| Shown::new(&session));
+        let view = (form == Form::Text).then(|| TurnView::new(&session));
         let work = answer(&session, number, calls, form);
         let (replies, code) = match runtime.block_on(interruptible(&session, stop, work)) {
-            Worked::Done(replies) => (Some(replies), None),
-            Worked::Stopped(replies) => (replies, Some(ExitCode::from(INTERRUPTED))),
+            Completion::Done(replies) => (Some(replies), None),
+            Completion::Stopped(replies) => (replies, Some(ExitCode::from(INTERRUPTED))),
         };
         let replies = replies.transpose()?.unwrap_or_default();
-        if let Some(shown) = shown {
-            shown.print(number, &replies)?;
+        if let Some(view) = view {
+            view.print(number, &replies)?;
         }
-        beside.tell(&replies);
+        watcher.report(&replies);
         if let Some(code) = code {
             return Ok(code);
         }
     }
 }
 
-/// Makes the calls of a turn. As JSON, each reply is written as soon as it and those before it are there.
+/// Runs the calls of a turn. As JSON, each reply is printed as soon as it and those before it are ready.
 async fn answer(
     session: &Session,
     number: usize,
@@ -111,14 +111,14 @@ async fn answer(
     form: Form,
 ) -> anyhow::Result<Vec<Reply>> {
     let mut turn = session.turn();
-    let mut wrong = Vec::with_capacity(calls.len());
+    let mut malformed = Vec::with_capacity(calls.len());
     for call in calls {
-        wrong.push(call.map(|call| turn.submit(call)).err());
+        malformed.push(call.map(|call| turn.submit(call)).err());
     }
-    let mut replies = Vec::with_capacity(wrong.len());
-    for wrong in wrong {
-        let reply = match &wrong {
-            Some(wrong) => MalformedCall { fault: of_line(number, &wrong.fault), ..wrong.clone() }.reply(),
+    let mut replies = Vec::with_capacity(malformed.len());
+    for malformed in malformed {
+        let reply = match &malformed {
+            Some(call) => MalformedCall { fault: at_line(number, &call.fault), ..call.clone() }.reply(),
             None => match turn.next().await {
                 Some(reply) => reply,
                 None => break,
@@ -126,9 +126,9 @@ async fn answer(
         };
         if form == Form::Json {
             let mut value = reply.to_json();
-            if let Some(wrong) = wrong {
-                value["id"] = json!(wrong.id.as_deref());
-                value["name"] = json!(wrong.name.as_deref());
+            if let Some(call) = malformed {
+                value["id"] = json!(call.id.as_deref());
+                value["name"] = json!(call.name.as_deref());
             }
             print_json(&value)?;
         }
@@ -137,30 +137,30 @@ async fn answer(
     Ok(replies)
 }
 
-/// A line without the mark that some editors put before the first one.
-fn without_mark(line: &str, number: usize) -> &str {
+/// The line without a byte order mark, which some editors put before the first line.
+fn strip_bom(line: &str, number: usize) -> &str {
     if number == 1 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line }
 }
 
-/// Where lines come from.
+/// The input.
 type Lines = Box<dyn BufRead + Send>;
 
 type Line = anyhow::Result<Option<Result<String, Fault>>>;
 
-/// The next line, unless haft is told to stop while it waits for one.
-async fn await_line(mut input: Lines, stop: &mut Stop) -> Result<(Lines, Line), Interrupted> {
+/// Reads the next line, unless haft is interrupted while it waits.
+async fn await_line(mut input: Lines, stop: &mut StopSignal) -> Result<(Lines, Line), Interrupted> {
     let reading = tokio::task::spawn_blocking(move || {
         let line = next_line(&mut input);
         (input, line)
     });
     tokio::select! {
         biased;
-        () = stop.asked() => Err(Interrupted),
+        () = stop.received() => Err(Interrupted),
         read = reading => read.map_err(|_| Interrupted),
     }
 }
 
-/// A session for each dialect that a line asks for, over one engine.
+/// A session for each dialect in use, over one engine.
 struct Sessions<'a> {
     host: &'a Host,
     first: Session,
@@ -172,7 +172,7 @@ impl Sessions<'_> {
         std::iter::once(&self.first).chain(self.others.values()).cloned().collect()
     }
 
-    fn of(&mut self, dialect: Option<&str>) -> Result<Session, Fault> {
+    fn get(&mut self, dialect: Option<&str>) -> Result<Session, Fault> {
         match dialect {
             None => Ok(self.first.clone()),
             Some(name) if name == self.host.dialect_name() => Ok(self.first.clone()),
@@ -194,7 +194,7 @@ struct TurnLine {
     calls: Vec<Result<Call, MalformedCall>>,
 }
 
-fn read_turn(line: &str) -> Result<TurnLine, Fault> {
+fn parse_turn(line: &str) -> Result<TurnLine, Fault> {
     let mut value = strict::parse(line)?;
     let Value::Object(object) = &mut value else {
         return Ok(TurnLine { dialect: None, calls: Call::from_json(value) });
@@ -217,7 +217,7 @@ fn read_turn(line: &str) -> Result<TurnLine, Fault> {
     Ok(TurnLine { dialect, calls })
 }
 
-/// The next line, or a fault for one that is longer than any call may be. Such a line is read past, not kept.
+/// Reads the next line. One longer than any call may be is skipped without being held in memory, and is a fault.
 fn next_line(input: &mut dyn BufRead) -> anyhow::Result<Option<Result<String, Fault>>> {
     let limit = strict::MAX_INPUT_BYTES as u64 + 1;
     let mut bytes = Vec::new();
@@ -243,7 +243,7 @@ fn next_line(input: &mut dyn BufRead) -> anyhow::Result<Option<Result<String, Fa
 
 fn print_json(reply: &Value) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    // As one piece: a line must not reach a reader in halves.
+    // One write, so that a reader never gets half a line.
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
     out.write_all(&line)?;
@@ -252,21 +252,21 @@ fn print_json(reply: &Value) -> anyhow::Result<()> {
 }
 
 fn print_fault(line: usize, fault: &Fault, form: Form) -> anyhow::Result<()> {
-    let told = of_line(line, fault);
-    if form == Form::Shown {
-        return show::fault(&told);
+    let fault = at_line(line, fault);
+    if form == Form::Text {
+        return show::fault(&fault);
     }
-    let mut value = haft_core::dialect::text_fault(&told).to_json();
+    let mut value = haft_core::dialect::text_fault(&fault).to_json();
     value["id"] = json!(null);
     value["name"] = json!(null);
     print_json(&value)
 }
 
-/// A fault that says in which line it is.
-fn of_line(line: usize, fault: &Fault) -> Fault {
-    let told = Fault::new(fault.kind(), format!("line {line}: {}", fault.message()));
+/// The fault, with the number of its line.
+fn at_line(line: usize, fault: &Fault) -> Fault {
+    let numbered = Fault::new(fault.kind(), format!("line {line}: {}", fault.message()));
     match fault.hint_text() {
-        Some(hint) => told.hint(hint),
-        None => told,
+        Some(hint) => numbered.hint(hint),
+        None => numbered,
     }
 }

@@ -1,4 +1,4 @@
-//! `haft call`: one call.
+//! `haft call`: runs one call and prints its reply.
 
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
@@ -7,36 +7,36 @@ use anyhow::{Context as _, anyhow, bail};
 use haft_core::{Call, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
-use super::{Beside, INTERRUPTED, Interrupted, Stop, Worked, interruptible, ready};
+use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
-use crate::host::{self, Asked};
-use crate::style::harmless;
+use crate::host::{self, Interaction};
+use crate::style::sanitize;
 
 pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Asked::AtTerminal)?;
+    let host = host::open(common, Interaction::Terminal)?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut stop = {
         let _inside = runtime.enter();
-        Stop::listen()?
+        StopSignal::listen()?
     };
-    if let Err(Interrupted) = runtime.block_on(ready(&host, [tool], &mut stop)) {
+    if let Err(Interrupted) = runtime.block_on(start_servers(&host, [tool], &mut stop)) {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let input = read_input(words, tool, &session)?;
     let call = Call::new("call_1", tool, input);
-    let mut beside = Beside::of(&session);
+    let mut watcher = FaultWatcher::new(&session);
     let outcome = runtime.block_on(interruptible(&session, &mut stop, session.call(call)));
     let (reply, code) = match outcome {
-        Worked::Done(reply) => {
+        Completion::Done(reply) => {
             let code = if reply.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
             (Some(reply), code)
         }
-        Worked::Stopped(reply) => (reply, ExitCode::from(INTERRUPTED)),
+        Completion::Stopped(reply) => (reply, ExitCode::from(INTERRUPTED)),
     };
-    // What was done is told first: that it cannot be counted or kept does not undo it.
+    // The reply is printed first: a failure to save statistics or the session does not undo the call.
     let printed = reply.as_ref().map_or(Ok(()), |reply| print(reply, common));
-    beside.tell(reply.as_slice());
+    watcher.report(reply.as_slice());
     runtime.block_on(host.end_servers());
     host::close(&host, std::slice::from_ref(&session));
     printed.map(|()| code)
@@ -44,16 +44,16 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
 
 fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
     let stdout = std::io::stdout();
-    let mut text = if common.json { serde_json::to_string_pretty(&reply.to_json())? } else { words(reply) };
+    let mut text = if common.json { serde_json::to_string_pretty(&reply.to_json())? } else { text_of(reply) };
     if stdout.is_terminal() {
-        text = harmless(&text);
+        text = sanitize(&text);
     }
     let mut out = stdout.lock();
     writeln!(out, "{text}")?;
     Ok(())
 }
 
-fn words(reply: &Reply) -> String {
+fn text_of(reply: &Reply) -> String {
     let blocks = reply.content.iter().map(|block| match block.content.text() {
         Some(text) => text.to_owned(),
         None => block.content.summary().unwrap_or_default(),
@@ -61,7 +61,7 @@ fn words(reply: &Reply) -> String {
     blocks.collect::<Vec<_>>().join("\n")
 }
 
-/// A JSON object, `-` for one on stdin, or `name=value` pairs.
+/// Reads the input of a call: a JSON object, `-` for one on stdin, or `name=value` pairs.
 pub(super) fn read_input(words: &[String], tool: &str, session: &Session) -> anyhow::Result<Input> {
     match words {
         [] => Ok(Input::Value(Value::Object(Map::new()))),
@@ -70,7 +70,7 @@ pub(super) fn read_input(words: &[String], tool: &str, session: &Session) -> any
             let limit = strict::MAX_INPUT_BYTES as u64 + 1;
             std::io::stdin().take(limit).read_to_end(&mut bytes).context("stdin cannot be read")?;
             if bytes.len() as u64 == limit {
-                // Cut anywhere, so perhaps inside of a character; that it is too long is all that matters.
+                // Perhaps cut inside a character, which does not matter: the engine refuses it as too long.
                 return Ok(Input::Text(String::from_utf8_lossy(&bytes).into_owned()));
             }
             String::from_utf8(bytes).map(Input::Text).map_err(|_| anyhow!("stdin is not UTF-8"))
@@ -80,7 +80,8 @@ pub(super) fn read_input(words: &[String], tool: &str, session: &Session) -> any
     }
 }
 
-/// Values are strings where the tool takes strings, and JSON elsewhere. A name given twice makes a list.
+/// Builds an object from `name=value` pairs. Values are strings where the tool takes strings, and JSON elsewhere. A repeated
+/// name makes a list.
 fn pairs_to_object(pairs: &[String], tool: &str, session: &Session) -> anyhow::Result<Map<String, Value>> {
     let spec = session.tools().spec(tool);
     let mut object = Map::new();
@@ -88,9 +89,9 @@ fn pairs_to_object(pairs: &[String], tool: &str, session: &Session) -> anyhow::R
         let Some((name, text)) = pair.split_once('=') else {
             bail!("`{pair}` is neither a JSON object nor `name=value`");
         };
-        let plain = spec.as_ref().is_none_or(|spec| takes_string(spec, name));
+        let is_string = spec.as_ref().is_none_or(|spec| takes_string(spec, name));
         let value = match serde_json::from_str(text) {
-            Ok(value) if !plain => value,
+            Ok(value) if !is_string => value,
             _ => Value::String(text.to_owned()),
         };
         match object.get_mut(name) {

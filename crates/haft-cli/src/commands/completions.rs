@@ -1,4 +1,4 @@
-//! `haft completions`.
+//! `haft completions`: prints a completion script for a shell.
 
 use std::io::Write;
 use std::process::ExitCode;

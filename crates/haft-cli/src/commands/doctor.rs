@@ -1,4 +1,4 @@
-//! `haft doctor`: what is in force here. Fails when something that haft needs does not work.
+//! `haft doctor`: checks the workspace, settings, state and sandbox. Fails if something that haft needs does not work.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,11 +12,11 @@ use haft_sandbox::cage;
 use serde_json::json;
 
 use crate::args::Common;
-use crate::style::{self, BAD, BOLD, DIM, GOOD, harmless, one_line};
+use crate::style::{self, BAD, BOLD, DIM, GOOD, one_line, sanitize};
 use haft_host::HostError;
 use haft_host::settings::{self, Folders, Loaded, Presence, Trust};
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     what: &'static str,
     state: State,
@@ -43,7 +43,7 @@ impl State {
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let root = haft_host::looked_at(common.workspace.as_deref())?;
     let folders = Folders::find()?;
-    let findings = look(common, &root, &folders);
+    let findings = examine(common, &root, &folders);
     let healthy = findings.iter().all(|finding| finding.state != State::Bad);
     let mut out = anstream::stdout().lock();
     if common.json {
@@ -60,9 +60,9 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
                 State::Note => ("·", DIM),
                 State::Bad => ("✗", BAD),
             };
-            // A mistake in a file is shown at its place, over several lines.
+            // An error in a file shows the position over several lines.
             let detail = match state {
-                State::Bad => harmless(detail),
+                State::Bad => sanitize(detail),
                 State::Good | State::Note => one_line(detail),
             };
             writeln!(out, "{style}{mark}{style:#} {what:12} {detail}")?;
@@ -71,7 +71,7 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Findings(Vec<Finding>);
 
@@ -80,16 +80,16 @@ impl Findings {
         self.0.push(Finding { what, state, detail: detail.into() });
     }
 
-    /// Adds what is wrong, and passes on what is not.
-    fn of<T>(&mut self, what: &'static str, found: Result<T, impl Into<anyhow::Error>>) -> Option<T> {
+    /// Records an error, and passes on a success.
+    fn check<T>(&mut self, what: &'static str, found: Result<T, impl Into<anyhow::Error>>) -> Option<T> {
         found.map_err(|error| self.add(what, State::Bad, format!("{:#}", error.into()))).ok()
     }
 }
 
-/// Everything that a call needs is tried here as a call does it, so that what works here works there.
-fn look(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
+/// Tries everything that a call needs in the same way as a call does, so that what works here works there.
+fn examine(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
     let mut found = Findings::default();
-    let workspace = found.of("workspace", Workspace::open(root));
+    let workspace = found.check("workspace", Workspace::open(root));
     if let Some(workspace) = &workspace {
         found.add("workspace", State::Good, workspace.root().to_string());
         found.add("confinement", State::Good, workspace.confinement());
@@ -99,16 +99,16 @@ fn look(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
             found.add("workspace", State::Note, format!("no calls without --workspace: {error}"));
         }
     }
-    if let Some(loaded) = found.of("settings", settings::load(folders, root, &settings::known_tools())) {
-        look_at_settings(common, root, &loaded, workspace, &mut found);
+    if let Some(loaded) = found.check("settings", settings::load(folders, root, &settings::known_tools())) {
+        check_settings(common, root, &loaded, workspace, &mut found);
     }
-    look_at_state(folders, root, &mut found);
-    look_at_sandbox(root, &mut found);
+    check_state(folders, root, &mut found);
+    check_sandbox(root, &mut found);
     found.add("user folder", State::Note, folders.config.display().to_string());
     found.0
 }
 
-fn look_at_settings(
+fn check_settings(
     common: &Common,
     root: &Path,
     loaded: &Loaded,
@@ -116,7 +116,7 @@ fn look_at_settings(
     found: &mut Findings,
 ) {
     let settings = &loaded.settings;
-    if let Some(dialect) = found.of("dialect", haft_host::dialect(common.dialect.as_deref(), settings)) {
+    if let Some(dialect) = found.check("dialect", haft_host::dialect(common.dialect.as_deref(), settings)) {
         found.add("dialect", State::Good, format!("{}: {}", dialect.name(), dialect.summary()));
     }
     for (file, presence) in &loaded.files {
@@ -148,17 +148,17 @@ fn look_at_settings(
     if let Some(workspace) = workspace {
         for dir in common.add_dir.iter().chain(&settings.add_dirs) {
             let added = workspace.with_folder(dir, FolderAccess::Write);
-            if found.of("folder", added).is_some() {
+            if found.check("folder", added).is_some() {
                 found.add("folder", State::Good, dir.display().to_string());
             }
         }
         if let Some(focus) = &common.focus {
-            found.of("focus", workspace.with_focus(focus));
+            found.check("focus", workspace.with_focus(focus));
         }
     }
     for name in &settings.tools {
-        let tool = dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault));
-        if found.of("tool", tool).is_some() {
+        let tool = dialects::tool_by_name(name).map_err(|fault| style::fault_error(&fault));
+        if found.check("tool", tool).is_some() {
             found.add("tool", State::Good, name.as_str());
         }
     }
@@ -172,7 +172,7 @@ fn look_at_settings(
     }
     for (event, hook) in settings.hooks.all() {
         let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
-        match (found.of("hook", haft_host::command_hook(event, hook, root)), haft_host::idle(hook)) {
+        match (found.check("hook", haft_host::command_hook(event, hook, root)), haft_host::idle(hook)) {
             (None, _) => {}
             (Some(_), Some(idle)) => found.add("hook", State::Note, idle),
             (Some(_), None) => {
@@ -182,7 +182,7 @@ fn look_at_settings(
     }
 }
 
-/// What a command in a cage could try; each prints what it got away with.
+/// Attempts of a sandboxed command to break out; each prints what succeeded.
 const PROBES: &str = r#"
 { echo x > "$HOME/.haft-probe"; } 2>/dev/null && rm "$HOME/.haft-probe" && echo "it can write to the home"
 { echo x > /etc/.haft-probe; } 2>/dev/null && rm /etc/.haft-probe && echo "it can write to /etc"
@@ -193,10 +193,10 @@ unshare -Ur true 2>/dev/null && echo "it can make namespaces"
 true
 "#;
 
-/// Makes a cage, tells which walls stand, and tries to get out of it.
-fn look_at_sandbox(root: &Path, found: &mut Findings) {
+/// Makes a sandbox, reports its layers, and runs the break-out attempts in it.
+fn check_sandbox(root: &Path, found: &mut Findings) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    let tried = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let policy = cage::Policy { write: vec![root.to_owned()], ..cage::Policy::default() };
         let cage = cage::Cage::new(&policy, cage::Output::Joined).await?;
         let report = cage.report().clone();
@@ -216,40 +216,40 @@ fn look_at_sandbox(root: &Path, found: &mut Findings) {
         }
         anyhow::Ok((report, String::from_utf8_lossy(&printed).into_owned()))
     });
-    let Some((report, printed)) = found.of("sandbox", tried) else { return };
-    for wall in &report.standing {
-        found.add("sandbox", State::Good, format!("{}: {}", wall.name(), wall.made_of()));
+    let Some((report, printed)) = found.check("sandbox", outcome) else { return };
+    for layer in &report.standing {
+        found.add("sandbox", State::Good, format!("{}: {}", layer.name(), layer.made_of()));
     }
-    for (wall, why) in &report.missing {
-        // Few machines let ordinary users make control groups; the limits of each process stay.
-        let state = if *wall == cage::Layer::Quota { State::Note } else { State::Bad };
-        found.add("sandbox", state, format!("{}: missing ({}): {why}", wall.name(), wall.made_of()));
+    for (layer, why) in &report.missing {
+        // Few machines let ordinary users make control groups; limits per process apply anyway.
+        let state = if *layer == cage::Layer::Quota { State::Note } else { State::Bad };
+        found.add("sandbox", state, format!("{}: missing ({}): {why}", layer.name(), layer.made_of()));
     }
-    for got_away in printed.lines() {
-        found.add("sandbox", State::Bad, format!("a command was tried in it, and {got_away}"));
+    for escape in printed.lines() {
+        found.add("sandbox", State::Bad, format!("a command was tried in it, and {escape}"));
     }
     if printed.trim().is_empty() {
         found.add("sandbox", State::Good, "six ways out of it were tried, and none led out");
     }
 }
 
-fn look_at_state(folders: &Folders, root: &Path, found: &mut Findings) {
-    if found.of("state", folders.are_private()).is_none() {
+fn check_state(folders: &Folders, root: &Path, found: &mut Findings) {
+    if found.check("state", folders.are_private()).is_none() {
         return;
     }
     let state = haft_host::state_of(folders, root);
     let results = state.folder("results");
-    if let Some(kept) = found.of("state", results.make().and_then(|()| results.entries())) {
+    if let Some(kept) = found.check("state", results.make().and_then(|()| results.entries())) {
         let bytes: u64 = kept.iter().map(|entry| entry.size).sum();
         let dir = state.dir().display();
         found.add("state", State::Good, format!("{dir} ({} kept replies, {bytes} bytes)", kept.len()));
     }
-    found.of("figures", haft_host::stats(&state));
+    found.check("figures", haft_host::stats(&state));
     let sessions = state.folder("sessions");
-    for entry in found.of("sessions", sessions.entries()).unwrap_or_default() {
+    for entry in found.check("sessions", sessions.entries()).unwrap_or_default() {
         let Some(name) = entry.name.strip_suffix(".json") else { continue };
         let read = sessions.read(&entry.name).map_err(HostError::from);
         let read = read.and_then(|bytes| haft_host::read_session(&bytes.unwrap_or_default()));
-        found.of("session", read.with_context(|| format!("`{name}` is damaged")));
+        found.check("session", read.with_context(|| format!("`{name}` is damaged")));
     }
 }

@@ -1,4 +1,4 @@
-//! `haft history`: what was changed.
+//! `haft history`: the changes in the journal, with diffs on request.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,12 +10,12 @@ use haft_ops as ops;
 use serde_json::{Value, json};
 
 use crate::args::Common;
-use crate::host::{self, Asked};
+use crate::host::{self, Interaction};
 use crate::style::{BOLD, DIM, NAME, ago, diff_line, notice, one_line};
 use haft_host::Host;
 
 pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Asked::AtTerminal)?;
+    let host = host::open(common, Interaction::Terminal)?;
     let entries = match numbers {
         [] => host.journal().history(limit)?,
         numbers => {
@@ -44,7 +44,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
         )?;
     }
     for entry in &entries {
-        let fate = match entry.state {
+        let state = match entry.state {
             EntryState::Done => String::new(),
             EntryState::Undone(by) => format!("  undone by {by}"),
             EntryState::NotApplied => "  not applied".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
         let undoes = entry.undoes.map(|number| format!("  undoes {number}")).unwrap_or_default();
         writeln!(
             out,
-            "{BOLD}{:>5}{BOLD:#}  {DIM}{:>8}{DIM:#}  {NAME}{}{NAME:#}  {}{DIM}{undoes}{fate}{DIM:#}",
+            "{BOLD}{:>5}{BOLD:#}  {DIM}{:>8}{DIM:#}  {NAME}{}{NAME:#}  {}{DIM}{undoes}{state}{DIM:#}",
             entry.number,
             ago(entry.time),
             one_line(&entry.tool),
@@ -69,15 +69,15 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a change did to files, as a diff.
+/// The diff of a change.
 fn changes(host: &Host, entry: &Entry) -> anyhow::Result<String> {
     let sides = [Side::Before, Side::After];
-    ops::difference(&host.journal(), &host.workspace(), entry, sides)
+    ops::difference(host.journal(), host.workspace(), entry, sides)
         .with_context(|| format!("change {} cannot be shown", entry.number))
 }
 
 fn touched(host: &Host, entry: &Entry) -> String {
-    let told = entry.touched.iter().map(|touched| {
+    let paths = entry.touched.iter().map(|touched| {
         let path = host.workspace().display(&AbsPath::lexical(&touched.path));
         match (touched.before.as_str(), touched.after.as_str()) {
             ("nothing", _) => format!("+{path}"),
@@ -85,7 +85,7 @@ fn touched(host: &Host, entry: &Entry) -> String {
             _ => path,
         }
     });
-    told.collect::<Vec<_>>().join(" ")
+    paths.collect::<Vec<_>>().join(" ")
 }
 
 fn row(host: &Host, entry: &Entry, diff: bool) -> anyhow::Result<Value> {

@@ -1,4 +1,4 @@
-//! `haft mcp`: sessions for clients that speak the Model Context Protocol.
+//! `haft mcp`: serves sessions to clients of the Model Context Protocol, over standard input and output or HTTP.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -14,40 +14,40 @@ use haft_mcp::{Client, Http};
 use haft_ops as ops;
 use haft_sandbox::user;
 
-use super::Stop;
+use super::StopSignal;
 use crate::args::{Common, HttpFlags};
-use crate::host::{self, Asked};
+use crate::host::{self, Interaction};
 use crate::style;
 use haft_host::Host;
 
-/// Where a token may be instead of a file.
+/// The environment variable with the token, as an alternative to a file.
 const TOKEN: &str = "HAFT_MCP_TOKEN";
-/// What is shorter can be guessed.
-const SHORTEST_TOKEN: usize = 16;
+/// Minimum length of a token; a shorter one could be guessed.
+const MIN_TOKEN: usize = 16;
 
 pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode> {
-    // The terminal is the client's that starts haft.
-    let asked = if flags.http.is_some() { Asked::AtTerminal } else { Asked::Nobody };
-    let host = host::open(common, asked)?;
+    // Without HTTP, the terminal belongs to the client that started haft.
+    let interaction = if flags.http.is_some() { Interaction::Terminal } else { Interaction::None };
+    let host = host::open(common, interaction)?;
     if flags.http.is_some() && host.is_named() {
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
-    let served = Arc::new(Served(host));
+    let served = Arc::new(McpHost(host));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if flags.http.is_none() {
-        // The messages of one client go from task to task. Several workers pass them from thread to thread, which takes as
-        // long as a sixth of a read. What blocks or takes long is on other threads in any case.
+        // One client's messages pass through several tasks. With more workers they also change threads, which costs a sixth
+        // of a read's time. Work that blocks or takes long runs on the blocking pool in any case.
         runtime.worker_threads(1);
     }
     let runtime = runtime.enable_all().build()?;
     let outcome = runtime.block_on(async {
-        let mut stop = Stop::listen()?;
+        let mut stop = StopSignal::listen()?;
         match flags.http {
             None => {
                 if std::io::stdin().is_terminal() {
                     style::notice("waiting for a client to speak the Model Context Protocol on standard input");
                 }
-                haft_mcp::serve_stdio(served.clone(), stop.asked()).await?;
+                haft_mcp::serve_stdio(served.clone(), stop.received()).await?;
             }
             Some(address) => {
                 let http = Http {
@@ -63,19 +63,19 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
                 }
                 let server = http.listen().await.with_context(|| format!("cannot listen at `{address}`"))?;
                 style::notice(&format!("serving http://{}/mcp", server.address()?));
-                server.serve(served.clone(), stop.asked()).await?;
+                server.serve(served.clone(), stop.received()).await?;
             }
         }
         anyhow::Ok(())
     });
     runtime.block_on(served.0.end_servers());
     host::close(&served.0, &[]);
-    // Whoever still waits for a line must not keep haft from ending.
+    // A pending read of standard input must not keep haft from ending.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-/// The token that clients must know.
+/// The token that clients must send, from a file or the environment.
 fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
     let text = match file {
         Some(file) => {
@@ -85,8 +85,8 @@ fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
         None => std::env::var(TOKEN).ok().filter(|text| !text.is_empty()),
     };
     let Some(token) = text.map(|text| text.trim().to_owned()) else { return Ok(None) };
-    if token.len() < SHORTEST_TOKEN {
-        anyhow::bail!("the token has {} characters, and needs at least {SHORTEST_TOKEN}", token.len());
+    if token.len() < MIN_TOKEN {
+        anyhow::bail!("the token has {} characters, and needs at least {MIN_TOKEN}", token.len());
     }
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         anyhow::bail!("the token must be of printable ASCII characters, without blanks");
@@ -94,10 +94,10 @@ fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
     Ok(Some(token))
 }
 
-/// What clients are served.
-struct Served(Host);
+/// The host as the MCP server uses it.
+struct McpHost(Host);
 
-impl haft_mcp::SessionHost for Served {
+impl haft_mcp::SessionHost for McpHost {
     fn instructions(&self) -> String {
         format!(
             "Tools for files, searching and commands in `{}`. Relative paths begin there. What was changed can be read \

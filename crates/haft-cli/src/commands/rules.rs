@@ -1,4 +1,4 @@
-//! `haft rules`: which rules there are, where they come from, and what they do to a call.
+//! `haft rules`: lists, adds and removes rules, and predicts what they do to a call.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::call::read_input;
 use crate::args::{Common, RulesCommand, Where};
-use crate::host::{self, Asked};
+use crate::host::{self, Interaction};
 use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, one_line};
 use haft_host::Host;
 
@@ -90,18 +90,18 @@ fn remove(common: &Common, rule: &str, place: Where) -> anyhow::Result<ExitCode>
 }
 
 fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Asked::AtTerminal)?;
+    let host = host::open(common, Interaction::Terminal)?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if host.servers().may_have(tool) {
         runtime.block_on(host.servers().start_for(&[tool]));
     }
     let input = read_input(words, tool, &session)?;
-    let considered = runtime.block_on(session.consider(Call::new("check", tool, input)));
+    let dry_run = runtime.block_on(session.consider(Call::new("check", tool, input)));
     runtime.block_on(host.end_servers());
-    let considered =
-        considered.map_err(|fault| crate::style::wrong(&fault)).context("the call cannot be made")?;
-    let (word, style, why) = match &considered.outcome {
+    let dry_run =
+        dry_run.map_err(|fault| crate::style::fault_error(&fault)).context("the call cannot be made")?;
+    let (word, style, why) = match &dry_run.outcome {
         Prediction::Allowed(Some(by)) => ("allow", GOOD, format!("by the rule `{by}`")),
         Prediction::Allowed(None) => {
             ("allow", GOOD, format!("nobody needs to be asked in the mode `{}`", host.mode().name()))
@@ -109,14 +109,14 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
         Prediction::Asked(why) => ("ask", NAME, why.clone()),
         Prediction::Denied(why) => ("deny", BAD, why.clone()),
     };
-    let touched: Vec<(&str, String)> = touched(&considered.claims, &session);
-    let layers = layers(&considered.claims, &host, &session);
+    let touched: Vec<(&str, String)> = touched(&dry_run.claims, &session);
+    let layers = layers(&dry_run.claims, &host, &session);
     let code = if word == "allow" { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let mut out = anstream::stdout().lock();
     if common.json {
         let touches: Vec<_> = touched.iter().map(|(how, what)| json!({"how": how, "what": what})).collect();
-        let told = json!({"decision": word, "why": why, "touches": touches, "held_by": layers});
-        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+        let output = json!({"decision": word, "why": why, "touches": touches, "held_by": layers});
+        writeln!(out, "{}", serde_json::to_string_pretty(&output)?)?;
         return Ok(code);
     }
     writeln!(out, "{style}{word}{style:#}: {}", one_line(&why))?;
@@ -147,7 +147,7 @@ fn touched(claims: &Claims, session: &haft_core::Session) -> Vec<(&'static str, 
     claims.iter().map(shown).collect()
 }
 
-/// What holds the decision, from the outside in.
+/// The layers that enforce the decision, from the outside in.
 fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<String> {
     let mut layers = vec!["the engine, before the call: by what it touches".to_owned()];
     let has = |wanted: fn(&Resource) -> bool| claims.iter().any(|(_, resource)| wanted(resource));
@@ -169,10 +169,10 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
     layers
 }
 
-/// What the rules would have done to the calls of a session.
+/// Predicts the current decisions for the calls of a past session.
 fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Asked::AtTerminal)?;
-    let (lines, _) = haft_core::audit::Audit::read(&host.state())?;
+    let host = host::open(common, Interaction::Terminal)?;
+    let (lines, _) = haft_core::audit::Audit::read(host.state())?;
     let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
     if past.is_empty() {
         anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");
@@ -189,7 +189,7 @@ fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
             haft_core::Input::Value(decided.input.clone()),
         );
         let (now, why) = match runtime.block_on(current.consider(call)) {
-            Ok(considered) => match considered.outcome {
+            Ok(dry_run) => match dry_run.outcome {
                 Prediction::Allowed(by) => {
                     ("allowed", by.unwrap_or_else(|| "nobody needs to be asked".to_owned()))
                 }

@@ -1,4 +1,4 @@
-//! `haft mcp list`, `haft mcp test` and `haft mcp login`: the servers whose tools haft uses.
+//! `haft mcp list`, `haft mcp test` and `haft mcp login`: the MCP servers whose tools haft uses.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::args::{Common, McpCommand};
 use crate::host;
-use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, harmless, one_line};
+use crate::style::{self, BAD, BOLD, DIM, GOOD, NAME, one_line, sanitize};
 use haft_host::Environment;
 use haft_host::settings::ConfiguredServer;
 
 pub(super) fn run(common: &Common, command: McpCommand) -> anyhow::Result<ExitCode> {
-    let environment = host::looked_at(common)?;
+    let environment = host::lenient_environment(common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let servers = haft_host::servers(&environment.loaded, &environment.root, &environment.folders.state);
     let outcome = runtime.block_on(async {
@@ -27,10 +27,10 @@ pub(super) fn run(common: &Common, command: McpCommand) -> anyhow::Result<ExitCo
     outcome
 }
 
-/// So much of what a tool does is shown.
+/// Maximum length of a tool's description in the list.
 const MAX_ABOUT: usize = 100;
 
-/// A server as it is listed.
+/// A row of the list.
 struct Row<'a> {
     found: &'a ConfiguredServer,
     state: &'static str,
@@ -87,7 +87,7 @@ async fn list(common: &Common, environment: &Environment, servers: &Servers) -> 
             one_line(&found.from)
         )?;
         if !detail.is_empty() {
-            harmless(detail).lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+            sanitize(detail).lines().try_for_each(|line| writeln!(out, "  {line}"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -108,14 +108,14 @@ fn row<'a>(found: &'a ConfiguredServer, statuses: &[Status]) -> Row<'a> {
 }
 
 async fn login(environment: &Environment, servers: &Servers, name: &str) -> anyhow::Result<ExitCode> {
-    may_be_used(environment, name)?;
+    check_usable(environment, name)?;
     let visitor = Loopback::open(|page| style::notice(&format!("open this page to log in: {page}"))).await?;
-    servers.login(name, &visitor).await.map_err(|fault| style::wrong(&fault))?;
+    servers.login(name, &visitor).await.map_err(|fault| style::fault_error(&fault))?;
     writeln!(anstream::stdout(), "logged in to {}", one_line(name))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn may_be_used(environment: &Environment, name: &str) -> anyhow::Result<()> {
+fn check_usable(environment: &Environment, name: &str) -> anyhow::Result<()> {
     if environment.loaded.held_back.iter().any(|found| found.name == name)
         && !environment.loaded.servers.iter().any(|found| found.name == name)
     {
@@ -133,19 +133,19 @@ async fn test(
     servers: &Servers,
     name: &str,
 ) -> anyhow::Result<ExitCode> {
-    may_be_used(environment, name)?;
+    check_usable(environment, name)?;
     let tested = servers.test(name).await;
     let mut out = anstream::stdout().lock();
     let tested = match tested {
         Ok(tested) => tested,
         Err(fault) if servers.status().iter().all(|status| status.server != name) => {
-            return Err(style::wrong(&fault));
+            return Err(style::fault_error(&fault));
         }
         Err(fault) => {
             if common.json {
                 writeln!(out, "{:#}", json!({"server": name, "works": false, "error": fault.message()}))?;
             } else {
-                writeln!(out, "{BAD}fails{BAD:#} {}", harmless(fault.message()))?;
+                writeln!(out, "{BAD}fails{BAD:#} {}", sanitize(fault.message()))?;
             }
             return Ok(ExitCode::FAILURE);
         }
@@ -159,7 +159,7 @@ async fn test(
             .iter()
             .map(|(name, about)| json!({"name": name, "description": about}))
             .collect();
-        let told = json!({
+        let output = json!({
             "server": name, "works": true, "name": about.name, "version": about.version,
             "protocol": about.protocol, "instructions": about.instructions,
             "started_in_ms": tested.started_in.as_millis() as u64,
@@ -167,7 +167,7 @@ async fn test(
             "tools": tools, "resources": about.has_resources, "prompts": about.has_prompts,
             "problems": tested.status.problems,
         });
-        writeln!(out, "{told:#}")?;
+        writeln!(out, "{output:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(

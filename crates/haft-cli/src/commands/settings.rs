@@ -1,4 +1,4 @@
-//! `haft settings`: every setting and what it means, from the types themselves.
+//! `haft settings`: the reference of all settings, generated from the types and their doc comments.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -64,7 +64,7 @@ fn reference() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The settings that are lists, or tables, of the same sort of table.
+/// Settings that are lists or maps of tables with the same schema.
 struct Entries {
     of: Vec<String>,
     schema: Value,
@@ -112,16 +112,16 @@ fn type_of(field: &Value) -> String {
     };
     match kinds.as_slice() {
         ["array"] if field["items"]["properties"].is_object() => "list of tables".to_owned(),
-        ["array"] => format!("list of {}", several(&field["items"])),
+        ["array"] => format!("list of {}", plural(&field["items"])),
         ["object"] if field["properties"].is_object() => "table".to_owned(),
-        ["object"] => format!("table of {}", several(&field["additionalProperties"])),
+        ["object"] => format!("table of {}", plural(&field["additionalProperties"])),
         ["integer"] => "number".to_owned(),
         kinds => kinds.join(" or "),
     }
 }
 
-/// The plural of a type, or of each that may be.
-fn several(field: &Value) -> String {
+/// The plural of a type, or of each alternative.
+fn plural(field: &Value) -> String {
     let types: Vec<String> = match field["anyOf"].as_array() {
         Some(branches) => branches.iter().map(type_of).collect(),
         None => vec![type_of(field)],

@@ -1,4 +1,4 @@
-//! `haft stats`: the figures of a workspace.
+//! `haft stats`: calls, failures and latencies of each tool in a workspace.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::host;
 use crate::style::{BOLD, DIM, NAME, duration, one_line};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let environment = host::looked_at(common)?;
+    let environment = host::lenient_environment(common)?;
     let stats = haft_host::stats(&environment.state)?;
     let mut out = anstream::stdout().lock();
     if common.json {
@@ -28,7 +28,7 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    // What a model called may be no tool at all, and so any text.
+    // A model may have called a tool that does not exist, by any name.
     let stats: Vec<_> = stats.into_iter().map(|(tool, stats)| (one_line(&tool), stats)).collect();
     let width = stats.iter().map(|(tool, _)| tool.chars().count()).max().unwrap_or_default().max(4);
     let titles = ["calls", "ok", "failed", "success", "total", "average", "min", "p50", "p95", "max"];

@@ -1,4 +1,4 @@
-//! `haft todos`: the list of tasks of a session.
+//! `haft todos`: the task list of a saved session.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::style::{BOLD, DIM, GOOD, one_line};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let Some(name) = &common.session else { bail!("name the session with --session") };
-    let environment = host::looked_at(common)?;
+    let environment = host::lenient_environment(common)?;
     let Some(mut saved) = haft_host::saved(&environment.state, name)? else {
         bail!("there is no session `{name}` here")
     };

@@ -1,4 +1,4 @@
-//! `haft tools`: the surface, for people and for APIs.
+//! `haft tools`: the tools of a dialect, for people, as API definitions, and as the Markdown reference.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,20 +20,20 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
         write!(out, "{}", reference()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let environment = host::looked_at(common)?;
+    let environment = host::lenient_environment(common)?;
     let dialect = haft_host::dialect(common.dialect.as_deref(), &environment.loaded.settings)?;
     let tools = Registry::default();
     for tool in dialect.tools() {
         tools.replace(tool);
     }
     for name in &environment.loaded.settings.tools {
-        tools.replace(dialects::tool_by_name(name).map_err(|fault| style::wrong(&fault))?);
+        tools.replace(dialects::tool_by_name(name).map_err(|fault| style::fault_error(&fault))?);
     }
     let servers = haft_host::servers(&environment.loaded, &environment.root, &environment.folders.state);
     if !servers.is_empty() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for status in runtime.block_on(servers.start_all()) {
-            tell(&status);
+            print_problems(&status);
         }
         servers.tools().into_iter().for_each(|tool| drop(tools.replace(tool)));
         runtime.block_on(servers.close());
@@ -71,8 +71,8 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells of a server what the list of tools does not.
-fn tell(status: &Status) {
+/// Prints why a server, or some of its tools, are missing from the list.
+fn print_problems(status: &Status) {
     if let State::Down(fault) = &status.state {
         style::notice(fault.message());
     }
@@ -83,11 +83,11 @@ fn tell(status: &Status) {
         .for_each(|problem| style::notice(&format!("the MCP server `{server}`: {problem}")));
 }
 
-/// A field of a schema.
+/// A field of an input schema.
 struct Field {
     name: String,
     kind: String,
-    /// What it is when nothing is said; null when something must be.
+    /// The default; null if the field is required.
     default: Option<Value>,
     about: String,
 }
@@ -120,7 +120,7 @@ fn type_of(field: &Value) -> String {
     }
 }
 
-/// The reference of every tool of every dialect.
+/// The Markdown reference of all tools of all dialects.
 fn reference() -> anyhow::Result<String> {
     let mut text = String::from(REFERENCE);
     for dialect in dialects::all() {
@@ -146,7 +146,7 @@ Every tool of every dialect, as `haft tools --format markdown` prints it. A sess
 |---|---|---|
 ";
 
-/// A link to a tool's own section, by the name that Markdown gives its heading.
+/// A link to a tool's section, by the anchor that Markdown renderers give its heading.
 fn link(dialect: &str, tool: &str) -> String {
     format!("[{tool}](#{dialect}--{})", tool.to_lowercase())
 }

@@ -1,11 +1,11 @@
-//! `haft trust`: follow the settings of a project in full, after they were shown.
+//! `haft trust`: shows the settings of a project, and trusts them if the user confirms.
 
 use std::io::{BufRead as _, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use crate::args::Common;
 use crate::host;
-use crate::style::{BOLD, DIM, harmless, one_line};
+use crate::style::{BOLD, DIM, one_line, sanitize};
 use haft_host::settings::Trust;
 
 pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
@@ -22,7 +22,7 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     }
     for (path, text) in files {
         writeln!(out, "{BOLD}{}{BOLD:#}", path.display())?;
-        for line in harmless(text).lines() {
+        for line in sanitize(text).lines() {
             writeln!(out, "  {line}")?;
         }
     }
@@ -41,9 +41,9 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !environment.loaded.ignored.is_empty() {
-        writeln!(out, "not followed so far: {}", harmless(&environment.loaded.ignored.join(", ")))?;
+        writeln!(out, "not followed so far: {}", sanitize(&environment.loaded.ignored.join(", ")))?;
     }
-    if !yes && !agreed(&mut out)? {
+    if !yes && !confirmed(&mut out)? {
         return Ok(ExitCode::FAILURE);
     }
     environment.trust()?;
@@ -51,7 +51,7 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn agreed(out: &mut impl Write) -> anyhow::Result<bool> {
+fn confirmed(out: &mut impl Write) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         anyhow::bail!("nobody is there to agree: say `--yes` if you have read the settings above");
     }

@@ -1,4 +1,4 @@
-//! `haft undo` and `haft redo`: for people. Whoever types it has decided it, so nobody is asked.
+//! `haft undo` and `haft redo`, for people. The user typed the command, so no approval is needed.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,33 +9,33 @@ use haft_ops::{Clash, Direction, Undo, Undone, Which};
 use serde_json::json;
 
 use crate::args::Common;
-use crate::host::{self, Asked};
+use crate::host::{self, Interaction};
 use crate::style::{BOLD, NAME, diff_line, notice, one_line};
 
-/// What was typed.
-pub(super) struct Wanted {
+/// The arguments of the command.
+pub(super) struct UndoArgs {
     pub(super) numbers: Vec<u64>,
     pub(super) last: Option<std::num::NonZeroUsize>,
     pub(super) clash: Clash,
     pub(super) dry_run: bool,
 }
 
-pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Asked::AtTerminal)?;
-    if host.mode() == haft_core::Mode::Plan && !wanted.dry_run {
+pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> anyhow::Result<ExitCode> {
+    let host = host::open(common, Interaction::Terminal)?;
+    if host.mode() == haft_core::Mode::Plan && !args.dry_run {
         anyhow::bail!("in the mode `plan` nothing is changed; `--dry-run` shows what would be");
     }
-    let which = match wanted.numbers.as_slice() {
-        [] => Which::Last(wanted.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
+    let which = match args.numbers.as_slice() {
+        [] => Which::Last(args.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
         numbers => Which::Numbers(numbers),
     };
-    let undo = match Undo::find(&host.journal(), &host.workspace(), &which, direction, wanted.clash) {
+    let undo = match Undo::find(host.journal(), host.workspace(), &which, direction, args.clash) {
         Ok(undo) => undo,
         Err(fault) => return Ok(failed(fault)),
     };
     let mut out = anstream::stdout().lock();
-    if wanted.dry_run {
-        let diff = match undo.preview(&host.journal(), &host.workspace()) {
+    if args.dry_run {
+        let diff = match undo.preview(host.journal(), host.workspace()) {
             Ok(diff) => diff,
             Err(fault) => return Ok(failed(fault)),
         };
@@ -50,7 +50,7 @@ pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> any
     };
     let session = common.session.as_deref().unwrap_or("command line");
     let label = Label { tool, session, durability: Durability::Full };
-    let done = match undo.carry_out(&host.journal(), &host.workspace(), label) {
+    let done = match undo.carry_out(host.journal(), host.workspace(), label) {
         Ok(done) => done,
         Err(fault) => return Ok(failed(fault)),
     };
@@ -80,7 +80,7 @@ pub(super) fn run(common: &Common, direction: Direction, wanted: &Wanted) -> any
     Ok(ExitCode::SUCCESS)
 }
 
-/// It was asked rightly and cannot be done.
+/// Reports a fault of a valid request.
 fn failed(fault: Fault) -> ExitCode {
     crate::style::report(&anyhow::anyhow!(fault));
     ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! Runs a case and writes down what came out, in the form of a case.
+//! Runs a case and returns it with the actual outcome.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,10 @@ use super::format::{Case, Named, Section};
 use super::show;
 use super::world::{World, changes, snapshot};
 
-/// What haft writes down, and what is therefore replaced.
+/// The kinds of sections that hold the outcome, and are replaced.
 const OUTCOMES: [&str; 5] = ["reply", "structured", "stderr", "refused", "after"];
 
-/// The case with what haft answers now.
+/// Runs a case, and returns it with the actual outcome.
 pub(crate) fn run(case: &Case, dialect: &str) -> anyhow::Result<Case> {
     let mut world = World::make(case)?;
     let before = snapshot(&world.workspace())?;
@@ -55,7 +55,7 @@ fn one_call(case: &Case, mut command: Command, world: &mut World) -> anyhow::Res
         code => bail!("haft ended with {code:?}: {stderr}"),
     };
     let text = stdout.strip_suffix('\n').context("the reply does not end its line")?;
-    sections.push(Section::new(head, written(text, world)?));
+    sections.push(Section::new(head, render_reply(text, world)?));
     if !stderr.is_empty() {
         sections.push(Section::new("stderr", show::text(&stderr)));
     }
@@ -68,7 +68,7 @@ fn turns(case: &Case, mut command: Command, world: &mut World) -> anyhow::Result
     let mut child = command.spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
     let mut sections = Vec::new();
-    let mut waiting: Vec<Section> = Vec::new();
+    let mut pending: Vec<Section> = Vec::new();
     let shows_structured = case.all("structured").next().is_some();
     let mut rest = case.sections.iter().peekable();
     while let Some(section) = rest.next() {
@@ -77,12 +77,12 @@ fn turns(case: &Case, mut command: Command, world: &mut World) -> anyhow::Result
         }
         sections.push(section.clone());
         if section.of("call").is_some() {
-            waiting.push(section.clone());
+            pending.push(section.clone());
         }
-        if waiting.is_empty() || rest.peek().is_some_and(|next| next.of("call").is_some()) {
+        if pending.is_empty() || rest.peek().is_some_and(|next| next.of("call").is_some()) {
             continue;
         }
-        let calls = Call::find(&std::mem::take(&mut waiting), world)?;
+        let calls = Call::find(&std::mem::take(&mut pending), world)?;
         let turn: Vec<Value> =
             calls.iter().map(|call| json!({"name": call.tool, "arguments": call.input})).collect();
         let stdin = child.stdin.as_mut().context("no stdin")?;
@@ -94,9 +94,10 @@ fn turns(case: &Case, mut command: Command, world: &mut World) -> anyhow::Result
             let head = if reply["is_error"] == true { "reply, failed" } else { "reply" };
             let blocks = reply["content"].as_array().into_iter().flatten();
             let texts: Vec<String> = blocks.map(block_text).collect();
-            sections.push(Section::new(head, written(&texts.join("\n"), world)?));
+            sections.push(Section::new(head, render_reply(&texts.join("\n"), world)?));
             if shows_structured {
-                sections.push(Section::new("structured", written(&reply["structured"].to_string(), world)?));
+                sections
+                    .push(Section::new("structured", render_reply(&reply["structured"].to_string(), world)?));
             }
         }
     }
@@ -115,8 +116,7 @@ fn is_outcome(section: &Section) -> bool {
     OUTCOMES.iter().any(|outcome| section.of(outcome).is_some())
 }
 
-/// A reply as it is written down. One that is an object is written as such.
-/// A block as a case shows it: the text, or which picture is there instead.
+/// A content block as a case shows it: its text, or the type and size of a picture.
 fn block_text(block: &Value) -> String {
     match (block["text"].as_str(), block["data"].as_str(), block["mimeType"].as_str()) {
         (Some(text), ..) => text.to_owned(),
@@ -127,7 +127,8 @@ fn block_text(block: &Value) -> String {
     }
 }
 
-fn written(text: &str, world: &mut World) -> anyhow::Result<String> {
+/// A reply as a case shows it. A JSON object is indented.
+fn render_reply(text: &str, world: &mut World) -> anyhow::Result<String> {
     let shown = match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => {
             let compact = value.to_string();
@@ -139,7 +140,7 @@ fn written(text: &str, world: &mut World) -> anyhow::Result<String> {
     Ok(show::text(&world.named(&shown)))
 }
 
-/// How long something took differs from run to run.
+/// Replaces durations, which differ from run to run.
 fn untimed(value: Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(
@@ -177,7 +178,7 @@ impl Call {
 fn feed(child: &mut Child, input: &str) -> anyhow::Result<()> {
     let mut stdin = child.stdin.take().context("no stdin")?;
     match stdin.write_all(input.as_bytes()) {
-        // Whoever refuses to start does not read either.
+        // haft does not read its input if it refuses to start.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

@@ -1,14 +1,14 @@
-//! How replies are written down: exactly where they are short, with a digest where they are long.
+//! Formats replies for case files: short ones exactly, long ones folded with a hash of the folded part.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// More lines are folded.
+/// A longer text is folded.
 const MAX_LINES: usize = 90;
 const FIRST_LINES: usize = 25;
 const LAST_LINES: usize = 12;
-/// Longer lines are folded.
+/// A longer line is folded.
 const MAX_CHARS: usize = 400;
 const FIRST_CHARS: usize = 100;
 const LAST_CHARS: usize = 60;
@@ -50,7 +50,7 @@ fn visible(chars: &[char]) -> String {
     out
 }
 
-/// Different for different texts, and the same on every machine.
+/// FNV-1a, which is the same on every machine.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -58,7 +58,7 @@ fn digest(text: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// A value as indented JSON, with texts of several lines written as such between `"""`.
+/// Indented JSON, with multi-line strings between `"""`.
 pub(crate) fn json(value: &Value) -> String {
     let mut out = String::new();
     push_json(&mut out, value, 0);
@@ -73,7 +73,7 @@ fn push_json(out: &mut String, value: &Value, depth: usize) {
         Value::String(text) if text.contains('\n') && !text.contains("\"\"\"") => {
             out.push_str("\"\"\"\n");
             for line in text.split('\n') {
-                // No blanks at the end of a line, where an editor would take them away.
+                // No trailing blanks, which editors remove.
                 let _ = writeln!(out, "{}{line}", if line.is_empty() { "" } else { &indent });
             }
             out.push_str(&indent);
@@ -99,7 +99,7 @@ fn push_json(out: &mut String, value: &Value, depth: usize) {
     let _ = write!(out, "\n{}{close}", "  ".repeat(depth));
 }
 
-/// What differs between two texts: the lines around the first and last difference.
+/// A diff of two texts: everything from the first to the last difference, with some lines of context.
 pub(crate) fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();

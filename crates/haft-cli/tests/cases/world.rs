@@ -1,4 +1,4 @@
-//! A temporary folder with a workspace and a home in it, everything in it dated alike, and what became of it.
+//! A temporary folder with the workspace and home of a case, with fixed time stamps; and the changes made in it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
 use super::format::{Case, Named, Section};
 use super::show;
 
-/// When everything in a case was last changed, unless it says so itself.
-const WHEN: &str = "2024-01-02T03:04:05Z";
+/// The modification time of all files of a case that set none.
+const DEFAULT_TIME: &str = "2024-01-02T03:04:05Z";
 
 pub(crate) struct World {
     base: PathBuf,
@@ -26,8 +26,8 @@ pub(crate) struct World {
     _folder: tempfile::TempDir,
 }
 
-/// The text with a name instead of every string that begins so and is of a kind.
-fn between(text: &str, start: &str, name: &str, is_it: impl Fn(&str) -> bool) -> String {
+/// Replaces every string after `start` for which `is_it` holds with a name.
+fn replace_after(text: &str, start: &str, name: &str, is_it: impl Fn(&str) -> bool) -> String {
     let mut parts = text.split(start);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -45,11 +45,11 @@ fn is_uuid(text: &str) -> bool {
     lengths == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
-/// What is in a workspace: by path, what it is and what it holds.
+/// The entries of a folder by path, each with its type and content.
 pub(crate) type Snapshot = BTreeMap<PathBuf, (String, Vec<u8>)>;
 
 impl World {
-    /// Makes what exists before the call.
+    /// Creates the files and settings of a case.
     pub(crate) fn make(case: &Case) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let world =
@@ -86,7 +86,7 @@ impl World {
         self.base.join("home/.config/haft")
     }
 
-    /// The binary, in the workspace, with nothing of the environment of whoever runs the tests.
+    /// The binary, in the workspace, with an environment of its own.
     pub(crate) fn haft(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         let home = self.base.join("home");
@@ -102,7 +102,7 @@ impl World {
         command
     }
 
-    /// Text of a case with the paths that `$WS`, `$TMP` and `$KEPT` stand for.
+    /// Expands `$WS`, `$TMP`, `$PLAN` and `$KEPT` in the text of a case.
     pub(crate) fn filled(&self, text: &str) -> String {
         let text = text.replace("$WS", &self.workspace().to_string_lossy());
         let text = text.replace("$TMP", &self.base.to_string_lossy());
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// Text that haft wrote, with names instead of paths that differ from run to run.
+    /// Replaces what differs from run to run in haft's output with names: paths, ids and times.
     pub(crate) fn named(&mut self, text: &str) -> String {
         let state = self.base.join("home/state/haft").to_string_lossy().into_owned();
         let mut text = text.to_owned();
@@ -132,12 +132,12 @@ impl World {
             let Some(end) = result else { break };
             let kept = text[start..end].to_owned();
             text = text.replace(&kept, "$KEPT");
-            // A file that a call can read is dated like all others.
-            let _ = self.date_one(Path::new(&kept), WHEN);
+            // A call can read this file, so its time is fixed, too.
+            let _ = self.date_one(Path::new(&kept), DEFAULT_TIME);
             self.kept.push(kept);
         }
-        let text = between(&text, "\"created_at\": \"", "$NOW", |_| true);
-        let text = between(&text, "\"id\": \"", "$ID", is_uuid);
+        let text = replace_after(&text, "\"created_at\": \"", "$NOW", |_| true);
+        let text = replace_after(&text, "\"id\": \"", "$ID", is_uuid);
         let text = text.replace(&*self.workspace().to_string_lossy(), "$WS");
         text.replace(&*self.base.to_string_lossy(), "$TMP")
     }
@@ -175,7 +175,7 @@ impl World {
         fs::write(&path, bytes)?;
         let mode = named.value("mode").unwrap_or("644");
         fs::set_permissions(&path, fs::Permissions::from_mode(u32::from_str_radix(mode, 8)?))?;
-        self.date_one(&path, named.value("modified").unwrap_or(WHEN))
+        self.date_one(&path, named.value("modified").unwrap_or(DEFAULT_TIME))
     }
 
     fn folder(&self, rest: &str) -> anyhow::Result<()> {
@@ -198,7 +198,7 @@ impl World {
         Ok(rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o644), 0)?)
     }
 
-    /// Folders and links are dated last, because making what is in a folder changes it.
+    /// Sets the times of folders and links, after everything in them is created.
     fn date(&self) -> anyhow::Result<()> {
         for (path, (kind, _)) in snapshot(&self.base)? {
             let path = self.base.join(path);
@@ -206,7 +206,7 @@ impl World {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
             }
             if !kind.starts_with("file") {
-                self.date_one(&path, WHEN)?;
+                self.date_one(&path, DEFAULT_TIME)?;
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl World {
     }
 }
 
-/// Everything below a folder.
+/// Reads everything below a folder.
 pub(crate) fn snapshot(root: &Path) -> anyhow::Result<Snapshot> {
     let mut found = Snapshot::new();
     let mut folders = vec![root.to_owned()];
@@ -230,7 +230,7 @@ pub(crate) fn snapshot(root: &Path) -> anyhow::Result<Snapshot> {
             let path = entry?.path();
             let stat = fs::symlink_metadata(&path)?;
             let what = if stat.is_dir() {
-                // What git keeps is its own affair; a case shows it by asking git.
+                // The content of `.git` differs from run to run; cases inspect it by git's own commands.
                 if path.file_name() != Some(OsStr::new(".git")) {
                     folders.push(path.clone());
                 }
@@ -249,7 +249,7 @@ pub(crate) fn snapshot(root: &Path) -> anyhow::Result<Snapshot> {
     Ok(found)
 }
 
-/// What has changed, as sections of a case.
+/// The differences of two snapshots, as sections of a case.
 pub(crate) fn changes(before: &Snapshot, after: &Snapshot) -> anyhow::Result<Vec<Section>> {
     let mut changes = Vec::new();
     for path in before.keys().filter(|path| !after.contains_key(*path)) {
@@ -264,7 +264,7 @@ pub(crate) fn changes(before: &Snapshot, after: &Snapshot) -> anyhow::Result<Vec
         let mode = if mode == "mode 644" || old_kind == Some(kind) { "" } else { mode };
         let comma = if mode.is_empty() { "" } else { ", " };
         let name = path.display();
-        // What is no text is shown to the byte.
+        // Binary content is shown as base64.
         let Ok(content) = std::str::from_utf8(content) else {
             let mut text = base64::engine::general_purpose::STANDARD.encode(content);
             text.push('\n');

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_batch_takes_calls_in_every_form_that_apis_send() {
-    let lab = two_files();
+    let fixture = two_files();
     let forms = [
         r#"{"id":"h1","name":"Read","input":{"file_path":"one.txt"}}"#,
         r#"{"type":"tool_use","id":"toolu_1","name":"Read","input":{"file_path":"one.txt"}}"#,
@@ -16,7 +16,7 @@ fn a_batch_takes_calls_in_every_form_that_apis_send() {
         r#"{"dialect":"claude","calls":[{"id":"t1","name":"Read","input":{"file_path":"one.txt"}}]}"#,
         r#"{"name":"Read","input":{"file_path":"two.txt"}}"#,
     ];
-    let replies = lab.batch(&[], &forms);
+    let replies = fixture.batch(&[], &forms);
     let got: Vec<(&str, &str)> =
         replies.iter().map(|reply| (reply["id"].as_str().unwrap(), text(reply))).collect();
     let wanted = [
@@ -84,13 +84,13 @@ fn a_line_that_is_wrong_is_answered_and_the_others_go_on() {
 
 #[test]
 fn a_batch_without_a_last_line_end_is_answered_whole() {
-    let ran = two_files().run_with(&["batch"], r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
-    assert_eq!(text(&ran.json()), ONE);
+    let output = two_files().run_with(&["batch"], r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
+    assert_eq!(text(&output.json()), ONE);
 }
 
 #[test]
 fn a_call_finds_what_an_earlier_one_of_its_turn_makes() {
-    let lab = Lab::new(&[("old.txt", "old\n")]);
+    let fixture = Fixture::new(&[("old.txt", "old\n")]);
     let call = |id: &str, name: &str, input: Value| json!({"id": id, "name": name, "input": input});
     let turn = json!([
         call("1", "Write", json!({"file_path": "new.txt", "content": "one\n"})),
@@ -101,7 +101,7 @@ fn a_call_finds_what_an_earlier_one_of_its_turn_makes() {
         call("6", "Read", json!({"file_path": "never.txt"})),
         call("7", "Read", json!({"file_path": "old.txt"})),
     ]);
-    let replies = lab.batch(&["--mode", "bypass"], &[&turn.to_string()]);
+    let replies = fixture.batch(&["--mode", "bypass"], &[&turn.to_string()]);
     let text = |n: usize| replies[n]["content"][0]["text"].as_str().unwrap();
     let failed: Vec<&Value> = replies.iter().filter(|reply| reply["is_error"] == true).collect();
     assert_eq!(failed.len(), 1, "{failed:#?}");
@@ -112,28 +112,28 @@ fn a_call_finds_what_an_earlier_one_of_its_turn_makes() {
         call("2", "move_file", json!({"from": "a.txt", "to": "b.txt"})),
         call("3", "read_file", json!({"path": "b.txt"})),
     ]);
-    let replies = lab.batch(&["--dialect", "workspace", "--mode", "bypass"], &[&workspace.to_string()]);
+    let replies = fixture.batch(&["--dialect", "workspace", "--mode", "bypass"], &[&workspace.to_string()]);
     assert!(replies.iter().all(|reply| reply["is_error"] == false), "{replies:#?}");
 }
 
 #[test]
 fn a_batch_may_be_a_file() {
-    let lab = two_files();
-    lab.write("ws/calls.jsonl", "{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n");
-    assert_eq!(text(&lab.run(&["batch", "calls.jsonl"]).json()), ONE);
+    let fixture = two_files();
+    fixture.write("ws/calls.jsonl", "{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n");
+    assert_eq!(text(&fixture.run(&["batch", "calls.jsonl"]).json()), ONE);
 }
 
 #[test]
 fn replies_come_in_call_order() {
-    let lab = Lab::new(&[]);
+    let fixture = Fixture::new(&[]);
     let names: Vec<String> = (0..40).map(|n| format!("f{n}.txt")).collect();
     for (n, name) in names.iter().enumerate() {
-        // The first files are the largest, so that they are read last.
-        lab.write(&format!("ws/{name}"), &format!("{n}\n").repeat(20_000 / (n + 1)));
+        // The first files are the largest, so they finish last.
+        fixture.write(&format!("ws/{name}"), &format!("{n}\n").repeat(20_000 / (n + 1)));
     }
     let calls = names.iter().map(|name| json!({"id": name, "name": "Read", "input": {"file_path": name}}));
     let turn = Value::from(calls.collect::<Vec<_>>()).to_string();
-    let replies = lab.batch(&[], &[&turn]);
+    let replies = fixture.batch(&[], &[&turn]);
     let ids: Vec<&str> = replies.iter().map(|reply| reply["id"].as_str().unwrap()).collect();
     assert_eq!(ids, names);
     for (n, reply) in replies.iter().enumerate() {
@@ -141,12 +141,12 @@ fn replies_come_in_call_order() {
     }
 }
 
-/// A line of 96 MB is not kept while it is read past.
+/// A line of 96 MB is skipped without being held in memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_huge_line_is_answered_with_a_fault_in_little_memory() {
-    let lab = two_files();
-    let mut command = lab.haft(&["batch"]);
+    let fixture = two_files();
+    let mut command = fixture.haft(&["batch"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -168,8 +168,8 @@ fn a_huge_line_is_answered_with_a_fault_in_little_memory() {
 }
 
 #[test]
-fn whoever_stops_reading_has_read_enough() {
-    let lab = two_files();
+fn a_closed_stdout_is_not_a_failure() {
+    let fixture = two_files();
     let all: [&[&str]; 5] = [
         &["tools"],
         &["settings"],
@@ -180,13 +180,13 @@ fn whoever_stops_reading_has_read_enough() {
     for args in all {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = lab.haft(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let output = fixture.haft(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{args:?}");
         assert_eq!(output.status.code(), Some(0), "{args:?}");
     }
 }
 
-/// The hook says who it is through a FIFO, so that it is known to run; then haft is told to stop.
+/// The hook writes its process id to a FIFO, so the test knows that it runs before it interrupts haft.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interrupt_stops_what_was_started() {
@@ -195,11 +195,11 @@ fn an_interrupt_stops_what_was_started() {
     let call = r#"{"name":"Read","input":{"file_path":"one.txt"}}"#;
     for args in [["call", "Read", "file_path=one.txt"].as_slice(), &["batch"]] {
         for signal in [Signal::INT, Signal::TERM] {
-            let lab = two_files();
-            let fifo = lab.base.join("ws/fifo");
+            let fixture = two_files();
+            let fifo = fixture.base.join("ws/fifo");
             mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-            lab.settings("[[hooks.pre_tool_use]]\ncommand = \"echo $$ > fifo; exec sleep 1000\"\n");
-            let mut child = lab
+            fixture.settings("[[hooks.pre_tool_use]]\ncommand = \"echo $$ > fifo; exec sleep 1000\"\n");
+            let mut child = fixture
                 .haft(args)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -210,10 +210,10 @@ fn an_interrupt_stops_what_was_started() {
             writeln!(stdin, "{call}").unwrap();
             let hook = std::fs::read_to_string(&fifo).unwrap();
             kill_process(Pid::from_child(&child), signal).unwrap();
-            let ran = Ran::of(child.wait_with_output().unwrap());
-            assert_eq!((ran.code, ran.stderr.as_str()), (130, ""), "{args:?}");
-            assert!(ran.stdout.contains("cancelled"), "{args:?}: {}", ran.stdout);
-            // Gone, or a body that nobody has buried yet. It was killed, but dying may take it a moment.
+            let output = RunOutput::of(child.wait_with_output().unwrap());
+            assert_eq!((output.code, output.stderr.as_str()), (130, ""), "{args:?}");
+            assert!(output.stdout.contains("cancelled"), "{args:?}: {}", output.stdout);
+            // Ended, or a zombie. It was killed, but that may take a moment.
             let left = || std::fs::read_to_string(format!("/proc/{}/stat", hook.trim())).unwrap_or_default();
             let is_gone = |left: &str| left.is_empty() || left.contains(") Z ");
             let gone = (0..1000).any(|_| {
@@ -227,14 +227,14 @@ fn an_interrupt_stops_what_was_started() {
     }
 }
 
-/// The second call hangs in its hook; the first one is answered at once, and keeps its answer.
+/// The second call hangs in its hook; the first one is answered at once, and its reply is printed.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interrupt_loses_no_reply_of_a_turn() {
     use rustix::process::{Pid, Signal, kill_process};
-    let lab = two_files();
-    lab.settings("[[hooks.pre_tool_use]]\ncommand = \"grep -q two.txt && exec sleep 1000; exit 0\"\n");
-    let mut child = lab.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let fixture = two_files();
+    fixture.settings("[[hooks.pre_tool_use]]\ncommand = \"grep -q two.txt && exec sleep 1000; exit 0\"\n");
+    let mut child = fixture.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let call = |id: &str, file: &str| json!({"id": id, "name": "Read", "input": {"file_path": file}});
@@ -250,14 +250,14 @@ fn an_interrupt_loses_no_reply_of_a_turn() {
 }
 
 #[test]
-fn a_batch_that_nobody_reads_is_counted_even_so() {
-    let lab = two_files();
+fn a_batch_with_a_closed_stdout_is_counted_in_the_statistics() {
+    let fixture = two_files();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    lab.write("calls.jsonl", r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
-    let output = lab.haft(&["batch", "../calls.jsonl"]).stdout(writer).output().unwrap();
+    fixture.write("calls.jsonl", r#"{"name":"Read","input":{"file_path":"one.txt"}}"#);
+    let output = fixture.haft(&["batch", "../calls.jsonl"]).stdout(writer).output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
-    assert_eq!(lab.run(&["--json", "stats"]).json()[0]["calls"], 1);
+    assert_eq!(fixture.run(&["--json", "stats"]).json()[0]["calls"], 1);
 }
 
 #[test]
@@ -267,31 +267,31 @@ fn a_batch_that_is_clean_says_nothing_on_stderr() {
         r#"{"name":"Read","input":{"file_path":"missing.txt"}}"#,
         r#"{"name":"NoSuchTool"}"#,
     ];
-    let ran = two_files().run_with(&["batch"], &calls.join("\n"));
-    assert_eq!((ran.code, ran.stdout.lines().count(), ran.stderr.as_str()), (0, 3, ""));
+    let output = two_files().run_with(&["batch"], &calls.join("\n"));
+    assert_eq!((output.code, output.stdout.lines().count(), output.stderr.as_str()), (0, 3, ""));
 }
 
 #[test]
-fn a_name_stays_on_its_line() {
-    let lab = two_files();
-    lab.batch(&[], &[r#"{"name":"a\nb\u001b[2J"}"#]);
-    let ran = lab.run(&["stats"]);
-    assert!(ran.stdout.lines().count() <= 2 && !ran.stdout.contains('\u{1b}'), "{ran:?}");
+fn a_tool_name_cannot_break_its_line() {
+    let fixture = two_files();
+    fixture.batch(&[], &[r#"{"name":"a\nb\u001b[2J"}"#]);
+    let output = fixture.run(&["stats"]);
+    assert!(output.stdout.lines().count() <= 2 && !output.stdout.contains('\u{1b}'), "{output:?}");
 }
 
-/// An interrupt while no call runs is heard as well.
+/// An interrupt also works while no call runs.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interrupt_ends_a_batch_that_waits_for_its_next_line() {
     use rustix::process::{Pid, Signal, kill_process};
-    let lab = two_files();
-    let mut child = lab.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let fixture = two_files();
+    let mut child = fixture.haft(&["batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     stdin.write_all(b"{\"name\":\"Read\",\"input\":{\"file_path\":\"one.txt\"}}\n").unwrap();
     assert!(lines.next().unwrap().unwrap().contains("one"));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let stats = lab.run(&["--json", "stats"]).json();
+    let stats = fixture.run(&["--json", "stats"]).json();
     assert_eq!(stats[0]["calls"], 1, "what was done before is still counted");
 }

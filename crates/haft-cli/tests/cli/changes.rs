@@ -1,4 +1,4 @@
-//! Changes of files: what is told of them, across runs and processes, and when something goes wrong.
+//! Changes of files: history, undo and redo, across runs, processes and conflicts.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
@@ -8,9 +8,9 @@ use super::*;
 pub(super) const EDITS: [&str; 2] = ["--mode", "accept-edits"];
 const ANY: [&str; 2] = ["--mode", "bypass"];
 
-impl Lab {
-    /// A call that changes something, in the mode that lets it.
-    pub(super) fn change(&self, tool: &str, input: Value) -> Ran {
+impl Fixture {
+    /// Runs a call in the mode `accept-edits`.
+    pub(super) fn change(&self, tool: &str, input: Value) -> RunOutput {
         self.run(&[EDITS.as_slice(), &["call", tool, &input.to_string()]].concat())
     }
 
@@ -54,26 +54,26 @@ pub(super) fn snapshot(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 
 #[test]
 fn a_history_shows_the_latest_change_first() {
-    let lab = Lab::new(&[]);
-    let ran = lab.run(&["history"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-    assert_eq!(ran.stdout, format!("nothing has been changed in {}\n", lab.base.join("ws").display()));
-    lab.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
-    lab.change("Write", json!({"file_path": "sub/b.txt", "content": "b\n"}));
-    let ran = lab.run(&["history"]);
-    let lines: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines.len(), 2, "{ran:?}");
+    let fixture = Fixture::new(&[]);
+    let output = fixture.run(&["history"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    assert_eq!(output.stdout, format!("nothing has been changed in {}\n", fixture.base.join("ws").display()));
+    fixture.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    fixture.change("Write", json!({"file_path": "sub/b.txt", "content": "b\n"}));
+    let output = fixture.run(&["history"]);
+    let lines: Vec<Vec<&str>> = output.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 2, "{output:?}");
     assert_eq!((lines[0][0], lines[1][0]), ("2", "1"));
     assert_eq!(&lines[1][lines[1].len() - 2..], ["Write", "+a.txt"]);
-    assert_eq!(lab.run(&["history", "-n", "1"]).stdout.lines().count(), 1);
-    let ran = lab.run(&["history", "--diff", "1"]);
-    assert!(ran.stdout.ends_with("--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+a\n"), "{ran:?}");
+    assert_eq!(fixture.run(&["history", "-n", "1"]).stdout.lines().count(), 1);
+    let output = fixture.run(&["history", "--diff", "1"]);
+    assert!(output.stdout.ends_with("--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+a\n"), "{output:?}");
 }
 
 #[test]
 fn undo_in_the_turn_of_an_edit_undoes_that_edit() {
     for (dialect, undo, first) in [("claude", "Undo", "Write"), ("ally", "undo", "write")] {
-        let lab = Lab::new(&[]);
+        let fixture = Fixture::new(&[]);
         let write = |tool: &str, file: &str| {
             let input = match dialect {
                 "claude" => json!({"file_path": file, "content": "x\n"}),
@@ -87,9 +87,9 @@ fn undo_in_the_turn_of_an_edit_undoes_that_edit() {
         let next = json!([{"id": "v", "name": undo, "input": {}}]);
         let lines = [before.to_string(), turn.to_string(), next.to_string()];
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let replies = lab.batch(&["--dialect", dialect, "--mode", "accept-edits"], &lines);
+        let replies = fixture.batch(&["--dialect", dialect, "--mode", "accept-edits"], &lines);
         assert!(replies.iter().all(|reply| reply["is_error"] == false), "{replies:?}");
-        let left: Vec<_> = snapshot(&lab.base.join("ws")).into_keys().collect();
+        let left: Vec<_> = snapshot(&fixture.base.join("ws")).into_keys().collect();
         assert_eq!(left, Vec::<PathBuf>::new(), "{dialect}: {replies:?}");
         let undone = match dialect {
             "claude" => replies[3]["structured"]["changes"][0]["change"].clone(),
@@ -101,11 +101,11 @@ fn undo_in_the_turn_of_an_edit_undoes_that_edit() {
 
 #[test]
 fn a_history_as_json_has_every_field() {
-    let lab = Lab::new(&[]);
-    assert_eq!(lab.run(&["--json", "history"]).json(), json!([]));
-    lab.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
-    lab.run(&["undo"]);
-    let rows = lab.run(&["--json", "history", "--diff"]).json();
+    let fixture = Fixture::new(&[]);
+    assert_eq!(fixture.run(&["--json", "history"]).json(), json!([]));
+    fixture.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    fixture.run(&["undo"]);
+    let rows = fixture.run(&["--json", "history", "--diff"]).json();
     let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
     let wanted = ["number", "time_ms", "tool", "session", "state", "undone_by", "undoes", "files", "diff"];
     assert_eq!(keys, wanted);
@@ -123,116 +123,119 @@ fn a_history_as_json_has_every_field() {
 
 #[test]
 fn undo_and_redo_say_what_they_did() {
-    let lab = Lab::new(&[("a.txt", "one\n")]);
-    lab.batch(
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    fixture.batch(
         &EDITS,
         &[
             r#"{"name":"Read","input":{"file_path":"a.txt"}}"#,
             &json!({"name": "Edit", "input": edit("a.txt", "one", "two")}).to_string(),
         ],
     );
-    let ran = lab.run(&["undo", "--dry-run"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-two\n+one\n"));
-    assert_eq!(lab.read("a.txt"), "two\n", "a dry run changes nothing");
-    let ran = lab.run(&["undo"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let output = fixture.run(&["undo", "--dry-run"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-two\n+one\n"));
+    assert_eq!(fixture.read("a.txt"), "two\n", "a dry run changes nothing");
+    let output = fixture.run(&["undo"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
     assert_eq!(
-        ran.stdout,
+        output.stdout,
         "undid change 1 (Edit) as change 2\n--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-two\n+one\n"
     );
-    assert_eq!(lab.read("a.txt"), "one\n");
-    let done = lab.run(&["--json", "redo"]).json();
+    assert_eq!(fixture.read("a.txt"), "one\n");
+    let done = fixture.run(&["--json", "redo"]).json();
     assert_eq!((&done["changes"], &done["notes"]), (&json!([{"change": 1, "by": 3}]), &json!([])));
-    assert_eq!(lab.read("a.txt"), "two\n");
+    assert_eq!(fixture.read("a.txt"), "two\n");
 }
 
 #[test]
-fn what_cannot_be_undone_exits_with_1_and_wrong_usage_with_2() {
-    let lab = Lab::new(&[]);
+fn a_failed_undo_exits_with_1_and_wrong_usage_with_2() {
+    let fixture = Fixture::new(&[]);
     for args in
         [["undo"].as_slice(), &["redo"], &["undo", "7"], &["undo", "--last", "2"], &["--json", "undo"]]
     {
-        let ran = lab.run(args);
-        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{args:?}: {ran:?}");
-        assert!(ran.stderr.starts_with("error: "), "{args:?}: {ran:?}");
+        let output = fixture.run(args);
+        assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{args:?}: {output:?}");
+        assert!(output.stderr.starts_with("error: "), "{args:?}: {output:?}");
     }
-    assert_eq!(lab.run(&["history", "7"]).code, 1);
+    assert_eq!(fixture.run(&["history", "7"]).code, 1);
     for args in [
         ["undo", "x"].as_slice(),
         &["undo", "1", "--last", "2"],
         &["undo", "--last", "0"],
         &["history", "-n", "x"],
     ] {
-        assert_eq!(lab.run(args).code, 2, "{args:?}");
+        assert_eq!(fixture.run(args).code, 2, "{args:?}");
     }
 }
 
 #[test]
-fn a_change_undone_twice_is_told() {
-    let lab = Lab::new(&[]);
-    lab.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
-    assert_eq!(lab.run(&["undo", "1"]).code, 0);
-    let ran = lab.run(&["undo", "1"]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.stderr.contains("change 1 is undone already"), "{ran:?}");
-    let ran = lab.run(&["redo", "1"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let ran = lab.run(&["redo", "1"]);
-    assert!(ran.code == 1 && ran.stderr.contains("change 1 "), "{ran:?}");
+fn undoing_a_change_twice_is_reported() {
+    let fixture = Fixture::new(&[]);
+    fixture.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
+    assert_eq!(fixture.run(&["undo", "1"]).code, 0);
+    let output = fixture.run(&["undo", "1"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("change 1 is undone already"), "{output:?}");
+    let output = fixture.run(&["redo", "1"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let output = fixture.run(&["redo", "1"]);
+    assert!(output.code == 1 && output.stderr.contains("change 1 "), "{output:?}");
 }
 
 #[test]
 fn an_undo_over_a_later_change_is_refused_or_merged() {
-    let lab = Lab::new(&[("a.txt", "one\ntwo\nthree\nfour\n")]);
-    lab.batch(
+    let fixture = Fixture::new(&[("a.txt", "one\ntwo\nthree\nfour\n")]);
+    fixture.batch(
         &EDITS,
         &[
             r#"{"name":"Read","input":{"file_path":"a.txt"}}"#,
             &json!({"name": "Edit", "input": edit("a.txt", "one", "1")}).to_string(),
         ],
     );
-    lab.write("ws/a.txt", "1\ntwo\nthree\nfour\nfive\n");
-    let ran = lab.run(&["undo"]);
-    assert_eq!(ran.code, 1);
+    fixture.write("ws/a.txt", "1\ntwo\nthree\nfour\nfive\n");
+    let output = fixture.run(&["undo"]);
+    assert_eq!(output.code, 1);
     assert!(
-        ran.stderr.contains("`a.txt` has changed since change 1") && ran.stderr.contains("+five"),
-        "{ran:?}"
+        output.stderr.contains("`a.txt` has changed since change 1") && output.stderr.contains("+five"),
+        "{output:?}"
     );
-    assert_eq!(lab.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
-    let dry = lab.run(&["undo", "--dry-run"]);
-    assert_eq!((dry.code, dry.stdout.as_str(), dry.stderr.as_str()), (1, "", ran.stderr.as_str()));
-    // What is shown is what is made of the file as it is, with the line that came since.
+    assert_eq!(fixture.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
+    let dry = fixture.run(&["undo", "--dry-run"]);
+    assert_eq!((dry.code, dry.stdout.as_str(), dry.stderr.as_str()), (1, "", output.stderr.as_str()));
+    // The preview is a merge with the current file, including the line added since.
     let made = "--- a.txt\n+++ a.txt\n@@ -1,4 +1,4 @@\n-1\n+one\n two\n three\n four\n";
-    let dry = lab.run(&["undo", "--merge", "--dry-run"]);
+    let dry = fixture.run(&["undo", "--merge", "--dry-run"]);
     assert_eq!((dry.code, dry.stdout.as_str()), (0, made), "{dry:?}");
-    assert_eq!(lab.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
-    let ran = lab.run(&["undo", "--merge"]);
-    assert_eq!((ran.code, ran.stdout), (0, format!("undid change 1 (Edit) as change 2\n{made}")));
-    assert_eq!(lab.read("a.txt"), "one\ntwo\nthree\nfour\nfive\n");
+    assert_eq!(fixture.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
+    let output = fixture.run(&["undo", "--merge"]);
+    assert_eq!((output.code, output.stdout), (0, format!("undid change 1 (Edit) as change 2\n{made}")));
+    assert_eq!(fixture.read("a.txt"), "one\ntwo\nthree\nfour\nfive\n");
 }
 
 #[test]
 fn a_merge_shows_what_it_makes_and_not_what_the_change_was() {
     let lines = |first: &str, last: &str| format!("{first} 1\ntwo\nthree\nfour\nfive\n{last} 6\n");
-    let lab = Lab::new(&[("a.txt", &lines("line", "line"))]);
+    let fixture = Fixture::new(&[("a.txt", &lines("line", "line"))]);
     let read = r#"{"name":"Read","input":{"file_path":"a.txt"}}"#;
     let mut input = edit("a.txt", "line", "edited");
     input["replace_all"] = json!(true);
-    lab.batch(&EDITS, &[read, &json!({"name": "Edit", "input": input}).to_string()]);
-    // Somebody has taken a part of it back already.
-    lab.write("ws/a.txt", &lines("edited", "line"));
+    fixture.batch(&EDITS, &[read, &json!({"name": "Edit", "input": input}).to_string()]);
+    // A part of the change was reverted by hand.
+    fixture.write("ws/a.txt", &lines("edited", "line"));
     for args in [["undo", "--merge", "--dry-run"].as_slice(), &["undo", "--merge"]] {
-        let ran = lab.run(args);
-        assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.stdout.contains("-edited 1\n") && !ran.stdout.contains("-edited 6\n"), "{ran:?}");
+        let output = fixture.run(args);
+        assert_eq!(output.code, 0, "{output:?}");
+        assert!(
+            output.stdout.contains("-edited 1\n") && !output.stdout.contains("-edited 6\n"),
+            "{output:?}"
+        );
     }
-    assert_eq!(lab.read("a.txt"), lines("line", "line"));
+    assert_eq!(fixture.read("a.txt"), lines("line", "line"));
 }
 
-/// A dry run told that all was well although the real one was refused.
+/// A dry run once succeeded although the real undo was refused.
 #[test]
 fn a_dry_run_ends_as_the_real_one_would() {
-    let lab = Lab::new(&[("d/a.txt", "one\n"), ("b.txt", "b\n")]);
+    let fixture = Fixture::new(&[("d/a.txt", "one\n"), ("b.txt", "b\n")]);
     let write =
         |path: &str, text: &str| json!({"name": "Write", "input": {"file_path": path, "content": text}});
     let moved = json!({"dialect": "workspace", "name": "move_file", "input": {"from": "d", "to": "e"}});
@@ -241,71 +244,71 @@ fn a_dry_run_ends_as_the_real_one_would() {
     let calls = [read, write("d/a.txt", "two\n"), write("d/new.txt", "x\n"), moved, delete];
     let calls: Vec<String> = calls.iter().map(Value::to_string).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-    let replies = lab.batch(&ANY, &calls);
+    let replies = fixture.batch(&ANY, &calls);
     assert!(replies.iter().all(|reply| reply["is_error"] == false), "{replies:?}");
-    let root = lab.base.join("ws");
+    let root = fixture.base.join("ws");
     let compare = |args: &[&str]| {
         let before = snapshot(&root);
-        let dry = lab.run(&[args, &["--dry-run"]].concat());
+        let dry = fixture.run(&[args, &["--dry-run"]].concat());
         assert_eq!(snapshot(&root), before, "{args:?}: a dry run changes nothing");
-        let real = lab.run(args);
+        let real = fixture.run(args);
         assert_eq!((dry.code, &dry.stderr), (real.code, &real.stderr), "{args:?}");
         real
     };
-    lab.write("ws/e/new.txt", "theirs\n");
-    let ran = compare(&["undo", "--last", "4"]);
-    assert!(ran.code == 1 && ran.stderr.contains("has changed since change 2"), "{ran:?}");
-    lab.write("ws/e/new.txt", "x\n");
+    fixture.write("ws/e/new.txt", "theirs\n");
+    let output = compare(&["undo", "--last", "4"]);
+    assert!(output.code == 1 && output.stderr.contains("has changed since change 2"), "{output:?}");
+    fixture.write("ws/e/new.txt", "x\n");
     assert_eq!(compare(&["undo", "--last", "4"]).code, 0);
-    assert_eq!(lab.read("d/a.txt"), "one\n");
+    assert_eq!(fixture.read("d/a.txt"), "one\n");
     assert_eq!(compare(&["undo", "1"]).code, 1, "it is undone already");
-    lab.write("ws/b.txt", "other\n");
-    let ran = compare(&["redo", "--last", "4"]);
-    assert!(ran.code == 1 && ran.stderr.contains("`b.txt`"), "{ran:?}");
-    lab.write("ws/b.txt", "b\n");
+    fixture.write("ws/b.txt", "other\n");
+    let output = compare(&["redo", "--last", "4"]);
+    assert!(output.code == 1 && output.stderr.contains("`b.txt`"), "{output:?}");
+    fixture.write("ws/b.txt", "b\n");
     assert_eq!(compare(&["redo", "--last", "4"]).code, 0);
-    assert_eq!(lab.read("e/a.txt"), "two\n");
+    assert_eq!(fixture.read("e/a.txt"), "two\n");
 }
 
-/// The model undoes and redoes what is its own; a person everything.
+/// A model undoes and redoes only changes of its session; a person all changes.
 #[test]
 fn a_session_redoes_only_what_it_undid_itself() {
-    let lab = Lab::new(&[]);
+    let fixture = Fixture::new(&[]);
     let call = |session: &str, tool: &str, input: Value| {
         let args = ["--session", session, "--mode", "accept-edits", "call", tool, &input.to_string()];
-        lab.run(&args)
+        fixture.run(&args)
     };
     call("a", "Write", json!({"file_path": "a.txt", "content": "a\n"}));
     assert_eq!(call("b", "Undo", json!({})).code, 1, "the change is of another session");
     assert_eq!(call("a", "Undo", json!({})).code, 0);
-    let ran = call("b", "Undo", json!({"redo": true}));
-    assert_eq!((ran.code, ran.stdout.as_str()), (1, "there is nothing to redo\n"));
+    let output = call("b", "Undo", json!({"redo": true}));
+    assert_eq!((output.code, output.stdout.as_str()), (1, "there is nothing to redo\n"));
     assert_eq!(call("a", "Undo", json!({"redo": true})).code, 0);
-    assert_eq!(lab.run(&["undo"]).code, 0, "a person undoes it");
+    assert_eq!(fixture.run(&["undo"]).code, 0, "a person undoes it");
     assert_eq!(call("a", "Undo", json!({"redo": true})).code, 1, "and what a person undid stays so");
 }
 
 #[test]
 fn a_session_knows_in_the_next_run_what_it_read() {
-    let lab = Lab::new(&[("a.txt", "one\ntwo\n")]);
+    let fixture = Fixture::new(&[("a.txt", "one\ntwo\n")]);
     let call = |tool: &str, input: Value| {
-        lab.run(&["--session", "s", "--mode", "accept-edits", "call", tool, &input.to_string()])
+        fixture.run(&["--session", "s", "--mode", "accept-edits", "call", tool, &input.to_string()])
     };
     call("Read", json!({"file_path": "a.txt"}));
-    lab.write("ws/a.txt", "zero\none\ntwo\n");
-    let ran = call("Edit", edit("a.txt", "two", "2"));
-    assert_eq!(ran.code, 1);
-    assert!(ran.stdout.starts_with("`a.txt` was changed since you last saw it"), "{ran:?}");
-    assert_eq!(lab.read("a.txt"), "zero\none\ntwo\n");
-    if !ran.stdout.contains("+zero") {
+    fixture.write("ws/a.txt", "zero\none\ntwo\n");
+    let output = call("Edit", edit("a.txt", "two", "2"));
+    assert_eq!(output.code, 1);
+    assert!(output.stdout.starts_with("`a.txt` was changed since you last saw it"), "{output:?}");
+    assert_eq!(fixture.read("a.txt"), "zero\none\ntwo\n");
+    if !output.stdout.contains("+zero") {
         // Content is not kept from run to run: it must be read again.
-        assert!(ran.stdout.contains("read it again"), "{ran:?}");
+        assert!(output.stdout.contains("read it again"), "{output:?}");
         assert_eq!(call("Edit", edit("a.txt", "two", "2")).code, 1);
         call("Read", json!({"file_path": "a.txt"}));
     }
     assert_eq!(call("Edit", edit("a.txt", "two", "2")).code, 0);
-    assert_eq!(lab.read("a.txt"), "zero\none\n2\n");
-    let other = lab.run(&[
+    assert_eq!(fixture.read("a.txt"), "zero\none\n2\n");
+    let other = fixture.run(&[
         "--session",
         "t",
         "--mode",
@@ -317,13 +320,13 @@ fn a_session_knows_in_the_next_run_what_it_read() {
     assert_eq!(other.code, 1, "another session has read nothing: {other:?}");
 }
 
-/// The same size and, set back, the same time of change: only the content tells.
+/// The size and the modification time, which is set back, are the same: only the content differs.
 #[test]
 fn a_file_changed_within_a_tick_of_the_clock_counts_as_changed() {
-    let lab = Lab::new(&[("a.txt", "one\n")]);
-    let path = lab.base.join("ws/a.txt");
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    let path = fixture.base.join("ws/a.txt");
     let call = |tool: &str, input: Value| {
-        lab.run(&["--session", "s", "--mode", "accept-edits", "call", tool, &input.to_string()])
+        fixture.run(&["--session", "s", "--mode", "accept-edits", "call", tool, &input.to_string()])
     };
     let times = std::fs::metadata(&path).unwrap().modified().unwrap();
     call("Read", json!({"file_path": "a.txt"}));
@@ -339,9 +342,9 @@ fn a_file_changed_within_a_tick_of_the_clock_counts_as_changed() {
     let mut file = std::fs::File::options().write(true).open(&path).unwrap();
     file.write_all(b"2").unwrap();
     file.set_modified(times).unwrap();
-    let ran = call("Edit", edit("a.txt", "1", "3"));
-    assert!(ran.code == 1 && ran.stdout.contains("was changed since"), "{ran:?}");
-    assert_eq!(lab.read("a.txt"), "2\n");
+    let output = call("Edit", edit("a.txt", "1", "3"));
+    assert!(output.code == 1 && output.stdout.contains("was changed since"), "{output:?}");
+    assert_eq!(fixture.read("a.txt"), "2\n");
 }
 
 /// Each process has read the file before any of them changes it.
@@ -349,11 +352,11 @@ fn a_file_changed_within_a_tick_of_the_clock_counts_as_changed() {
 fn processes_that_edit_one_file_lose_no_edit() {
     const COUNT: usize = 20;
     let lines = |word: &str| (0..COUNT).map(|n| format!("{word} {n};\n")).collect::<String>();
-    let lab = Lab::new(&[("a.txt", &lines("old"))]);
+    let fixture = Fixture::new(&[("a.txt", &lines("old"))]);
     let children: Vec<_> = (0..COUNT)
         .map(|n| {
             let session = format!("s{n}");
-            let mut command = lab.haft(&["--session", &session, "--mode", "accept-edits", "batch"]);
+            let mut command = fixture.haft(&["--session", &session, "--mode", "accept-edits", "batch"]);
             let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
             let mut stdin = child.stdin.take().unwrap();
             writeln!(stdin, "{}", json!({"name": "Read", "input": {"file_path": "a.txt"}})).unwrap();
@@ -384,35 +387,35 @@ fn processes_that_edit_one_file_lose_no_edit() {
         })
         .collect();
     running.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(lab.read("a.txt"), lines("new"));
-    assert_eq!(lab.run(&["--json", "history", "-n", "100"]).json().as_array().unwrap().len(), COUNT);
+    assert_eq!(fixture.read("a.txt"), lines("new"));
+    assert_eq!(fixture.run(&["--json", "history", "-n", "100"]).json().as_array().unwrap().len(), COUNT);
 }
 
 #[test]
 fn a_hundred_edits_in_one_turn_are_all_made() {
     let lines = |word: &str| (0..100).map(|n| format!("{word} {n};\n")).collect::<String>();
-    let lab = Lab::new(&[("a.txt", &lines("old"))]);
+    let fixture = Fixture::new(&[("a.txt", &lines("old"))]);
     let calls = (0..100)
         .map(|n| json!({"name": "Edit", "input": edit("a.txt", &format!("old {n};"), &format!("new {n};"))}));
     let turn = Value::from(calls.collect::<Vec<_>>()).to_string();
-    let replies = lab.batch(&EDITS, &[r#"{"name":"Read","input":{"file_path":"a.txt"}}"#, &turn]);
+    let replies = fixture.batch(&EDITS, &[r#"{"name":"Read","input":{"file_path":"a.txt"}}"#, &turn]);
     assert_eq!(replies.len(), 101);
     assert!(replies.iter().all(|reply| reply["is_error"] == false));
-    assert_eq!(lab.read("a.txt"), lines("new"));
-    assert_eq!(lab.run(&["undo", "--last", "100"]).code, 0);
-    assert_eq!(lab.read("a.txt"), lines("old"));
+    assert_eq!(fixture.read("a.txt"), lines("new"));
+    assert_eq!(fixture.run(&["undo", "--last", "100"]).code, 0);
+    assert_eq!(fixture.read("a.txt"), lines("old"));
 }
 
 #[test]
 fn a_tree_that_was_deleted_comes_back_as_it_was() {
-    let lab = Lab::new(&[
+    let fixture = Fixture::new(&[
         ("t/run.sh", "#!/bin/sh\n"),
         ("t/secret", "x"),
         ("t/empty", ""),
         ("t/deep/er/a.txt", "a\n"),
         ("keep.txt", "k\n"),
     ]);
-    let tree = lab.base.join("ws/t");
+    let tree = fixture.base.join("ws/t");
     for (name, mode) in [("run.sh", 0o755), ("secret", 0o600), ("deep", 0o700)] {
         std::fs::set_permissions(tree.join(name), PermissionsExt::from_mode(mode)).unwrap();
     }
@@ -423,8 +426,8 @@ fn a_tree_that_was_deleted_comes_back_as_it_was() {
     std::fs::write(tree.join("-rf"), "x\n").unwrap();
     std::fs::write(tree.join("a\nb"), "x\n").unwrap();
     std::fs::File::create(tree.join("sparse")).unwrap().set_len(1 << 20).unwrap();
-    let before = snapshot(&lab.base.join("ws"));
-    let ran = lab.run(&[
+    let before = snapshot(&fixture.base.join("ws"));
+    let output = fixture.run(&[
         "--dialect",
         "workspace",
         "--mode",
@@ -433,24 +436,24 @@ fn a_tree_that_was_deleted_comes_back_as_it_was() {
         "delete_file",
         r#"{"path":"t","recursive":true}"#,
     ]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(!tree.exists() && lab.base.join("ws/keep.txt").exists());
-    let ran = lab.run(&["undo"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let after = snapshot(&lab.base.join("ws"));
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(!tree.exists() && fixture.base.join("ws/keep.txt").exists());
+    let output = fixture.run(&["undo"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let after = snapshot(&fixture.base.join("ws"));
     for (path, what) in &before {
         assert_eq!(after.get(path), Some(what), "{}", path.display());
     }
     assert_eq!(after.len(), before.len());
-    assert_eq!(lab.run(&["redo"]).code, 0);
+    assert_eq!(fixture.run(&["redo"]).code, 0);
     assert!(!tree.exists());
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn an_edit_keeps_what_is_attached_to_a_file() {
-    let lab = Lab::new(&[("run.sh", "#!/bin/sh\necho one\n")]);
-    let path = lab.base.join("ws/run.sh");
+    let fixture = Fixture::new(&[("run.sh", "#!/bin/sh\necho one\n")]);
+    let path = fixture.base.join("ws/run.sh");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
     let set = rustix::fs::setxattr(&path, "user.note", b"mine", rustix::fs::XattrFlags::empty());
     if let Err(error) = set {
@@ -462,25 +465,25 @@ fn an_edit_keeps_what_is_attached_to_a_file() {
         (std::fs::metadata(&path).unwrap().mode() & 0o7777, value[..length].to_vec())
     };
     let before = attached();
-    lab.batch(
+    fixture.batch(
         &EDITS,
         &[
             r#"{"name":"Read","input":{"file_path":"run.sh"}}"#,
             &json!({"name": "Edit", "input": edit("run.sh", "one", "two")}).to_string(),
         ],
     );
-    assert_eq!((attached(), lab.read("run.sh").contains("two")), (before.clone(), true));
-    assert_eq!(lab.run(&["undo"]).code, 0);
-    assert_eq!((attached(), lab.read("run.sh").contains("one")), (before, true));
+    assert_eq!((attached(), fixture.read("run.sh").contains("two")), (before.clone(), true));
+    assert_eq!(fixture.run(&["undo"]).code, 0);
+    assert_eq!((attached(), fixture.read("run.sh").contains("one")), (before, true));
 }
 
 #[test]
 fn a_workspace_behind_a_link_is_one_workspace() {
-    let lab = Lab::new(&[("a.txt", "one\n")]);
-    let link = lab.base.join("proj");
-    symlink(lab.base.join("ws"), &link).unwrap();
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    let link = fixture.base.join("proj");
+    symlink(fixture.base.join("ws"), &link).unwrap();
     let through = link.join("a.txt");
-    let real = lab.base.join("ws/a.txt");
+    let real = fixture.base.join("ws/a.txt");
     let lines = [
         json!({"name": "Read", "input": {"file_path": through}}),
         json!({"name": "Edit", "input": edit(real.to_str().unwrap(), "one", "two")}),
@@ -488,61 +491,61 @@ fn a_workspace_behind_a_link_is_one_workspace() {
     ];
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let args = ["--workspace", link.to_str().unwrap(), "--mode", "accept-edits", "batch"];
-    let ran = lab.run_with(&args, &input);
-    assert!(ran.code == 0 && !ran.stdout.contains("\"is_error\":true"), "{ran:?}");
-    assert_eq!(lab.read("a.txt"), "three\n");
-    assert_eq!(lab.run(&["undo", "--last", "2"]).code, 0, "one journal for both names");
-    assert_eq!(lab.read("a.txt"), "one\n");
+    let output = fixture.run_with(&args, &input);
+    assert!(output.code == 0 && !output.stdout.contains("\"is_error\":true"), "{output:?}");
+    assert_eq!(fixture.read("a.txt"), "three\n");
+    assert_eq!(fixture.run(&["undo", "--last", "2"]).code, 0, "one journal for both names");
+    assert_eq!(fixture.read("a.txt"), "one\n");
 }
 
-/// A file of a terabyte takes no room, and must not take memory either.
+/// A sparse file of a terabyte must take no memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_that_is_too_large_is_refused_at_once() {
-    let lab = Lab::new(&[]);
-    let file = std::fs::File::create(lab.base.join("ws/sparse")).unwrap();
+    let fixture = Fixture::new(&[]);
+    let file = std::fs::File::create(fixture.base.join("ws/sparse")).unwrap();
     if let Err(error) = file.set_len(1 << 40) {
         return println!("skipped: no sparse files here: {error}");
     }
-    let ran = lab.change("Edit", edit("sparse", "x", "y"));
-    assert!(ran.code == 1 && ran.stdout.contains("cannot be changed"), "{ran:?}");
-    let ran = lab.change("Write", json!({"file_path": "sparse", "content": "x"}));
-    assert!(ran.code == 1 && ran.stdout.contains("cannot be changed"), "{ran:?}");
+    let output = fixture.change("Edit", edit("sparse", "x", "y"));
+    assert!(output.code == 1 && output.stdout.contains("cannot be changed"), "{output:?}");
+    let output = fixture.change("Write", json!({"file_path": "sparse", "content": "x"}));
+    assert!(output.code == 1 && output.stdout.contains("cannot be changed"), "{output:?}");
 }
 
 /// Replies of a batch in one session, each as whether it failed.
-fn failures(lab: &Lab, lines: &[Value]) -> Vec<bool> {
+fn failures(fixture: &Fixture, lines: &[Value]) -> Vec<bool> {
     let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let replies = lab.batch(&[ANY.as_slice(), &["--session", "s"]].concat(), &lines);
+    let replies = fixture.batch(&[ANY.as_slice(), &["--session", "s"]].concat(), &lines);
     replies.iter().map(|reply| reply["is_error"] == true).collect()
 }
 
 #[test]
-fn what_was_not_shown_does_not_count_as_read() {
-    let lab = Lab::new(&[("a.txt", "one\ntwo\n")]);
-    std::fs::write(lab.base.join("ws/bin.dat"), b"\0\x01\x02").unwrap();
+fn content_that_was_not_shown_does_not_count_as_read() {
+    let fixture = Fixture::new(&[("a.txt", "one\ntwo\n")]);
+    std::fs::write(fixture.base.join("ws/bin.dat"), b"\0\x01\x02").unwrap();
     let past = json!({"name": "Read", "input": {"file_path": "a.txt", "offset": 99}});
     let write = |path: &str| json!({"name": "Write", "input": {"file_path": path, "content": "new\n"}});
-    assert_eq!(failures(&lab, &[past, write("a.txt")]), [false, true]);
+    assert_eq!(failures(&fixture, &[past, write("a.txt")]), [false, true]);
     let binary = json!({"dialect": "ally", "name": "read", "input": {"file_paths": ["a.txt", "bin.dat"]}});
     let over = json!({"dialect": "ally", "name": "write", "input": {"file_path": "bin.dat", "content": "x"}});
-    assert_eq!(failures(&lab, &[binary, over]), [false, true]);
-    assert_eq!(lab.read("a.txt"), "one\ntwo\n");
+    assert_eq!(failures(&fixture, &[binary, over]), [false, true]);
+    assert_eq!(fixture.read("a.txt"), "one\ntwo\n");
 }
 
 #[test]
-fn an_undo_shows_nothing_of_a_file_that_was_not_known() {
-    let lab = Lab::new(&[("a.txt", "one\ntwo\nthree\n")]);
+fn an_undo_shows_nothing_of_a_file_that_the_model_has_not_seen() {
+    let fixture = Fixture::new(&[("a.txt", "one\ntwo\nthree\n")]);
     let read = json!({"name": "Read", "input": {"file_path": "a.txt"}});
     let change = json!({"name": "Edit", "input": edit("a.txt", "one", "1")});
-    assert_eq!(failures(&lab, &[read, change]), [false, false]);
+    assert_eq!(failures(&fixture, &[read, change]), [false, false]);
     let lines = [
         json!({"name": "Undo", "input": {"changes": [1]}}).to_string(),
         json!({"name": "Write", "input": {"file_path": "a.txt", "content": "blind\n"}}).to_string(),
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let replies = lab.batch(&["--mode", "bypass", "--session", "stranger"], &lines);
+    let replies = fixture.batch(&["--mode", "bypass", "--session", "stranger"], &lines);
     assert_eq!(
         (replies[0]["is_error"] == true, replies[1]["is_error"] == true),
         (false, true),
@@ -551,77 +554,78 @@ fn an_undo_shows_nothing_of_a_file_that_was_not_known() {
 }
 
 #[test]
-fn a_move_and_a_merge_do_not_hide_what_somebody_else_changed() {
-    let lab = Lab::new(&[("a.txt", "one\ntwo\nthree\nfour\nfive\nsix\n")]);
+fn a_move_and_a_merge_do_not_hide_external_changes() {
+    let fixture = Fixture::new(&[("a.txt", "one\ntwo\nthree\nfour\nfive\nsix\n")]);
     let read = |path: &str| json!({"name": "Read", "input": {"file_path": path}});
     let write = |path: &str| json!({"name": "Write", "input": {"file_path": path, "content": "blind\n"}});
     let append = |path: &str| {
-        let mut file = std::fs::OpenOptions::new().append(true).open(lab.base.join("ws").join(path)).unwrap();
+        let mut file =
+            std::fs::OpenOptions::new().append(true).open(fixture.base.join("ws").join(path)).unwrap();
         file.write_all(b"the user's\n").unwrap();
     };
     assert_eq!(
-        failures(&lab, &[read("a.txt"), json!({"name": "Edit", "input": edit("a.txt", "one", "1")})]),
+        failures(&fixture, &[read("a.txt"), json!({"name": "Edit", "input": edit("a.txt", "one", "1")})]),
         [false; 2]
     );
     append("a.txt");
     let merge = json!({"name": "Undo", "input": {"merge": true}});
-    assert_eq!(failures(&lab, &[merge, write("a.txt")]), [false, true]);
-    assert!(lab.read("a.txt").starts_with("one\n") && lab.read("a.txt").ends_with("the user's\n"));
+    assert_eq!(failures(&fixture, &[merge, write("a.txt")]), [false, true]);
+    assert!(fixture.read("a.txt").starts_with("one\n") && fixture.read("a.txt").ends_with("the user's\n"));
     append("a.txt");
     let moved =
         json!({"dialect": "workspace", "name": "move_file", "input": {"from": "a.txt", "to": "b.txt"}});
-    assert_eq!(failures(&lab, &[moved, write("b.txt")]), [false, true]);
-    assert!(lab.read("b.txt").ends_with("the user's\nthe user's\n"));
+    assert_eq!(failures(&fixture, &[moved, write("b.txt")]), [false, true]);
+    assert!(fixture.read("b.txt").ends_with("the user's\nthe user's\n"));
 }
 
-/// A file beyond what the journal keeps, edited far from where somebody else does.
+/// A file too large to be stored in the journal, edited far from an external change.
 #[test]
 fn edits_of_a_file_that_is_too_large_to_be_kept_are_undone_and_merged() {
-    let lab = Lab::new(&[]);
-    lab.settings("[journal]\nmax_file_megabytes = 1\n");
+    let fixture = Fixture::new(&[]);
+    fixture.settings("[journal]\nmax_file_megabytes = 1\n");
     let whole: String = (0..100_000).map(|line| format!("line {line} of a large file\n")).collect();
-    lab.write("ws/big.txt", &whole);
+    fixture.write("ws/big.txt", &whole);
     let call = |old: &str, new: &str| {
         let mut lines =
             vec![json!({"name": "Read", "input": {"file_path": "big.txt", "limit": 10}}).to_string()];
         lines.push(json!({"name": "Edit", "input": edit("big.txt", old, new)}).to_string());
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let replies = lab.batch(&EDITS, &lines);
+        let replies = fixture.batch(&EDITS, &lines);
         assert!(replies[1]["is_error"] == false && !text(&replies[1]).contains("too large"), "{replies:?}");
     };
     call("line 500 of", "edited");
     call("line 700 of", "later");
-    let edited = lab.read("big.txt");
+    let edited = fixture.read("big.txt");
     for _ in 0..2 {
-        assert_eq!(lab.run(&["undo", "--last", "2"]).code, 0);
-        assert!(lab.read("big.txt") == whole);
-        assert_eq!(lab.run(&["redo", "--last", "2"]).code, 0);
-        assert!(lab.read("big.txt") == edited);
+        assert_eq!(fixture.run(&["undo", "--last", "2"]).code, 0);
+        assert!(fixture.read("big.txt") == whole);
+        assert_eq!(fixture.run(&["redo", "--last", "2"]).code, 0);
+        assert!(fixture.read("big.txt") == edited);
     }
-    // What change 1 left is worked out from what is there, and so is what was before it.
-    let ran = lab.run(&["undo", "1"]);
-    assert!(ran.code == 1 && ran.stderr.contains("+later a large file"), "{ran:?}");
-    let ran = lab.run(&["undo", "1", "--merge"]);
-    assert!(ran.code == 0 && ran.stdout.contains("+line 500 of a large file"), "{ran:?}");
-    assert!(lab.read("big.txt") == whole.replace("line 700 of", "later"));
-    assert_eq!(lab.run(&["undo", "2", "--merge"]).code, 0);
-    assert!(lab.read("big.txt") == whole);
+    // The content before and after change 1 is reconstructed from the current file.
+    let output = fixture.run(&["undo", "1"]);
+    assert!(output.code == 1 && output.stderr.contains("+later a large file"), "{output:?}");
+    let output = fixture.run(&["undo", "1", "--merge"]);
+    assert!(output.code == 0 && output.stdout.contains("+line 500 of a large file"), "{output:?}");
+    assert!(fixture.read("big.txt") == whole.replace("line 700 of", "later"));
+    assert_eq!(fixture.run(&["undo", "2", "--merge"]).code, 0);
+    assert!(fixture.read("big.txt") == whole);
 }
 
 #[test]
 fn a_thousand_changes_of_one_file_are_undone_at_once() {
     let original = "\u{feff}first\r\nsecond\twith a tab\r\nno newline at the end";
-    let lab = Lab::new(&[("a.txt", original)]);
-    lab.settings("[files]\ndurability = \"fast\"\n");
+    let fixture = Fixture::new(&[("a.txt", original)]);
+    fixture.settings("[files]\ndurability = \"fast\"\n");
     let read = json!({"name": "Read", "input": {"file_path": "a.txt"}}).to_string();
     let word = |n: usize| if n == 0 { "second".to_owned() } else { format!("<{n}>{}", "x".repeat(n % 50)) };
     let edits = (0..1000).map(|n| json!({"name": "Edit", "input": edit("a.txt", &word(n), &word(n + 1))}));
     let lines: Vec<String> = [read].into_iter().chain(edits.map(|edit| edit.to_string())).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let replies = lab.batch(&EDITS, &lines);
+    let replies = fixture.batch(&EDITS, &lines);
     assert!(replies.iter().all(|reply| reply["is_error"] == false));
-    assert_eq!(lab.run(&["undo", "--last", "1000"]).code, 0);
-    assert_eq!(lab.read("a.txt"), original);
-    assert_eq!(lab.run(&["redo", "--last", "1000"]).code, 0);
-    assert!(lab.read("a.txt").contains("<1000>"));
+    assert_eq!(fixture.run(&["undo", "--last", "1000"]).code, 0);
+    assert_eq!(fixture.read("a.txt"), original);
+    assert_eq!(fixture.run(&["redo", "--last", "1000"]).code, 0);
+    assert!(fixture.read("a.txt").contains("<1000>"));
 }

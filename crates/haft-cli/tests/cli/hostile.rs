@@ -1,5 +1,4 @@
-//! What others do to the files meanwhile, and files that are made to do harm: by the real binary, and as a
-//! user who is not root where that makes a difference.
+//! Hostile files and concurrent changes, with the real binary, and as an unprivileged user where that matters.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +8,13 @@ use rustix::fs::{CWD, RenameFlags, XattrFlags, getxattr, renameat_with, setxattr
 use super::changes::{EDITS, edit};
 use super::*;
 
-/// Somebody with no rights of their own.
+/// The unprivileged user `nobody`.
 const NOBODY: u32 = 65534;
-/// A user and a group that nobody is in.
+/// The ids of an unused user and group.
 const STRANGER: u32 = 54321;
 
-impl Lab {
-    /// The command as a user who is not root; `None`, with the reason said, where that cannot be.
+impl Fixture {
+    /// The command as an unprivileged user; `None`, with a message, if that is not possible.
     pub(super) fn haft_without_rights(&self, args: &[&str]) -> Option<Command> {
         let haft = self.haft(args);
         if !rustix::process::geteuid().is_root() {
@@ -39,14 +38,14 @@ impl Lab {
         Some(command)
     }
 
-    /// The replies of a command that takes a batch.
+    /// Runs a batch command and returns its replies.
     pub(super) fn answers(&self, command: &mut Command, calls: &[Value]) -> Vec<Value> {
         let lines: String = calls.iter().map(|call| format!("{call}\n")).collect();
         let path = self.base.join("calls");
         std::fs::write(&path, lines).unwrap();
-        let ran = Ran::of(command.stdin(std::fs::File::open(path).unwrap()).output().unwrap());
-        assert_eq!(ran.stdout.lines().count(), calls.len(), "{ran:?}");
-        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let output = RunOutput::of(command.stdin(std::fs::File::open(path).unwrap()).output().unwrap());
+        assert_eq!(output.stdout.lines().count(), calls.len(), "{output:?}");
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub(super) fn forbid(&self, names: &[&str], mode: u32) {
@@ -56,7 +55,7 @@ impl Lab {
         }
     }
 
-    /// A batch that is still running, so that it can be looked at.
+    /// A running batch, for inspection.
     pub(super) fn talk(&self, args: &[&str]) -> Talk {
         let mut command = self.haft(&[args, &["batch"]].concat());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -78,7 +77,7 @@ impl Talk {
         serde_json::from_str(&self.replies.next().unwrap().unwrap()).unwrap()
     }
 
-    /// The most memory that it has had so far, in kB.
+    /// Its peak memory so far, in kB.
     pub(super) fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -91,16 +90,16 @@ impl Talk {
     }
 }
 
-/// A folder and a link that leads out change places all the while.
+/// A folder and a link that leads out are exchanged continuously.
 #[test]
 fn thousands_of_calls_through_a_folder_swapped_for_a_link_stay_inside() {
     const TURNS: usize = 50;
     const CALLS: usize = 100;
-    let lab = Lab::new(&[("d/f.txt", "inside\n")]);
-    let out = lab.base.join("out");
+    let fixture = Fixture::new(&[("d/f.txt", "inside\n")]);
+    let out = fixture.base.join("out");
     std::fs::create_dir(&out).unwrap();
     std::fs::write(out.join("f.txt"), "canary\n").unwrap();
-    let (folder, link) = (lab.base.join("ws/d"), lab.base.join("ws/l"));
+    let (folder, link) = (fixture.base.join("ws/d"), fixture.base.join("ws/l"));
     symlink(&out, &link).unwrap();
     let turn = |turn: usize| {
         let calls = (0..CALLS).flat_map(|n| {
@@ -114,20 +113,20 @@ fn thousands_of_calls_through_a_folder_swapped_for_a_link_stay_inside() {
     };
     let lines: String = (0..TURNS).map(turn).collect();
     let stop = AtomicBool::new(false);
-    let ran = std::thread::scope(|scope| {
+    let output = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let _ = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
             }
         });
-        let ran = lab.run_with(&["--mode", "accept-edits", "batch"], &lines);
+        let output = fixture.run_with(&["--mode", "accept-edits", "batch"], &lines);
         stop.store(true, Ordering::Relaxed);
-        ran
+        output
     });
-    assert_eq!((ran.code, ran.stdout.lines().count()), (0, TURNS * CALLS * 2), "{}", ran.stderr);
-    assert!(!ran.stdout.contains("canary"));
+    assert_eq!((output.code, output.stdout.lines().count()), (0, TURNS * CALLS * 2), "{}", output.stderr);
+    assert!(!output.stdout.contains("canary"));
     assert!(
-        ran.stdout.contains("created `d/") && ran.stdout.contains("\"is_error\":true"),
+        output.stdout.contains("created `d/") && output.stdout.contains("\"is_error\":true"),
         "nothing was tried"
     );
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1);
@@ -137,17 +136,17 @@ fn thousands_of_calls_through_a_folder_swapped_for_a_link_stay_inside() {
 #[test]
 fn a_line_of_200_megabytes_is_read_in_little_memory() {
     const SIZE: u64 = 200 << 20;
-    let lab = two_files();
-    let mut file = std::fs::File::create(lab.base.join("ws/long.txt")).unwrap();
+    let fixture = two_files();
+    let mut file = std::fs::File::create(fixture.base.join("ws/long.txt")).unwrap();
     let megabyte = vec![b'x'; 1 << 20];
     for _ in 0..SIZE >> 20 {
         file.write_all(&megabyte).unwrap();
     }
-    let sparse = std::fs::File::create(lab.base.join("ws/sparse")).unwrap().set_len(1 << 40);
+    let sparse = std::fs::File::create(fixture.base.join("ws/sparse")).unwrap().set_len(1 << 40);
     if let Err(error) = sparse {
         println!("skipped in part: no file of a terabyte here: {error}");
     }
-    let mut talk = lab.talk(&EDITS);
+    let mut talk = fixture.talk(&EDITS);
     assert_eq!(text(&talk.ask(&json!({"name": "Read", "input": {"file_path": "one.txt"}}))), ONE);
     let before = talk.peak();
     for file in ["long.txt", "sparse"] {
@@ -171,9 +170,9 @@ fn a_line_of_200_megabytes_is_read_in_little_memory() {
 }
 
 #[test]
-fn what_a_user_may_not_read_is_told_by_its_name() {
-    let lab = Lab::new(&[("open.txt", "one\n"), ("shut.txt", "no\n"), ("shut/in.txt", "no\n")]);
-    let Some(mut command) = lab.haft_without_rights(&["--mode", "bypass", "batch"]) else { return };
+fn an_unreadable_file_is_reported_by_name() {
+    let fixture = Fixture::new(&[("open.txt", "one\n"), ("shut.txt", "no\n"), ("shut/in.txt", "no\n")]);
+    let Some(mut command) = fixture.haft_without_rights(&["--mode", "bypass", "batch"]) else { return };
     let calls = [
         json!({"name": "Read", "input": {"file_path": "shut.txt"}}),
         json!({"name": "Edit", "input": {"file_path": "shut.txt", "old_string": "no", "new_string": "yes"}}),
@@ -184,9 +183,9 @@ fn what_a_user_may_not_read_is_told_by_its_name() {
         json!({"dialect": "ally", "name": "read", "input": {"file_paths": ["shut.txt", "open.txt"]}}),
         json!({"dialect": "workspace", "name": "list_directory", "input": {"path": "."}}),
     ];
-    lab.forbid(&["shut.txt", "shut"], 0o000);
-    let replies = lab.answers(&mut command, &calls);
-    lab.forbid(&["shut.txt", "shut"], 0o755);
+    fixture.forbid(&["shut.txt", "shut"], 0o000);
+    let replies = fixture.answers(&mut command, &calls);
+    fixture.forbid(&["shut.txt", "shut"], 0o755);
     for (call, reply) in calls.iter().zip(&replies).take(6) {
         let told = reply.to_string();
         assert!(
@@ -197,13 +196,13 @@ fn what_a_user_may_not_read_is_told_by_its_name() {
     let both = replies[6].to_string();
     assert!(both.contains("no permission") && both.contains("one"), "{both}");
     assert!(replies[7].to_string().contains("open.txt"), "{}", replies[7]);
-    assert_eq!(std::fs::read_to_string(lab.base.join("ws/shut.txt")).unwrap(), "no\n");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/shut.txt")).unwrap(), "no\n");
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
-    let lab = Lab::new(&[("ro/a.txt", "one\n"), ("ro/sub/b.txt", "b\n")]);
-    let Some(mut command) = lab.haft_without_rights(&["--mode", "bypass", "batch"]) else { return };
+fn an_unwritable_folder_is_reported() {
+    let fixture = Fixture::new(&[("ro/a.txt", "one\n"), ("ro/sub/b.txt", "b\n")]);
+    let Some(mut command) = fixture.haft_without_rights(&["--mode", "bypass", "batch"]) else { return };
     let calls = [
         json!({"name": "Read", "input": {"file_path": "ro/a.txt"}}),
         json!({"name": "Edit", "input": edit("ro/a.txt", "one", "two")}),
@@ -211,16 +210,16 @@ fn a_folder_that_cannot_be_written_is_told() {
         json!({"dialect": "workspace", "name": "delete_file", "input": {"path": "ro/a.txt"}}),
         json!({"dialect": "workspace", "name": "move_file", "input": {"from": "ro/a.txt", "to": "a.txt"}}),
     ];
-    lab.forbid(&["ro"], 0o555);
-    let replies = lab.answers(&mut command, &calls);
-    lab.forbid(&["ro"], 0o755);
+    fixture.forbid(&["ro"], 0o555);
+    let replies = fixture.answers(&mut command, &calls);
+    fixture.forbid(&["ro"], 0o755);
     for reply in &replies[1..] {
         assert!(reply["is_error"] == true && text(reply).contains("ro"), "{reply}");
     }
-    assert_eq!(std::fs::read_to_string(lab.base.join("ws/ro/a.txt")).unwrap(), "one\n");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/ro/a.txt")).unwrap(), "one\n");
 }
 
-/// One entry of an access control list: what it is about, the rights, and whose they are.
+/// Encodes an access control list. Entries are tag, permissions and id.
 fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let version = 2_u32.to_le_bytes();
     let entries = entries.iter().flat_map(|(tag, rights, whose)| {
@@ -232,8 +231,8 @@ fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 #[test]
 fn an_edit_keeps_the_group_and_the_access_list() {
     const LIST: &str = "system.posix_acl_access";
-    let lab = Lab::new(&[("shared/run.sh", "echo one\n")]);
-    let (folder, path) = (lab.base.join("ws/shared"), lab.base.join("ws/shared/run.sh"));
+    let fixture = Fixture::new(&[("shared/run.sh", "echo one\n")]);
+    let (folder, path) = (fixture.base.join("ws/shared"), fixture.base.join("ws/shared/run.sh"));
     let root = rustix::process::geteuid().is_root();
     if root {
         std::os::unix::fs::chown(&folder, None, Some(STRANGER)).unwrap();
@@ -242,7 +241,7 @@ fn an_edit_keeps_the_group_and_the_access_list() {
         println!("skipped in part: only root may give a file to a strange group");
     }
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o2775)).unwrap();
-    // The owner, one more user, the group, the most that others get, everybody else.
+    // Owner, another user, group, mask, others.
     let everybody = u32::MAX;
     let list = access_list(&[
         (1, 7, everybody),
@@ -265,12 +264,12 @@ fn an_edit_keeps_the_group_and_the_access_list() {
     let write = json!({"name": "Write", "input": {"file_path": "shared/new.txt", "content": "x\n"}});
     let edit = edit("shared/run.sh", "one", "two");
     let read = r#"{"name":"Read","input":{"file_path":"shared/run.sh"}}"#;
-    lab.batch(&EDITS, &[read, &json!({"name": "Edit", "input": edit}).to_string(), &write.to_string()]);
+    fixture.batch(&EDITS, &[read, &json!({"name": "Edit", "input": edit}).to_string(), &write.to_string()]);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "echo two\n");
     assert_eq!(kept(), before);
     let (folder, new) =
         (std::fs::metadata(&folder).unwrap(), std::fs::metadata(folder.join("new.txt")).unwrap());
     assert_eq!((folder.mode() & 0o7777, new.gid()), (0o2775, folder.gid()));
-    assert_eq!(lab.run(&["undo", "--last", "2"]).code, 0);
+    assert_eq!(fixture.run(&["undo", "--last", "2"]).code, 0);
     assert_eq!((kept(), std::fs::read_to_string(&path).unwrap().as_str()), (before, "echo one\n"));
 }

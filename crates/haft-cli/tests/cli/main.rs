@@ -1,9 +1,9 @@
-//! The command line as a person or a program meets it: exit codes, what goes where, and every way in.
+//! The command line, tested with the real binary: exit codes, output streams, settings, approvals, MCP.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary in folders it makes itself
-#![allow(clippy::print_stdout, clippy::print_stderr)] // says why a test is skipped
+#![allow(clippy::print_stdout, clippy::print_stderr)] // reports why a test is skipped
 
 #[cfg(target_os = "linux")]
-mod asking;
+mod approvals;
 mod batches;
 mod calls;
 mod changes;
@@ -12,21 +12,21 @@ mod commands;
 mod faults;
 #[cfg(target_os = "linux")]
 mod hostile;
-mod looks;
 #[cfg(target_os = "linux")]
 mod mcp;
+mod output;
 mod planning;
 #[cfg(target_os = "linux")]
 mod projects;
 mod replay;
 #[cfg(target_os = "linux")]
-mod ruling;
+mod rules;
 #[cfg(target_os = "linux")]
 mod searching;
 #[cfg(target_os = "linux")]
 mod servers;
 mod state;
-mod unkept;
+mod state_errors;
 mod workspace;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -36,31 +36,31 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A workspace and a home of its own.
-struct Lab {
+/// A temporary workspace and home.
+struct Fixture {
     _folder: tempfile::TempDir,
     base: PathBuf,
 }
 
-/// What came out of a run.
+/// The exit code and output of a run.
 #[derive(Debug)]
-struct Ran {
+struct RunOutput {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
-impl Lab {
+impl Fixture {
     fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("ws")).unwrap();
         std::fs::create_dir_all(base.join("home/.config/haft")).unwrap();
-        let lab = Self { _folder: folder, base };
+        let fixture = Self { _folder: folder, base };
         for (name, text) in files {
-            lab.write(&format!("ws/{name}"), text);
+            fixture.write(&format!("ws/{name}"), text);
         }
-        lab
+        fixture
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -81,37 +81,37 @@ impl Lab {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
-        Ran::of(self.haft(args).stdin(Stdio::null()).output().unwrap())
+    fn run(&self, args: &[&str]) -> RunOutput {
+        RunOutput::of(self.haft(args).stdin(Stdio::null()).output().unwrap())
     }
 
-    fn run_with(&self, args: &[&str], stdin: &str) -> Ran {
+    fn run_with(&self, args: &[&str], stdin: &str) -> RunOutput {
         let mut command = self.haft(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();
         let text = stdin.to_owned();
         let feeding = std::thread::spawn(move || pipe.write_all(text.as_bytes()));
-        let ran = Ran::of(child.wait_with_output().unwrap());
+        let output = RunOutput::of(child.wait_with_output().unwrap());
         feeding.join().unwrap().unwrap();
-        ran
+        output
     }
 
-    /// The replies to the lines of a batch.
+    /// Runs a batch and returns its replies.
     fn batch(&self, args: &[&str], lines: &[&str]) -> Vec<Value> {
-        let ran = self.run_with(&[&["batch"], args].concat(), &(lines.join("\n") + "\n"));
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let output = self.run_with(&[&["batch"], args].concat(), &(lines.join("\n") + "\n"));
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+        output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The state that haft keeps for the workspace.
+    /// The state folder of the workspace.
     fn state(&self) -> PathBuf {
-        let mut kept = std::fs::read_dir(self.base.join("state/haft")).unwrap();
-        kept.next().unwrap().unwrap().path()
+        let mut folders = std::fs::read_dir(self.base.join("state/haft")).unwrap();
+        folders.next().unwrap().unwrap().path()
     }
 }
 
-impl Ran {
+impl RunOutput {
     fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -124,7 +124,7 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Checks that haft refused to begin: exit code 2, a reason on stderr and nothing on stdout.
+    /// Checks that haft refused to start: exit code 2, a reason on stderr and nothing on stdout.
     fn refused(&self, reason: &str) {
         assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{self:?}");
         assert!(self.stderr.contains(reason), "`{reason}` is not in {self:?}");
@@ -138,6 +138,6 @@ fn text(reply: &Value) -> &str {
 const ONE: &str = "     1\tone";
 const TWO: &str = "     1\ttwo";
 
-fn two_files() -> Lab {
-    Lab::new(&[("one.txt", "one\n"), ("two.txt", "two\n")])
+fn two_files() -> Fixture {
+    Fixture::new(&[("one.txt", "one\n"), ("two.txt", "two\n")])
 }

@@ -1,11 +1,11 @@
-//! `haft mcp` over standard input and output, as a client meets it: one JSON-RPC message a line.
+//! `haft mcp` over standard input and output: one JSON-RPC message per line.
 
-mod asking;
 pub(super) mod client;
-mod ending;
+mod elicitation;
 pub(super) mod http;
+mod malformed;
+mod shutdown;
 mod stateless;
-mod wrong;
 
 use base64::Engine as _;
 
@@ -14,15 +14,15 @@ use client::{Client, running, started, text_of};
 
 #[test]
 fn a_client_sees_the_tools_of_the_dialect() {
-    let lab = two_files();
-    let mut client = Client::start(&lab, &[]);
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &[]);
     let welcome = client.initialize(json!({}));
     assert_eq!(welcome["serverInfo"]["name"], "haft");
     assert_eq!(welcome["protocolVersion"], "2025-06-18");
     assert_eq!(welcome["capabilities"]["tools"]["listChanged"], true);
     let listed = client.request("tools/list", json!({}));
     let tools = listed["tools"].as_array().unwrap();
-    let expected = lab.run(&["tools", "--format", "mcp"]).json();
+    let expected = fixture.run(&["tools", "--format", "mcp"]).json();
     assert_eq!(&listed["tools"], &expected);
     let named = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
     let read = named("Read");
@@ -41,12 +41,12 @@ fn a_client_sees_the_tools_of_the_dialect() {
 
 #[test]
 fn every_dialect_can_be_served() {
-    let lab = two_files();
+    let fixture = two_files();
     for dialect in ["claude", "ally", "cdd", "workspace"] {
-        let mut client = Client::start(&lab, &["--dialect", dialect]);
+        let mut client = Client::start(&fixture, &["--dialect", dialect]);
         client.initialize(json!({}));
         let listed = client.request("tools/list", json!({}));
-        let expected = lab.run(&["tools", "--format", "mcp", "--dialect", dialect]).json();
+        let expected = fixture.run(&["tools", "--format", "mcp", "--dialect", dialect]).json();
         assert_eq!(
             listed["tools"].as_array().unwrap().len(),
             expected.as_array().unwrap().len(),
@@ -58,16 +58,16 @@ fn every_dialect_can_be_served() {
 #[test]
 fn a_client_that_prefers_structured_content_still_gets_the_text() {
     // Several clients hand their model `structuredContent` alone where there is both.
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let read = client.call("Read", json!({"file_path": "one.txt"}));
     assert_eq!(text_of(&read), ONE);
     assert!(read.get("structuredContent").is_none(), "{read}");
     assert_eq!(read["_meta"]["haft/structured"]["total_lines"], 1);
     assert_eq!(read["isError"], false);
-    let ran = client.call("Bash", json!({"command": "echo seen"}));
-    assert_eq!(text_of(&ran), "seen");
-    assert!(ran.get("structuredContent").is_none(), "{ran}");
+    let output = client.call("Bash", json!({"command": "echo seen"}));
+    assert_eq!(text_of(&output), "seen");
+    assert!(output.get("structuredContent").is_none(), "{output}");
     let missing = client.call("Read", json!({"file_path": "three.txt"}));
     assert_eq!(missing["isError"], true);
     assert!(text_of(&missing).contains("three.txt"), "{missing}");
@@ -76,7 +76,7 @@ fn a_client_that_prefers_structured_content_still_gets_the_text() {
         ("ally", "bash", json!({"command": "echo seen"})),
         ("workspace", "read_file", json!({"path": "one.txt"})),
     ] {
-        let mut client = Client::ready(&lab, &["--dialect", dialect, "--mode", "bypass"]);
+        let mut client = Client::ready(&fixture, &["--dialect", dialect, "--mode", "bypass"]);
         let reply = client.call(tool, input);
         let text: Value = serde_json::from_str(text_of(&reply)).unwrap();
         assert_eq!(reply["structuredContent"], text, "{dialect}: both parts say the same");
@@ -85,8 +85,8 @@ fn a_client_that_prefers_structured_content_still_gets_the_text() {
 
 #[test]
 fn a_failure_does_not_break_the_promise_of_an_output_schema() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--dialect", "workspace"]);
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--dialect", "workspace"]);
     let listed = client.request("tools/list", json!({}));
     let tools = listed["tools"].as_array().unwrap();
     let promised = &tools.iter().find(|tool| tool["name"] == "read_file").unwrap()["outputSchema"];
@@ -101,21 +101,21 @@ fn a_failure_does_not_break_the_promise_of_an_output_schema() {
 
 #[test]
 fn a_picture_is_sent_as_one() {
-    let lab = two_files();
+    let fixture = two_files();
     let dot =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let bytes = base64::engine::general_purpose::STANDARD.decode(dot).unwrap();
-    std::fs::write(lab.base.join("ws/dot.png"), bytes).unwrap();
-    let reply = Client::ready(&lab, &[]).call("Read", json!({"file_path": "dot.png"}));
+    std::fs::write(fixture.base.join("ws/dot.png"), bytes).unwrap();
+    let reply = Client::ready(&fixture, &[]).call("Read", json!({"file_path": "dot.png"}));
     let picture = reply["content"].as_array().unwrap().iter().find(|block| block["type"] == "image").unwrap();
     assert_eq!(picture["mimeType"], "image/png");
     assert!(!picture["data"].as_str().unwrap().is_empty());
 }
 
 #[test]
-fn output_is_told_as_progress_to_who_gives_a_token() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn output_is_sent_as_progress_if_the_client_gives_a_token() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let command = "echo first; until [ -e go ]; do sleep 0.02; done; echo last";
     let asked = json!({"name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"}});
     let id = client.send_request("tools/call", asked);
@@ -125,7 +125,7 @@ fn output_is_told_as_progress_to_who_gives_a_token() {
         (&json!("notifications/progress"), &json!("t"))
     );
     assert!(told["params"]["message"].as_str().unwrap().contains("first"), "{told}");
-    lab.write("ws/go", "");
+    fixture.write("ws/go", "");
     let mut before = told["params"]["progress"].as_f64().unwrap();
     let reply = loop {
         let message = client.next();
@@ -140,9 +140,9 @@ fn output_is_told_as_progress_to_who_gives_a_token() {
 }
 
 #[test]
-fn output_is_logged_for_who_wants_a_log_and_for_nobody_else() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn output_is_logged_only_for_clients_that_set_a_log_level() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let command =
         |name: &str| json!({"command": format!("echo told; until [ -e {name} ]; do sleep 0.02; done")});
     client.request("logging/setLevel", json!({"level": "info"}));
@@ -151,26 +151,26 @@ fn output_is_logged_for_who_wants_a_log_and_for_nobody_else() {
     assert_eq!(told["method"], "notifications/message");
     assert_eq!((&told["params"]["level"], &told["params"]["logger"]), (&json!("info"), &json!("Bash")));
     assert!(told["params"]["data"]["text"].as_str().unwrap().contains("told"), "{told}");
-    lab.write("ws/one-more", "");
+    fixture.write("ws/one-more", "");
     assert_eq!(client.reply(&id)["result"]["isError"], false);
     client.request("logging/setLevel", json!({"level": "warning"}));
     let id = client.send_request("tools/call", json!({"name": "Bash", "arguments": command("another")}));
-    lab.write("ws/another", "");
+    fixture.write("ws/another", "");
     assert_eq!(client.next()["id"], id, "nothing else was told");
 }
 
 #[test]
-fn calls_of_one_connection_run_side_by_side_and_in_their_order_where_it_matters() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
-    let pipe = lab.base.join("ws/pipe");
+fn calls_of_one_connection_run_in_parallel_unless_they_conflict() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
+    let pipe = fixture.base.join("ws/pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
     let slow =
         client.send_request("tools/call", json!({"name": "Bash", "arguments": {"command": "cat pipe"}}));
     assert_eq!(text_of(&client.call("Read", json!({"file_path": "one.txt"}))), ONE);
     std::fs::write(&pipe, "at last\n").unwrap();
     assert_eq!(text_of(&client.reply(&slow)["result"]), "at last");
-    lab.write("ws/n.txt", "none\n");
+    fixture.write("ws/n.txt", "none\n");
     client.call("Read", json!({"file_path": "n.txt"}));
     let mut reads = Vec::new();
     for number in 0..40 {
@@ -189,11 +189,11 @@ fn calls_of_one_connection_run_side_by_side_and_in_their_order_where_it_matters(
 }
 
 #[test]
-fn edits_one_after_the_other_are_told_their_errors_and_no_others() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn consecutive_edits_report_only_their_own_syntax_errors() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let text: String = (0..300).map(|n| format!("fn f{n}() -> u32 {{\n    {n}\n}}\n\n")).collect();
-    lab.write("ws/a.rs", &text);
+    fixture.write("ws/a.rs", &text);
     client.call("Read", json!({"file_path": "a.rs"}));
     let mut edit = |old: &str, new: &str| {
         let (old, new) = (format!("    {old}\n"), format!("    {new}\n"));
@@ -201,7 +201,7 @@ fn edits_one_after_the_other_are_told_their_errors_and_no_others() {
         let checks = client.call("Edit", edit)["_meta"]["haft/structured"]["checks"].take();
         (checks["passed"] == true, checks["errors"][0]["line"].as_u64(), checks["errors_before"].as_u64())
     };
-    // All of the text is read at first, and then no more than what is around a change, unless that is wrong.
+    // The first check parses all of the text, later ones are incremental.
     assert_eq!(edit("100", "100 + 1"), (true, None, None));
     assert_eq!(edit("101", "101 + 1"), (true, None, None));
     assert_eq!(edit("102", "102 + (1"), (false, Some(410), None));
@@ -214,11 +214,11 @@ fn edits_one_after_the_other_are_told_their_errors_and_no_others() {
 }
 
 #[test]
-fn what_a_session_changed_can_be_read_and_nothing_of_others() {
-    let lab = two_files();
-    let mut other = Client::ready(&lab, &["--mode", "bypass"]);
+fn a_session_can_read_its_own_changes_and_no_others() {
+    let fixture = two_files();
+    let mut other = Client::ready(&fixture, &["--mode", "bypass"]);
     other.call("Write", json!({"file_path": "other.txt", "content": "other\n"}));
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     client.call("Write", json!({"file_path": "own.txt", "content": "own\n"}));
     let journal = client.request("resources/read", json!({"uri": "haft://journal"}));
     let rows: Vec<Value> = serde_json::from_str(journal["contents"][0]["text"].as_str().unwrap()).unwrap();
@@ -241,8 +241,8 @@ fn what_a_session_changed_can_be_read_and_nothing_of_others() {
 
 #[test]
 fn a_reply_that_was_cut_is_a_resource() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     client.call("Bash", json!({"command": "seq 1 20000"}));
     let listed = client.request("resources/list", json!({}));
     let found = listed["resources"]
@@ -257,43 +257,52 @@ fn a_reply_that_was_cut_is_a_resource() {
 
 #[test]
 fn roots_narrow_the_workspace_and_never_widen_it() {
-    let lab = Lab::new(&[("in/a.txt", "one\n"), ("b.txt", "two\n")]);
-    lab.write("outside/c.txt", "secret\n");
-    let uri = |name: &str| format!("file://{}", lab.base.join(name).display());
-    let mut client = Client::start(&lab, &[]);
+    let fixture = Fixture::new(&[("in/a.txt", "one\n"), ("b.txt", "two\n")]);
+    fixture.write("outside/c.txt", "secret\n");
+    let uri = |name: &str| format!("file://{}", fixture.base.join(name).display());
+    let mut client = Client::start(&fixture, &[]);
     client.initialize_with_roots(&[&uri("ws/in"), &uri("outside")]);
     assert_eq!(text_of(&client.call("Read", json!({"file_path": "a.txt"}))), ONE);
-    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("ws/b.txt")}))["isError"], true);
-    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
-    // Roots that hold the workspace, or lie beside it, say nothing.
-    let mut client = Client::start(&lab, &[]);
+    assert_eq!(client.call("Read", json!({"file_path": fixture.base.join("ws/b.txt")}))["isError"], true);
+    assert_eq!(
+        client.call("Read", json!({"file_path": fixture.base.join("outside/c.txt")}))["isError"],
+        true
+    );
+    // Roots above or outside of the workspace are ignored.
+    let mut client = Client::start(&fixture, &[]);
     client.initialize_with_roots(&[&uri(""), &uri("outside"), "https://example.com/"]);
     assert_eq!(text_of(&client.call("Read", json!({"file_path": "b.txt"}))), TWO);
-    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
+    assert_eq!(
+        client.call("Read", json!({"file_path": fixture.base.join("outside/c.txt")}))["isError"],
+        true
+    );
 }
 
 #[test]
-fn a_client_that_moves_is_followed_and_no_further_than_it_may() {
-    let lab = Lab::new(&[("in/a.txt", "one\n"), ("b.txt", "two\n")]);
-    lab.write("outside/c.txt", "secret\n");
-    let uri = |name: &str| format!("file://{}", lab.base.join(name).display());
-    let mut client = Client::start(&lab, &[]);
+fn changed_roots_are_followed_within_the_workspace() {
+    let fixture = Fixture::new(&[("in/a.txt", "one\n"), ("b.txt", "two\n")]);
+    fixture.write("outside/c.txt", "secret\n");
+    let uri = |name: &str| format!("file://{}", fixture.base.join(name).display());
+    let mut client = Client::start(&fixture, &[]);
     client.initialize_with_roots(&[&uri("ws/in")]);
-    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("ws/b.txt")}))["isError"], true);
+    assert_eq!(client.call("Read", json!({"file_path": fixture.base.join("ws/b.txt")}))["isError"], true);
     client.notify("notifications/roots/list_changed", json!({}));
-    client.tell_roots(&[&uri("ws"), &uri("outside")]);
-    // The answer is on its way when the next request comes.
-    let begun = std::time::Instant::now();
-    while client.call("Read", json!({"file_path": lab.base.join("ws/b.txt")}))["isError"] == true {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the client is not followed");
+    client.answer_roots_request(&[&uri("ws"), &uri("outside")]);
+    // The roots may arrive after the next request.
+    let started_at = std::time::Instant::now();
+    while client.call("Read", json!({"file_path": fixture.base.join("ws/b.txt")}))["isError"] == true {
+        assert!(started_at.elapsed() < Duration::from_secs(30), "the client is not followed");
     }
-    assert_eq!(client.call("Read", json!({"file_path": lab.base.join("outside/c.txt")}))["isError"], true);
+    assert_eq!(
+        client.call("Read", json!({"file_path": fixture.base.join("outside/c.txt")}))["isError"],
+        true
+    );
 }
 
 #[test]
-fn half_a_line_and_silence_hold_nobody_up() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+fn an_unfinished_line_blocks_no_other_call() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
     let ping = json!({"jsonrpc": "2.0", "id": "late", "method": "ping"}).to_string();
     let (half, rest) = ping.split_at(20);
     let read =
@@ -302,7 +311,7 @@ fn half_a_line_and_silence_hold_nobody_up() {
     assert_eq!(text_of(&client.reply(&read)["result"]), ONE);
     client.write(format!("{rest}\n").as_bytes());
     assert_eq!(client.next()["id"], "late");
-    // One that never finishes its line leaves like any other.
+    // A client can disconnect in the middle of a line.
     client.write(half.as_bytes());
     drop(client.stdin.take());
     assert!(client.child.wait().unwrap().success());
@@ -310,8 +319,8 @@ fn half_a_line_and_silence_hold_nobody_up() {
 
 #[test]
 fn thousands_of_calls_leave_nothing_behind() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let mut calls = |count: usize| {
         for at in 0..count / 50 {
             let read = json!({"name": "Read", "arguments": {"file_path": "one.txt"}});
@@ -324,13 +333,13 @@ fn thousands_of_calls_leave_nothing_behind() {
         Usage::of(client.child.id())
     };
     let (before, after) = (calls(500), calls(4500));
-    // A cage may be just being made ready; what every call, or every command, left behind would be many.
+    // A sandbox may be in preparation; a leak per call or command would be far larger.
     assert!(after.descriptors < before.descriptors + 20, "{before:?} {after:?}");
     assert!(after.children < before.children + 3, "{before:?} {after:?}");
     assert!(after.kilobytes < before.kilobytes + 8 * 1024, "{before:?} {after:?}");
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Debug)]
 struct Usage {
     kilobytes: u64,

@@ -1,8 +1,8 @@
-//! What the real programs of a project say: they print times and hashes, so a case cannot hold it.
+//! Real programs of projects. They print times and hashes, so these tests cannot be cases.
 
 use super::*;
 
-/// Whether a program is there; a test that cannot be run without it says so.
+/// Whether a program is installed. Prints a message if not, since the test is then skipped.
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -11,8 +11,8 @@ fn has(program: &str) -> bool {
     found
 }
 
-impl Lab {
-    /// A call in a dialect, with the programs that whoever runs the tests has.
+impl Fixture {
+    /// Runs a call in a dialect, with the tester's `PATH`.
     fn ask(&self, dialect: &str, mode: &str, tool: &str, input: Value) -> (i32, Value) {
         let mut command =
             self.haft(&["--dialect", dialect, "--mode", mode, "call", tool, &input.to_string()]);
@@ -21,9 +21,10 @@ impl Lab {
             let own = std::env::var_os(name).map(PathBuf::from).unwrap_or_else(|| home.join(folder));
             command.env(name, own);
         }
-        let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
-        let value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-        (ran.code, value)
+        let output = RunOutput::of(command.stdin(Stdio::null()).output().unwrap());
+        let value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (output.code, value)
     }
 
     fn git(&self, args: &[&str]) {
@@ -41,8 +42,8 @@ fn tests_of_a_rust_project() {
     }
     let text = "#[test]\nfn adds() {\n    assert_eq!(1 + 1, 2);\n}\n#[test]\nfn breaks() {\n    panic!(\"on purpose\");\n}\n";
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
-    let lab = Lab::new(&[("app/Cargo.toml", manifest), ("app/src/lib.rs", text)]);
-    let (code, reply) = lab.ask("workspace", "default", "run_tests", json!({"path": "app/src"}));
+    let fixture = Fixture::new(&[("app/Cargo.toml", manifest), ("app/src/lib.rs", text)]);
+    let (code, reply) = fixture.ask("workspace", "default", "run_tests", json!({"path": "app/src"}));
     assert_eq!(code, 0, "{reply}");
     let value = &reply["value"];
     assert_eq!(
@@ -53,7 +54,8 @@ fn tests_of_a_rust_project() {
     let failure = &value["failures"][0];
     assert_eq!((&failure["test"], &failure["message"]), (&json!("breaks"), &json!("on purpose")), "{reply}");
     assert_eq!((&failure["file"], &failure["line"]), (&json!("app/src/lib.rs"), &json!(7)), "{reply}");
-    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({"path": "app", "filter": "adds"}));
+    let (_, reply) =
+        fixture.ask("workspace", "default", "run_tests", json!({"path": "app", "filter": "adds"}));
     assert_eq!((&reply["value"]["passed"], &reply["value"]["success"]), (&json!(1), &json!(true)), "{reply}");
 }
 
@@ -63,8 +65,9 @@ fn a_rust_project_that_does_not_compile() {
         return;
     }
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
-    let lab = Lab::new(&[("Cargo.toml", manifest), ("src/lib.rs", "pub fn f() -> u8 {\n    \"no\"\n}\n")]);
-    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({}));
+    let fixture =
+        Fixture::new(&[("Cargo.toml", manifest), ("src/lib.rs", "pub fn f() -> u8 {\n    \"no\"\n}\n")]);
+    let (_, reply) = fixture.ask("workspace", "default", "run_tests", json!({}));
     let failure = &reply["value"]["failures"][0];
     assert_eq!(
         (&failure["file"], &failure["line"], &failure["code"]),
@@ -72,7 +75,7 @@ fn a_rust_project_that_does_not_compile() {
         "{reply}"
     );
     assert_eq!(reply["value"]["passed"], Value::Null);
-    let rustfmt = lab.ask("workspace", "accept-edits", "format_code", json!({"paths": ["src/lib.rs"]}));
+    let rustfmt = fixture.ask("workspace", "accept-edits", "format_code", json!({"paths": ["src/lib.rs"]}));
     if has("rustfmt") {
         assert_eq!(rustfmt.1["value"]["files"], json!([]), "{}", rustfmt.1);
     }
@@ -84,16 +87,16 @@ fn a_rust_file_is_formatted() {
         return;
     }
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
-    let lab = Lab::new(&[("Cargo.toml", manifest), ("src/lib.rs", "pub fn f( ) { }\n")]);
-    let (_, reply) = lab.ask("workspace", "default", "format_code", json!({"check": true}));
+    let fixture = Fixture::new(&[("Cargo.toml", manifest), ("src/lib.rs", "pub fn f( ) { }\n")]);
+    let (_, reply) = fixture.ask("workspace", "default", "format_code", json!({"check": true}));
     assert_eq!(
         (&reply["value"]["files"], &reply["value"]["formatted"]),
         (&json!(["src/lib.rs"]), &json!(false)),
         "{reply}"
     );
-    let (_, reply) = lab.ask("workspace", "accept-edits", "format_code", json!({}));
+    let (_, reply) = fixture.ask("workspace", "accept-edits", "format_code", json!({}));
     assert_eq!(reply["value"]["formatted"], json!(true), "{reply}");
-    assert_eq!(std::fs::read_to_string(lab.base.join("ws/src/lib.rs")).unwrap(), "pub fn f() {}\n");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/src/lib.rs")).unwrap(), "pub fn f() {}\n");
 }
 
 #[test]
@@ -102,8 +105,8 @@ fn tests_of_a_python_project() {
         return;
     }
     let text = "import unittest\n\nclass T(unittest.TestCase):\n    def test_good(self):\n        pass\n\n    def test_bad(self):\n        self.fail('on purpose')\n";
-    let lab = Lab::new(&[("pyproject.toml", "[project]\nname = 'x'\n"), ("test_a.py", text)]);
-    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({}));
+    let fixture = Fixture::new(&[("pyproject.toml", "[project]\nname = 'x'\n"), ("test_a.py", text)]);
+    let (_, reply) = fixture.ask("workspace", "default", "run_tests", json!({}));
     let value = &reply["value"];
     assert_eq!((&value["passed"], &value["failed"]), (&json!(1), &json!(1)), "{reply}");
     assert_eq!(
@@ -111,7 +114,7 @@ fn tests_of_a_python_project() {
         (&json!("test_a.py"), &json!(8)),
         "{reply}"
     );
-    let left: Vec<_> = std::fs::read_dir(lab.base.join("ws")).unwrap().collect();
+    let left: Vec<_> = std::fs::read_dir(fixture.base.join("ws")).unwrap().collect();
     assert_eq!(left.len(), 2, "tests leave nothing behind: {left:?}");
 }
 
@@ -122,8 +125,8 @@ fn tests_of_a_node_project() {
     }
     let text = "const test = require('node:test');\ntest('good', () => {});\ntest('bad', () => { throw new Error('on purpose'); });\n";
     let manifest = r#"{"scripts": {"test": "node --test --test-reporter=tap"}}"#;
-    let lab = Lab::new(&[("package.json", manifest), ("a.test.js", text)]);
-    let (_, reply) = lab.ask("workspace", "default", "run_tests", json!({}));
+    let fixture = Fixture::new(&[("package.json", manifest), ("a.test.js", text)]);
+    let (_, reply) = fixture.ask("workspace", "default", "run_tests", json!({}));
     let value = &reply["value"];
     assert_eq!((&value["passed"], &value["failed"]), (&json!(1), &json!(1)), "{reply}");
     let failure = &value["failures"][0];
@@ -139,16 +142,20 @@ fn commits_are_made_and_replaced() {
     if !has("git") {
         return;
     }
-    let lab = Lab::new(&[("a.txt", "one\n")]);
-    lab.write("home/.gitconfig", "[user]\nname = Ada\nemail = ada@example.com\n");
-    lab.git(&["init", "-q", "-b", "main"]);
-    // The home of the tests lies in the folder for temporary files, of which a cage has its own.
-    lab.git(&["config", "user.name", "Ada"]);
-    lab.git(&["config", "user.email", "ada@example.com"]);
-    let (code, reply) = lab.ask("workspace", "accept-edits", "git_add", json!({"paths": ["a.txt"]}));
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    fixture.write("home/.gitconfig", "[user]\nname = Ada\nemail = ada@example.com\n");
+    fixture.git(&["init", "-q", "-b", "main"]);
+    // The test's home is in `/tmp`, which is private in the sandbox.
+    fixture.git(&["config", "user.name", "Ada"]);
+    fixture.git(&["config", "user.email", "ada@example.com"]);
+    let (code, reply) = fixture.ask("workspace", "accept-edits", "git_add", json!({"paths": ["a.txt"]}));
     assert_eq!((code, &reply["value"]["entries"][0]["staged"]), (0, &json!("A")), "{reply}");
-    let (code, reply) =
-        lab.ask("workspace", "accept-edits", "git_commit", json!({"message": "Begin\n\nIt is $(not) run."}));
+    let (code, reply) = fixture.ask(
+        "workspace",
+        "accept-edits",
+        "git_commit",
+        json!({"message": "Begin\n\nIt is $(not) run."}),
+    );
     assert_eq!(code, 0, "{reply}");
     let commit = &reply["value"]["commit"];
     assert_eq!(
@@ -156,8 +163,8 @@ fn commits_are_made_and_replaced() {
         (&json!("Begin"), &json!("It is $(not) run."), &json!("Ada"))
     );
     assert_eq!(reply["value"]["files"], json!([{"path": "a.txt", "added": 1, "removed": 0}]));
-    lab.write("ws/a.txt", "one\ntwo\n");
-    let (_, reply) = lab.ask(
+    fixture.write("ws/a.txt", "one\ntwo\n");
+    let (_, reply) = fixture.ask(
         "workspace",
         "bypass",
         "git_commit",
@@ -168,7 +175,7 @@ fn commits_are_made_and_replaced() {
         (&json!("Begin better"), &json!([])),
         "{reply}"
     );
-    let (_, reply) = lab.ask("workspace", "default", "git_status", json!({}));
+    let (_, reply) = fixture.ask("workspace", "default", "git_status", json!({}));
     assert_eq!(
         (&reply["value"]["clean"], &reply["value"]["branch"]),
         (&json!(true), &json!("main")),
@@ -181,21 +188,21 @@ fn git_reads_run_nothing_of_the_repository() {
     if !has("git") {
         return;
     }
-    let lab = Lab::new(&[("a.txt", "one\n"), (".gitattributes", "*.txt diff=evil\n")]);
-    lab.git(&["init", "-q", "-b", "main"]);
-    lab.git(&["add", "."]);
-    lab.git(&["commit", "-q", "-m", "Begin"]);
-    let evil = format!("touch {}", lab.base.join("ws/planted").display());
+    let fixture = Fixture::new(&[("a.txt", "one\n"), (".gitattributes", "*.txt diff=evil\n")]);
+    fixture.git(&["init", "-q", "-b", "main"]);
+    fixture.git(&["add", "."]);
+    fixture.git(&["commit", "-q", "-m", "Begin"]);
+    let evil = format!("touch {}", fixture.base.join("ws/planted").display());
     for key in ["core.fsmonitor", "core.pager", "diff.external", "diff.evil.command", "diff.evil.textconv"] {
-        lab.git(&["config", key, &evil]);
+        fixture.git(&["config", key, &evil]);
     }
-    lab.write("ws/a.txt", "two\n");
+    fixture.write("ws/a.txt", "two\n");
     for (tool, input) in
         [("git_status", json!({})), ("git_diff", json!({})), ("git_show", json!({})), ("git_log", json!({}))]
     {
-        let (code, reply) = lab.ask("workspace", "default", tool, input);
+        let (code, reply) = fixture.ask("workspace", "default", tool, input);
         assert_eq!(code, 0, "{tool}: {reply}");
-        assert!(!lab.base.join("ws/planted").exists(), "{tool} ran what the repository says");
+        assert!(!fixture.base.join("ws/planted").exists(), "{tool} ran what the repository says");
         if tool == "git_diff" {
             assert!(reply["value"]["diff"].as_str().unwrap().contains("+two"), "{reply}");
         }
@@ -207,8 +214,8 @@ fn a_linked_working_tree_is_worked_in_like_any_other() {
     if !has("git") {
         return;
     }
-    let lab = Lab::new(&[]);
-    let main = lab.base.join("main");
+    let fixture = Fixture::new(&[]);
+    let main = fixture.base.join("main");
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
         command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C"]).arg(&main).args(args);
@@ -216,8 +223,8 @@ fn a_linked_working_tree_is_worked_in_like_any_other() {
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    lab.write("main/a.txt", "one\n");
-    let ws = lab.base.join("ws");
+    fixture.write("main/a.txt", "one\n");
+    let ws = fixture.base.join("ws");
     std::fs::remove_dir(&ws).unwrap();
     git(&["init", "-q", "-b", "main"]);
     git(&["add", "."]);
@@ -226,35 +233,35 @@ fn a_linked_working_tree_is_worked_in_like_any_other() {
     git(&["worktree", "add", "-q", "../ws"]);
 
     let bash = |mode: &str, command: &str| {
-        lab.run(&["--mode", mode, "call", "Bash", &json!({"command": command}).to_string()])
+        fixture.run(&["--mode", mode, "call", "Bash", &json!({"command": command}).to_string()])
     };
-    lab.write("ws/a.txt", "two\n");
+    fixture.write("ws/a.txt", "two\n");
     assert_eq!(bash("default", "git status --short").stdout, " M a.txt\n");
-    let ran = bash("bypass", "git -c user.name=Ada -c user.email=a@example.com commit -qam Second");
-    assert_eq!(ran.code, 0, "{ran:?}");
+    let output = bash("bypass", "git -c user.name=Ada -c user.email=a@example.com commit -qam Second");
+    assert_eq!(output.code, 0, "{output:?}");
     assert_eq!(git(&["log", "--format=%s", "ws"]), "Second\nBegin\n");
 
-    // A repository may name its trees from where it is.
+    // A repository may name its trees by relative paths.
     std::fs::write(main.join(".git/worktrees/ws/gitdir"), "../../../../ws/.git\n").unwrap();
-    let ran =
+    let output =
         bash("bypass", "git -c user.name=Ada -c user.email=a@example.com commit -q --allow-empty -m Third");
-    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(output.code, 0, "{output:?}");
 
-    // What makes git run something, and what belongs to other trees, stays as it is.
+    // Files that make git run programs, and those of other trees, cannot be changed.
     for place in ["hooks/post-commit", "config", "worktrees/other/commondir", "worktrees/ws/commondir"] {
         let path = main.join(".git").join(place);
         let before = std::fs::read(&path).ok();
         bash("bypass", &format!("echo evil >> '{}'", path.display()));
         assert_eq!(std::fs::read(&path).ok(), before, "{place}");
     }
-    // A tree that only claims to be one gets nothing.
-    let claimed = lab.base.join("claimed");
+    // A tree that the repository does not name gets no access.
+    let claimed = fixture.base.join("claimed");
     std::fs::create_dir(&claimed).unwrap();
     let git_file = std::fs::read_to_string(ws.join(".git")).unwrap();
     std::fs::write(claimed.join(".git"), git_file).unwrap();
     let object = main.join(".git/objects/planted");
     let input = json!({"command": format!("touch '{}'", object.display())}).to_string();
-    let mut command = lab.haft(&["--mode", "bypass", "call", "Bash", &input]);
+    let mut command = fixture.haft(&["--mode", "bypass", "call", "Bash", &input]);
     command.arg("--workspace").arg(&claimed);
     command.output().unwrap();
     assert!(!object.exists());
@@ -262,20 +269,20 @@ fn a_linked_working_tree_is_worked_in_like_any_other() {
 
 #[test]
 fn long_code_runs_as_it_is() {
-    let lab = Lab::new(&[]);
+    let fixture = Fixture::new(&[]);
     let code = format!("# {}\necho end", "é".repeat(200_000));
     let input = json!({"language": "bash", "code": code}).to_string();
-    let ran = lab.run_with(&["--dialect", "workspace", "call", "run_code", "-"], &input);
-    let reply: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(reply["value"]["stdout"], json!("end\n"), "{ran:?}");
+    let output = fixture.run_with(&["--dialect", "workspace", "call", "run_code", "-"], &input);
+    let reply: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(reply["value"]["stdout"], json!("end\n"), "{output:?}");
     let long = json!({"language": "bash", "code": format!("# {}", "x".repeat(1 << 20))}).to_string();
-    let ran = lab.run_with(&["--dialect", "workspace", "call", "run_code", "-"], &long);
-    assert!(ran.stdout.contains("TOO_LARGE"), "{ran:?}");
+    let output = fixture.run_with(&["--dialect", "workspace", "call", "run_code", "-"], &long);
+    assert!(output.stdout.contains("TOO_LARGE"), "{output:?}");
 }
 
 #[test]
 fn a_missing_program_is_named_with_how_to_get_it() {
-    let lab = Lab::new(&[("pyproject.toml", ""), ("go/go.mod", "module x\n")]);
+    let fixture = Fixture::new(&[("pyproject.toml", ""), ("go/go.mod", "module x\n")]);
     let calls = [
         ("run_code", json!({"language": "python", "code": "1"}), "python3"),
         ("install_package", json!({"names": ["x"], "manager": "poetry"}), "poetry"),
@@ -285,10 +292,11 @@ fn a_missing_program_is_named_with_how_to_get_it() {
     ];
     for (tool, input, program) in calls {
         let mut command =
-            lab.haft(&["--dialect", "workspace", "--mode", "bypass", "call", tool, &input.to_string()]);
-        let ran =
-            Ran::of(command.env("PATH", lab.base.join("nothing")).stdin(Stdio::null()).output().unwrap());
-        let reply: Value = serde_json::from_str(&ran.stdout).unwrap();
+            fixture.haft(&["--dialect", "workspace", "--mode", "bypass", "call", tool, &input.to_string()]);
+        let output = RunOutput::of(
+            command.env("PATH", fixture.base.join("nothing")).stdin(Stdio::null()).output().unwrap(),
+        );
+        let reply: Value = serde_json::from_str(&output.stdout).unwrap();
         let error = &reply["error"];
         let message = error["message"].as_str().unwrap();
         assert!(message.starts_with(&format!("`{program}` is not installed")), "{tool}: {message}");

@@ -1,16 +1,15 @@
-//! Commits of this repository made again by calls: every hunk an edit. What comes out is compared with the
-//! commit, byte for byte.
+//! Replays commits of this repository as calls, one edit per hunk, and compares the result with the commit byte for byte.
 
 use super::*;
 
-/// How far back the history is gone through.
+/// Number of commits to replay.
 const COMMITS: &str = "-n40";
-/// No more calls are made for a commit, so that one that is large does not stand for all.
+/// Maximum number of calls per commit, so that one large commit does not dominate.
 const MAX_CALLS: usize = 25;
-/// Larger files are left out.
+/// Larger files are skipped.
 const MAX_FILE: usize = 150_000;
 
-/// What a commit did to a file.
+/// A file's content before and after a commit.
 struct Touched {
     path: String,
     before: Option<Vec<u8>>,
@@ -21,7 +20,7 @@ fn git(args: &[&str]) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
     command.args(["-c", "core.quotePath=false", "-c", "safe.directory=*"]).args(args);
     let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
-    // `git diff --no-index` says with 1 that there are differences.
+    // `git diff --no-index` exits with 1 if there are differences.
     (output.status.success() || args[0] == "diff").then_some(output.stdout)
 }
 
@@ -29,7 +28,7 @@ fn blob(name: &str) -> Option<Vec<u8>> {
     git(&["cat-file", "blob", name])
 }
 
-/// The regular files that a commit touched, as many as calls may be made for.
+/// The regular files that a commit changed, up to the maximum number of calls.
 fn touched(commit: &str) -> Option<Vec<Touched>> {
     let raw = git(&["diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", commit])?;
     let raw = String::from_utf8(raw).ok()?;
@@ -38,7 +37,7 @@ fn touched(commit: &str) -> Option<Vec<Touched>> {
         .chunks_exact(2)
         .map(|pair| (pair[0].trim_start_matches(':').split(' ').collect(), pair[1]))
         .collect();
-    // What was modified says more than what is new.
+    // Modified files test more than new ones.
     all.sort_by_key(|(words, _)| words[4] != "M");
     let side = |mode: &str, name: &str| match mode {
         "100644" | "100755" => blob(name).map(Some),
@@ -52,9 +51,9 @@ fn touched(commit: &str) -> Option<Vec<Touched>> {
     Some(found.collect())
 }
 
-/// The hunks between two texts: the first line and how many, on both sides.
-fn hunks(lab: &Lab, before: &[u8], after: &[u8]) -> Vec<[std::ops::Range<usize>; 2]> {
-    let (old, new) = (lab.base.join("before"), lab.base.join("after"));
+/// The hunks between two texts, as line ranges on both sides.
+fn hunks(fixture: &Fixture, before: &[u8], after: &[u8]) -> Vec<[std::ops::Range<usize>; 2]> {
+    let (old, new) = (fixture.base.join("before"), fixture.base.join("after"));
     std::fs::write(&old, before).unwrap();
     std::fs::write(&new, after).unwrap();
     let args = ["diff", "--no-index", "--no-color", "--no-ext-diff", "--text", "-U0"];
@@ -63,7 +62,7 @@ fn hunks(lab: &Lab, before: &[u8], after: &[u8]) -> Vec<[std::ops::Range<usize>;
     let range = |text: &str| {
         let (start, count) = text[1..].split_once(',').unwrap_or((&text[1..], "1"));
         let (start, count): (usize, usize) = (start.parse().unwrap(), count.parse().unwrap());
-        // An empty range is told by the line before it.
+        // git gives an empty range by the line before it.
         let start = if count == 0 { start } else { start - 1 };
         start..start + count
     };
@@ -72,13 +71,13 @@ fn hunks(lab: &Lab, before: &[u8], after: &[u8]) -> Vec<[std::ops::Range<usize>;
     ranges.map(|(old, new)| [range(old), range(new)]).collect()
 }
 
-/// One edit for each hunk, from the top to the bottom, each on what the ones before it left.
-fn edits(lab: &Lab, path: &str, before: &str, after: &str) -> Vec<Value> {
+/// One edit per hunk, from top to bottom, each applied to the result of those before it.
+fn edits(fixture: &Fixture, path: &str, before: &str, after: &str) -> Vec<Value> {
     let new: Vec<&str> = after.split_inclusive('\n').collect();
     let mut now: Vec<&str> = before.split_inclusive('\n').collect();
     let mut moved: isize = 0;
     let mut calls = Vec::new();
-    for [gone, come] in hunks(lab, before.as_bytes(), after.as_bytes()) {
+    for [gone, come] in hunks(fixture, before.as_bytes(), after.as_bytes()) {
         let start = gone.start.strict_add_signed(moved);
         let end = start + gone.len();
         let whole = now.concat();
@@ -102,7 +101,7 @@ fn edits(lab: &Lab, path: &str, before: &str, after: &str) -> Vec<Value> {
     calls
 }
 
-/// How often a text is in another, overlapping ones too.
+/// Number of occurrences of a text in another, including overlapping ones.
 fn occurrences(whole: &str, part: &str) -> usize {
     let mut count = 0;
     let mut at = 0;
@@ -113,8 +112,8 @@ fn occurrences(whole: &str, part: &str) -> usize {
     count
 }
 
-/// The calls that make a file what the commit made it; none where it is better left out.
-fn calls(lab: &Lab, file: &Touched) -> Option<Vec<Value>> {
+/// The calls that reproduce the commit's change of a file; `None` if the file is skipped.
+fn calls(fixture: &Fixture, file: &Touched) -> Option<Vec<Value>> {
     use base64::Engine as _;
     let Touched { path, before, after } = file;
     let text = |bytes: &Vec<u8>| {
@@ -145,7 +144,7 @@ fn calls(lab: &Lab, file: &Touched) -> Option<Vec<Value>> {
                 return None;
             }
             let mut calls = vec![call("Read", json!({"file_path": path, "limit": 1}))];
-            calls.extend(edits(lab, path, &before, &after).into_iter().map(|input| call("Edit", input)));
+            calls.extend(edits(fixture, path, &before, &after).into_iter().map(|input| call("Edit", input)));
             calls
         }
     })
@@ -159,20 +158,20 @@ fn the_history_of_this_repository_can_be_replayed() {
     let commits = String::from_utf8(commits).unwrap();
     let (mut all, mut files, mut left_out) = (0, 0, 0);
     for line in commits.lines() {
-        // In a shallow clone the last commit has a parent that is not there.
+        // In a shallow clone the parent of the last commit is missing.
         let Some((commit, _)) = line.split_once(' ') else { continue };
         let Some(touched) = touched(commit) else { continue };
         let mut made = 0;
-        let lab = Lab::new(&[]);
-        lab.settings("[files]\nplaceholders = true\ndurability = \"fast\"\n");
+        let fixture = Fixture::new(&[]);
+        fixture.settings("[files]\nplaceholders = true\ndurability = \"fast\"\n");
         let (mut turn, mut lines, mut expected) = (Vec::new(), Vec::new(), Vec::new());
         for file in &touched {
-            let Some(calls) = calls(&lab, file).filter(|calls| made + calls.len() <= MAX_CALLS) else {
+            let Some(calls) = calls(&fixture, file).filter(|calls| made + calls.len() <= MAX_CALLS) else {
                 left_out += 1;
                 continue;
             };
             if let Some(before) = &file.before {
-                let path = lab.base.join("ws").join(&file.path);
+                let path = fixture.base.join("ws").join(&file.path);
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                 std::fs::write(path, before).unwrap();
             }
@@ -184,13 +183,13 @@ fn the_history_of_this_repository_can_be_replayed() {
         }
         lines.push(Value::from(turn).to_string());
         let lines: Vec<&str> = lines.iter().map(String::as_str).filter(|line| *line != "[]").collect();
-        let replies = lab.batch(&["--mode", "bypass"], &lines);
+        let replies = fixture.batch(&["--mode", "bypass"], &lines);
         all += replies.len();
         for reply in &replies {
             assert!(reply["is_error"] == false, "{commit}: {}", text(reply));
         }
         for file in expected {
-            let now = std::fs::read(lab.base.join("ws").join(&file.path)).ok();
+            let now = std::fs::read(fixture.base.join("ws").join(&file.path)).ok();
             assert!(now == file.after, "{commit}: `{}` came out differently", file.path);
             files += 1;
         }
@@ -199,7 +198,7 @@ fn the_history_of_this_repository_can_be_replayed() {
     assert!(commits.lines().count() < 5 || files > 0);
 }
 
-/// Hunks of the same texts in other encodings, by line numbers from git, which knows nothing of them.
+/// Line edits by git's hunks, with the same texts in other encodings.
 #[test]
 fn edits_by_the_hunks_of_git_hold_in_every_encoding() {
     if git(&["--version"]).is_none() {
@@ -212,7 +211,7 @@ fn edits_by_the_hunks_of_git_hold_in_every_encoding() {
     };
     let crlf = |text: &str| text.replace('\n', "\r\n");
     let bom = |text: &str| format!("\u{feff}{text}").into_bytes();
-    let lab = Lab::new(&[]);
+    let fixture = Fixture::new(&[]);
     let forms: [(&str, Vec<u8>, Vec<u8>); 4] = [
         ("plain.txt", before.into(), after.into()),
         ("crlf.txt", crlf(before).into(), crlf(after).into()),
@@ -220,13 +219,13 @@ fn edits_by_the_hunks_of_git_hold_in_every_encoding() {
         ("utf16.txt", utf16(&crlf(before)), utf16(&crlf(after))),
     ];
     for (name, from, to) in forms {
-        std::fs::write(lab.base.join("ws").join(name), from).unwrap();
+        std::fs::write(fixture.base.join("ws").join(name), from).unwrap();
         let mut turn = vec![json!({"name": "Read", "input": {"file_path": name}})];
-        let edits = edits(&lab, name, before, after);
+        let edits = edits(&fixture, name, before, after);
         turn.extend(edits.into_iter().map(|input| json!({"name": "Edit", "input": input})));
-        for reply in lab.batch(&["--mode", "bypass"], &[&Value::from(turn).to_string()]) {
+        for reply in fixture.batch(&["--mode", "bypass"], &[&Value::from(turn).to_string()]) {
             assert!(reply["is_error"] == false, "{name}: {}", text(&reply));
         }
-        assert!(std::fs::read(lab.base.join("ws").join(name)).unwrap() == to, "{name}");
+        assert!(std::fs::read(fixture.base.join("ws").join(name)).unwrap() == to, "{name}");
     }
 }

@@ -1,19 +1,20 @@
-//! Other servers' tools at the command line: where servers come from, when they are started, and what holds for them.
+//! Tools of other MCP servers: configuration, trust, life cycle, rules.
 
 use super::mcp::client::{Client, text_of};
 use super::mcp::http::Server;
 use super::*;
 
-/// A workspace with `tests/peers/fault.py` as a server of the user's; nothing where there is no Python.
-fn lab() -> Option<Lab> {
-    let has_python = Command::new("python3").arg("--version").output().is_ok_and(|ran| ran.status.success());
+/// A workspace with `tests/peers/fault.py` as a server in the user's settings; `None` without Python.
+fn fixture() -> Option<Fixture> {
+    let has_python =
+        Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
     if !has_python {
         eprintln!("skipped: there is no python3");
         return None;
     }
-    let lab = Lab::new(&[("one.txt", "one\n"), (".env", "SECRET=1\n")]);
-    lab.settings(&settings("fault", &[]));
-    Some(lab)
+    let fixture = Fixture::new(&[("one.txt", "one\n"), (".env", "SECRET=1\n")]);
+    fixture.settings(&settings("fault", &[]));
+    Some(fixture)
 }
 
 fn script() -> String {
@@ -21,7 +22,7 @@ fn script() -> String {
     script.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
-/// A server that leaves a mark in the workspace when it is started.
+/// Settings of a server that creates a marker file when it starts.
 fn settings(name: &str, manner: &[&str]) -> String {
     let manner = manner.join(" ");
     let line = format!("touch started-{name}; exec python3 {} {manner}", script());
@@ -33,7 +34,7 @@ fn mcp_json(manner: &str) -> String {
     json!({"mcpServers": {"project": {"command": "sh", "args": ["-c", line]}}}).to_string()
 }
 
-impl Lab {
+impl Fixture {
     fn has(&self, name: &str) -> bool {
         self.base.join("ws").join(name).exists()
     }
@@ -41,48 +42,48 @@ impl Lab {
 
 #[test]
 fn a_servers_tool_is_called_like_any_other_and_no_server_is_started_for_others() {
-    let Some(lab) = lab() else { return };
-    let read = lab.run(&["call", "Read", "file_path=one.txt"]);
+    let Some(fixture) = fixture() else { return };
+    let read = fixture.run(&["call", "Read", "file_path=one.txt"]);
     assert_eq!((read.code, read.stdout.as_str(), read.stderr.as_str()), (0, "     1\tone\n", ""));
-    assert!(!lab.has("started-fault"), "nobody wanted it");
-    let denied = lab.run(&["call", "mcp__fault__echo", "text=hello"]);
+    assert!(!fixture.has("started-fault"), "nobody wanted it");
+    let denied = fixture.run(&["call", "mcp__fault__echo", "text=hello"]);
     assert_eq!(denied.code, 1);
     assert!(denied.stdout.contains("with the rule `mcp__fault__echo`"), "{denied:?}");
-    lab.run(&["rules", "allow", "mcp__fault__*"]);
-    let called = lab.run(&["call", "mcp__fault__echo", "text=7"]);
+    fixture.run(&["rules", "allow", "mcp__fault__*"]);
+    let called = fixture.run(&["call", "mcp__fault__echo", "text=7"]);
     assert_eq!((called.code, called.stdout.as_str()), (0, "7\n"), "{called:?}");
-    assert!(lab.has("started-fault"));
-    let stats = lab.run(&["stats"]);
+    assert!(fixture.has("started-fault"));
+    let stats = fixture.run(&["stats"]);
     assert!(stats.stdout.contains("mcp__fault__echo"), "{stats:?}");
 }
 
 #[test]
-fn what_cannot_be_started_says_why_and_what_is_no_tool_what_is() {
-    let Some(lab) = lab() else { return };
-    lab.settings(&(settings("fault", &[]) + &settings("dead", &["exits"])));
-    let dead = lab.run(&["call", "mcp__dead__echo"]);
+fn a_server_that_fails_to_start_and_an_unknown_tool_are_explained() {
+    let Some(fixture) = fixture() else { return };
+    fixture.settings(&(settings("fault", &[]) + &settings("dead", &["exits"])));
+    let dead = fixture.run(&["call", "mcp__dead__echo"]);
     assert_eq!(dead.code, 1);
     for word in ["`dead`", "code 7", "the port is taken", "haft mcp test dead"] {
         assert!(dead.stdout.contains(word), "{dead:?}");
     }
-    assert!(!lab.has("started-fault"));
-    let unknown = lab.run(&["call", "mcp__fault__ecco"]);
+    assert!(!fixture.has("started-fault"));
+    let unknown = fixture.run(&["call", "mcp__fault__ecco"]);
     assert!(unknown.stdout.contains("mcp__fault__echo"), "{unknown:?}");
 }
 
 #[test]
 fn rules_about_files_hold_for_a_servers_tools() {
-    let Some(lab) = lab() else { return };
-    lab.run(&["rules", "allow", "mcp__fault__*"]);
-    lab.run(&["rules", "deny", "Read(**/.env)"]);
-    let absolute = format!("path={}/ws/.env", lab.base.display());
+    let Some(fixture) = fixture() else { return };
+    fixture.run(&["rules", "allow", "mcp__fault__*"]);
+    fixture.run(&["rules", "deny", "Read(**/.env)"]);
+    let absolute = format!("path={}/ws/.env", fixture.base.display());
     for path in ["path=.env", "path=./x/../.env", absolute.as_str()] {
-        let read = lab.run(&["call", "mcp__fault__peek", path]);
+        let read = fixture.run(&["call", "mcp__fault__peek", path]);
         assert_eq!(read.code, 1, "{read:?}");
         assert!(read.stdout.contains("Read(**/.env)"), "{read:?}");
     }
-    // Who gets a path may fold it, or take away what is around it, before anything is looked up.
-    let root = lab.base.join("ws").display().to_string();
+    // A server may normalize or trim a path before it uses it.
+    let root = fixture.base.join("ws").display().to_string();
     let many: Vec<&str> = vec!["x"; 200].into_iter().chain([".env"]).collect();
     for input in [
         json!({"path": "aa:/../.env"}),
@@ -94,86 +95,86 @@ fn rules_about_files_hold_for_a_servers_tools() {
         json!({"path": "x", "q": format!(" FILE://{root}/.env")}),
         json!({"path": "x", "paths": many}),
     ] {
-        let read = lab.run(&["call", "mcp__fault__peek", &input.to_string()]);
+        let read = fixture.run(&["call", "mcp__fault__peek", &input.to_string()]);
         assert!(read.code == 1 && !read.stdout.starts_with("peek"), "{input}: {read:?}");
     }
     let elsewhere = json!({"path": "https://a.example/.env"}).to_string();
-    assert_eq!(lab.run(&["call", "mcp__fault__peek", &elsewhere]).code, 0);
-    assert_eq!(lab.run(&["call", "mcp__fault__peek", "path=one.txt"]).stdout, "peek one.txt\n");
-    lab.run(&["rules", "deny", "Edit(one.txt)"]);
-    assert_eq!(lab.run(&["call", "mcp__fault__peek", "path=one.txt"]).code, 0);
-    assert_eq!(lab.run(&["call", "mcp__fault__wipe", "path=one.txt"]).code, 1);
-    let own = format!("path={}/home/.config/haft/config.toml", lab.base.display());
-    let guarded = lab.run(&["--mode", "bypass", "call", "mcp__fault__wipe", &own]);
+    assert_eq!(fixture.run(&["call", "mcp__fault__peek", &elsewhere]).code, 0);
+    assert_eq!(fixture.run(&["call", "mcp__fault__peek", "path=one.txt"]).stdout, "peek one.txt\n");
+    fixture.run(&["rules", "deny", "Edit(one.txt)"]);
+    assert_eq!(fixture.run(&["call", "mcp__fault__peek", "path=one.txt"]).code, 0);
+    assert_eq!(fixture.run(&["call", "mcp__fault__wipe", "path=one.txt"]).code, 1);
+    let own = format!("path={}/home/.config/haft/config.toml", fixture.base.display());
+    let guarded = fixture.run(&["--mode", "bypass", "call", "mcp__fault__wipe", &own]);
     assert!(guarded.stdout.contains("haft's own"), "{guarded:?}");
-    let checked = lab.run(&["rules", "check", "mcp__fault__peek", "path=.env"]);
+    let checked = fixture.run(&["rules", "check", "mcp__fault__peek", "path=.env"]);
     assert_eq!(checked.code, 1);
     assert!(checked.stdout.contains("deny"), "{checked:?}");
-    let planning = lab.run(&["--mode", "plan", "call", "mcp__fault__add", "a=1", "b=2"]);
+    let planning = fixture.run(&["--mode", "plan", "call", "mcp__fault__add", "a=1", "b=2"]);
     assert!(planning.stdout.contains("only plans"), "{planning:?}");
 }
 
 #[test]
 fn hooks_see_a_servers_tools() {
-    let Some(lab) = lab() else { return };
+    let Some(fixture) = fixture() else { return };
     let hook = "[[hooks.pre_tool_use]]\nmatcher = \"mcp__fault__.*\"\ncommand = \"cat > seen.json\"\n";
-    lab.settings(&(settings("fault", &[]) + hook));
-    lab.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=hello"]);
-    let seen = std::fs::read_to_string(lab.base.join("ws/seen.json")).unwrap();
+    fixture.settings(&(settings("fault", &[]) + hook));
+    fixture.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=hello"]);
+    let seen = std::fs::read_to_string(fixture.base.join("ws/seen.json")).unwrap();
     assert!(seen.contains("mcp__fault__echo") && seen.contains("hello"), "{seen}");
 }
 
 #[test]
 fn a_projects_servers_are_started_once_it_is_trusted_with_them() {
-    let Some(lab) = lab() else { return };
-    lab.settings("");
-    lab.write("ws/.mcp.json", &mcp_json("plain"));
+    let Some(fixture) = fixture() else { return };
+    fixture.settings("");
+    fixture.write("ws/.mcp.json", &mcp_json("plain"));
     let call = ["--mode", "bypass", "call", "mcp__project__echo", "text=hello"];
-    let before = lab.run(&call);
+    let before = fixture.run(&call);
     assert_eq!(before.code, 1, "{before:?}");
     assert!(before.stderr.contains(".mcp.json: mcpServers"), "{before:?}");
     assert!(before.stdout.contains("`haft trust`"), "{before:?}");
-    let listed = lab.run(&["--json", "mcp", "list"]).json();
+    let listed = fixture.run(&["--json", "mcp", "list"]).json();
     assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("project"), &json!("not trusted")));
-    lab.run(&["mcp", "test", "project"]).refused("not trusted");
-    lab.run(&["tools"]);
-    let shown = lab.run(&["trust"]);
+    fixture.run(&["mcp", "test", "project"]).refused("not trusted");
+    fixture.run(&["tools"]);
+    let shown = fixture.run(&["trust"]);
     assert!(shown.stdout.contains("project would start: sh -c touch started-project"), "{shown:?}");
-    assert!(!lab.has("started-project"), "nobody agreed");
-    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
-    assert_eq!(lab.run(&call).stdout, "hello\n");
-    // What it is now is not what was agreed to.
-    std::fs::remove_file(lab.base.join("ws/started-project")).unwrap();
-    lab.write("ws/.mcp.json", &mcp_json("other"));
-    let changed = lab.run(&call);
+    assert!(!fixture.has("started-project"), "nobody agreed");
+    assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(fixture.run(&call).stdout, "hello\n");
+    // The settings have changed since they were trusted.
+    std::fs::remove_file(fixture.base.join("ws/started-project")).unwrap();
+    fixture.write("ws/.mcp.json", &mcp_json("other"));
+    let changed = fixture.run(&call);
     assert!(changed.stderr.contains("have changed since it was trusted"), "{changed:?}");
-    assert!(!lab.has("started-project"));
-    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
-    assert_eq!(lab.run(&call).stdout, "hello\n");
+    assert!(!fixture.has("started-project"));
+    assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(fixture.run(&call).stdout, "hello\n");
 }
 
 #[test]
 fn a_project_that_names_haft_as_a_server_does_not_start_haft_without_end() {
-    let lab = two_files();
+    let fixture = two_files();
     let own = env!("CARGO_BIN_EXE_haft");
-    // Behind a script it cannot be seen that it is haft. The script itself bounds what a mistake could do.
+    // Behind a script, haft cannot be recognised. The script limits the recursion in case of a bug.
     let script = format!(
         "#!/bin/sh\necho x >> '{log}'\n[ $(wc -l < '{log}') -le 4 ] || exit 1\nexec '{own}' mcp --workspace '{ws}'\n",
-        log = lab.base.join("log").display(),
-        ws = lab.base.join("ws").display(),
+        log = fixture.base.join("log").display(),
+        ws = fixture.base.join("ws").display(),
     );
-    lab.write("wrapped", &script);
-    let wrapped = lab.base.join("wrapped");
+    fixture.write("wrapped", &script);
+    let wrapped = fixture.base.join("wrapped");
     std::fs::set_permissions(&wrapped, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let servers = json!({"mcpServers": {
         "itself": {"command": own, "args": ["mcp"]},
-        "wrapped": {"command": wrapped, "env": {"HOME": lab.base.join("home"), "XDG_STATE_HOME": lab.base.join("state")}},
+        "wrapped": {"command": wrapped, "env": {"HOME": fixture.base.join("home"), "XDG_STATE_HOME": fixture.base.join("state")}},
     }});
-    lab.write("ws/.mcp.json", &servers.to_string());
-    lab.settings(&format!("trusted = [{:?}]\n", lab.base.join("ws")));
-    let listed = lab.run(&["mcp", "list"]);
+    fixture.write("ws/.mcp.json", &servers.to_string());
+    fixture.settings(&format!("trusted = [{:?}]\n", fixture.base.join("ws")));
+    let listed = fixture.run(&["mcp", "list"]);
     assert!(listed.stdout.contains("it is haft itself"), "{listed:?}");
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let tools = client.request("tools/list", json!({}));
     let named = |start: &str| {
         let tools = tools["tools"].as_array().unwrap();
@@ -183,84 +184,91 @@ fn a_project_that_names_haft_as_a_server_does_not_start_haft_without_end() {
     assert!(!named("mcp__wrapped__mcp__") && !named("mcp__itself__"), "{tools}");
     let read = client.call("mcp__wrapped__Read", json!({"file_path": "one.txt"}));
     assert_eq!(text_of(&read), ONE);
-    // `mcp list` and the session have started it once each.
-    assert_eq!(std::fs::read_to_string(lab.base.join("log")).unwrap(), "x\nx\n");
+    // `mcp list` and the session each start it once.
+    assert_eq!(std::fs::read_to_string(fixture.base.join("log")).unwrap(), "x\nx\n");
 }
 
 #[test]
 fn servers_in_a_projects_settings_need_trust_too() {
-    let Some(lab) = lab() else { return };
-    lab.settings("");
-    lab.write("ws/.haft/config.toml", &settings("mine", &[]));
+    let Some(fixture) = fixture() else { return };
+    fixture.settings("");
+    fixture.write("ws/.haft/config.toml", &settings("mine", &[]));
     let call = ["--mode", "bypass", "call", "mcp__mine__echo", "text=hello"];
-    assert_eq!(lab.run(&call).code, 1);
-    assert!(!lab.has("started-mine"));
-    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
-    assert_eq!(lab.run(&call).stdout, "hello\n");
+    assert_eq!(fixture.run(&call).code, 1);
+    assert!(!fixture.has("started-mine"));
+    assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(fixture.run(&call).stdout, "hello\n");
 }
 
 #[test]
-fn what_is_wrong_with_a_server_is_told_with_file_server_and_key() {
-    let lab = two_files();
-    let user = lab.base.join("home/.config/haft/config.toml");
+fn an_invalid_server_is_reported_with_file_server_and_key() {
+    let fixture = two_files();
+    let user = fixture.base.join("home/.config/haft/config.toml");
     for (written, words) in [
         ("[mcp.servers.a]\ncommand = \"x\"\nurl = \"http://x\"", &["`a`", "`command`", "`url`"][..]),
         ("[mcp.servers.a]\ncomand = \"x\"", &["comand", "line 2"]),
         ("[mcp.servers.a]\ncommand = \"x\"\ncall_seconds = 0", &["`a`", "`call_seconds`"]),
         ("[mcp.servers.a]\ncommand = \"x\"\nargs = \"y\"", &["args"]),
     ] {
-        lab.settings(written);
-        let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
-        ran.refused(user.to_str().unwrap());
-        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
+        fixture.settings(written);
+        let output = fixture.run(&["call", "Read", "file_path=one.txt"]);
+        output.refused(user.to_str().unwrap());
+        assert!(words.iter().all(|word| output.stderr.contains(word)), "{output:?}");
     }
-    lab.settings(&format!("trusted = [\"{}\"]", lab.base.join("ws").display()));
+    fixture.settings(&format!("trusted = [\"{}\"]", fixture.base.join("ws").display()));
     for (written, words) in
         [(r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, &["a"][..]), ("{", &["JSON"])]
     {
-        lab.write("ws/.mcp.json", written);
-        let ran = lab.run(&["call", "Read", "file_path=one.txt"]);
-        ran.refused(".mcp.json");
-        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
+        fixture.write("ws/.mcp.json", written);
+        let output = fixture.run(&["call", "Read", "file_path=one.txt"]);
+        output.refused(".mcp.json");
+        assert!(words.iter().all(|word| output.stderr.contains(word)), "{output:?}");
     }
-    // What is wrong with one server is told when it is wanted, and keys of other programs are theirs.
-    lab.write(
+    // An invalid server is reported when it is used, and keys of other programs are ignored.
+    fixture.write(
         "ws/.mcp.json",
         r#"{"inputs": [], "mcpServers": {"a": {"colour": 1}, "b": {"command": "true", "timeout": 1}}}"#,
     );
-    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
-    let ran = lab.run(&["mcp", "test", "a"]);
-    assert!(ran.code == 1 && ran.stdout.contains("neither") && ran.stdout.contains("`colour`"), "{ran:?}");
-    let ran = lab.run(&["mcp", "list"]);
+    assert_eq!(fixture.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let output = fixture.run(&["mcp", "test", "a"]);
     assert!(
-        ran.stdout.contains("its process ended with code 0") && !ran.stdout.contains("timeout"),
-        "{ran:?}"
+        output.code == 1 && output.stdout.contains("neither") && output.stdout.contains("`colour`"),
+        "{output:?}"
     );
-    // Other programs read the file, too: as long as nothing of it is used, it may be what it likes.
-    lab.settings("");
-    lab.write("ws/.mcp.json", "{");
-    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
-    let trusted = lab.run(&["trust", "--yes"]);
+    let output = fixture.run(&["mcp", "list"]);
+    assert!(
+        output.stdout.contains("its process ended with code 0") && !output.stdout.contains("timeout"),
+        "{output:?}"
+    );
+    // Other programs use the file, too: an error in it matters only once haft uses it.
+    fixture.settings("");
+    fixture.write("ws/.mcp.json", "{");
+    assert_eq!(fixture.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let trusted = fixture.run(&["trust", "--yes"]);
     assert_eq!(trusted.code, 2, "{trusted:?}");
     assert!(trusted.stderr.contains("nothing can be trusted that cannot be read"), "{trusted:?}");
 }
 
 #[test]
-fn a_variable_that_is_missing_is_told_when_the_server_is_wanted() {
-    let lab = two_files();
-    lab.settings("[mcp.servers.a]\nurl = \"http://127.0.0.1:9/mcp\"\nbearer_token = \"${NO_SUCH_TOKEN}\"");
-    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0);
-    let ran = lab.run(&["mcp", "test", "a"]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.stdout.contains("`bearer_token`") && ran.stdout.contains("NO_SUCH_TOKEN"), "{ran:?}");
+fn a_missing_variable_is_reported_when_the_server_is_used() {
+    let fixture = two_files();
+    fixture
+        .settings("[mcp.servers.a]\nurl = \"http://127.0.0.1:9/mcp\"\nbearer_token = \"${NO_SUCH_TOKEN}\"");
+    assert_eq!(fixture.run(&["call", "Read", "file_path=one.txt"]).code, 0);
+    let output = fixture.run(&["mcp", "test", "a"]);
+    assert_eq!(output.code, 1);
+    assert!(
+        output.stdout.contains("`bearer_token`") && output.stdout.contains("NO_SUCH_TOKEN"),
+        "{output:?}"
+    );
 }
 
 #[test]
 fn servers_are_listed_and_tested() {
-    let Some(lab) = lab() else { return };
+    let Some(fixture) = fixture() else { return };
     let off = "[mcp.servers.off]\ncommand = \"x\"\ndisabled = true\n";
-    lab.settings(&(settings("fault", &[]) + &settings("dead", &["exits"]) + off));
-    let listed = lab.run(&["--json", "mcp", "list"]).json();
+    fixture.settings(&(settings("fault", &[]) + &settings("dead", &["exits"]) + off));
+    let listed = fixture.run(&["--json", "mcp", "list"]).json();
     let states: Vec<(&str, &str)> = listed
         .as_array()
         .unwrap()
@@ -272,20 +280,20 @@ fn servers_are_listed_and_tested() {
         listed[1]["tools"].as_u64().unwrap() > 20
             && listed[1]["from"].as_str().unwrap().ends_with("config.toml")
     );
-    assert!(lab.run(&["mcp", "list"]).stdout.contains("fault 1, protocol 2025-11-25"));
-    let tested = lab.run(&["--json", "mcp", "test", "fault"]).json();
+    assert!(fixture.run(&["mcp", "list"]).stdout.contains("fault 1, protocol 2025-11-25"));
+    let tested = fixture.run(&["--json", "mcp", "test", "fault"]).json();
     assert_eq!((&tested["name"], &tested["works"]), (&json!("fault"), &json!(true)));
     assert!(tested["latency_ms"].as_f64().unwrap() > 0.0);
-    let dead = lab.run(&["mcp", "test", "dead"]);
+    let dead = fixture.run(&["mcp", "test", "dead"]);
     assert_eq!(dead.code, 1);
     assert!(dead.stdout.contains("the port is taken"), "{dead:?}");
-    lab.run(&["mcp", "test", "fualt"]).refused("there is no MCP server `fualt`");
+    fixture.run(&["mcp", "test", "fualt"]).refused("there is no MCP server `fualt`");
 }
 
 #[test]
 fn the_tools_of_servers_are_defined_for_apis() {
-    let Some(lab) = lab() else { return };
-    let tools = lab.run(&["tools", "--format", "anthropic"]).json();
+    let Some(fixture) = fixture() else { return };
+    let tools = fixture.run(&["tools", "--format", "anthropic"]).json();
     let names: Vec<&str> =
         tools.as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert!(names.contains(&"Read") && names.contains(&"mcp__fault__echo"), "{names:?}");
@@ -293,8 +301,8 @@ fn the_tools_of_servers_are_defined_for_apis() {
 
 #[test]
 fn a_batch_starts_a_server_once() {
-    let Some(lab) = lab() else { return };
-    let replies = lab.batch(
+    let Some(fixture) = fixture() else { return };
+    let replies = fixture.batch(
         &["--mode", "bypass"],
         &[
             r#"{"name":"Read","input":{"file_path":"one.txt"}}"#,
@@ -310,8 +318,8 @@ fn a_batch_starts_a_server_once() {
 
 #[test]
 fn a_client_of_haft_has_the_tools_of_its_servers() {
-    let Some(lab) = lab() else { return };
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let Some(fixture) = fixture() else { return };
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let listed = client.request("tools/list", json!({}));
     let has = |listed: &Value, name: &str| {
         listed["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == name)
@@ -319,7 +327,7 @@ fn a_client_of_haft_has_the_tools_of_its_servers() {
     assert!(has(&listed, "mcp__fault__echo") && has(&listed, "Read"));
     let pid = client.call("mcp__fault__pid", json!({}));
     let pid = text_of(&pid).to_owned();
-    // A change of the server's list is told on.
+    // A change of the server's list is passed on.
     client.send_request("tools/call", json!({"name": "mcp__fault__grow", "arguments": {}}));
     while client.next()["method"] != "notifications/tools/list_changed" {}
     let listed = client.request("tools/list", json!({}));
@@ -331,8 +339,8 @@ fn a_client_of_haft_has_the_tools_of_its_servers() {
 
 #[test]
 fn a_call_may_come_before_the_tools_were_listed() {
-    let Some(lab) = lab() else { return };
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let Some(fixture) = fixture() else { return };
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     assert_eq!(text_of(&client.call("mcp__fault__echo", json!({"text": "early"}))), "early");
 }
 
@@ -342,37 +350,41 @@ fn a_server_over_http_is_sent_its_token() {
     other.write("token", "a-token-that-nobody-guesses");
     let file = other.base.join("token");
     let served = Server::start(&other, &["--token-file", file.to_str().unwrap()]);
-    let lab = Lab::new(&[]);
+    let fixture = Fixture::new(&[]);
     let url = format!("url = \"http://{}/mcp\"", served.address);
-    lab.settings(&format!(
+    fixture.settings(&format!(
         "[mcp.servers.haft]\n{url}\nbearer_token = \"${{TOKEN}}\"\n[mcp.servers.open]\n{url}\n"
     ));
-    let mut call = lab.haft(&["--mode", "bypass", "call", "mcp__haft__Read", "file_path=one.txt"]);
-    let ran = Ran::of(call.env("TOKEN", "a-token-that-nobody-guesses").output().unwrap());
-    assert_eq!((ran.code, ran.stdout.trim_end()), (0, ONE), "{ran:?}");
-    let mut wrong = lab.haft(&["mcp", "test", "haft"]);
-    let ran = Ran::of(wrong.env("TOKEN", "another-token-altogether").output().unwrap());
-    assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stdout.contains("wants to know for whom"), "{ran:?}");
-    assert!(!ran.stdout.contains("another-token"), "a token is not told");
-    let none = lab.run(&["mcp", "test", "open"]);
+    let mut call = fixture.haft(&["--mode", "bypass", "call", "mcp__haft__Read", "file_path=one.txt"]);
+    let output = RunOutput::of(call.env("TOKEN", "a-token-that-nobody-guesses").output().unwrap());
+    assert_eq!((output.code, output.stdout.trim_end()), (0, ONE), "{output:?}");
+    let mut wrong = fixture.haft(&["mcp", "test", "haft"]);
+    let output = RunOutput::of(wrong.env("TOKEN", "another-token-altogether").output().unwrap());
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.stdout.contains("wants to know for whom"), "{output:?}");
+    assert!(!output.stdout.contains("another-token"), "a token is not told");
+    let none = fixture.run(&["mcp", "test", "open"]);
     assert!(none.stdout.contains("haft mcp login open"), "{none:?}");
 }
 
 #[test]
-fn a_server_is_believed_only_if_the_user_says_so() {
-    let Some(lab) = lab() else { return };
-    assert_eq!(lab.run(&["call", "mcp__fault__echo", "text=a"]).code, 1);
-    lab.settings(&(settings("fault", &[]) + "believe_read_only = true\n"));
-    assert_eq!(lab.run(&["call", "mcp__fault__echo", "text=a"]).stdout, "a\n");
-    assert_eq!(lab.run(&["--mode", "plan", "call", "mcp__fault__echo", "text=a"]).stdout, "a\n");
-    assert_eq!(lab.run(&["call", "mcp__fault__add", "a=1", "b=2"]).code, 1, "it does not say so of itself");
+fn read_only_hints_are_trusted_only_with_the_setting() {
+    let Some(fixture) = fixture() else { return };
+    assert_eq!(fixture.run(&["call", "mcp__fault__echo", "text=a"]).code, 1);
+    fixture.settings(&(settings("fault", &[]) + "believe_read_only = true\n"));
+    assert_eq!(fixture.run(&["call", "mcp__fault__echo", "text=a"]).stdout, "a\n");
+    assert_eq!(fixture.run(&["--mode", "plan", "call", "mcp__fault__echo", "text=a"]).stdout, "a\n");
+    assert_eq!(
+        fixture.run(&["call", "mcp__fault__add", "a=1", "b=2"]).code,
+        1,
+        "it does not say so of itself"
+    );
 }
 
 #[test]
 fn a_servers_question_reaches_the_user_of_hafts_client() {
-    let Some(lab) = lab() else { return };
-    let mut client = Client::start(&lab, &["--mode", "bypass"]);
+    let Some(fixture) = fixture() else { return };
+    let mut client = Client::start(&fixture, &["--mode", "bypass"]);
     client.initialize(json!({"elicitation": {}}));
     let call = json!({"name": "mcp__fault__ask", "arguments": {}});
     let id = client.send_request("tools/call", call);
@@ -392,49 +404,49 @@ fn a_servers_question_reaches_the_user_of_hafts_client() {
 }
 
 #[test]
-fn nothing_in_a_list_of_servers_is_there_without_being_seen() {
-    let lab = two_files();
-    lab.settings(&format!("trusted = [\"{}\"]", lab.base.join("ws").display()));
+fn invisible_characters_in_a_list_of_servers_are_escaped() {
+    let fixture = two_files();
+    fixture.settings(&format!("trusted = [\"{}\"]", fixture.base.join("ws").display()));
     let hidden =
         ['\u{e0041}', '\u{e0100}', '\u{ad}', '\u{61c}', '\u{115f}', '\u{180e}', '\u{3164}', '\u{fffa}'];
     let text: String = hidden.iter().collect();
     let server = json!({"command": format!("no-such{text}"), "args": [format!("-x{text}")]});
     let name = format!("files{text}");
-    lab.write("ws/.mcp.json", &json!({"mcpServers": {&name: server}}).to_string());
+    fixture.write("ws/.mcp.json", &json!({"mcpServers": {&name: server}}).to_string());
     for args in [&["mcp", "list"][..], &["mcp", "test", &name]] {
-        let shown = lab.run(args);
+        let shown = fixture.run(args);
         let shown = format!("{}{}", shown.stdout, shown.stderr);
         assert!(shown.contains("files") || shown.contains("no-such"), "{shown}");
         assert!(!shown.contains(hidden), "{args:?}: {}", shown.escape_unicode());
     }
-    assert!(lab.run(&["mcp", "list"]).stdout.contains("files\\u{e0041}"));
+    assert!(fixture.run(&["mcp", "list"]).stdout.contains("files\\u{e0041}"));
 }
 
 #[test]
 fn a_servers_folder_may_begin_in_the_home() {
-    let Some(lab) = lab() else { return };
-    std::fs::create_dir_all(lab.base.join("home/own")).unwrap();
+    let Some(fixture) = fixture() else { return };
+    std::fs::create_dir_all(fixture.base.join("home/own")).unwrap();
     for (cwd, place) in [("~", "home"), ("~/own", "home/own"), ("own", "ws/own"), ("~own", "ws/~own")] {
-        std::fs::create_dir_all(lab.base.join(place)).unwrap();
-        lab.settings(&(settings("fault", &[]) + &format!("cwd = \"{cwd}\"\n")));
+        std::fs::create_dir_all(fixture.base.join(place)).unwrap();
+        fixture.settings(&(settings("fault", &[]) + &format!("cwd = \"{cwd}\"\n")));
         assert_eq!(
-            lab.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=7"]).stdout,
+            fixture.run(&["--mode", "bypass", "call", "mcp__fault__echo", "text=7"]).stdout,
             "7\n",
             "{cwd}"
         );
-        assert!(lab.base.join(place).join("started-fault").exists(), "{cwd}");
+        assert!(fixture.base.join(place).join("started-fault").exists(), "{cwd}");
     }
-    lab.settings(&(settings("fault", &[]) + "cwd = \"~/own\"\n"));
-    let mut homeless = lab.haft(&["mcp", "test", "fault"]);
-    homeless.env("HOME", "").env("XDG_CONFIG_HOME", lab.base.join("home/.config"));
-    let told = Ran::of(homeless.output().unwrap());
+    fixture.settings(&(settings("fault", &[]) + "cwd = \"~/own\"\n"));
+    let mut homeless = fixture.haft(&["mcp", "test", "fault"]);
+    homeless.env("HOME", "").env("XDG_CONFIG_HOME", fixture.base.join("home/.config"));
+    let told = RunOutput::of(homeless.output().unwrap());
     assert!(told.code == 1 && told.stdout.contains("`cwd`") && told.stdout.contains("HOME"), "{told:?}");
 }
 
 #[test]
-fn what_a_servers_tool_promises_to_answer_is_passed_on_with_the_answer() {
-    let Some(lab) = lab() else { return };
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn output_schemas_of_servers_are_passed_on_with_the_content() {
+    let Some(fixture) = fixture() else { return };
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let listed = client.request("tools/list", json!({}));
     let tools = listed["tools"].as_array().unwrap();
     let named = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();

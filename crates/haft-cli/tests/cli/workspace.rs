@@ -1,60 +1,60 @@
-//! Which folder haft works in, and what it leaves there.
+//! The choice of the workspace folder, and where state is stored.
 
 use super::*;
 
 #[test]
-fn a_wide_workspace_must_be_meant() {
-    let lab = two_files();
-    lab.write("home/notes.txt", "home\n");
-    let home = lab.base.join("home");
+fn a_wide_workspace_must_be_named() {
+    let fixture = two_files();
+    fixture.write("home/notes.txt", "home\n");
+    let home = fixture.base.join("home");
     let read = ["call", "Read", "file_path=notes.txt"];
-    Ran::of(lab.haft(&read).current_dir(&home).output().unwrap()).refused("is a wide workspace");
-    Ran::of(lab.haft(&read).current_dir("/").output().unwrap()).refused("`/` is a wide workspace");
+    RunOutput::of(fixture.haft(&read).current_dir(&home).output().unwrap()).refused("is a wide workspace");
+    RunOutput::of(fixture.haft(&read).current_dir("/").output().unwrap()).refused("`/` is a wide workspace");
     let meant = ["--workspace", ".", "call", "Read", "file_path=notes.txt"];
-    let ran = Ran::of(lab.haft(&meant).current_dir(&home).output().unwrap());
-    assert_eq!(ran.stdout, "     1\thome\n");
-    lab.run(&["--workspace", "/", "call", "Read"]).refused("root of the file system");
+    let output = RunOutput::of(fixture.haft(&meant).current_dir(&home).output().unwrap());
+    assert_eq!(output.stdout, "     1\thome\n");
+    fixture.run(&["--workspace", "/", "call", "Read"]).refused("root of the file system");
 }
 
 #[test]
 fn a_link_to_the_home_is_the_home() {
-    let lab = two_files();
-    std::os::unix::fs::symlink(lab.base.join("home"), lab.base.join("link")).unwrap();
+    let fixture = two_files();
+    std::os::unix::fs::symlink(fixture.base.join("home"), fixture.base.join("link")).unwrap();
     let read = ["call", "Read", "file_path=one.txt"];
-    let ran = Ran::of(lab.haft(&read).current_dir(lab.base.join("link")).output().unwrap());
-    ran.refused("is a wide workspace");
+    let output = RunOutput::of(fixture.haft(&read).current_dir(fixture.base.join("link")).output().unwrap());
+    output.refused("is a wide workspace");
 }
 
 #[test]
-fn what_touches_nothing_may_be_asked_anywhere() {
-    let lab = two_files();
+fn commands_that_touch_no_files_work_in_every_folder() {
+    let fixture = two_files();
     for command in ["tools", "stats", "settings"] {
-        for folder in [std::path::Path::new("/"), &lab.base.join("home")] {
-            let ran = Ran::of(lab.haft(&[command]).current_dir(folder).output().unwrap());
-            assert_eq!(ran.code, 0, "{command} in {folder:?}: {ran:?}");
+        for folder in [std::path::Path::new("/"), &fixture.base.join("home")] {
+            let output = RunOutput::of(fixture.haft(&[command]).current_dir(folder).output().unwrap());
+            assert_eq!(output.code, 0, "{command} in {folder:?}: {output:?}");
         }
     }
 }
 
 #[test]
 fn nothing_is_written_into_the_workspace() {
-    let lab = two_files();
-    lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
-    lab.batch(&[], &[r#"{"name":"Read","input":{"file_path":"one.txt"}}"#]);
-    lab.run(&["doctor"]);
+    let fixture = two_files();
+    fixture.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
+    fixture.batch(&[], &[r#"{"name":"Read","input":{"file_path":"one.txt"}}"#]);
+    fixture.run(&["doctor"]);
     let mut names: Vec<_> =
-        std::fs::read_dir(lab.base.join("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(fixture.base.join("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["one.txt", "two.txt"]);
 }
 
 #[test]
 #[cfg(unix)]
-fn what_is_kept_is_for_its_owner_alone() {
+fn state_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
-    let lab = two_files();
-    lab.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
-    let mut folders = vec![lab.state()];
+    let fixture = two_files();
+    fixture.run(&["--session", "work", "call", "Read", "file_path=one.txt"]);
+    let mut folders = vec![fixture.state()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

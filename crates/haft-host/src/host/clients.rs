@@ -1,4 +1,4 @@
-//! Sessions for clients of the Model Context Protocol: each by itself, in what it says it works in.
+//! Sessions for clients of the Model Context Protocol: isolated from each other, each narrowed to its client's roots.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use haft_ops::PlanPlace;
 use haft_sandbox::{FolderAccess, user};
 use tokio::runtime::Handle;
 
-use super::{Host, NAMELESS, Result, begin};
+use super::{Host, Result, UNNAMED_PREFIX, start};
 
 impl Host {
-    /// A session for a client. Nothing of it is another one's.
+    /// Starts a session for a client. It shares nothing with the sessions of other clients.
     pub fn session_for(&self, client: Client) -> Result<Session> {
-        // A focus is the user's own word, and narrower.
+        // The user's own focus takes precedence over the client's roots.
         let workspace = match self.workspace.focus() {
             Some(_) => self.workspace.clone(),
             None => self.narrowed(&client.roots)?,
@@ -22,21 +22,21 @@ impl Host {
         let is_haft = client.is_haft();
         let mut builder = self.builder(None, workspace, self.resumed()?)?;
         if !self.is_named() {
-            let plan = self.plan.with_file_name(format!("{NAMELESS}{}.md", client.id));
+            let plan = self.plan.with_file_name(format!("{UNNAMED_PREFIX}{}.md", client.id));
             builder = builder.id(client.id).extension(PlanPlace(Some(plan)));
         }
-        let session = begin(builder.approver(client.approver).respondent(client.respondent));
+        let session = start(builder.approver(client.approver).respondent(client.respondent));
         self.explain_untrusted(&session);
-        // What is told to one client's servers is not to be known by another's.
+        // Each client gets its own server processes, so that no server sees the calls of two clients.
         let servers = super::servers(&self.loaded, self.workspace.root().as_path(), &self.guards.state);
         if !servers.is_empty() && !is_haft {
             servers.join(&session);
-            self.others.lock().push(servers);
+            self.client_servers.lock().push(servers);
         }
         Ok(session)
     }
 
-    /// Follows a client that works in other folders now.
+    /// Updates a session's workspace after its client's roots have changed.
     pub fn follow(&self, session: &Session, roots: &[PathBuf]) -> Result<()> {
         if self.workspace.focus().is_none() {
             session.set_workspace(self.narrowed(roots)?);
@@ -44,21 +44,22 @@ impl Host {
         Ok(())
     }
 
-    /// Ends the servers of a client that has left.
+    /// Stops the servers of a client that has disconnected.
     pub fn let_go(&self, session: &Session) {
-        let (left, others) = (Servers::joined(session), self.others.clone());
-        if let (false, Ok(runtime)) = (left.is_empty(), Handle::try_current()) {
+        let (joined, all) = (Servers::joined(session), self.client_servers.clone());
+        if let (false, Ok(runtime)) = (joined.is_empty(), Handle::try_current()) {
             runtime.spawn(async move {
-                for servers in &left {
+                for servers in &joined {
                     servers.close().await;
                 }
-                // Only now: whoever ends haft waits for those that are still there.
-                others.lock().retain(|servers| !left.contains(servers));
+                // Removed last: `end_servers` waits for all that are still in the list.
+                all.lock().retain(|servers| !joined.contains(servers));
             });
         }
     }
 
-    /// The workspace, with every folder of it narrowed to the roots that are in it, if any are. Nothing is ever added.
+    /// The workspace with each writable folder narrowed to the client's roots inside it. Roots outside are ignored, and
+    /// without any root inside the workspace stays as it is.
     fn narrowed(&self, roots: &[PathBuf]) -> Result<Workspace> {
         let roots: Vec<PathBuf> = roots.iter().filter_map(|root| user::canonical(root).ok()).collect();
         let inside = |folder: &AbsPath| -> Vec<PathBuf> {
@@ -80,6 +81,6 @@ impl Host {
                 });
             }
         }
-        Ok(self.guards.around(narrowed.unwrap_or_else(|| self.workspace.clone())))
+        Ok(self.guards.apply(narrowed.unwrap_or_else(|| self.workspace.clone())))
     }
 }

@@ -1,4 +1,4 @@
-//! From the settings to an engine: who is asked, what is kept, which hooks there are.
+//! Builds the engine from the settings: approver, limits, kept replies, hooks, audit log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,16 +46,16 @@ pub(super) fn engine(
     Ok(engine.build())
 }
 
-/// Says that a hook never runs because its pattern fits no tool that there is.
+/// A warning if a hook never runs because its pattern matches no tool.
 pub fn idle(hook: &HookSetting) -> Option<String> {
     let pattern = ToolPattern::new(&hook.matcher).ok()?;
-    // What other servers offer is not known before they are started.
+    // The tools of MCP servers are unknown until the servers are started.
     let fits =
         hook.matcher.contains("mcp__") || settings::tool_names().iter().any(|name| pattern.matches(name));
     (!fits).then(|| format!("the hook `{}` never runs: no tool matches `{}`", hook.command, hook.matcher))
 }
 
-/// The hook that a setting describes.
+/// Builds the hook of a setting.
 pub fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> Result<CommandHook> {
     Ok(CommandHook {
         event,

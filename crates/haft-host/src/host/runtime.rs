@@ -1,4 +1,4 @@
-//! From settings to what operations, the sandbox and the journal take.
+//! Converts settings to the options of operations, the sandbox and the journal.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use haft_text::check::Checkers;
 use super::{DAY, Host, logins};
 use crate::settings::{Settings, WallSetting, WallsSetting, home};
 
-/// How files are changed.
+/// The options of operations that change files.
 pub(super) fn editing(settings: &Settings) -> Editing {
     let lenient = settings.files.lenient.unwrap_or(true);
     let placeholders = settings.files.placeholders.unwrap_or(false);
@@ -24,11 +24,11 @@ pub(super) fn editing(settings: &Settings) -> Editing {
 }
 
 impl Host {
-    /// What commands may do.
+    /// The sandbox options of commands.
     pub fn caging(&self) -> Caging {
         const MEGABYTE: u64 = 1 << 20;
         let set = &self.loaded.settings.sandbox;
-        let wall = |wall: &WallSetting| match wall {
+        let layer = |setting: &WallSetting| match setting {
             WallSetting::Processes => Layer::Processes,
             WallSetting::View => Layer::View,
             WallSetting::Paths => Layer::Paths,
@@ -37,14 +37,14 @@ impl Host {
             WallSetting::Amounts => Layer::Quota,
         };
         let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
-        let usual = cage::Limits::usual();
+        let defaults = cage::Limits::usual();
         Caging {
             walls: match set.walls {
                 None | Some(WallsSetting::All) => Layers::All,
                 Some(WallsSetting::Few) => Layers::Few,
                 Some(WallsSetting::None) => Layers::None,
             },
-            required: set.require.iter().map(wall).collect(),
+            required: set.require.iter().map(layer).collect(),
             network: if set.network == Some(true) { Network::On } else { Network::Off },
             hidden: set
                 .hidden
@@ -61,35 +61,37 @@ impl Host {
                 memory: megabytes(set.memory_megabytes),
                 cpu: set.cpu_seconds,
                 file_size: megabytes(set.file_megabytes),
-                processes: set.processes.or(usual.processes),
-                total_memory: megabytes(set.total_memory_megabytes).or(usual.total_memory),
+                processes: set.processes.or(defaults.processes),
+                total_memory: megabytes(set.total_memory_megabytes).or(defaults.total_memory),
                 total_cpu: set.total_cpu_seconds,
-                ..usual
+                ..defaults
             },
         }
     }
 }
 
-/// How files are searched.
+/// The options of searches.
 pub(super) fn searching(settings: &Settings) -> Searching {
     let set = &settings.search;
-    let usual = Searching::default();
+    let defaults = Searching::default();
     Searching {
-        time: set.seconds.map_or(usual.time, |seconds| Duration::from_secs(seconds.clamp(1, 3600))),
+        time: set.seconds.map_or(defaults.time, |seconds| Duration::from_secs(seconds.clamp(1, 3600))),
         hidden: set.hidden.map(|shown| if shown { Hidden::Show } else { Hidden::Skip }),
         ignored: set.ignored.map(|shown| if shown { Ignored::Show } else { Ignored::Skip }),
     }
 }
 
-/// How much the journal keeps.
+/// The limits of the journal.
 pub fn journal_limits(settings: &Settings) -> journal::Limits {
     const MEGABYTE: u64 = 1 << 20;
     let set = &settings.journal;
-    let usual = journal::Limits::default();
+    let defaults = journal::Limits::default();
     journal::Limits {
-        bytes: set.keep_megabytes.map_or(usual.bytes, |count| count.max(1).saturating_mul(MEGABYTE)),
-        entries: set.keep_changes.map_or(usual.entries, |count| count.max(1)),
-        age: set.keep_days.map_or(usual.age, |days| Duration::from_secs(days.saturating_mul(DAY.as_secs()))),
-        file: set.max_file_megabytes.map_or(usual.file, |count| count.saturating_mul(MEGABYTE)),
+        bytes: set.keep_megabytes.map_or(defaults.bytes, |count| count.max(1).saturating_mul(MEGABYTE)),
+        entries: set.keep_changes.map_or(defaults.entries, |count| count.max(1)),
+        age: set
+            .keep_days
+            .map_or(defaults.age, |days| Duration::from_secs(days.saturating_mul(DAY.as_secs()))),
+        file: set.max_file_megabytes.map_or(defaults.file, |count| count.saturating_mul(MEGABYTE)),
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept between runs: sessions that have a name, and statistics.
+//! Reads what is saved between runs: named sessions and statistics.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use haft_core::stats::{Stats, ToolStats};
 use super::Result;
 use crate::error::{Explain as _, HostError, HostErrorKind};
 
-/// Where the statistics are.
+/// The file of the statistics, in the state folder.
 pub(super) const STATS: &str = "stats.json";
 
-/// What is kept of a session, if anything is.
+/// The saved state of a named session. `None` if there is none.
 pub fn saved(state: &Store, name: &str) -> Result<Option<SavedSession>> {
     let sessions = state.folder("sessions");
     let file = format!("{name}.json");
@@ -24,7 +24,7 @@ pub fn saved(state: &Store, name: &str) -> Result<Option<SavedSession>> {
     bytes.map(|bytes| read_session(&bytes).explain(HostErrorKind::State, damaged)).transpose()
 }
 
-/// What was kept of a session.
+/// Parses a saved session. Fails if a newer haft wrote it.
 pub fn read_session(bytes: &[u8]) -> Result<SavedSession> {
     let saved: SavedSession = serde_json::from_slice(bytes).kind(HostErrorKind::State)?;
     if saved.version > SavedSession::VERSION {
@@ -36,7 +36,7 @@ pub fn read_session(bytes: &[u8]) -> Result<SavedSession> {
     Ok(saved)
 }
 
-/// The figures of a workspace.
+/// The statistics of a workspace, by tool.
 pub fn stats(state: &Store) -> Result<BTreeMap<String, ToolStats>> {
     Stats::load(state, STATS).explain(HostErrorKind::State, || {
         format!("the figures cannot be read; `{}` may be damaged", state.path(STATS).display())

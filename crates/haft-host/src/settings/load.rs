@@ -1,4 +1,4 @@
-//! Reading the settings: which files there are, what of a project's is followed, and where each rule and server came from.
+//! Loads and merges the settings files, applies trust, and records where each rule and server came from.
 
 use std::path::{Path, PathBuf};
 
@@ -12,34 +12,36 @@ use super::{ConfiguredServer, MAX_BYTES, Result, Settings, home};
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
 
-/// The settings in force, and where they came from.
+/// The effective settings, and where they came from.
 pub struct Loaded {
-    /// What holds.
+    /// The merged settings.
     pub settings: Settings,
-    /// The rules that hold, with where they were found.
+    /// The effective rules, each with its origin.
     pub book: Book,
-    /// The files, whether they exist or not.
+    /// All settings files that were looked for.
     pub files: Vec<(PathBuf, Presence)>,
-    /// Whether the workspace's own settings are followed in full.
+    /// Whether the user trusts the project's settings.
     pub trust: Trust,
-    /// The settings of the project that were passed over, for want of trust.
+    /// Names of the project's settings that are ignored because the project is not trusted.
     pub ignored: Vec<String>,
-    /// The servers whose tools are used, with where they were found.
+    /// The MCP servers in use, each with its origin.
     pub servers: Vec<ConfiguredServer>,
-    /// The servers of the project that are not started, for want of trust.
+    /// The project's MCP servers that are not started because the project is not trusted.
     pub held_back: Vec<ConfiguredServer>,
-    /// What is wrong with the project's `.mcp.json`, which is not used for want of trust.
+    /// The error in an untrusted project's `.mcp.json`. In a trusted project it fails the loading.
     pub unreadable: Option<String>,
+    /// The project's settings files, with their content.
     of_project: Vec<(PathBuf, Option<Vec<u8>>)>,
+    /// The hash of the project's settings.
     seal: String,
 }
 
-/// The settings that a project brings.
+/// The settings files of a project, in `.haft`.
 const PROJECT_FILES: [&str; 2] = ["config.toml", "config.local.toml"];
-/// What the settings of a project were when they were trusted.
+/// The file, in the state folder, with the hash of the project's settings when the user trusted them.
 const SEAL: &str = "trusted";
 
-/// What tells other settings of a project from these.
+/// The hash of a project's settings, by which a change since they were trusted is detected.
 fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)], mcp_json: &Option<Vec<u8>>) -> String {
     let settings = of_project.iter().map(|(_, bytes)| bytes);
     let all: Vec<&Option<Vec<u8>>> = settings.chain(mcp_json.is_some().then_some(mcp_json)).collect();
@@ -47,7 +49,7 @@ fn seal(of_project: &[(PathBuf, Option<Vec<u8>>)], mcp_json: &Option<Vec<u8>>) -
 }
 
 impl Loaded {
-    /// The settings that the project brings, as they are written.
+    /// The project's settings files that exist, with their text.
     pub fn of_project(&self) -> Vec<(&Path, &str)> {
         let files = self.of_project.iter();
         files
@@ -55,42 +57,42 @@ impl Loaded {
             .collect()
     }
 
-    /// Remembers what the settings of a trusted project are, so that it is seen when they change.
+    /// Stores the hash of a trusted project's settings, so that later changes are detected.
     pub fn keep_seal(&self, state: &Store) -> Result<()> {
         Ok(state.write(SEAL, self.seal.as_bytes())?)
     }
 
-    /// Remembers them when they are first followed.
+    /// Stores the hash the first time a trusted project is used.
     pub fn keep_first_seal(&self, state: &Store) -> Result<()> {
         if self.trust == Trust::Full && !state.has(SEAL)? { self.keep_seal(state) } else { Ok(()) }
     }
 }
 
-/// Whether a file is there.
+/// Whether a settings file exists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Presence {
-    /// It is.
+    /// It exists.
     Found,
-    /// It is not.
+    /// It does not exist.
     Missing,
 }
 
-/// Whether the workspace's own settings are followed in full.
+/// Whether the user trusts the project's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trust {
-    /// The user has agreed to them as they are.
+    /// The user trusts them as they are.
     Full,
-    /// The user has not.
+    /// The user has not trusted them.
     None,
-    /// The user has agreed to them, but they are others now.
+    /// The user has trusted them, but they have changed since.
     Changed,
 }
 
 /// The user's folders for settings and for state.
 pub struct Folders {
-    /// Where the user's settings are.
+    /// The folder of the user's settings.
     pub config: PathBuf,
-    /// Where haft keeps what it needs between runs, a folder for each workspace.
+    /// The folder of haft's state, with a subfolder for each workspace.
     pub state: PathBuf,
 }
 
@@ -103,7 +105,7 @@ impl Folders {
         Ok(Self { config: base.config_dir().join("haft"), state: state.join("haft") })
     }
 
-    /// Checks that nobody else can change what haft keeps.
+    /// Checks that no other user can change haft's state.
     pub fn are_private(&self) -> Result<()> {
         Store::at(&self.state)
             .is_private()
@@ -111,7 +113,7 @@ impl Folders {
     }
 }
 
-/// Reads every settings file.
+/// Loads and merges all settings files of a workspace.
 pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<Loaded> {
     let user_file = folders.config.join("config.toml");
     let project = workspace.join(".haft");
@@ -140,7 +142,7 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
         )));
     }
     let trusted = trusted.iter().filter_map(|folder| user::canonical(folder).ok());
-    // A folder in a trusted one is another project: whoever may write there could put settings into it.
+    // A folder inside a trusted one is another project, perhaps a vendored one whose authors are not trusted.
     let is_trusted = trusted.into_iter().any(|folder| workspace == folder);
     let state = crate::environment::state_of(folders, workspace);
     let mut of_project = Vec::new();
@@ -171,7 +173,7 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
             held_back = found;
         }
         Err(error) if trust == Trust::Full => return Err(error),
-        // Other programs read this file, too: as long as nothing of it is used, it may be what it likes.
+        // Other programs use this file, too: an error in it matters only once haft uses it.
         Err(error) => unreadable = Some(error.to_string()),
     }
     for (name, (path, bytes)) in PROJECT_FILES.into_iter().zip(of_project.clone()) {
@@ -185,8 +187,8 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
         let place = format!(".haft/{name}");
         found.mcp.write_down(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
         if trust != Trust::Full {
-            let (kept, left_out) = found.restricted(&settings);
-            ignored.extend(left_out.into_iter().map(|key| format!(".haft/{name}: {key}")));
+            let (kept, dropped) = found.restricted(&settings);
+            ignored.extend(dropped.into_iter().map(|key| format!(".haft/{name}: {key}")));
             found = kept;
         }
         found.permissions.write_down(&mut book, &format!(".haft/{name}"))?;
@@ -197,11 +199,11 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
     Ok(Loaded { settings, book, files, trust, ignored, servers, held_back, unreadable, of_project, seal })
 }
 
-/// A file of the project's. Whoever wrote the project is not the user, so nothing but a regular file inside of
-/// it will do.
+/// Reads a settings file of the project. Its authors are not the user, so only a regular file inside the workspace is
+/// accepted, and no link that leads out.
 fn read_of_project(root: Option<&Workspace>, path: &Path) -> Result<Option<Vec<u8>>> {
     let Some(workspace) = root else {
-        // The root of everything is no workspace, but may be asked about.
+        // `/` cannot be a workspace, but commands that touch no files accept it.
         return Ok(user::read_regular(path, MAX_BYTES)?);
     };
     let below = path.strip_prefix(workspace.root()).unwrap_or(path).to_string_lossy();

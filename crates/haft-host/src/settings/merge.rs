@@ -1,4 +1,5 @@
-//! How settings of several files become one. A project that is not trusted can only make haft stricter.
+//! Merges the settings of several files, and filters those of an untrusted project. Both destructure every field, so a new
+//! setting does not compile until it is handled here.
 
 use haft_core::DEFAULT_MAX_RESULT;
 use haft_dialects as dialects;
@@ -9,7 +10,7 @@ use super::{
 };
 
 impl Settings {
-    /// Adds settings that win over these; lists add up. Each field is named, so that a new one is not forgotten.
+    /// Merges later settings, which win; lists are concatenated.
     pub(super) fn add(&mut self, later: Settings) {
         let Settings {
             dialect,
@@ -60,7 +61,7 @@ impl Settings {
         self.mcp.servers.extend(servers);
     }
 
-    /// How long a reply of a tool may be as things stand, whatever the dialect.
+    /// The effective limit of a tool's replies; the smallest of all dialects that have the tool.
     fn longest_reply(&self, tool: &str) -> usize {
         let dialects = dialects::all();
         let of_that_name = dialects.iter().flat_map(|dialect| dialect.tools());
@@ -69,8 +70,8 @@ impl Settings {
         set.or(own.min()).unwrap_or(DEFAULT_MAX_RESULT)
     }
 
-    /// What of these settings a project may set that the user does not trust: what makes haft stricter than `so_far`.
-    /// Names what was left out. Each field is named, so that a new one does not pass unless somebody decides that.
+    /// Splits the settings of an untrusted project: those that make haft stricter than `so_far`, and the names of all others,
+    /// which are ignored.
     pub(super) fn restricted(self, so_far: &Settings) -> (Settings, Vec<&'static str>) {
         let Settings {
             dialect,
@@ -89,48 +90,48 @@ impl Settings {
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
             mcp: Mcp { servers },
         } = self;
-        let mut out = Vec::new();
-        let mut leave_out = |key: &'static str, is_set: bool| {
-            if is_set && !out.contains(&key) {
-                out.push(key);
+        let mut ignored_keys = Vec::new();
+        let mut ignore = |key: &'static str, is_set: bool| {
+            if is_set && !ignored_keys.contains(&key) {
+                ignored_keys.push(key);
             }
         };
         fn only<T>(set: Option<T>, is_stricter: impl FnOnce(&T) -> bool) -> (Option<T>, bool) {
             let is_set = set.is_some();
             let kept = set.filter(is_stricter);
-            let is_left_out = is_set && kept.is_none();
-            (kept, is_left_out)
+            let is_ignored = is_set && kept.is_none();
+            (kept, is_ignored)
         }
         let all = max_result.len();
         max_result.retain(|tool, chars| *chars <= so_far.longest_reply(tool));
-        leave_out("limits.max_result", max_result.len() < all);
-        leave_out("limits.keep_days", keep_days.is_some());
-        leave_out("limits.keep_megabytes", keep_megabytes.is_some());
-        let (mode, looser) = only(mode, |mode| *mode == ModeSetting::Plan);
-        leave_out("mode", looser);
-        let (durability, looser) = only(durability, |durability| *durability == DurabilitySetting::Full);
-        leave_out("files.durability", looser);
-        let (lenient, looser) = only(lenient, |lenient| !lenient);
-        leave_out("files.lenient", looser);
-        let (placeholders, looser) = only(placeholders, |placeholders| !placeholders);
-        leave_out("files.placeholders", looser);
-        let (check, looser) = only(check, |check| *check);
-        leave_out("files.check", looser);
-        leave_out("search", hidden.is_some() || ignored.is_some() || seconds.is_some());
-        leave_out("sandbox", sandbox != Sandbox::default());
-        leave_out("permissions.allow", !allow.is_empty() || recommended == Some(true));
-        // A question that is denied sooner is stricter.
+        ignore("limits.max_result", max_result.len() < all);
+        ignore("limits.keep_days", keep_days.is_some());
+        ignore("limits.keep_megabytes", keep_megabytes.is_some());
+        let (mode, is_looser) = only(mode, |mode| *mode == ModeSetting::Plan);
+        ignore("mode", is_looser);
+        let (durability, is_looser) = only(durability, |durability| *durability == DurabilitySetting::Full);
+        ignore("files.durability", is_looser);
+        let (lenient, is_looser) = only(lenient, |lenient| !lenient);
+        ignore("files.lenient", is_looser);
+        let (placeholders, is_looser) = only(placeholders, |placeholders| !placeholders);
+        ignore("files.placeholders", is_looser);
+        let (check, is_looser) = only(check, |check| *check);
+        ignore("files.check", is_looser);
+        ignore("search", hidden.is_some() || ignored.is_some() || seconds.is_some());
+        ignore("sandbox", sandbox != Sandbox::default());
+        ignore("permissions.allow", !allow.is_empty() || recommended == Some(true));
+        // A shorter timeout denies unanswered questions sooner, which is stricter.
         let limit = so_far.permissions.seconds;
-        let (patience, looser) = only(patience, |set| limit.is_none_or(|limit| *set <= limit));
-        leave_out("permissions.seconds", looser);
-        leave_out("journal", [days, space, keep_changes, max_file_megabytes].iter().any(Option::is_some));
-        leave_out("add_dirs", !add_dirs.is_empty());
-        leave_out("tools", !tools.is_empty());
+        let (patience, is_looser) = only(patience, |set| limit.is_none_or(|limit| *set <= limit));
+        ignore("permissions.seconds", is_looser);
+        ignore("journal", [days, space, keep_changes, max_file_megabytes].iter().any(Option::is_some));
+        ignore("add_dirs", !add_dirs.is_empty());
+        ignore("tools", !tools.is_empty());
         let hooks = [&pre_tool_use, &post_tool_use, &post_tool_use_failure];
-        leave_out("hooks", hooks.iter().any(|hooks| !hooks.is_empty()));
-        leave_out("mcp.servers", !servers.is_empty());
+        ignore("hooks", hooks.iter().any(|hooks| !hooks.is_empty()));
+        ignore("mcp.servers", !servers.is_empty());
         let kept = Settings {
-            // Which words a session speaks and in which order calls wait is neither stricter nor looser.
+            // The dialect and the schedule make haft neither stricter nor more permissive.
             dialect,
             schedule,
             mode,
@@ -140,6 +141,6 @@ impl Settings {
             permissions: Permissions { ask, deny, seconds: patience, ..Permissions::default() },
             ..Settings::default()
         };
-        (kept, out)
+        (kept, ignored_keys)
     }
 }

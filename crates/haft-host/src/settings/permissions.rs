@@ -1,4 +1,4 @@
-//! What may happen without being asked, and what may not happen at all.
+//! The settings of rules about calls, with examples that are checked when the settings load.
 
 use std::fmt;
 use std::path::Path;
@@ -110,7 +110,7 @@ impl Permissions {
         Ok(())
     }
 
-    /// Adds its rules to a book, as found in a place.
+    /// Adds the rules to a book, with their origin.
     pub(super) fn write_down(&self, book: &mut Book, place: &str) -> Result<(), HostError> {
         for (effect, setting) in self.all() {
             book.add(effect, setting.rule(), place)?;
@@ -122,7 +122,7 @@ impl Permissions {
     }
 }
 
-/// What `~` stands for.
+/// The user's home folder.
 pub(crate) fn home() -> Option<std::path::PathBuf> {
     etcetera::home_dir().ok()
 }

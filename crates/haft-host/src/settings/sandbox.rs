@@ -1,4 +1,4 @@
-//! The settings of the cages that commands run in.
+//! The settings of the sandbox that commands run in.
 
 use std::path::PathBuf;
 
@@ -40,11 +40,11 @@ pub struct Sandbox {
     pub file_megabytes: Option<u64>,
 }
 
-/// Which walls there are.
+/// Which layers the sandbox has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WallsSetting {
-    /// As many as can be had.
+    /// All that the kernel supports.
     All,
     /// Those that need no namespaces.
     Few,
@@ -52,26 +52,26 @@ pub enum WallsSetting {
     None,
 }
 
-/// One wall.
+/// One layer of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WallSetting {
-    /// Nothing outlives its command.
+    /// A process namespace: no process outlives its command.
     Processes,
-    /// A view of the file system.
+    /// A mount namespace: a restricted view of the file system.
     View,
-    /// Rules for paths.
+    /// Landlock rules for paths.
     Paths,
-    /// No network.
+    /// A network namespace without network.
     Network,
-    /// Refused system calls.
+    /// A seccomp filter for system calls.
     Calls,
-    /// Limits for everything together.
+    /// Control groups: limits for all processes together.
     Amounts,
 }
 
 impl Sandbox {
-    /// Lets later settings have the last word.
+    /// Merges later settings, which win; lists are concatenated.
     pub(super) fn merge(&mut self, later: Self) {
         self.walls = later.walls.or(self.walls);
         self.require.extend(later.require);

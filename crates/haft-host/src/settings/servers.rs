@@ -1,4 +1,4 @@
-//! The settings about other servers whose tools are used, and the file in which projects have them for every program.
+//! The settings of MCP servers, and `.mcp.json`, which other programs use as well.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::Result;
 use crate::error::{Explain as _, HostError, HostErrorKind};
 
-/// Where a project has its servers for every program that can use them.
+/// The file with a project's MCP servers, shared with other programs.
 pub(super) const MCP_JSON: &str = ".mcp.json";
 
 /// Other servers whose tools are used.
@@ -24,23 +24,23 @@ pub struct Mcp {
     pub servers: BTreeMap<String, ServerConfig>,
 }
 
-/// A server, and where it was found.
+/// An MCP server of the settings, with its origin.
 #[derive(Clone, Debug)]
 pub struct ConfiguredServer {
-    /// What it is called.
+    /// The server's name.
     pub name: String,
-    /// How it is reached, as it is written.
+    /// Its settings, with variables not expanded.
     pub config: ServerConfig,
-    /// The file that names it.
+    /// The file that configures it.
     pub from: String,
-    /// What is wrong with what is said of it.
-    wrong: Option<String>,
+    /// The error in its settings, if they are invalid.
+    error: Option<String>,
 }
 
 impl ConfiguredServer {
-    /// The server, with its variables expanded. One that cannot be is told when somebody wants it.
+    /// The server with variables expanded. If its settings are invalid, the server reports the error when it is used.
     pub fn server(&self) -> Server {
-        let expanded = match &self.wrong {
+        let expanded = match &self.error {
             Some(why) => Err(why.clone()),
             None => {
                 let variable = |name: &str| std::env::var(name).ok();
@@ -59,10 +59,10 @@ impl ConfiguredServer {
         })
     }
 
-    /// How it is reached, as it is written: nothing is expanded, because what comes out may be secret.
+    /// Its command line or URL for display. Variables are not expanded, because their values may be secret.
     pub fn written(&self) -> String {
         match (&self.config.command, &self.config.url) {
-            _ if let Some(why) = &self.wrong => format!("nothing, as it is written wrong: {why}"),
+            _ if let Some(why) = &self.error => format!("nothing, as it is written wrong: {why}"),
             (Some(command), _) => {
                 let words = std::iter::once(command).chain(&self.config.args);
                 words.map(String::as_str).collect::<Vec<_>>().join(" ")
@@ -73,26 +73,26 @@ impl ConfiguredServer {
 }
 
 impl Mcp {
-    /// What the types cannot say.
+    /// Validates what the types cannot express.
     pub(super) fn check(&self) -> Result<()> {
         self.servers.iter().try_for_each(|(name, server)| {
             server.check(name).explain(HostErrorKind::Settings, || "`mcp.servers`".to_owned())
         })
     }
 
-    /// Adds the servers, with where they were found, in place of others of the same name.
+    /// Adds the servers, with their origin; they replace servers of the same name.
     pub(super) fn write_down(&self, servers: &mut Vec<ConfiguredServer>, from: &str) {
         let found = self.servers.iter().map(|(name, config)| ConfiguredServer {
             name: name.clone(),
             config: config.clone(),
             from: from.to_owned(),
-            wrong: None,
+            error: None,
         });
         add(found, servers);
     }
 }
 
-/// Adds servers in place of others of the same name.
+/// Adds servers; they replace servers of the same name.
 pub(super) fn add(found: impl Iterator<Item = ConfiguredServer>, servers: &mut Vec<ConfiguredServer>) {
     for found in found {
         servers.retain(|other| other.name != found.name);
@@ -100,18 +100,18 @@ pub(super) fn add(found: impl Iterator<Item = ConfiguredServer>, servers: &mut V
     }
 }
 
-/// The servers of a project's `.mcp.json`.
+/// Parses a project's `.mcp.json`.
 pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Result<Vec<ConfiguredServer>> {
     let read = || -> Result<Vec<ConfiguredServer>> {
         let Some(bytes) = bytes? else { return Ok(Vec::new()) };
         let text = String::from_utf8(bytes).map_err(|_| HostError::settings("it is not UTF-8"))?;
         let found =
             servers_in(&text).kind(HostErrorKind::Settings)?.into_iter().map(|Shared { name, config }| {
-                let (config, wrong) = match config {
+                let (config, error) = match config {
                     Ok(config) => (config, None),
                     Err(bad) => (ServerConfig::default(), Some(bad.why)),
                 };
-                ConfiguredServer { name, config, from: MCP_JSON.to_owned(), wrong }
+                ConfiguredServer { name, config, from: MCP_JSON.to_owned(), error }
             });
         Ok(found.collect())
     };

@@ -1,4 +1,4 @@
-//! A turn as a person sees it: what was called, what waited for what, what came out, how long it took.
+//! Shows a turn to a person: the calls, what each waited for, their results and times.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 use haft_core::events::{EventKind, EventPayload, Subscription};
 use haft_core::{Fault, Reply, Session};
 
-use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, harmless, one_line};
+use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, one_line, sanitize};
 
-/// How many lines of a reply are shown.
+/// Maximum number of lines shown of a reply.
 const MAX_LINES: usize = 8;
 
-/// A turn that is being watched.
-pub(super) struct Shown {
+/// Collects the events of a turn.
+pub(super) struct TurnView {
     events: Subscription,
     session: Session,
-    began: Instant,
+    started: Instant,
 }
 
-/// What the events told of one call.
+/// What the events of one call say.
 #[derive(Default)]
-struct Told {
+struct CallSummary {
     about: Option<String>,
     waits: Vec<String>,
     took: Duration,
 }
 
-impl Shown {
+impl TurnView {
     pub(super) fn new(session: &Session) -> Self {
         let kinds = [EventKind::Started, EventKind::Waiting, EventKind::Ended];
         let events = session.engine().activity().subscribe_to(&kinds);
-        Self { events, session: session.clone(), began: Instant::now() }
+        Self { events, session: session.clone(), started: Instant::now() }
     }
 
     pub(super) fn print(mut self, number: usize, replies: &[Reply]) -> anyhow::Result<()> {
-        let wall = self.began.elapsed();
-        let mut told: HashMap<Arc<str>, Told> = HashMap::new();
+        let elapsed = self.started.elapsed();
+        let mut summaries: HashMap<Arc<str>, CallSummary> = HashMap::new();
         while let Some(event) = self.events.try_next() {
-            let call = told.entry(event.call.clone()).or_default();
+            let call = summaries.entry(event.call.clone()).or_default();
             match &event.what {
                 EventPayload::Started { input } => {
                     call.about =
@@ -54,17 +54,17 @@ impl Shown {
         }
         let mut out = anstream::stdout().lock();
         let calls = if replies.len() == 1 { "call" } else { "calls" };
-        let work: Duration = told.values().map(|call| call.took).sum();
+        let work: Duration = summaries.values().map(|call| call.took).sum();
         writeln!(
             out,
             "{BOLD}turn {number}{BOLD:#} {DIM}· {} · {} {calls} in {}, {} of work{DIM:#}",
             self.session.dialect().name(),
             replies.len(),
-            duration(wall),
+            duration(elapsed),
             duration(work),
         )?;
         for reply in replies {
-            let call = told.remove(&reply.id).unwrap_or_default();
+            let call = summaries.remove(&reply.id).unwrap_or_default();
             let (mark, style) = if reply.is_error { ("✗", BAD) } else { ("✓", GOOD) };
             let name = one_line(&reply.name);
             let about = one_line(&call.about.unwrap_or_default());
@@ -81,7 +81,7 @@ impl Shown {
                 None => haft_core::preview_result(reply, MAX_LINES),
             };
             for line in lines {
-                writeln!(out, "      {}", harmless(&line.replace('\n', " ")))?;
+                writeln!(out, "      {}", sanitize(&line.replace('\n', " ")))?;
             }
         }
         writeln!(out)?;
@@ -89,9 +89,9 @@ impl Shown {
     }
 }
 
-/// A line that could not be read.
+/// Prints the fault of an invalid line.
 pub(super) fn fault(fault: &Fault) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    writeln!(out, "{BAD}✗{BAD:#} {}\n", harmless(&fault.to_string()))?;
+    writeln!(out, "{BAD}✗{BAD:#} {}\n", sanitize(&fault.to_string()))?;
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! A client that speaks lines.
+//! An MCP client over standard input and output.
 
 use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{self, Receiver};
 
 use super::*;
 
-/// Whoever waits longer waits in vain.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum wait for a message or a process.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(in super::super) struct Client {
     pub(in super::super) child: Child,
@@ -16,16 +16,16 @@ pub(in super::super) struct Client {
 }
 
 impl Client {
-    pub(in super::super) fn start(lab: &Lab, args: &[&str]) -> Self {
-        let mut command = lab.haft(&[&["mcp"], args].concat());
+    pub(in super::super) fn start(fixture: &Fixture, args: &[&str]) -> Self {
+        let mut command = fixture.haft(&[&["mcp"], args].concat());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         // One line ahead and no more, so that a test can leave the rest unread.
-        let (give, lines) = mpsc::sync_channel(0);
+        let (sender, lines) = mpsc::sync_channel(0);
         std::thread::spawn(move || {
             for line in stdout.lines() {
-                if line.map(|line| give.send(line)).is_err() {
+                if line.map(|line| sender.send(line)).is_err() {
                     return;
                 }
             }
@@ -34,9 +34,9 @@ impl Client {
         Self { child, stdin, lines, count: 100 }
     }
 
-    /// One that has begun.
-    pub(in super::super) fn ready(lab: &Lab, args: &[&str]) -> Self {
-        let mut client = Self::start(lab, args);
+    /// Starts a client and initializes the session.
+    pub(in super::super) fn ready(fixture: &Fixture, args: &[&str]) -> Self {
+        let mut client = Self::start(fixture, args);
         client.initialize(json!({}));
         client
     }
@@ -54,15 +54,15 @@ impl Client {
 
     pub(in super::super) fn initialize_with_roots(&mut self, roots: &[&str]) {
         self.initialize(json!({"roots": {"listChanged": true}}));
-        self.tell_roots(roots);
+        self.answer_roots_request(roots);
     }
 
-    /// Answers the question for its folders, which comes next.
-    pub(in super::super) fn tell_roots(&mut self, roots: &[&str]) {
-        let asked = self.next();
-        assert_eq!(asked["method"], "roots/list");
+    /// Answers the next message, a request for the client's roots.
+    pub(in super::super) fn answer_roots_request(&mut self, roots: &[&str]) {
+        let request = self.next();
+        assert_eq!(request["method"], "roots/list");
         let roots: Vec<Value> = roots.iter().map(|uri| json!({"uri": uri})).collect();
-        self.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}}));
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": roots}}));
     }
 
     pub(in super::super) fn write(&mut self, bytes: &[u8]) {
@@ -84,13 +84,13 @@ impl Client {
         id
     }
 
-    /// The next message, whatever it is.
+    /// The next message of any kind.
     pub(in super::super) fn next(&mut self) -> Value {
-        let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("no message: {error}"));
+        let line = self.lines.recv_timeout(TIMEOUT).unwrap_or_else(|error| panic!("no message: {error}"));
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// The answer to a request; what else comes before it is passed over.
+    /// The response to a request. Skips other messages.
     pub(in super::super) fn reply(&mut self, id: &Value) -> Value {
         loop {
             let message = self.next();
@@ -124,7 +124,7 @@ pub(in super::super) fn text_of(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"))
 }
 
-/// How many processes sleep for so long.
+/// The number of processes that run `sleep SECONDS`.
 pub(in super::super) fn running(seconds: &str) -> usize {
     let wanted = format!("sleep\0{seconds}\0").into_bytes();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -133,11 +133,11 @@ pub(in super::super) fn running(seconds: &str) -> usize {
         .count()
 }
 
-/// Waits until so many do.
+/// Waits until this many processes run `sleep SECONDS`.
 pub(in super::super) fn started(seconds: &str, count: usize) {
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     while running(seconds) != count {
-        assert!(begun.elapsed() < PATIENCE, "{} of {count} sleep for {seconds}", running(seconds));
+        assert!(started_at.elapsed() < TIMEOUT, "{} of {count} sleep for {seconds}", running(seconds));
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-//! The same over HTTP, with a client that is a socket.
+//! `haft mcp --http`, tested over plain sockets.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
@@ -14,12 +14,12 @@ pub(in super::super) struct Server {
 const TOKEN: &str = "a-token-that-nobody-guesses";
 
 impl Server {
-    pub(in super::super) fn start(lab: &Lab, args: &[&str]) -> Self {
-        Self::at(lab, "127.0.0.1:0", args)
+    pub(in super::super) fn start(fixture: &Fixture, args: &[&str]) -> Self {
+        Self::at(fixture, "127.0.0.1:0", args)
     }
 
-    fn at(lab: &Lab, address: &str, args: &[&str]) -> Self {
-        let mut command = lab.haft(&[&["mcp", "--http", address], args].concat());
+    fn at(fixture: &Fixture, address: &str, args: &[&str]) -> Self {
+        let mut command = fixture.haft(&[&["mcp", "--http", address], args].concat());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -29,7 +29,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// A request on a connection of its own.
+    /// Sends a request on a new connection.
     fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let mut head = format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\n");
@@ -48,7 +48,7 @@ impl Server {
         stream
     }
 
-    /// The same, with the head and the body of the answer.
+    /// Sends a request on a new connection; returns status, head and body of the response.
     fn ask(&self, method: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
         let mut stream = self.send(method, headers, body);
         let mut answer = Vec::new();
@@ -63,7 +63,7 @@ impl Server {
         self.ask("POST", headers, &message.to_string())
     }
 
-    /// Begins a session; its id.
+    /// Starts a session and returns its id.
     fn begin(&self) -> String {
         let (code, head, body) = self.post(&[], &hello());
         assert_eq!(code, 200, "{body}");
@@ -81,7 +81,7 @@ impl Server {
         answer_in(&body, &json!(5))
     }
 
-    /// A call that stands for itself.
+    /// Makes a call in the stateless version of the protocol.
     fn stateless(&self, tool: &str, arguments: Value) -> Value {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -97,7 +97,7 @@ impl Server {
     }
 }
 
-/// The result of a request among events.
+/// The result of a request in a stream of events.
 fn answer_in(body: &str, id: &Value) -> Value {
     let events = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
     let messages = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
@@ -119,14 +119,14 @@ fn hello() -> Value {
 
 #[test]
 fn clients_have_sessions_of_their_own() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--mode", "accept-edits"]);
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--mode", "accept-edits"]);
     let (one, two) = (server.begin(), server.begin());
     assert_ne!(one, two);
     assert!(one.len() >= 32, "{one}");
     assert_eq!(text_of(&server.call(&one, "Read", json!({"file_path": "one.txt"}))), ONE);
     let edit = json!({"file_path": "one.txt", "old_string": "one", "new_string": "1"});
-    // What the first has read the second has not.
+    // The read state of the first session does not count in the second.
     assert_eq!(server.call(&two, "Edit", edit.clone())["isError"], true);
     assert_eq!(server.call(&one, "Edit", edit)["isError"], false);
     let journal = |session: &str| {
@@ -139,8 +139,8 @@ fn clients_have_sessions_of_their_own() {
 
 #[test]
 fn ten_clients_at_once_see_nothing_of_each_other() {
-    let lab = two_files();
-    let server = &Server::start(&lab, &["--mode", "bypass"]);
+    let fixture = two_files();
+    let server = &Server::start(&fixture, &["--mode", "bypass"]);
     std::thread::scope(|scope| {
         for number in 0..10 {
             scope.spawn(move || {
@@ -165,8 +165,8 @@ fn ten_clients_at_once_see_nothing_of_each_other() {
 
 #[test]
 fn clients_without_sessions_share_one() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--mode", "accept-edits"]);
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--mode", "accept-edits"]);
     let edit = json!({"file_path": "one.txt", "old_string": "one", "new_string": "1"});
     assert_eq!(server.stateless("Edit", edit.clone())["isError"], true);
     assert_eq!(text_of(&server.stateless("Read", json!({"file_path": "one.txt"}))), ONE);
@@ -178,9 +178,9 @@ fn clients_without_sessions_share_one() {
 }
 
 #[test]
-fn an_id_that_was_not_given_opens_nothing() {
-    let lab = two_files();
-    let server = Server::start(&lab, &[]);
+fn an_unknown_session_id_opens_nothing() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &[]);
     let id = server.begin();
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
     assert_eq!(server.post(&[("Mcp-Session-Id", "00000000-0000-4000-8000-000000000000")], &list).0, 404);
@@ -194,9 +194,9 @@ fn an_id_that_was_not_given_opens_nothing() {
 }
 
 #[test]
-fn who_finds_no_seat_is_told_when_there_may_be_one_and_others_are_served() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--idle-seconds", "1234"]);
+fn over_the_session_limit_a_503_says_when_to_retry() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--idle-seconds", "1234"]);
     let sessions: Vec<String> = (0..100).map(|_| server.begin()).collect();
     let (code, _, body) = server.post(&[], &hello());
     assert_eq!(code, 503, "{body}");
@@ -207,15 +207,15 @@ fn who_finds_no_seat_is_told_when_there_may_be_one_and_others_are_served() {
     assert_eq!(text_of(&server.stateless("Read", read.clone())), ONE, "it needs no seat");
     assert_eq!(text_of(&server.call(&sessions[0], "Read", read)), ONE);
     assert_eq!(server.ask("DELETE", &[("Mcp-Session-Id", &sessions[0])], "").0, 204);
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     while server.post(&[], &hello()).0 == 503 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "its seat is still taken");
+        assert!(started_at.elapsed() < Duration::from_secs(60), "its seat is still taken");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Reads events until one has all of that in it.
-fn hear(stream: &mut TcpStream, wanted: &str) -> String {
+/// Reads events until a text is among them.
+fn read_events_until(stream: &mut TcpStream, wanted: &str) -> String {
     let (mut heard, mut piece) = (String::new(), [0; 4096]);
     while !heard.split(wanted).nth(1).is_some_and(|rest| rest.contains("\n\n")) {
         let read = stream.read(&mut piece).unwrap();
@@ -225,81 +225,81 @@ fn hear(stream: &mut TcpStream, wanted: &str) -> String {
     heard
 }
 
-/// The number of the last event.
-fn last_of(heard: &str) -> String {
+/// The id of the last event.
+fn last_event_id(heard: &str) -> String {
     let mut lines = heard.lines().rev();
     lines.find_map(|line| line.strip_prefix("id: ")).unwrap_or_else(|| panic!("{heard}")).to_owned()
 }
 
-/// Begins a call that says `first` and then waits for a file, and loses the connection once that was told: the number
-/// of the last event.
-fn break_off(server: &Server, session: &str, waits_for: &str) -> String {
+/// Starts a call that prints `first` and then waits for a file; disconnects once that is received. Returns the id of the
+/// last event.
+fn disconnect_during_call(server: &Server, session: &str, waits_for: &str) -> String {
     let command = format!("echo first; until [ -e {waits_for} ]; do sleep 0.02; done; echo last");
     let params = json!({"name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"}});
     let asked = json!({"jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": params});
     let mut stream = server.send("POST", &[("Mcp-Session-Id", session)], &asked.to_string());
-    last_of(&hear(&mut stream, "first"))
+    last_event_id(&read_events_until(&mut stream, "first"))
 }
 
 #[test]
 fn a_stream_that_broke_off_goes_on_where_it_was() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--mode", "bypass"]);
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--mode", "bypass"]);
     let session = server.begin();
     let known = [("Mcp-Session-Id", session.as_str())];
     let resumed = |last: &str, body: &str| {
         assert!(!body.lines().any(|line| line == format!("id: {last}")), "told again: {body}");
         assert_eq!(text_of(&answer_in(body, &json!("long"))), "first\nlast");
     };
-    // While the call goes on.
-    let last = break_off(&server, &session, "go");
+    // While the call runs.
+    let last = disconnect_during_call(&server, &session, "go");
     let mut stream = server.send("GET", &[known[0], ("Last-Event-ID", &last)], "");
-    lab.write("ws/go", "");
+    fixture.write("ws/go", "");
     let mut body = String::new();
     stream.read_to_string(&mut body).unwrap();
     resumed(&last, &body);
-    // After it has ended: another command runs only then.
-    let last = break_off(&server, &session, "go-on");
-    lab.write("ws/go-on", "");
+    // After the call has ended: the next command waits for it.
+    let last = disconnect_during_call(&server, &session, "go-on");
+    fixture.write("ws/go-on", "");
     assert_eq!(server.call(&session, "Bash", json!({"command": "true"}))["isError"], false);
     let (code, _, body) = server.ask("GET", &[known[0], ("Last-Event-ID", &last)], "");
     assert_eq!(code, 200);
     resumed(&last, &body);
-    // Nobody else hears it.
+    // Other sessions do not receive it.
     let other = server.begin();
     let (_, _, body) = server.ask("GET", &[("Mcp-Session-Id", &other), ("Last-Event-ID", &last)], "");
     assert!(!body.contains("last"), "{body}");
 }
 
 #[test]
-fn news_are_told_once_and_none_is_lost() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--mode", "bypass"]);
+fn notifications_are_sent_once_and_none_is_lost() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--mode", "bypass"]);
     let session = server.begin();
     let known = ("Mcp-Session-Id", session.as_str());
     let subscribe = json!({"jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": {"uri": "haft://journal"}});
     assert_eq!(server.post(&[known], &subscribe).0, 200);
     let write = |name: &str| server.call(&session, "Write", json!({"file_path": name, "content": "new\n"}));
-    // One whose connection breaks before anything has happened.
+    // A connection that breaks before any event.
     let mut stream = server.send("GET", &[known], "");
-    let last = last_of(&hear(&mut stream, "id: "));
+    let last = last_event_id(&read_events_until(&mut stream, "id: "));
     drop(stream);
     let mut stream = server.send("GET", &[known, ("Last-Event-ID", &last)], "");
     write("a.txt");
-    hear(&mut stream, "resources/updated");
+    read_events_until(&mut stream, "resources/updated");
     write("b.txt");
-    let last = last_of(&hear(&mut stream, "resources/updated"));
+    let last = last_event_id(&read_events_until(&mut stream, "resources/updated"));
     drop(stream);
     let mut stream = server.send("GET", &[known, ("Last-Event-ID", &last)], "");
     write("c.txt");
-    let heard = hear(&mut stream, "resources/updated");
+    let heard = read_events_until(&mut stream, "resources/updated");
     assert!(!heard.lines().any(|line| line == format!("id: {last}")), "{heard}");
 }
 
 #[test]
-fn pages_of_other_places_are_no_clients() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--allow-origin", "http://localhost:5173"]);
+fn browser_pages_of_other_origins_are_refused() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--allow-origin", "http://localhost:5173"]);
     for origin in
         ["http://evil.example", "null", "http://localhost:1", "http://localhost", "http://127.0.0.1:5173"]
     {
@@ -307,18 +307,18 @@ fn pages_of_other_places_are_no_clients() {
     }
     assert_eq!(server.post(&[("Origin", "http://localhost:5173")], &hello()).0, 200);
     assert_eq!(server.post(&[("Host", "evil.example")], &hello()).0, 403);
-    let elsewhere = Server::at(&lab, "127.0.0.2:0", &[]);
+    let elsewhere = Server::at(&fixture, "127.0.0.2:0", &[]);
     assert_eq!(elsewhere.post(&[("Host", &elsewhere.address.to_string())], &hello()).0, 200);
     assert_eq!(elsewhere.post(&[("Host", "127.0.0.3")], &hello()).0, 403);
-    assert_eq!(Server::start(&lab, &[]).post(&[("Origin", "http://localhost:5173")], &hello()).0, 403);
+    assert_eq!(Server::start(&fixture, &[]).post(&[("Origin", "http://localhost:5173")], &hello()).0, 403);
 }
 
 #[test]
-fn who_does_not_know_the_token_gets_nowhere() {
-    let lab = two_files();
-    lab.write("token", &format!("{TOKEN}\n"));
-    let file = lab.base.join("token");
-    let server = Server::start(&lab, &["--token-file", file.to_str().unwrap()]);
+fn requests_without_the_token_are_refused() {
+    let fixture = two_files();
+    fixture.write("token", &format!("{TOKEN}\n"));
+    let file = fixture.base.join("token");
+    let server = Server::start(&fixture, &["--token-file", file.to_str().unwrap()]);
     let with = |value: &str| server.post(&[("Authorization", value)], &hello()).0;
     assert_eq!(server.post(&[], &hello()).0, 401);
     for wrong in ["Bearer", "Bearer ", "Bearer x", &format!("Basic {TOKEN}"), &format!("Bearer {TOKEN}x")] {
@@ -329,19 +329,21 @@ fn who_does_not_know_the_token_gets_nowhere() {
 }
 
 #[test]
-fn haft_does_not_listen_to_everybody_without_a_token() {
-    let lab = two_files();
-    lab.run(&["mcp", "--http", "0.0.0.0:0"]).refused("token");
-    lab.write("token", "short");
-    let file = lab.base.join("token");
-    lab.run(&["mcp", "--http", "127.0.0.1:0", "--token-file", file.to_str().unwrap()]).refused("at least");
-    lab.run(&["mcp", "--http", "127.0.0.1:0", "--session", "x"]).refused("--session");
+fn a_public_address_requires_a_token() {
+    let fixture = two_files();
+    fixture.run(&["mcp", "--http", "0.0.0.0:0"]).refused("token");
+    fixture.write("token", "short");
+    let file = fixture.base.join("token");
+    fixture
+        .run(&["mcp", "--http", "127.0.0.1:0", "--token-file", file.to_str().unwrap()])
+        .refused("at least");
+    fixture.run(&["mcp", "--http", "127.0.0.1:0", "--session", "x"]).refused("--session");
 }
 
 #[test]
-fn who_does_not_say_what_it_wants_is_let_go() {
-    let lab = two_files();
-    let server = Server::start(&lab, &[]);
+fn a_connection_without_a_request_is_closed() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &[]);
     let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     for stream in &mut silent {
         stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: loc").unwrap();
@@ -356,13 +358,13 @@ fn who_does_not_say_what_it_wants_is_let_go() {
 }
 
 #[test]
-fn who_does_not_come_to_the_end_of_a_message_is_let_go() {
-    let lab = two_files();
-    let server = Server::start(&lab, &[]);
+fn an_unfinished_request_is_closed() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &[]);
     let mut stream = server.send("POST", &[("Content-Length", "1000")], "{");
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut answer = Vec::new();
-    // A little now and then does not count as coming to an end.
+    // Sending a few bytes now and then does not extend the timeout.
     for _ in 0..100 {
         let mut piece = [0; 4096];
         match stream.read(&mut piece) {
@@ -379,9 +381,9 @@ fn who_does_not_come_to_the_end_of_a_message_is_let_go() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_as_over_lines() {
-    let lab = two_files();
-    let server = Server::start(&lab, &[]);
+fn malformed_messages_are_refused_as_over_lines() {
+    let fixture = two_files();
+    let server = Server::start(&fixture, &[]);
     let session = server.begin();
     let twice = r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"Read",
         "arguments":{"file_path":"two.txt","file_path":"one.txt"}}}"#;
@@ -400,14 +402,14 @@ fn what_is_no_message_is_refused_as_over_lines() {
 
 #[test]
 fn a_body_that_is_too_long_is_refused() {
-    let lab = two_files();
-    let server = Server::start(&lab, &[]);
+    let fixture = two_files();
+    let server = Server::start(&fixture, &[]);
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
                 Accept: application/json, text/event-stream\r\nContent-Length: 400000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let piece = vec![b' '; 1 << 20];
-    // It is given up before all of it is there.
+    // It is refused before all of it has arrived.
     let sent = (0..400).take_while(|_| stream.write_all(&piece).is_ok()).count();
     assert!(sent < 400, "all of it was taken");
     assert_eq!(server.post(&[], &hello()).0, 200);
@@ -415,8 +417,8 @@ fn a_body_that_is_too_long_is_refused() {
 
 #[test]
 fn a_session_that_idles_ends_with_what_it_started() {
-    let lab = two_files();
-    let server = Server::start(&lab, &["--mode", "bypass", "--idle-seconds", "1"]);
+    let fixture = two_files();
+    let server = Server::start(&fixture, &["--mode", "bypass", "--idle-seconds", "1"]);
     let id = server.begin();
     server.call(&id, "Bash", json!({"command": "sleep 31407", "run_in_background": true}));
     started("31407", 1);
@@ -426,9 +428,9 @@ fn a_session_that_idles_ends_with_what_it_started() {
 }
 
 #[test]
-fn a_server_that_is_told_to_stop_ends_with_all_that_runs() {
-    let lab = two_files();
-    let mut server = Server::start(&lab, &["--mode", "bypass"]);
+fn an_interrupted_server_ends_everything_that_runs() {
+    let fixture = two_files();
+    let mut server = Server::start(&fixture, &["--mode", "bypass"]);
     let id = server.begin();
     server.call(&id, "Bash", json!({"command": "sleep 31406", "run_in_background": true}));
     started("31406", 1);

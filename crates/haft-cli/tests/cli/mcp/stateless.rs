@@ -1,4 +1,4 @@
-//! The protocol from 2026-07-28 on: nothing begins, each request says who makes it, and a server asks by its answer.
+//! The stateless protocol, from 2026-07-28 on: no initialization, client data in each request, questions as results.
 
 use super::*;
 
@@ -14,15 +14,15 @@ fn call(tool: &str, arguments: Value, capabilities: Value) -> Value {
     json!({"name": tool, "arguments": arguments, "_meta": meta(capabilities)})
 }
 
-/// A file that is to be written, for which there must be an answer.
+/// The arguments of a write that needs approval.
 fn write(content: &str) -> Value {
     call("Write", json!({"file_path": "new.txt", "content": content}), json!({"elicitation": {}}))
 }
 
 #[test]
-fn requests_that_stand_for_themselves_are_served_and_stopped() {
-    let lab = two_files();
-    let mut client = Client::start(&lab, &["--mode", "bypass"]);
+fn stateless_requests_are_served_and_cancelled() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &["--mode", "bypass"]);
     let found = client.request("server/discover", json!({"_meta": meta(json!({}))}));
     let versions = found["supportedVersions"].as_array().unwrap();
     assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-11-25")), "{found}");
@@ -40,21 +40,21 @@ fn requests_that_stand_for_themselves_are_served_and_stopped() {
 }
 
 #[test]
-fn a_question_is_the_answer_and_the_next_round_goes_on() {
-    let lab = two_files();
-    let mut client = Client::start(&lab, &[]);
+fn a_question_is_the_result_and_the_repeated_request_continues() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &[]);
     let asked = client.request("tools/call", write("new\n"));
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     let (name, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert_eq!(question["method"], "elicitation/create");
     assert!(question["params"]["message"].as_str().unwrap().contains("+new"), "{question}");
-    assert!(!lab.base.join("ws/new.txt").exists(), "nothing happens before the answer");
+    assert!(!fixture.base.join("ws/new.txt").exists(), "nothing happens before the answer");
     let answered = |mut request: Value, answer: &str, state: &Value| {
         request["inputResponses"] = json!({name: {"action": "accept", "content": {"answer": answer}}});
         request["requestState"] = state.clone();
         request
     };
-    // The answer is to this question, of this request.
+    // An answer counts only for its question and its request.
     let state = &asked["requestState"];
     let other = client.send_request("tools/call", answered(write("other\n"), "allow once", state));
     assert_eq!(client.reply(&other)["error"]["code"], -32602);
@@ -62,13 +62,13 @@ fn a_question_is_the_answer_and_the_next_round_goes_on() {
     assert_eq!(client.reply(&forged)["error"]["code"], -32602);
     let done = client.request("tools/call", answered(write("new\n"), "allow once", state));
     assert_eq!((&done["isError"], &done["resultType"]), (&json!(false), &json!("complete")), "{done}");
-    assert_eq!(std::fs::read_to_string(lab.base.join("ws/new.txt")).unwrap(), "new\n");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/new.txt")).unwrap(), "new\n");
 }
 
 #[test]
-fn a_no_is_one_and_who_cannot_be_asked_is_told_how_to_allow() {
-    let lab = two_files();
-    let mut client = Client::start(&lab, &[]);
+fn a_denial_counts_and_a_client_that_cannot_ask_learns_how_to_allow() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &[]);
     let asked = client.request("tools/call", write("new\n"));
     let name = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut again = write("new\n");
@@ -78,13 +78,13 @@ fn a_no_is_one_and_who_cannot_be_asked_is_told_how_to_allow() {
     let unasked = call("Write", json!({"file_path": "new.txt", "content": "new\n"}), json!({}));
     let denied = client.request("tools/call", unasked);
     assert!(text_of(&denied).contains("--mode accept-edits"), "{denied}");
-    assert!(!lab.base.join("ws/new.txt").exists());
+    assert!(!fixture.base.join("ws/new.txt").exists());
 }
 
 #[test]
-fn who_listens_hears_of_changes() {
-    let lab = two_files();
-    let mut client = Client::start(&lab, &["--mode", "bypass"]);
+fn subscribers_are_notified_of_changes() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &["--mode", "bypass"]);
     let wanted = json!({"resourceSubscriptions": ["haft://nothing", "haft://journal", "file:///etc/passwd"]});
     let listening = json!({"_meta": meta(json!({})), "notifications": wanted});
     client.send_request("subscriptions/listen", listening);

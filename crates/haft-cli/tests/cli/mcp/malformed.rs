@@ -1,11 +1,11 @@
-//! What is no message, or a message that makes no sense, is answered as JSON-RPC says, and the next one is served.
+//! Malformed and invalid messages get a JSON-RPC error, and the next message is served.
 
 use super::*;
 
 #[test]
-fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+fn malformed_lines_are_answered_and_the_next_one_is_served() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
     let deep = format!("{}\n", "[".repeat(100_000));
     let nested = format!("{}\n", "{\"a\":".repeat(100_000));
     let lines: [(&[u8], i64); 9] = [
@@ -50,9 +50,9 @@ fn lines_that_are_no_messages_are_answered_and_the_next_one_is_served() {
 }
 
 #[test]
-fn an_id_comes_back_as_it_went_and_what_is_none_is_refused() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+fn an_id_is_returned_unchanged_and_an_invalid_one_refused() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
     let long = "x".repeat(100_000);
     for id in [json!("x"), json!(0), json!(-1), json!(9_007_199_254_740_993_u64), json!(long), json!("")] {
         client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
@@ -66,9 +66,9 @@ fn an_id_comes_back_as_it_went_and_what_is_none_is_refused() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_refused_and_not_kept() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+fn an_overlong_line_is_refused_and_not_buffered() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..200 {
         client.write(&piece);
@@ -81,15 +81,15 @@ fn a_line_that_is_too_long_is_refused_and_not_kept() {
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(peak < 150_000, "{peak} kB");
     client.request("ping", json!({}));
-    // One that is not is served.
+    // A long line within the limit is served.
     let id = client.send_request("ping", json!({"_meta": {"x": "y".repeat(10 << 20)}}));
     assert!(client.reply(&id).get("result").is_some());
 }
 
 #[test]
-fn methods_and_tools_that_are_not_there_are_told_apart_from_calls_that_fail() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+fn unknown_methods_and_tools_differ_from_failed_calls() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
     let mut answer = |method: &str, params: Value| {
         let id = client.send_request(method, params);
         client.reply(&id)
@@ -124,9 +124,9 @@ fn methods_and_tools_that_are_not_there_are_told_apart_from_calls_that_fail() {
 }
 
 #[test]
-fn what_comes_before_the_beginning_does_not_end_the_connection() {
-    let lab = two_files();
-    let mut client = Client::start(&lab, &[]);
+fn a_request_before_initialize_does_not_end_the_connection() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &[]);
     client.notify("notifications/initialized", json!({}));
     client.notify("notifications/cancelled", json!({"requestId": 1}));
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
@@ -143,20 +143,20 @@ fn what_comes_before_the_beginning_does_not_end_the_connection() {
 
 #[test]
 fn a_version_from_the_future_is_answered_with_one_of_today() {
-    let lab = two_files();
+    let fixture = two_files();
     for (asked, given) in
         [("2026-07-28", "2025-11-25"), ("2099-01-01", "2025-11-25"), ("2024-11-05", "2024-11-05")]
     {
-        let mut client = Client::start(&lab, &[]);
+        let mut client = Client::start(&fixture, &[]);
         let about = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         assert_eq!(client.request("initialize", about)["protocolVersion"], given);
     }
 }
 
 #[test]
-fn only_what_is_there_can_be_subscribed_to() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn only_existing_resources_can_be_subscribed_to() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     client.call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
     let listed = client.request("resources/list", json!({}));
     let resources = listed["resources"].as_array().unwrap();

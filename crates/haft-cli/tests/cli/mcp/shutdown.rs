@@ -1,4 +1,4 @@
-//! How calls and connections end: nothing stays behind.
+//! Cancellation and the end of connections: no process stays behind.
 
 use super::*;
 
@@ -8,9 +8,9 @@ fn sleep(seconds: &str) -> Value {
 
 #[test]
 fn a_cancelled_call_stops_and_is_not_answered() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
-    // An id of 0 is one like any other.
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
+    // 0 is a valid id.
     client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": sleep("31401")}));
     started("31401", 1);
     client.notify("notifications/cancelled", json!({"requestId": 0, "reason": "enough"}));
@@ -18,16 +18,16 @@ fn a_cancelled_call_stops_and_is_not_answered() {
     let id = client.send_request("ping", json!({}));
     assert_eq!(client.next()["id"], id, "nothing was said about the call");
     assert_eq!(client.call("Bash", json!({"command": "echo free"}))["isError"], false);
-    // What is not under way cannot be cancelled, and that is no harm.
+    // Cancelling an unknown request is ignored.
     client.notify("notifications/cancelled", json!({"requestId": "never"}));
     client.notify("notifications/cancelled", json!({}));
     client.request("ping", json!({}));
 }
 
 #[test]
-fn a_client_that_goes_leaves_no_process() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn a_client_that_disconnects_leaves_no_process() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     client.call("Bash", json!({"command": "sleep 31402", "run_in_background": true}));
     client.send_request("tools/call", sleep("31403"));
     started("31402", 1);
@@ -39,9 +39,9 @@ fn a_client_that_goes_leaves_no_process() {
 }
 
 #[test]
-fn calls_that_are_under_way_together_end_like_one_alone() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn concurrent_calls_end_with_the_connection() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let lines = (900..904).map(|id| {
         format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": sleep("31406")}))
     });
@@ -56,9 +56,9 @@ fn calls_that_are_under_way_together_end_like_one_alone() {
 }
 
 #[test]
-fn haft_that_is_told_to_stop_leaves_no_process() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+fn an_interrupted_server_leaves_no_process() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     for _ in 0..3 {
         client.send_request("tools/call", sleep("31404"));
     }
@@ -70,9 +70,9 @@ fn haft_that_is_told_to_stop_leaves_no_process() {
 }
 
 #[test]
-fn a_client_that_hears_no_more_has_gone() {
-    let lab = two_files();
-    let mut command = lab.haft(&["mcp"]);
+fn a_client_that_closes_its_input_has_disconnected() {
+    let fixture = two_files();
+    let mut command = fixture.haft(&["mcp"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
@@ -83,33 +83,33 @@ fn a_client_that_hears_no_more_has_gone() {
 }
 
 #[test]
-fn requests_that_are_piped_in_are_answered_though_the_pipe_is_closed() {
-    let lab = two_files();
+fn piped_requests_are_answered_after_the_pipe_is_closed() {
+    let fixture = two_files();
     let lines = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
             "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "Read", "arguments": {"file_path": "one.txt"}}}),
     ];
-    let ran = lab.run_with(&["mcp"], &lines.map(|line| format!("{line}\n")).concat());
-    let replies: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((ran.code, replies.len()), (0, 2), "{ran:?}");
+    let output = fixture.run_with(&["mcp"], &lines.map(|line| format!("{line}\n")).concat());
+    let replies: Vec<Value> = output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((output.code, replies.len()), (0, 2), "{output:?}");
     assert_eq!(text_of(&replies[1]["result"]), ONE);
 }
 
 #[test]
 fn a_client_that_does_not_read_costs_no_memory_and_still_gets_its_answer() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &["--mode", "bypass"]);
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
     let flood = json!({
         "name": "Bash",
         "arguments": {"command": "yes 0123456789abcdef | head -c 100000000; touch flooded"},
         "_meta": {"progressToken": 7},
     });
     let id = client.send_request("tools/call", flood);
-    let begun = std::time::Instant::now();
-    while !lab.base.join("ws/flooded").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the command waits for the client");
+    let started_at = std::time::Instant::now();
+    while !fixture.base.join("ws/flooded").exists() {
+        assert!(started_at.elapsed() < Duration::from_secs(60), "the command waits for the client");
         std::thread::sleep(Duration::from_millis(10));
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", client.child.id())).unwrap();

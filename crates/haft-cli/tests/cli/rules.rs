@@ -1,74 +1,74 @@
-//! `haft rules` and `haft audit`, as a person uses them.
+//! `haft rules`, `haft audit` and `haft trust`.
 
 use super::*;
 
 #[test]
-fn a_rule_is_added_tried_and_taken_back() {
-    let lab = two_files();
-    assert!(lab.run(&["rules"]).stdout.contains("there are no rules"));
+fn a_rule_is_added_checked_and_removed() {
+    let fixture = two_files();
+    assert!(fixture.run(&["rules"]).stdout.contains("there are no rules"));
     let check = ["rules", "check", "Bash", "command=git push"];
-    let asked = lab.run(&check);
+    let asked = fixture.run(&check);
     assert_eq!((asked.code, asked.stdout.starts_with("ask: ")), (1, true), "{asked:?}");
     assert_eq!(
-        lab.run(&["rules", "allow", "Bash(git push:*)"]).stdout,
+        fixture.run(&["rules", "allow", "Bash(git push:*)"]).stdout,
         "allow Bash(git push:*) in this project\n"
     );
-    let allowed = lab.run(&check);
+    let allowed = fixture.run(&check);
     assert_eq!(allowed.code, 0, "{allowed:?}");
     for part in ["allow: by the rule `Bash(git push:*)`", "runs   git push", "held by", "the sandbox"] {
         assert!(allowed.stdout.contains(part), "`{part}` is not in {}", allowed.stdout);
     }
-    lab.run(&["rules", "deny", "--user", "Bash(git push:*)"]);
-    assert!(lab.run(&check).stdout.starts_with("deny: "), "the strictest wins");
-    let listed = lab.run(&["--json", "rules"]).json();
+    fixture.run(&["rules", "deny", "--user", "Bash(git push:*)"]);
+    assert!(fixture.run(&check).stdout.starts_with("deny: "), "the strictest wins");
+    let listed = fixture.run(&["--json", "rules"]).json();
     assert_eq!(listed[0]["effect"], "deny");
     assert_eq!((&listed[1]["effect"], &listed[1]["from"]), (&json!("allow"), &json!("this project")));
-    assert_eq!(lab.run(&["rules", "remove", "--user", "Bash(git push:*)"]).code, 0);
-    assert_eq!(lab.run(&check).code, 0);
-    assert_eq!(lab.run(&["rules", "remove", "Bash(git push:*)"]).code, 0);
-    assert_eq!(lab.run(&check).code, 1);
-    lab.run(&["rules", "remove", "Bash(git push:*)"]).refused("there is no rule `Bash(git push:*)`");
-    lab.run(&["rules", "allow", "Bash("]).refused("is no rule");
-    lab.run(&["rules", "deny", "Raed(.env)"]).refused("there is no tool `Raed`; perhaps `Read`");
-    lab.run(&["rules", "allow", "word_count(a)"]).refused("takes nothing in brackets");
+    assert_eq!(fixture.run(&["rules", "remove", "--user", "Bash(git push:*)"]).code, 0);
+    assert_eq!(fixture.run(&check).code, 0);
+    assert_eq!(fixture.run(&["rules", "remove", "Bash(git push:*)"]).code, 0);
+    assert_eq!(fixture.run(&check).code, 1);
+    fixture.run(&["rules", "remove", "Bash(git push:*)"]).refused("there is no rule `Bash(git push:*)`");
+    fixture.run(&["rules", "allow", "Bash("]).refused("is no rule");
+    fixture.run(&["rules", "deny", "Raed(.env)"]).refused("there is no tool `Raed`; perhaps `Read`");
+    fixture.run(&["rules", "allow", "word_count(a)"]).refused("takes nothing in brackets");
 }
 
 #[test]
 fn a_rule_can_be_about_a_tool_that_a_program_adds() {
-    let lab = two_files();
-    let added = lab.run(&["rules", "allow", "word_count"]);
+    let fixture = two_files();
+    let added = fixture.run(&["rules", "allow", "word_count"]);
     assert_eq!((added.code, added.stdout.as_str()), (0, "allow word_count in this project\n"));
     assert!(added.stderr.contains("no tool of haft's own is called `word_count`"), "{added:?}");
-    assert_eq!(lab.run(&["call", "Read", "file_path=one.txt"]).code, 0, "the settings can still be read");
+    assert_eq!(fixture.run(&["call", "Read", "file_path=one.txt"]).code, 0, "the settings can still be read");
 }
 
 #[test]
 fn the_rest_of_the_users_settings_stays_as_it_is() {
-    let lab = two_files();
+    let fixture = two_files();
     let before =
         "# mine\nmode = \"default\" # careful\n\n[permissions]\nallow = [\n    \"Read\", # of course\n]\n";
-    lab.settings(before);
-    assert_eq!(lab.run(&["rules", "allow", "--user", "Edit(docs/**)"]).code, 0);
-    let read = || std::fs::read_to_string(lab.base.join("home/.config/haft/config.toml")).unwrap();
+    fixture.settings(before);
+    assert_eq!(fixture.run(&["rules", "allow", "--user", "Edit(docs/**)"]).code, 0);
+    let read = || std::fs::read_to_string(fixture.base.join("home/.config/haft/config.toml")).unwrap();
     for part in ["# mine", "# careful", "# of course", "Edit(docs/**)"] {
         assert!(read().contains(part), "`{part}` is not in {}", read());
     }
-    assert_eq!(lab.run(&["rules", "remove", "--user", "Edit(docs/**)"]).code, 0);
+    assert_eq!(fixture.run(&["rules", "remove", "--user", "Edit(docs/**)"]).code, 0);
     assert!(!read().contains("Edit(docs/**)") && read().contains("\"Read\", # of course"));
 }
 
 #[test]
-fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
-    let lab = two_files();
-    lab.settings("[permissions]\ndeny = [\"Read(two.txt)\"]\nallow = [\"Edit(one.txt)\"]\n");
+fn every_decision_is_audited_and_tampering_is_detected() {
+    let fixture = two_files();
+    fixture.settings("[permissions]\ndeny = [\"Read(two.txt)\"]\nallow = [\"Edit(one.txt)\"]\n");
     let calls = [
         r#"{"id":"a","name":"Read","input":{"file_path":"one.txt"}}"#,
         r#"{"id":"b","name":"Read","input":{"file_path":"two.txt"}}"#,
         r#"{"id":"c","name":"Edit","input":{"file_path":"one.txt","old_string":"one","new_string":"1"}}"#,
         r#"{"id":"d","name":"Write","input":{"file_path":"three.txt","content":"x"}}"#,
     ];
-    lab.batch(&["--session", "mine"], &calls);
-    let told = lab.run(&["--json", "audit"]).json();
+    fixture.batch(&["--session", "mine"], &calls);
+    let told = fixture.run(&["--json", "audit"]).json();
     let of = |n: usize, field: &str| told["lines"][n][field].as_str().unwrap().to_owned();
     assert_eq!((of(0, "decision"), of(0, "by")), ("allowed".into(), "the rule `Edit(one.txt)`".into()));
     assert_eq!(of(1, "decision"), "denied");
@@ -76,20 +76,20 @@ fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
     assert_eq!((of(2, "decision"), of(2, "by")), ("allowed".into(), "the rule `Edit(one.txt)`".into()));
     assert_eq!(of(3, "decision"), "denied");
     assert_eq!((told["whole"].as_bool(), of(3, "session")), (Some(true), "mine".into()));
-    let shown = lab.run(&["audit"]);
+    let shown = fixture.run(&["audit"]);
     assert!(shown.code == 0 && shown.stdout.contains("all 4 lines are as they were written"), "{shown:?}");
 
-    let replayed = lab.run(&["rules", "replay", "mine"]).stdout;
+    let replayed = fixture.run(&["rules", "replay", "mine"]).stdout;
     assert!(replayed.ends_with("of 4 calls would end otherwise\n"), "{replayed}");
-    lab.settings("");
-    let replayed = lab.run(&["rules", "replay", "mine"]).stdout;
+    fixture.settings("");
+    let replayed = fixture.run(&["rules", "replay", "mine"]).stdout;
     assert!(replayed.contains("Read was denied, now allowed"), "{replayed}");
-    lab.run(&["rules", "replay", "yours"]).refused("nothing is known of a session `yours`");
+    fixture.run(&["rules", "replay", "yours"]).refused("nothing is known of a session `yours`");
 
-    let file = lab.state().join("audit.jsonl");
+    let file = fixture.state().join("audit.jsonl");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replacen("denied", "allowed", 1)).unwrap();
-    let changed = lab.run(&["audit"]);
+    let changed = fixture.run(&["audit"]);
     assert!(changed.code == 1 && changed.stdout.contains("from line 2 on"), "{changed:?}");
     for entry in std::fs::read_dir(lab.state()).unwrap().map(Result::unwrap) {
         if entry.file_name().to_string_lossy().starts_with("audit.") {
@@ -105,50 +105,51 @@ fn every_decision_is_written_down_and_nobody_changes_that_unseen() {
 
 #[test]
 fn a_project_that_is_not_trusted_overrides_no_setting_of_the_users() {
-    let lab = two_files();
-    lab.settings(
+    let fixture = two_files();
+    fixture.settings(
         "[permissions]\nseconds = 5\n[search]\nhidden = false\nseconds = 7\n[files]\ncheck = true\n",
     );
-    lab.write(
+    fixture.write(
         "ws/.haft/config.toml",
         "[permissions]\nseconds = 600\n[search]\nhidden = true\nignored = true\nseconds = 1\n[files]\ncheck = false\n",
     );
-    lab.write("ws/.hidden", "one\n");
-    let found = lab.run(&["call", "Grep", "pattern=one"]);
+    fixture.write("ws/.hidden", "one\n");
+    let found = fixture.run(&["call", "Grep", "pattern=one"]);
     assert!(!found.stdout.contains(".hidden"), "{found:?}");
     for key in ["permissions.seconds", "search", "files.check"] {
         assert!(found.stderr.contains(&format!(".haft/config.toml: {key}")), "{key}: {found:?}");
     }
     let write = json!({"file_path": "a.json", "content": "{"});
-    let written = lab.run(&["--mode", "accept-edits", "call", "Write", &write.to_string()]);
+    let written = fixture.run(&["--mode", "accept-edits", "call", "Write", &write.to_string()]);
     assert!(written.stdout.contains("unclosed `{`"), "the syntax is still checked: {written:?}");
-    // What is stricter is taken without trust.
-    lab.write("ws/.haft/config.toml", "[permissions]\nseconds = 2\n[files]\ncheck = true\n");
-    assert_eq!(lab.run(&["call", "Grep", "pattern=one"]).stderr, "");
+    // Stricter settings apply without trust.
+    fixture.write("ws/.haft/config.toml", "[permissions]\nseconds = 2\n[files]\ncheck = true\n");
+    assert_eq!(fixture.run(&["call", "Grep", "pattern=one"]).stderr, "");
 }
 
 #[test]
-fn a_project_is_trusted_with_the_settings_it_had_then() {
-    let lab = Lab::new(&[("a.txt", "one\n"), (".haft/config.toml", "[permissions]\nallow = [\"Write\"]\n")]);
+fn trust_ends_when_the_settings_of_a_project_change() {
+    let fixture =
+        Fixture::new(&[("a.txt", "one\n"), (".haft/config.toml", "[permissions]\nallow = [\"Write\"]\n")]);
     let write = ["call", "Write", "file_path=b.txt", "content=x"];
     let check = ["rules", "check", "Write", "file_path=b.txt", "content=x"];
-    assert_eq!(lab.run(&check).code, 1);
-    let nobody = lab.run(&["trust"]);
+    assert_eq!(fixture.run(&check).code, 1);
+    let nobody = fixture.run(&["trust"]);
     assert!(nobody.code == 2 && nobody.stdout.contains("allow = [\"Write\"]"), "{nobody:?}");
     assert!(nobody.stderr.contains("nobody is there to agree"), "{nobody:?}");
-    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
-    // Whoever may write in a trusted folder could put another project into it.
-    lab.write("ws/pkg/.haft/config.toml", "[permissions]\nallow = [\"Write\"]\n");
-    let nested = lab.base.join("ws/pkg").display().to_string();
-    assert_eq!(lab.run(&[&["--workspace", nested.as_str()], &check[..]].concat()).code, 1);
-    let ran = lab.run(&write);
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
+    // A folder inside a trusted one is another project, and not trusted.
+    fixture.write("ws/pkg/.haft/config.toml", "[permissions]\nallow = [\"Write\"]\n");
+    let nested = fixture.base.join("ws/pkg").display().to_string();
+    assert_eq!(fixture.run(&[&["--workspace", nested.as_str()], &check[..]].concat()).code, 1);
+    let output = fixture.run(&write);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output:?}");
 
-    lab.write("ws/.haft/config.toml", "[permissions]\nallow = [\"Write\", \"Bash\"]\n");
-    let changed = lab.run(&["rules", "check", "Bash", "command=make"]);
+    fixture.write("ws/.haft/config.toml", "[permissions]\nallow = [\"Write\", \"Bash\"]\n");
+    let changed = fixture.run(&["rules", "check", "Bash", "command=make"]);
     assert_eq!(changed.code, 1);
     assert!(changed.stderr.contains("have changed since it was trusted"), "{changed:?}");
-    assert!(lab.run(&["doctor"]).stdout.contains("have changed since they were trusted"));
-    assert_eq!(lab.run(&["trust", "--yes"]).code, 0);
-    assert_eq!(lab.run(&["rules", "check", "Bash", "command=make"]).code, 0);
+    assert!(fixture.run(&["doctor"]).stdout.contains("have changed since they were trusted"));
+    assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(fixture.run(&["rules", "check", "Bash", "command=make"]).code, 0);
 }

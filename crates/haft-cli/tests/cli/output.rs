@@ -1,11 +1,11 @@
-//! What haft prints, and for whom.
+//! The output of haft in pipes and on terminals.
 
 use super::*;
 
 #[test]
-fn nothing_that_is_piped_has_colours() {
-    let lab = two_files();
-    lab.run(&["call", "Read", "file_path=one.txt"]);
+fn piped_output_has_no_colours() {
+    let fixture = two_files();
+    fixture.run(&["call", "Read", "file_path=one.txt"]);
     let all: [&[&str]; 7] = [
         &["tools"],
         &["doctor"],
@@ -17,40 +17,44 @@ fn nothing_that_is_piped_has_colours() {
     ];
     for args in all {
         for (name, value) in [("TERM", "xterm-256color"), ("NO_COLOR", "1")] {
-            let ran = Ran::of(lab.haft(args).env(name, value).output().unwrap());
-            assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "{args:?}: {ran:?}");
+            let output = RunOutput::of(fixture.haft(args).env(name, value).output().unwrap());
+            assert!(
+                !output.stdout.contains('\x1b') && !output.stderr.contains('\x1b'),
+                "{args:?}: {output:?}"
+            );
         }
     }
-    let forced = Ran::of(lab.haft(&["tools"]).env("CLICOLOR_FORCE", "1").output().unwrap());
+    let forced = RunOutput::of(fixture.haft(&["tools"]).env("CLICOLOR_FORCE", "1").output().unwrap());
     assert!(forced.stdout.contains('\x1b'), "colours are there for those who want them");
 }
 
 #[test]
 fn a_reply_in_a_pipe_is_exact() {
-    let lab = Lab::new(&[("escape.txt", "\u{1b}[31mred\u{1b}[0m\n")]);
-    let ran = lab.run(&["call", "Read", "file_path=escape.txt"]);
-    assert_eq!(ran.stdout, "     1\t\u{1b}[31mred\u{1b}[0m\n");
+    let fixture = Fixture::new(&[("escape.txt", "\u{1b}[31mred\u{1b}[0m\n")]);
+    let output = fixture.run(&["call", "Read", "file_path=escape.txt"]);
+    assert_eq!(output.stdout, "     1\t\u{1b}[31mred\u{1b}[0m\n");
 }
 
 #[test]
 fn completions_for_every_shell() {
-    let lab = two_files();
+    let fixture = two_files();
     let scripts = ["bash", "elvish", "fish", "powershell", "zsh"].map(|shell| {
-        let ran = lab.run(&["completions", shell]);
-        assert_eq!(ran.code, 0, "{shell}");
-        assert!(ran.stdout.contains("haft") && ran.stdout.contains("doctor"), "{shell}");
-        ran.stdout
+        let output = fixture.run(&["completions", shell]);
+        assert_eq!(output.code, 0, "{shell}");
+        assert!(output.stdout.contains("haft") && output.stdout.contains("doctor"), "{shell}");
+        output.stdout
     });
     for (at, script) in scripts.iter().enumerate() {
         assert!(!scripts[..at].contains(script));
     }
-    lab.run(&["completions", "tcsh"]).refused("tcsh");
+    fixture.run(&["completions", "tcsh"]).refused("tcsh");
 }
 
 #[test]
 fn tools_are_defined_for_every_api() {
-    let lab = two_files();
-    let first = |format: &str| lab.run(&["--dialect", "ally", "tools", "--format", format]).json()[0].clone();
+    let fixture = two_files();
+    let first =
+        |format: &str| fixture.run(&["--dialect", "ally", "tools", "--format", format]).json()[0].clone();
     assert_eq!(first("openai")["function"]["name"], "read");
     assert_eq!(first("openai")["function"]["parameters"]["required"], json!(["file_paths"]));
     assert_eq!(first("openai-responses")["parameters"]["type"], "object");
@@ -58,12 +62,12 @@ fn tools_are_defined_for_every_api() {
     assert_eq!(first("mcp")["inputSchema"]["type"], "object");
     assert_eq!(first("mcp")["annotations"]["readOnlyHint"], true);
     assert_eq!(first("json")["read_only"], true);
-    assert_eq!(lab.run(&["--dialect", "ally", "--json", "tools"]).json()[0], first("json"));
-    assert!(lab.run(&["tools"]).stdout.starts_with("claude  "));
+    assert_eq!(fixture.run(&["--dialect", "ally", "--json", "tools"]).json()[0], first("json"));
+    assert!(fixture.run(&["tools"]).stdout.starts_with("claude  "));
 }
 
-/// What haft prints when its standard output is a terminal.
-fn on_a_terminal(lab: &Lab, args: &[&str]) -> String {
+/// The output of haft on a terminal.
+fn on_a_terminal(fixture: &Fixture, args: &[&str]) -> String {
     use std::io::Read as _;
     use std::os::unix::ffi::OsStrExt as _;
 
@@ -74,9 +78,9 @@ fn on_a_terminal(lab: &Lab, args: &[&str]) -> String {
     let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
     let theirs = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    let mut child = lab.haft(args).env("TERM", "dumb").stdout(theirs).spawn().unwrap();
+    let mut child = fixture.haft(args).env("TERM", "dumb").stdout(theirs).spawn().unwrap();
     let mut shown = Vec::new();
-    // The end of a terminal is told as an error.
+    // The end of a terminal is an error.
     let _ = std::fs::File::from(ours).read_to_end(&mut shown);
     assert!(child.wait().unwrap().success());
     String::from_utf8(shown).unwrap()
@@ -84,10 +88,10 @@ fn on_a_terminal(lab: &Lab, args: &[&str]) -> String {
 
 #[test]
 fn a_turn_on_a_terminal_is_shown_for_reading() {
-    let lab = two_files();
+    let fixture = two_files();
     let turn = r#"[{"id":"1","name":"Read","input":{"file_path":"one.txt"}},{"id":"2","name":"Red"}]"#;
-    std::fs::write(lab.base.join("turn.jsonl"), turn).unwrap();
-    let shown = on_a_terminal(&lab, &["batch", lab.base.join("turn.jsonl").to_str().unwrap()]);
+    std::fs::write(fixture.base.join("turn.jsonl"), turn).unwrap();
+    let shown = on_a_terminal(&fixture, &["batch", fixture.base.join("turn.jsonl").to_str().unwrap()]);
     for part in ["turn 1", "2 calls", "✓ Read one.txt", "     1\t", "✗ Red", "did you mean `Read`?"] {
         assert!(shown.contains(part), "`{part}` is not in {shown}");
     }

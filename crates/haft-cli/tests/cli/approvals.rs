@@ -1,4 +1,4 @@
-//! The question at the terminal, in a real one.
+//! Approvals and questions at a real terminal.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::*;
 
-/// Haft at a terminal, and what is on its screen.
+/// haft at a pseudo-terminal, and what is on its screen.
 struct Seat {
     child: Child,
     screen: String,
@@ -16,14 +16,14 @@ struct Seat {
 }
 
 impl Seat {
-    fn take(lab: &Lab, args: &[&str], env: &[(&str, &str)]) -> Self {
+    fn take(fixture: &Fixture, args: &[&str], env: &[(&str, &str)]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let other = || File::options().read(true).write(true).open(&name).unwrap();
-        let haft = lab.haft(args);
-        // The terminal becomes that of haft by way of a session of its own.
+        let haft = fixture.haft(args);
+        // A new session makes this haft's controlling terminal.
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait"]).arg(haft.get_program()).args(haft.get_args());
         command.env_clear().current_dir(haft.get_current_dir().unwrap());
@@ -32,7 +32,7 @@ impl Seat {
         }
         command.envs(env.iter().copied()).stdin(other()).stdout(other()).stderr(other());
         let child = command.spawn().unwrap();
-        // A question that nobody answers must not stop the tests for good.
+        // An unanswered question must not hang the tests.
         let pid = rustix::process::Pid::from_child(&child);
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(120));
@@ -41,7 +41,7 @@ impl Seat {
         Self { child, screen: String::new(), terminal: File::from(terminal) }
     }
 
-    /// Waits until something is on the screen.
+    /// Waits until a text is on the screen.
     fn sees(&mut self, text: &str) -> &mut Self {
         let from = self.screen.len();
         while !self.screen.contains(text) {
@@ -64,10 +64,10 @@ impl Seat {
         self
     }
 
-    /// Waits for the end, and gives the exit code with what was on the screen since the last key.
+    /// Waits for the end; returns the exit code and the screen since the last key.
     fn leaves(mut self) -> (i32, String) {
         let mut rest = Vec::new();
-        // A terminal whose other side is closed cannot be read.
+        // Reading fails once the other side is closed.
         let _ = self.terminal.read_to_end(&mut rest);
         self.screen.push_str(&String::from_utf8_lossy(&rest));
         (self.child.wait().unwrap().code().unwrap_or(-1), self.screen)
@@ -76,139 +76,139 @@ impl Seat {
 
 const WRITE: [&str; 4] = ["call", "Write", "file_path=new.txt", "content=hello"];
 
-fn is_there(lab: &Lab) -> bool {
-    lab.base.join("ws/new.txt").exists()
+fn is_there(fixture: &Fixture) -> bool {
+    fixture.base.join("ws/new.txt").exists()
 }
 
 #[test]
-fn once_means_once() {
-    let lab = two_files();
+fn allow_once_holds_for_one_call() {
+    let fixture = two_files();
     for _ in 0..2 {
-        let mut seat = Seat::take(&lab, &WRITE, &[]);
+        let mut seat = Seat::take(&fixture, &WRITE, &[]);
         seat.sees("+hello").sees("> ").types("y");
         let (code, screen) = seat.leaves();
-        assert!(code == 0 && is_there(&lab), "{screen}");
-        std::fs::remove_file(lab.base.join("ws/new.txt")).unwrap();
+        assert!(code == 0 && is_there(&fixture), "{screen}");
+        std::fs::remove_file(fixture.base.join("ws/new.txt")).unwrap();
     }
 }
 
 #[test]
-fn no_is_told_to_the_model_with_the_reason() {
-    let lab = two_files();
-    let mut seat = Seat::take(&lab, &WRITE, &[]);
+fn a_denial_reaches_the_model_with_its_reason() {
+    let fixture = two_files();
+    let mut seat = Seat::take(&fixture, &WRITE, &[]);
     seat.sees("> ").types("n").sees("instead").types("put it elsewhere\n");
     let (code, screen) = seat.leaves();
-    assert!(code == 1 && !is_there(&lab), "{screen}");
+    assert!(code == 1 && !is_there(&fixture), "{screen}");
     assert!(screen.contains("the user denied the call: put it elsewhere"), "{screen}");
 }
 
 #[test]
-fn always_for_the_project_is_not_asked_again_and_can_be_taken_back() {
-    let lab = two_files();
-    let mut seat = Seat::take(&lab, &WRITE, &[]);
+fn a_project_grant_is_not_asked_again_and_can_be_removed() {
+    let fixture = two_files();
+    let mut seat = Seat::take(&fixture, &WRITE, &[]);
     seat.sees("always means").sees("Write(./new.txt)").sees("> ").types("p");
     assert_eq!(seat.leaves().0, 0);
-    std::fs::remove_file(lab.base.join("ws/new.txt")).unwrap();
-    let again = Seat::take(&lab, &["call", "Write", "file_path=new.txt", "content=hello"], &[]);
+    std::fs::remove_file(fixture.base.join("ws/new.txt")).unwrap();
+    let again = Seat::take(&fixture, &["call", "Write", "file_path=new.txt", "content=hello"], &[]);
     let (code, screen) = again.leaves();
     assert!(code == 0 && !screen.contains("wants to run"), "{screen}");
-    let listed = lab.run(&["rules"]).stdout;
+    let listed = fixture.run(&["rules"]).stdout;
     assert!(listed.contains("Write(./new.txt)") && listed.contains("this project"), "{listed}");
-    assert_eq!(lab.run(&["rules", "remove", "Write(./new.txt)"]).code, 0);
-    assert!(!lab.run(&["rules"]).stdout.contains("Write"));
+    assert_eq!(fixture.run(&["rules", "remove", "Write(./new.txt)"]).code, 0);
+    assert!(!fixture.run(&["rules"]).stdout.contains("Write"));
 }
 
 #[test]
 fn another_rule_can_be_written() {
-    let lab = two_files();
-    let mut seat = Seat::take(&lab, &WRITE, &[]);
+    let fixture = two_files();
+    let mut seat = Seat::take(&fixture, &WRITE, &[]);
     seat.sees("> ").types("r").sees("your rule").types("Raed(x)\n").sees("there is no tool").sees("> ");
     seat.types("r").sees("your rule").types("Edit(*.txt)\n").sees("[u]where").types("u");
     assert_eq!(seat.leaves().0, 0);
-    let settings = std::fs::read_to_string(lab.base.join("home/.config/haft/config.toml")).unwrap();
+    let settings = std::fs::read_to_string(fixture.base.join("home/.config/haft/config.toml")).unwrap();
     assert!(settings.contains("Edit(*.txt)"), "{settings}");
-    let ran = lab.run(&["call", "Write", "file_path=other.txt", "content=x"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
+    let output = fixture.run(&["call", "Write", "file_path=other.txt", "content=x"]);
+    assert_eq!(output.code, 0, "{output:?}");
 }
 
 #[test]
 fn the_arguments_can_be_edited() {
-    let lab = two_files();
+    let fixture = two_files();
     let editor = "sed -i s/hello/goodbye/";
-    let mut seat = Seat::take(&lab, &WRITE, &[("EDITOR", editor)]);
+    let mut seat = Seat::take(&fixture, &WRITE, &[("EDITOR", editor)]);
     seat.sees("> ").types("e");
     let (code, screen) = seat.leaves();
     assert_eq!(code, 0, "{screen}");
-    assert_eq!(std::fs::read_to_string(lab.base.join("ws/new.txt")).unwrap(), "goodbye");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/new.txt")).unwrap(), "goodbye");
 }
 
 #[test]
-fn single_hunks_can_be_agreed_to() {
-    let lab = two_files();
+fn single_hunks_can_be_approved() {
+    let fixture = two_files();
     let before: String = (1..40).map(|n| format!("line {n}\n")).collect();
-    lab.write("ws/long.txt", &before);
+    fixture.write("ws/long.txt", &before);
     let after = before.replace("line 5\n", "five\n").replace("line 30\n", "thirty\n");
     let content = format!("content={after}");
     // The model has to have seen what it changes.
-    assert_eq!(lab.run(&["--session", "s", "call", "Read", "file_path=long.txt"]).code, 0);
+    assert_eq!(fixture.run(&["--session", "s", "call", "Read", "file_path=long.txt"]).code, 0);
     let mut seat =
-        Seat::take(&lab, &["--session", "s", "call", "Write", "file_path=long.txt", &content], &[]);
+        Seat::take(&fixture, &["--session", "s", "call", "Write", "file_path=long.txt", &content], &[]);
     seat.sees("[h]").sees("> ").types("h").sees("part 1 of 2").types("n").sees("part 2 of 2").types("y");
     let (code, screen) = seat.leaves();
     assert_eq!(code, 0, "{screen}");
-    let now = std::fs::read_to_string(lab.base.join("ws/long.txt")).unwrap();
+    let now = std::fs::read_to_string(fixture.base.join("ws/long.txt")).unwrap();
     assert_eq!(now, before.replace("line 30\n", "thirty\n"));
     assert!(screen.contains("left out") && screen.contains("+five"), "{screen}");
 }
 
 #[test]
-fn explained_and_seen_whole_before_it_is_answered() {
-    let lab = two_files();
+fn a_question_can_be_explained_and_shown_in_full() {
+    let fixture = two_files();
     let many: String = (1..200).map(|n| format!("line {n}\n")).collect();
     let content = format!("content={many}");
-    let mut seat = Seat::take(&lab, &["call", "Write", "file_path=new.txt", &content], &[]);
+    let mut seat = Seat::take(&fixture, &["call", "Write", "file_path=new.txt", &content], &[]);
     seat.sees("more lines: press v").sees("> ").types("v").sees("line 199").sees("> ");
     seat.types("x").sees("asked because").sees("changes").sees("accept-edits").sees("> ").types("y");
     assert_eq!(seat.leaves().0, 0);
 }
 
 #[test]
-fn what_was_typed_before_the_question_is_no_answer() {
-    let lab = two_files();
-    lab.settings(
+fn input_typed_before_the_question_is_discarded() {
+    let fixture = two_files();
+    fixture.settings(
         "[[hooks.pre_tool_use]]\ncommand = \"cat > /dev/null; echo ready > /dev/tty; read line < fifo\"\n",
     );
-    let fifo = lab.base.join("ws/fifo");
+    let fifo = fixture.base.join("ws/fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    let mut seat = Seat::take(&lab, &WRITE, &[]);
+    let mut seat = Seat::take(&fixture, &WRITE, &[]);
     seat.types("yyyy");
     std::fs::write(&fifo, "go\n").unwrap();
     seat.sees("wants to run").sees("> ").types("n").sees("instead").types("\n");
     assert_eq!(seat.leaves().0, 1);
-    assert!(!is_there(&lab));
+    assert!(!is_there(&fixture));
 }
 
 #[test]
-fn harm_that_cannot_be_undone_is_never_allowed_for_good() {
-    let lab = two_files();
-    let mut seat = Seat::take(&lab, &["call", "Bash", "command=rm -rf one.txt two.txt sub"], &[]);
+fn an_irreversible_command_cannot_be_granted_permanently() {
+    let fixture = two_files();
+    let mut seat = Seat::take(&fixture, &["call", "Bash", "command=rm -rf one.txt two.txt sub"], &[]);
     seat.sees("> ");
     assert!(!seat.screen.contains("[s]") && !seat.screen.contains("always means"), "{}", seat.screen);
     seat.types("s").sees("> ").types("n").sees("instead").types("\n");
     assert_eq!(seat.leaves().0, 1);
-    assert!(lab.base.join("ws/one.txt").exists());
+    assert!(fixture.base.join("ws/one.txt").exists());
 }
 
 #[test]
 fn a_question_of_a_tool_is_answered_by_a_number_or_in_words() {
-    let lab = two_files();
+    let fixture = two_files();
     let option = |label: &str| json!({"label": label, "description": "why"});
     let options = [option("chrono"), option("jiff")];
     let question = json!({"question": "Which one?", "header": "Library", "options": options});
     let input = json!({"questions": [question]}).to_string();
     for (typed, told) in [("2\n", "\"Which one?\": jiff"), ("neither\n", "\"Which one?\": neither")] {
-        let mut seat = Seat::take(&lab, &["call", "AskUserQuestion", &input], &[]);
+        let mut seat = Seat::take(&fixture, &["call", "AskUserQuestion", &input], &[]);
         seat.sees("Which one?").sees("jiff").sees("> ").types(typed);
         let (code, screen) = seat.leaves();
         assert!(code == 0 && screen.contains(told), "{screen}");
@@ -216,16 +216,16 @@ fn a_question_of_a_tool_is_answered_by_a_number_or_in_words() {
 }
 
 #[test]
-fn a_plan_is_shown_and_the_work_begins_when_it_is_approved() {
-    let lab = two_files();
+fn a_plan_is_shown_and_plan_mode_ends_when_it_is_approved() {
+    let fixture = two_files();
     let calls = [
         json!({"name": "EnterPlanMode", "input": {}}),
         json!({"name": "ExitPlanMode", "input": {"plan": "1. Make new.txt"}}),
         json!({"name": "Write", "input": {"file_path": "new.txt", "content": "hello"}}),
     ];
-    lab.write("calls.jsonl", &calls.map(|call| call.to_string() + "\n").concat());
-    let mut seat = Seat::take(&lab, &["--mode", "accept-edits", "batch", "../calls.jsonl"], &[]);
+    fixture.write("calls.jsonl", &calls.map(|call| call.to_string() + "\n").concat());
+    let mut seat = Seat::take(&fixture, &["--mode", "accept-edits", "batch", "../calls.jsonl"], &[]);
     seat.sees("1. Make new.txt").sees("> ").types("y");
     let (code, screen) = seat.leaves();
-    assert!(code == 0 && is_there(&lab), "{screen}");
+    assert!(code == 0 && is_there(&fixture), "{screen}");
 }

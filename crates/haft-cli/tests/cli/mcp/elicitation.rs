@@ -1,4 +1,4 @@
-//! Asking the client's user.
+//! Approvals and questions by elicitation.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn write(client: &mut Client, name: &str) -> Value {
     )
 }
 
-/// The question that comes next, answered.
+/// Answers the next elicitation request, and returns it.
 fn answer(client: &mut Client, content: &Value) -> Value {
     let asked = client.next();
     assert_eq!(asked["method"], "elicitation/create", "{asked}");
@@ -18,16 +18,16 @@ fn answer(client: &mut Client, content: &Value) -> Value {
     asked["params"].clone()
 }
 
-fn asking(lab: &Lab) -> Client {
-    let mut client = Client::start(lab, &[]);
+fn asking(fixture: &Fixture) -> Client {
+    let mut client = Client::start(fixture, &[]);
     client.initialize(json!({"elicitation": {}}));
     client
 }
 
 #[test]
 fn a_client_is_asked_with_the_diff_and_its_answer_holds() {
-    let lab = two_files();
-    let mut client = asking(&lab);
+    let fixture = two_files();
+    let mut client = asking(&fixture);
     let id = write(&mut client, "a.txt");
     let question = answer(&mut client, &json!({"answer": "allow once"}));
     let message = question["message"].as_str().unwrap();
@@ -35,35 +35,35 @@ fn a_client_is_asked_with_the_diff_and_its_answer_holds() {
     let offered = &question["requestedSchema"]["properties"]["answer"]["enum"];
     assert_eq!(*offered, json!(["allow once", "allow for this session", "no"]));
     assert_eq!(client.reply(&id)["result"]["isError"], false);
-    assert_eq!(std::fs::read_to_string(lab.base.join("ws/a.txt")).unwrap(), "new\n");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/a.txt")).unwrap(), "new\n");
     let id = write(&mut client, "b.txt");
     answer(&mut client, &json!({"answer": "no", "feedback": "call it c.txt"}));
     let denied = client.reply(&id);
     assert!(text_of(&denied["result"]).contains("call it c.txt"), "{denied}");
-    assert!(!lab.base.join("ws/b.txt").exists());
+    assert!(!fixture.base.join("ws/b.txt").exists());
 }
 
 #[test]
-fn what_is_allowed_for_the_session_is_not_asked_again() {
-    let lab = two_files();
-    let mut client = asking(&lab);
+fn a_session_grant_is_not_asked_again() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
     let id = write(&mut client, "a.txt");
     answer(&mut client, &json!({"answer": "allow for this session"}));
     client.reply(&id);
     let id = write(&mut client, "a.txt");
     let reply = client.next();
     assert_eq!((&reply["id"], &reply["result"]["isError"]), (&id, &json!(false)), "{reply}");
-    // Another session is asked, about a file that is new to it.
-    std::fs::remove_file(lab.base.join("ws/a.txt")).unwrap();
-    let mut other = asking(&lab);
+    // The grant does not hold for another session.
+    std::fs::remove_file(fixture.base.join("ws/a.txt")).unwrap();
+    let mut other = asking(&fixture);
     write(&mut other, "a.txt");
     assert_eq!(other.next()["method"], "elicitation/create");
 }
 
 #[test]
-fn only_a_clear_yes_is_one() {
-    let lab = two_files();
-    let mut client = asking(&lab);
+fn only_an_explicit_yes_approves() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
     let answers = [
         json!({"result": {"action": "decline"}}),
         json!({"result": {"action": "cancel"}}),
@@ -80,27 +80,27 @@ fn only_a_clear_yes_is_one() {
         message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
         client.send(&message);
         assert_eq!(client.reply(&id)["result"]["isError"], true, "{answer}");
-        assert!(!lab.base.join("ws/a.txt").exists(), "{answer}");
+        assert!(!fixture.base.join("ws/a.txt").exists(), "{answer}");
     }
 }
 
 #[test]
 fn a_question_is_withdrawn_with_its_call() {
-    let lab = two_files();
-    let mut client = asking(&lab);
+    let fixture = two_files();
+    let mut client = asking(&fixture);
     let id = write(&mut client, "a.txt");
     let asked = client.next();
     client.notify("notifications/cancelled", json!({"requestId": id}));
     let withdrawn = client.next();
     assert_eq!(withdrawn["method"], "notifications/cancelled", "{withdrawn}");
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
-    assert!(!lab.base.join("ws/a.txt").exists());
+    assert!(!fixture.base.join("ws/a.txt").exists());
 }
 
 #[test]
 fn a_client_that_cannot_ask_is_told_how_to_allow() {
-    let lab = two_files();
-    let mut client = Client::ready(&lab, &[]);
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
     let denied = client.call("Write", json!({"file_path": "a.txt", "content": "new\n"}));
     assert_eq!(denied["isError"], true);
     assert!(text_of(&denied).contains("--mode accept-edits"), "{denied}");
@@ -108,8 +108,8 @@ fn a_client_that_cannot_ask_is_told_how_to_allow() {
 
 #[test]
 fn a_question_of_a_tool_is_answered_in_the_clients_form() {
-    let lab = two_files();
-    let mut client = asking(&lab);
+    let fixture = two_files();
+    let mut client = asking(&fixture);
     let option = |label: &str| json!({"label": label, "description": "why"});
     let options = [option("chrono"), option("jiff")];
     let question = |text: &str| json!({"question": text, "header": "Library", "options": options});

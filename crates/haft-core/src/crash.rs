@@ -13,7 +13,7 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// Polls a future to its end, or to the panic in it.
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|task| match catch_panic(|| work.as_mut().poll(task)) {
         Ok(poll) => poll.map(Ok),

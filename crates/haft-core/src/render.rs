@@ -42,7 +42,7 @@ pub(crate) struct Keeper<'a> {
 impl Keeper<'_> {
     fn keep(&self, id: &str, text: &str) -> io::Result<PathBuf> {
         let file = self.kept.keep(id, text)?;
-        self.cx.has_kept(file.clone());
+        self.cx.record_kept_file(file.clone());
         Ok(file)
     }
 }

@@ -38,12 +38,12 @@ fn access(claims: &Claims) -> Access {
     if claims.is_read_only() { Access::Read } else { Access::Write }
 }
 
-fn place(turn: u64, policy: Policy, claims: &Claims) -> Position {
+fn position(turn: u64, policy: Policy, claims: &Claims) -> Position {
     Position { turn, policy, access: access(claims) }
 }
 
 fn enter(schedule: &Schedule, call: &str, claims: &Claims) -> Ticket {
-    schedule.enter(&call.into(), place(0, Policy::Claims, claims), claims)
+    schedule.enter(&call.into(), position(0, Policy::Claims, claims), claims)
 }
 
 /// Polls once, as a task would; the future is dropped each time, so all of this also shows that `ready`
@@ -80,7 +80,7 @@ struct Call {
     bell: Arc<Bell>,
     /// How often the bell had rung when a poll last found the call waiting.
     polled: Option<usize>,
-    told: Vec<Arc<str>>,
+    reported: Vec<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl Model {
         }
     }
 
-    fn enter(&mut self, schedule: &Schedule, claims: Claims, turn: u64, policy: Policy, blind: bool) {
+    fn enter(&mut self, schedule: &Schedule, claims: Claims, turn: u64, policy: Policy, unknown: bool) {
         let turn_of_policy = (policy == Policy::SafeFirst).then_some(turn);
         if let Some(turn) = turn_of_policy {
             let sealed = self.last_sealed.is_some_and(|last| turn <= last);
@@ -135,14 +135,14 @@ impl Model {
         }
         self.time += 1;
         let call = self.calls.len();
-        let (id, place) = (call.to_string().into(), place(turn, policy, &claims));
-        let (ticket, held) = match (blind, place.access) {
-            (false, _) => (schedule.enter(&id, place, &claims), claims.clone()),
+        let (id, position) = (call.to_string().into(), position(turn, policy, &claims));
+        let (ticket, held) = match (unknown, position.access) {
+            (false, _) => (schedule.enter(&id, position, &claims), claims.clone()),
             (true, Access::Read) => {
-                (schedule.enter_blind(&id, place, &claims), claims.clone().read(Resource::Everything))
+                (schedule.enter_unknown(&id, position, &claims), claims.clone().read(Resource::Everything))
             }
             (true, Access::Write) => {
-                (schedule.enter_blind(&id, place, &claims), claims.clone().write(Resource::Everything))
+                (schedule.enter_unknown(&id, position, &claims), claims.clone().write(Resource::Everything))
             }
         };
         self.calls.push(Call {
@@ -154,7 +154,7 @@ impl Model {
             running: false,
             bell: Arc::default(),
             polled: None,
-            told: Vec::new(),
+            reported: Vec::new(),
         });
         self.calls[call].running = self.may_run(call);
     }
@@ -183,8 +183,8 @@ impl Model {
                 Err(_) => assert!(self.is_gated(call), "{call} waits for the rest of a turn that is sealed"),
             }
             let it = &mut self.calls[call];
-            assert_ne!(it.told.last(), Some(&blocker.call), "{call} was told twice of {}", blocker.call);
-            it.told.push(blocker.call);
+            assert_ne!(it.reported.last(), Some(&blocker.call), "{call} was told twice of {}", blocker.call);
+            it.reported.push(blocker.call);
         }
     }
 
@@ -294,7 +294,7 @@ fn any_claims() -> impl Strategy<Value = Claims> {
 fn any_steps(policies: &'static [Policy]) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (any_claims(), 0..TURNS, proptest::sample::select(policies), proptest::bool::weighted(0.2))
-            .prop_map(|(claims, turn, policy, blind)| Step::Enter(claims, turn, policy, blind)),
+            .prop_map(|(claims, turn, policy, unknown)| Step::Enter(claims, turn, policy, unknown)),
         8 => any::<usize>().prop_map(Step::Poll),
         4 => any::<usize>().prop_map(Step::Finish),
         1 => any::<usize>().prop_map(Step::Cancel),
@@ -312,7 +312,7 @@ fn run(steps: Vec<Step>) {
             (0..model.calls.len()).filter(|i| model.calls[*i].ticket.is_some()).collect();
         let nth = |n: usize| (!unfinished.is_empty()).then(|| unfinished[n % unfinished.len()]);
         match step {
-            Step::Enter(claims, turn, policy, blind) => model.enter(&schedule, claims, turn, policy, blind),
+            Step::Enter(claims, turn, policy, unknown) => model.enter(&schedule, claims, turn, policy, unknown),
             Step::Seal(turn) => model.seal(&schedule, turn),
             Step::Poll(n) => nth(n).into_iter().for_each(|call| model.poll(call)),
             Step::Reclaim(n, claims) => {
@@ -367,7 +367,7 @@ fn only_what_conflicts_waits() {
     let (ready, blockers) = poll(&mut read_a, &bell);
     assert!(!ready);
     assert_eq!(blockers, [Blocker { call: "edit a".into(), resource: path("/w/a") }]);
-    assert_eq!(poll(&mut read_a, &bell), (false, vec![]), "told once");
+    assert_eq!(poll(&mut read_a, &bell), (false, vec![]), "reported once");
     drop(edit_a);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     assert!(is_ready(&mut read_a));
@@ -406,7 +406,7 @@ fn a_rewritten_call_waits_for_a_later_one_only_if_that_runs() {
 fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     let schedule = Schedule::new();
     let enter = |call: &str, claims: &Claims| {
-        schedule.enter(&call.into(), place(7, Policy::SafeFirst, claims), claims)
+        schedule.enter(&call.into(), position(7, Policy::SafeFirst, claims), claims)
     };
     let mut edit_a = enter("edit a", &writes("/a"));
     let mut edit_b = enter("edit b", &writes("/b"));

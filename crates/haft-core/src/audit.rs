@@ -121,7 +121,11 @@ impl Audit {
     pub(crate) fn record(&self, entry: AuditEntry, flush: Flush) -> io::Result<()> {
         let mut writer = self.writer.lock();
         writer.pending.push(entry);
-        if flush == Flush::Now || writer.pending.len() >= MAX_BATCH { self.write(&mut writer) } else { Ok(()) }
+        if flush == Flush::Now || writer.pending.len() >= MAX_BATCH {
+            self.write(&mut writer)
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes all pending entries.

@@ -212,8 +212,12 @@ impl Context {
         let is_written = |path: &AbsPath| {
             claims.iter().any(|claim| claim == (Access::Write, &Resource::Path(path.clone())))
         };
-        let written: Vec<AbsPath> =
-            self.aliases().iter().filter(|(path, _)| is_written(path)).map(|(_, name)| name.clone()).collect();
+        let written: Vec<AbsPath> = self
+            .aliases()
+            .iter()
+            .filter(|(path, _)| is_written(path))
+            .map(|(_, name)| name.clone())
+            .collect();
         if let Some(name) = written.iter().find(|name| self.workspace().is_guarded(name)) {
             return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
         }

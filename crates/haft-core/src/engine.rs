@@ -249,7 +249,10 @@ impl Job {
     }
 
     /// Stages 4 to 6, repeated whenever a hook or a person rewrites the input, until the call is permitted.
-    async fn await_permission(&mut self, admitted: Result<Admitted, Fault>) -> Result<(Claimed, PermissionState), Fault> {
+    async fn await_permission(
+        &mut self,
+        admitted: Result<Admitted, Fault>,
+    ) -> Result<(Claimed, PermissionState), Fault> {
         let mut admitted = admitted?;
         let mut permission = PermissionState::default();
         loop {
@@ -507,8 +510,8 @@ impl Job {
             None => (spec::DEFAULT_MAX_RESULT, limits::Cut::default()),
         };
         let max = self.engine.0.max_results.get(&**self.cx.tool()).copied().unwrap_or(max);
-        let keeper = self.engine.0.kept.as_ref().map(|kept| render::Keeper { kept, cx: &self.cx });
-        render::fit(&mut reply, max, cut, keeper.as_ref());
+        let offload = self.engine.0.kept.as_ref().map(|kept| render::Offload { kept, cx: &self.cx });
+        render::fit(&mut reply, max, cut, offload.as_ref());
         reply
     }
 
@@ -520,9 +523,14 @@ impl Job {
         }
         // Hooks see no denied call, which never ran, and no call of an unknown tool.
         let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);
-        let is_hooked =
-            self.entry.is_some() && !denied && hooks::any_wants_after(&self.engine.0.hooks, &reply, self.cx.tool());
-        let reply = if is_hooked { Box::pin(self.run_post_hooks(fault.as_ref(), reply)).await } else { self.fit(reply) };
+        let is_hooked = self.entry.is_some()
+            && !denied
+            && hooks::any_wants_after(&self.engine.0.hooks, &reply, self.cx.tool());
+        let reply = if is_hooked {
+            Box::pin(self.run_post_hooks(fault.as_ref(), reply)).await
+        } else {
+            self.fit(reply)
+        };
         let mut effects = self.cx.take_effects();
         if reply.is_error {
             effects.retain(Effect::outlasts_failure);

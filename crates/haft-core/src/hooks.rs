@@ -263,7 +263,7 @@ async fn round(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<P
         let call = hook_call(combined.rewritten.as_ref().unwrap_or(input), cx);
         let input = hook_input(event, HookSubject::Call(call), cx);
         let answer =
-            call(&**hook, &input, cx).await.map_err(|error| denied(failure(&**hook, event, &error)))?;
+            run_hook(&**hook, &input, cx).await.map_err(|error| denied(failure(&**hook, event, &error)))?;
         combined.notes.extend(answer.additional_context);
         let reason = answer.reason.unwrap_or_else(|| format!("the hook `{}` said so", hook.name()));
         match answer.decision {
@@ -306,7 +306,7 @@ pub(crate) async fn after(
         call.tool_response = Some(reply.to_json());
         call.error = fault.map(ToString::to_string);
         let input = hook_input(event, HookSubject::Call(call), &after);
-        match call(&**hook, &input, &after).await {
+        match run_hook(&**hook, &input, &after).await {
             Ok(answer) => {
                 messages.extend(answer.additional_context);
                 if answer.decision == Some(HookDecision::Deny) {
@@ -328,7 +328,7 @@ fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
 }
 
 /// Calls a hook, and turns a panic into a fault.
-async fn call(hook: &dyn Hook, input: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, Fault> {
+async fn run_hook(hook: &dyn Hook, input: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, Fault> {
     let answer = catch_panic_async(async { hook.call(input, cx).await }).await;
     answer.unwrap_or_else(|panic| Err(Fault::failed(format!("crashed: {panic}"))))
 }

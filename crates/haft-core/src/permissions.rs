@@ -8,8 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub(crate) use ask::{Approved, DecidedBy, PermissionState, ask, request};
 pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
+pub(crate) use ask::{Approved, DecidedBy, PermissionState, ask, request};
 use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

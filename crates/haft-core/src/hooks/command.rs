@@ -134,7 +134,8 @@ const MAX_TYPO_DISTANCE: usize = 2;
 fn reject_typos(answer: &Value) -> Result<(), String> {
     let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     for key in answer.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
-        let near = |field: &&str| strsim::damerau_levenshtein(&folded(key), &folded(field)) <= MAX_TYPO_DISTANCE;
+        let near =
+            |field: &&str| strsim::damerau_levenshtein(&folded(key), &folded(field)) <= MAX_TYPO_DISTANCE;
         if !DECIDING.contains(&key)
             && key.len() < 100
             && let Some(field) = DECIDING.iter().find(|field| near(field))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{NeededApproval, Judge, Mode, Question, Rule, Scope, Verdict, denied};
+use super::{Judge, Mode, NeededApproval, Question, Rule, Scope, Verdict, denied};
 use crate::crash::{catch_panic, catch_panic_async};
 use crate::events::{EventKind, EventPayload};
 use crate::{BoxFuture, Claims, Context, Fault, FaultKind, Preview};

@@ -8,8 +8,8 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use super::{Blocker, Blocks};
 use super::index::{Class, Index, Key, Mark, NodeId, State};
+use super::{Blocker, Blocks};
 use crate::claim::{Access, Claims, Resource};
 
 /// Freed entries are reused. Once no call is left, an arena larger than this is deallocated.

@@ -312,7 +312,9 @@ fn run(steps: Vec<Step>) {
             (0..model.calls.len()).filter(|i| model.calls[*i].ticket.is_some()).collect();
         let nth = |n: usize| (!unfinished.is_empty()).then(|| unfinished[n % unfinished.len()]);
         match step {
-            Step::Enter(claims, turn, policy, unknown) => model.enter(&schedule, claims, turn, policy, unknown),
+            Step::Enter(claims, turn, policy, unknown) => {
+                model.enter(&schedule, claims, turn, policy, unknown)
+            }
             Step::Seal(turn) => model.seal(&schedule, turn),
             Step::Poll(n) => nth(n).into_iter().for_each(|call| model.poll(call)),
             Step::Reclaim(n, claims) => {

@@ -60,6 +60,7 @@ struct Files {
 
 /// A decision about a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AuditEntry {
     /// When it was decided, in milliseconds since 1970.
     pub at: u64,
@@ -80,6 +81,7 @@ pub struct AuditEntry {
 /// Whether a call was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AuditOutcome {
     /// The call was allowed.
     Allowed,
@@ -89,6 +91,7 @@ pub enum AuditOutcome {
 
 /// A line of the audit log: a decision with its position in the hash chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AuditLine {
     /// The line number, counted from 1.
     pub number: u64,
@@ -103,6 +106,7 @@ pub struct AuditLine {
 
 /// Whether the hash chain of the audit log is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Chain {
     /// Every line follows from the one before it.
     Whole,

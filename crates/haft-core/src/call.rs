@@ -43,6 +43,7 @@ impl MalformedCall {
 
 /// The arguments of a call, as an API sent them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Input {
     /// Parsed JSON.
     Value(Value),

@@ -111,6 +111,7 @@ pub enum Effect {
 
 /// What the model knows of a file after a change.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum KnownContent {
     /// The new content.
     Seen(Seen),

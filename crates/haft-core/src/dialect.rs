@@ -78,6 +78,7 @@ pub trait Dialect: Send + Sync + 'static {
 
 /// Whether calls may use paths outside of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outside {
     /// Such paths are an error.
     Refused,
@@ -86,6 +87,7 @@ pub enum Outside {
 }
 
 /// A call that failed, for [`Dialect::present`].
+#[non_exhaustive]
 pub struct Failed<'a> {
     /// The tool's name.
     pub tool: &'a str,

@@ -20,6 +20,7 @@ const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 
 /// Something that happened to a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Event {
     /// When it happened.
     pub at: SystemTime,

@@ -20,6 +20,7 @@ use crate::{Access, Claims, Context, Fault, FaultKind, Resource, Spec};
 /// How much harm a call can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Sensitivity {
     /// Changes nothing: needs no approval.
     Safe,
@@ -131,6 +132,7 @@ impl Scope {
 }
 
 /// A call as a judge sees it.
+#[non_exhaustive]
 pub struct Question<'a> {
     /// The tool's specification.
     pub spec: &'a Spec,
@@ -144,6 +146,7 @@ pub struct Question<'a> {
 
 /// A judge's verdict on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// No rule applies.
     Abstain,
@@ -243,6 +246,7 @@ impl HiddenFiles for HideAll {
 
 /// The result of a dry run: see [`Session::consider`](crate::Session::consider).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DryRun {
     /// Everything the call may touch.
     pub claims: Claims,
@@ -252,6 +256,7 @@ pub struct DryRun {
 
 /// Whether a call would be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Prediction {
     /// The call would run without approval: by this rule, or because it needs none.
     Allowed(Option<String>),

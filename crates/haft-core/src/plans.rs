@@ -51,6 +51,7 @@ pub struct PlanRequest {
 
 /// The answer to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PlanAnswer {
     /// The plan is approved, and plan mode ends.
     Approved,
@@ -81,6 +82,7 @@ pub(crate) enum Request {
 
 /// A plan that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PendingPlan {
     /// The id under which the answer is reported.
     pub id: String,
@@ -91,6 +93,7 @@ pub struct PendingPlan {
 /// The saved form of a session's plan mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SavedPlanning {
     /// The plan file.
     pub file: Option<String>,

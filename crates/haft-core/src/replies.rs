@@ -94,6 +94,7 @@ pub enum Content {
 
 /// The content of a resource.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Body {
     /// Text.
     Text(String),
@@ -143,6 +144,7 @@ impl Content {
 
 /// Who reads a block of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Audience {
     /// The model and the user.
     #[default]

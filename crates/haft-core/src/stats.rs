@@ -35,6 +35,7 @@ pub struct Stats {
 
 /// The statistics of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolStats {
     /// The number of calls.
     pub calls: u64,

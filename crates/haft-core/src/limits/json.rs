@@ -9,6 +9,7 @@ use super::{Cut, dropped, joined};
 
 /// A part of a JSON value that was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CutField {
     /// JSON pointer to the part in the value after the cut.
     pub path: String,
@@ -18,6 +19,7 @@ pub struct CutField {
 
 /// What a cut has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lost {
     /// This many characters of a string.
     Chars(usize),

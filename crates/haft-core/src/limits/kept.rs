@@ -27,6 +27,7 @@ pub struct KeptResults {
 
 /// What a sweep removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Swept {
     /// The number of files.
     pub files: usize,

@@ -71,6 +71,7 @@ pub enum Choice {
 
 /// A person's answer to an [`ApprovalRequest`].
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Decision {
     /// Allow this call only.
     AllowOnce,

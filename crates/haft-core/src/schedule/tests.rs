@@ -1,4 +1,4 @@
-//! The schedule against its plain definition: every pair of calls compared with every other.
+//! The schedule against a simple model that compares every pair of calls.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -46,8 +46,8 @@ fn enter(schedule: &Schedule, call: &str, claims: &Claims) -> Ticket {
     schedule.enter(&call.into(), position(0, Policy::Claims, claims), claims)
 }
 
-/// Polls once, as a task would; the future is dropped each time, so all of this also shows that `ready`
-/// may be dropped. Gives the blockers that were reported.
+/// Polls once, as a task would, and returns the reported blockers. Drops the future each time, which also tests that
+/// `ready` is cancel-safe.
 fn poll(ticket: &mut Ticket, bell: &Arc<Bell>) -> (bool, Vec<Blocker>) {
     let waker = Waker::from(bell.clone());
     let mut blockers = Vec::new();
@@ -67,7 +67,7 @@ fn assert_empty(schedule: &Schedule) {
     assert!(calls.turns.is_empty());
 }
 
-// The plain definition.
+// The model.
 
 struct Call {
     ticket: Option<Ticket>,
@@ -78,7 +78,7 @@ struct Call {
     key: (u64, u8, u64),
     running: bool,
     bell: Arc<Bell>,
-    /// How often the bell had rung when a poll last found the call waiting.
+    /// The number of wake-ups when a poll last found the call waiting.
     polled: Option<usize>,
     reported: Vec<Arc<str>>,
 }
@@ -101,7 +101,7 @@ impl Model {
         both || turn
     }
 
-    fn in_the_way(&self, of: usize, other: usize) -> bool {
+    fn blocks(&self, of: usize, other: usize) -> bool {
         let (of_it, it) = (&self.calls[of], &self.calls[other]);
         other != of
             && it.ticket.is_some()
@@ -117,7 +117,7 @@ impl Model {
     }
 
     fn may_run(&self, call: usize) -> bool {
-        !self.is_gated(call) && (0..self.calls.len()).all(|other| !self.in_the_way(call, other))
+        !self.is_gated(call) && (0..self.calls.len()).all(|other| !self.blocks(call, other))
     }
 
     fn key(&self, turn: Option<u64>, claims: &Claims, seq: u64) -> (u64, u8, u64) {
@@ -179,7 +179,7 @@ impl Model {
         (it.running, it.polled) = (ready, (!ready).then_some(rung));
         for blocker in blockers {
             match blocker.call.parse() {
-                Ok(other) => assert!(self.in_the_way(call, other), "{call} waits for {other} without need"),
+                Ok(other) => assert!(self.blocks(call, other), "{call} waits for {other} without need"),
                 Err(_) => assert!(self.is_gated(call), "{call} waits for the rest of a turn that is sealed"),
             }
             let it = &mut self.calls[call];
@@ -228,7 +228,7 @@ impl Model {
         }
     }
 
-    /// Lets everything end as tasks would: a call is polled first of its own accord, then only when woken.
+    /// Runs all calls to their end as tasks would: each is polled once, then only when woken.
     fn drain(&mut self, schedule: &Schedule) {
         for turn in 0..TURNS {
             self.seal(schedule, turn);
@@ -359,7 +359,7 @@ proptest! {
 }
 
 #[test]
-fn only_what_conflicts_waits() {
+fn only_conflicting_calls_wait() {
     let schedule = Schedule::new();
     let mut edit_a = enter(&schedule, "edit a", &reads("/w/a").write(path("/w/a")));
     let mut read_a = enter(&schedule, "read a", &reads("/w/a"));

@@ -81,7 +81,6 @@ pub struct AuditEntry {
 /// Whether a call was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum AuditOutcome {
     /// The call was allowed.
     Allowed,
@@ -106,7 +105,6 @@ pub struct AuditLine {
 
 /// Whether the hash chain of the audit log is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Chain {
     /// Every line follows from the one before it.
     Whole,

@@ -256,7 +256,6 @@ pub struct DryRun {
 
 /// Whether a call would be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Prediction {
     /// The call would run without approval: by this rule, or because it needs none.
     Allowed(Option<String>),

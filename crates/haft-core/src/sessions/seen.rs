@@ -75,7 +75,6 @@ impl Seen {
 
 /// How a file's current content compares with what the model has seen of it.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Standing {
     /// The model has not seen the file.
     Unseen,

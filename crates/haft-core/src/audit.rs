@@ -1,7 +1,6 @@
-//! What was decided about every call, and by whom: one line each, in a file that is only added to. Each line holds the
-//! hash of the one before it, so that none can be changed, left out or put in unseen. What asked nobody is written
-//! with others; everything else at once. When the file is full it is put aside, and the one that was put aside before
-//! goes.
+//! The audit log: one line per decision about a call, in an append-only file. Each line holds the hash of the line before
+//! it (a hash chain), so that no line can be changed, removed or inserted unnoticed. Decisions about calls that needed no
+//! approval are written in batches, all others at once. A full file is rotated, and the oldest file is dropped.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
@@ -12,35 +11,44 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The lines.
+/// The current file.
 const FILE: &str = "audit.jsonl";
-/// The last of them: its number and hash, so that it is seen when lines are missing at the end.
+/// Number and hash of the last line, which shows whether lines are missing at the end.
 const HEAD: &str = "audit.head";
-/// The lines before those, when there were too many for one file.
+/// The previous file, after a rotation.
 const OLDER: &str = "audit.older.jsonl";
-/// The last line that is gone: its number and hash.
-const GONE: &str = "audit.gone";
-/// A longer file is put aside.
-const FULL: u64 = 32 << 20;
-/// So many decisions are written at once, at most.
-const AT_ONCE: usize = 256;
-/// A longer text in the arguments is cut.
-const LONGEST_TEXT: usize = 16 << 10;
+/// Number and hash of the last line that a rotation has dropped: the chain starts after it.
+const DROPPED: &str = "audit.gone";
+/// A file larger than this is rotated.
+const MAX_SIZE: u64 = 32 << 20;
+/// The most decisions that wait to be written.
+const MAX_BATCH: usize = 256;
+/// Longer texts in the arguments are cut.
+const MAX_TEXT: usize = 16 << 10;
 
-/// Where decisions are written down.
+/// The audit log of an engine: see [`EngineBuilder::audit`](crate::EngineBuilder::audit).
 #[derive(Debug)]
 pub struct Audit {
     store: Store,
-    full: u64,
-    writing: Mutex<Writing>,
+    max_size: u64,
+    writer: Mutex<Writer>,
 }
 
-/// What is still to be written, and where.
+/// When the log writes an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Before the call runs.
+    Now,
+    /// With a later batch.
+    Batched,
+}
+
+/// The entries still to be written, and the open files.
 #[derive(Debug)]
-struct Writing {
-    waiting: Vec<AuditEntry>,
+struct Writer {
+    pending: Vec<AuditEntry>,
     lock: Latch,
-    /// Kept open: to open them for every line would take longer than to write it.
+    /// Kept open, since opening them takes longer than writing a line.
     files: Option<Files>,
 }
 
@@ -50,84 +58,90 @@ struct Files {
     head: KeptOpen,
 }
 
-/// A decision, before it has its place in the chain.
+/// A decision about a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AuditEntry {
-    /// When, in milliseconds since 1970.
+    /// When it was decided, in milliseconds since 1970.
     pub at: u64,
-    /// In which session.
+    /// The id of the session.
     pub session: String,
-    /// About which call.
+    /// The id of the call.
     pub call: String,
-    /// Of which tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its arguments; long texts are cut.
+    /// The arguments; long texts are cut.
     pub input: Value,
-    /// What: `allowed` or `denied`.
+    /// The decision.
     pub decision: AuditOutcome,
-    /// By what or whom, in words.
+    /// What decided, as text: a rule, the mode, the user or a reason.
     pub by: String,
 }
 
-/// What was decided.
+/// Whether a call was allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditOutcome {
-    /// It may happen.
+    /// The call was allowed.
     Allowed,
-    /// It may not.
+    /// The call was denied.
     Denied,
 }
 
-/// A line of the file.
+/// A line of the audit log: a decision with its position in the hash chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AuditLine {
-    /// Which one, from 1 on.
+    /// The line number, counted from 1.
     pub number: u64,
-    /// What was decided.
+    /// The decision.
     #[serde(flatten)]
     pub decided: AuditEntry,
-    /// The hash of the line before it.
+    /// The hash of the line before this one.
     pub before: String,
-    /// The hash of this one.
+    /// The hash of this line.
     pub hash: String,
 }
 
-/// What the file is found to be.
+/// Whether the hash chain of the audit log is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chain {
     /// Every line follows from the one before it.
     Whole,
-    /// From this line on it does not, and why.
+    /// The first line that does not follow from the one before it, and why.
     Broken(u64, String),
 }
 
 impl Audit {
-    /// Decisions are written to a store.
+    /// An audit log in the files of a store.
     pub fn new(store: Store) -> Self {
-        let writing = Writing { waiting: Vec::new(), lock: store.latch("audit.lock"), files: None };
-        Self { store, full: FULL, writing: Mutex::new(writing) }
+        let writer = Writer { pending: Vec::new(), lock: store.latch("audit.lock"), files: None };
+        Self { store, max_size: MAX_SIZE, writer: Mutex::new(writer) }
     }
 
-    /// Writes a decision down. One that is `urgent` is in the file when this returns.
-    pub(crate) fn record(&self, decided: AuditEntry, urgent: bool) -> io::Result<()> {
-        let mut writing = self.writing.lock();
-        writing.waiting.push(decided);
-        if urgent || writing.waiting.len() >= AT_ONCE { self.write(&mut writing) } else { Ok(()) }
+    /// Adds an entry. With [`Flush::Now`] it is in the file when this returns.
+    pub(crate) fn record(&self, entry: AuditEntry, flush: Flush) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        writer.pending.push(entry);
+        if flush == Flush::Now || writer.pending.len() >= MAX_BATCH {
+            self.write(&mut writer)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Writes down what waits to be.
+    /// Writes all pending entries.
     pub fn flush(&self) -> io::Result<()> {
-        self.write(&mut self.writing.lock())
+        self.write(&mut self.writer.lock())
     }
 
-    fn write(&self, writing: &mut Writing) -> io::Result<()> {
-        if writing.waiting.is_empty() {
+    fn write(&self, writer: &mut Writer) -> io::Result<()> {
+        if writer.pending.is_empty() {
             return Ok(());
         }
-        let _lock = writing.lock.lock()?;
-        let open = match writing.files.take() {
-            Some(files) => files.end(&self.store, self.full)?.map(|end| (files, end)),
+        let _lock = writer.lock.lock()?;
+        let open = match writer.files.take() {
+            Some(files) => files.end(&self.store, self.max_size)?.map(|end| (files, end)),
             None => None,
         };
         let (files, end) = match open {
@@ -136,7 +150,7 @@ impl Audit {
         };
         let (mut number, mut before) = files.last()?;
         let mut lines = Vec::new();
-        for decided in writing.waiting.drain(..) {
+        for decided in writer.pending.drain(..) {
             number += 1;
             let hash = hash(number, &decided, &before)?;
             let line = AuditLine { number, decided, before, hash };
@@ -144,42 +158,43 @@ impl Audit {
             lines.push(b'\n');
             before = line.hash;
         }
-        let naming = |file: &'static str| {
+        let name_file = |file: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("`{file}`: {error}"))
         };
-        files.lines.file.write_all_at(&lines, end).map_err(naming(FILE))?;
+        files.lines.file.write_all_at(&lines, end).map_err(name_file(FILE))?;
         let head = format!("{number} {before}");
-        files.head.file.write_all_at(head.as_bytes(), 0).map_err(naming(HEAD))?;
-        writing.files = Some(files);
+        files.head.file.write_all_at(head.as_bytes(), 0).map_err(name_file(HEAD))?;
+        writer.files = Some(files);
         Ok(())
     }
 
-    /// Opens the files, and gives where the next line goes.
+    /// Opens the files, and returns the offset of the next line.
     fn open(&self) -> io::Result<(Files, u64)> {
-        if self.store.size(FILE)? > self.full {
-            self.put_aside()?;
+        if self.store.size(FILE)? > self.max_size {
+            self.rotate()?;
         }
         let files = Files { lines: self.store.keep_open(FILE)?, head: self.store.keep_open(HEAD)? };
         let end = files.lines.file.metadata()?.len();
         Ok((files, end))
     }
 
-    /// Makes room for a new file. What goes is written down first, so that nothing else can go unseen.
-    fn put_aside(&self) -> io::Result<()> {
+    /// Renames the full file over the previous one. Records first up to which line that drops, so that verification still
+    /// notices any other missing line.
+    fn rotate(&self) -> io::Result<()> {
         let mut first = Vec::new();
         BufReader::new(self.store.open_log(FILE)?).read_until(b'\n', &mut first)?;
         if let Ok(first) = serde_json::from_slice::<AuditLine>(&first)
             && first.number > 1
         {
-            let gone = format!("{} {}", first.number - 1, first.before);
-            self.store.write(GONE, gone.as_bytes())?;
+            let dropped = format!("{} {}", first.number - 1, first.before);
+            self.store.write(DROPPED, dropped.as_bytes())?;
         }
         self.store.rename(FILE, OLDER)
     }
 
-    /// Every line that is kept, and whether the chain holds.
+    /// Reads all lines that are not dropped, and verifies the hash chain.
     pub fn read(store: &Store) -> io::Result<(Vec<AuditLine>, Chain)> {
-        let gone = last(store, GONE)?;
+        let dropped = read_head(store, DROPPED)?;
         let mut bytes = store.read(OLDER)?.unwrap_or_default();
         bytes.extend(store.read(FILE)?.unwrap_or_default());
         let mut lines: Vec<AuditLine> = Vec::new();
@@ -190,15 +205,15 @@ impl Audit {
             }
         };
         for text in bytes.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
-            let at = lines.last().map_or(gone.0, |line: &AuditLine| line.number) + 1;
+            let at = lines.last().map_or(dropped.0, |line: &AuditLine| line.number) + 1;
             let Ok(line) = serde_json::from_slice::<AuditLine>(text) else {
                 broken(at, "it cannot be read");
                 continue;
             };
-            if line.number <= gone.0 && lines.is_empty() {
+            if line.number <= dropped.0 && lines.is_empty() {
                 continue;
             }
-            let before = lines.last().map_or(gone.1.as_str(), |line| line.hash.as_str());
+            let before = lines.last().map_or(dropped.1.as_str(), |line| line.hash.as_str());
             if line.number != at || line.before != before {
                 broken(at, "lines were left out, put in or exchanged");
             } else if hash(line.number, &line.decided, &line.before)? != line.hash {
@@ -206,8 +221,8 @@ impl Audit {
             }
             lines.push(line);
         }
-        let end = lines.last().map_or(gone, |line| (line.number, line.hash.clone()));
-        if !last(store, HEAD).is_ok_and(|head| head == end) {
+        let end = lines.last().map_or(dropped, |line| (line.number, line.hash.clone()));
+        if !read_head(store, HEAD).is_ok_and(|head| head == end) {
             broken(end.0 + 1, "lines are missing at the end");
         }
         Ok((lines, chain))
@@ -215,18 +230,18 @@ impl Audit {
 }
 
 impl Files {
-    /// Where the next line goes, unless it goes to another file.
-    fn end(&self, store: &Store, full: u64) -> io::Result<Option<u64>> {
+    /// The offset of the next line; `None` if the files were replaced or are full, and must be opened again.
+    fn end(&self, store: &Store, max_size: u64) -> io::Result<Option<u64>> {
         let has_head = store.length(HEAD, &self.head)?.is_some();
-        Ok(store.length(FILE, &self.lines)?.filter(|end| *end <= full && has_head))
+        Ok(store.length(FILE, &self.lines)?.filter(|end| *end <= max_size && has_head))
     }
 
-    /// The number and hash of the last line. Where nothing says so, the chain begins anew, which shows in it.
+    /// Number and hash of the last line. If the head is empty, the chain starts again at 1, which verification reports.
     fn last(&self) -> io::Result<(u64, String)> {
         let mut head = [0; 128];
         match self.head.file.read_at(&mut head, 0)? {
             0 => Ok((0, String::new())),
-            read => named(HEAD, &head[..read]),
+            read => parse_head(HEAD, &head[..read]),
         }
     }
 }
@@ -237,31 +252,31 @@ impl Drop for Audit {
     }
 }
 
-/// The number and hash of the line that a file names.
-fn last(store: &Store, file: &str) -> io::Result<(u64, String)> {
+/// Number and hash of a line, as a file such as the head stores them.
+fn read_head(store: &Store, file: &str) -> io::Result<(u64, String)> {
     match store.read(file)? {
-        Some(head) => named(file, &head),
+        Some(head) => parse_head(file, &head),
         None => Ok((0, String::new())),
     }
 }
 
-fn named(file: &str, head: &[u8]) -> io::Result<(u64, String)> {
-    parse(head).ok_or_else(|| io::Error::other(format!("`{file}` is damaged")))
+fn parse_head(file: &str, head: &[u8]) -> io::Result<(u64, String)> {
+    parse_number_and_hash(head).ok_or_else(|| io::Error::other(format!("`{file}` is damaged")))
 }
 
-fn parse(head: &[u8]) -> Option<(u64, String)> {
+fn parse_number_and_hash(head: &[u8]) -> Option<(u64, String)> {
     let (number, hash) = std::str::from_utf8(head).ok()?.split_once(' ')?;
     hash.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(())?;
     Some((number.parse().ok()?, hash.to_owned()))
 }
 
 fn hash(number: u64, decided: &AuditEntry, before: &str) -> io::Result<String> {
-    let said = serde_json::to_vec(&(number, decided, before))?;
-    Ok(Hash::of(&said).to_string())
+    let bytes = serde_json::to_vec(&(number, decided, before))?;
+    Ok(Hash::of(&bytes).to_string())
 }
 
 impl AuditEntry {
-    /// A decision that is made now.
+    /// An entry with the current time.
     pub(crate) fn now(cx: &crate::Context, input: &Value, decision: AuditOutcome, by: String) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -269,23 +284,23 @@ impl AuditEntry {
             session: cx.session().id().to_string(),
             call: cx.call().to_string(),
             tool: cx.tool().to_string(),
-            input: shortened(input),
+            input: truncated(input),
             decision,
             by,
         }
     }
 }
 
-/// The same with long texts cut.
-fn shortened(value: &Value) -> Value {
+/// A copy of a value with long texts cut.
+fn truncated(value: &Value) -> Value {
     match value {
-        Value::String(text) if text.len() > LONGEST_TEXT => {
-            let kept = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+        Value::String(text) if text.len() > MAX_TEXT => {
+            let kept = &text[..text.floor_char_boundary(MAX_TEXT)];
             Value::String(format!("{kept}… ({} bytes)", text.len()))
         }
-        Value::Array(items) => items.iter().map(shortened).collect(),
+        Value::Array(items) => items.iter().map(truncated).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), shortened(value))).collect()
+            fields.iter().map(|(name, value)| (name.clone(), truncated(value))).collect()
         }
         other => other.clone(),
     }
@@ -311,10 +326,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().join("state"));
         let audit = Audit::new(store.clone());
-        audit.record(decided("1"), false).unwrap();
-        audit.record(decided("2"), true).unwrap();
-        // Another process goes on where this one stopped.
-        Audit::new(store.clone()).record(decided("3"), false).unwrap();
+        audit.record(decided("1"), Flush::Batched).unwrap();
+        audit.record(decided("2"), Flush::Now).unwrap();
+        // Another process continues the chain.
+        Audit::new(store.clone()).record(decided("3"), Flush::Batched).unwrap();
         (folder, store)
     }
 
@@ -328,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_put_aside_and_the_chain_goes_on() {
+    fn a_full_file_is_rotated_and_the_chain_goes_on() {
         let (_folder, store) = three();
         let numbers = || {
             let (lines, chain) = Audit::read(&store).unwrap();
@@ -336,33 +351,33 @@ mod tests {
             lines.iter().map(|line| line.number).collect::<Vec<_>>()
         };
         let mut audit = Audit::new(store.clone());
-        audit.full = 1;
-        audit.record(decided("4"), true).unwrap();
+        audit.max_size = 1;
+        audit.record(decided("4"), Flush::Now).unwrap();
         assert_eq!(numbers(), [1, 2, 3, 4]);
-        audit.record(decided("5"), true).unwrap();
-        audit.record(decided("6"), true).unwrap();
+        audit.record(decided("5"), Flush::Now).unwrap();
+        audit.record(decided("6"), Flush::Now).unwrap();
         assert_eq!(numbers(), [5, 6]);
-        // It was stopped after the first step of the next time.
-        store.write(GONE, format!("5 {}", Audit::read(&store).unwrap().0[0].hash).as_bytes()).unwrap();
+        // A process died after the first step of the next rotation.
+        store.write(DROPPED, format!("5 {}", Audit::read(&store).unwrap().0[0].hash).as_bytes()).unwrap();
         assert_eq!(numbers(), [6]);
         store.remove(OLDER).unwrap();
         assert_eq!(numbers(), [6]);
-        store.remove(GONE).unwrap();
+        store.remove(DROPPED).unwrap();
         assert!(matches!(Audit::read(&store).unwrap().1, Chain::Broken(1, _)));
     }
 
     #[test]
-    fn decisions_go_on_where_files_of_the_audit_are_gone() {
+    fn logging_continues_after_files_are_removed() {
         for gone in [FILE, HEAD] {
             let ways: [fn(&Store, &str) -> io::Result<()>; 2] =
                 [|store, name| store.remove(name), |store, name| store.rename(name, "x")];
             for go in ways {
                 let (_folder, store) = three();
                 let audit = Audit::new(store.clone());
-                audit.record(decided("4"), true).unwrap();
+                audit.record(decided("4"), Flush::Now).unwrap();
                 go(&store, gone).unwrap();
-                audit.record(decided("5"), true).unwrap();
-                Audit::new(store.clone()).record(decided("6"), true).unwrap();
+                audit.record(decided("5"), Flush::Now).unwrap();
+                Audit::new(store.clone()).record(decided("6"), Flush::Now).unwrap();
                 let (lines, chain) = Audit::read(&store).unwrap();
                 let calls: Vec<&str> = lines.iter().map(|line| line.decided.call.as_str()).collect();
                 assert!(calls.ends_with(&["5", "6"]), "{gone}: {calls:?}");
@@ -372,11 +387,11 @@ mod tests {
         // A process that died after it had made its files.
         let (_folder, store) = three();
         store.write(HEAD, b"").unwrap();
-        Audit::new(store).record(decided("4"), true).unwrap();
+        Audit::new(store).record(decided("4"), Flush::Now).unwrap();
     }
 
     #[test]
-    fn whatever_is_done_to_the_file_is_seen() {
+    fn every_tampering_with_the_file_is_detected() {
         let change = |how: fn(Vec<String>) -> Vec<String>| {
             let (_folder, store) = three();
             let text = String::from_utf8(store.read(FILE).unwrap().unwrap()).unwrap();

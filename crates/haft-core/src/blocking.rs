@@ -1,13 +1,13 @@
-//! Work that blocks its thread, kept off the threads that drive other calls.
+//! Runs blocking work on tokio's pool of blocking threads, away from the threads that drive other calls.
 
 use crate::crash::catch_panic;
 use crate::{Fault, FaultKind};
 
 /// Runs work that blocks its thread, such as waiting for a disk, on tokio's pool of blocking threads, and waits for it.
 ///
-/// It works in every kind of tokio runtime. `tokio::task::block_in_place` would save the way to another thread, but it
+/// It works in every kind of tokio runtime. `tokio::task::block_in_place` would save the switch to another thread, but it
 /// panics in a current-thread runtime and in a `LocalSet`, where a program that embeds haft may run it, and an edit takes
-/// the same time with either. A panic in the work is a fault. Dropping the future does not stop work that has begun.
+/// the same time with either. A panic in the work becomes a fault. Dropping the future does not stop work that has started.
 ///
 /// # Panics
 /// Outside of a tokio runtime.

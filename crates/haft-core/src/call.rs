@@ -1,5 +1,5 @@
-//! What the model asked: an id, a tool's name and JSON. Reads the forms in which the APIs send calls;
-//! knows nothing of tools.
+//! Calls: an id, a tool's name and JSON arguments. Parses the formats in which the APIs of models send calls; knows
+//! nothing of tools.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use crate::dialect::text_fault;
 use crate::{Fault, Reply, json, suggest};
 
-/// One tool call of a model.
+/// A tool call of a model.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Names the call; the reply carries it back.
+    /// The id of the call, which the reply repeats.
     pub id: Arc<str>,
     /// The tool's name.
     pub name: Arc<str>,
@@ -20,20 +20,19 @@ pub struct Call {
     pub input: Input,
 }
 
-/// Something in the place of a call that cannot be made. It is to be answered like one that failed.
+/// A call that cannot be parsed. It should be answered like a call that failed: see [`MalformedCall::reply`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct MalformedCall {
-    /// The id that it has itself, if it has one.
+    /// The id, if it has one.
     pub id: Option<Arc<str>>,
-    /// The name of a tool, if it has one.
+    /// The tool's name, if it has one.
     pub name: Option<Arc<str>>,
-    /// Why it cannot be made.
+    /// Why it cannot be parsed.
     pub fault: Fault,
 }
 
 impl MalformedCall {
-    /// The answer, in the plain form that every dialect understands. An id or a name that is not known is
-    /// empty.
+    /// The reply, in the plain form of no particular dialect. A missing id or name is empty.
     pub fn reply(&self) -> Reply {
         let mut reply = text_fault(&self.fault);
         reply.id = self.id.clone().unwrap_or_default();
@@ -42,18 +41,19 @@ impl MalformedCall {
     }
 }
 
-/// The arguments of a call, as they came.
+/// The arguments of a call, as an API sent them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Input {
-    /// Parsed.
+    /// Parsed JSON.
     Value(Value),
-    /// JSON text, as the OpenAI APIs send it. It is parsed, strictly and within limits, by the engine.
+    /// JSON text, as the OpenAI APIs send it. The engine parses it strictly and within limits.
     Text(String),
 }
 
 impl Input {
-    /// The arguments as a value. Text that cannot be parsed stays a string, so that whoever decodes it says
-    /// why; an API that sends arguments as text sends nothing at all for a tool without parameters.
+    /// The arguments as a value. Text that cannot be parsed stays a string, so that the decoder reports why. Empty text is
+    /// `null`: APIs that send arguments as text send none for a tool without parameters.
     pub(crate) fn into_value(self) -> Value {
         match self {
             Input::Value(value) => value,
@@ -70,26 +70,35 @@ impl From<Value> for Input {
 }
 
 impl Call {
-    /// A call.
+    /// A call of a tool with these arguments.
     pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, input: impl Into<Input>) -> Self {
         Self { id: id.into(), name: name.into(), input: input.into() }
     }
 
-    /// Reads one call, or the calls of a turn, from JSON text: a call object, an array of them, or a message
-    /// or response of an assistant that holds them. An error means that the text is no JSON at all.
+    /// Parses one call, or the calls of a turn, from JSON text: a call object, an array of them, or a message or response
+    /// of an assistant that contains them. An error means that the text is not JSON.
     ///
-    /// A call may be in haft's own form (`id`, `name`, `input`), an Anthropic `tool_use` block, an OpenAI
-    /// `tool_calls` entry or a Responses `function_call` item. What else stands between calls, such as text
-    /// and thinking, is left out.
+    /// A call may be in haft's own form (`id`, `name`, `input`), an Anthropic `tool_use` block, an OpenAI `tool_calls`
+    /// entry or a Responses `function_call` item. Other items between calls, such as text and thinking, are skipped.
     ///
-    /// Each call is read by itself: one that makes no sense is an [`MalformedCall`] in its place, to be answered
-    /// there, and its siblings can run. Calls without an id get one that no other has; a call whose id an
-    /// earlier one has already is uncallable, since nobody could tell their replies apart.
+    /// Each call is parsed by itself: one that is invalid becomes a [`MalformedCall`] at its position, and the others can
+    /// run. A call without an id gets a unique one. A call whose id an earlier one has already is malformed, since their
+    /// replies could not be told apart.
+    ///
+    /// ```
+    /// use haft_core::Call;
+    ///
+    /// let text = r#"[{"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "x"}}, {"id": "b"}]"#;
+    /// let calls = Call::parse(text)?;
+    /// assert_eq!(&*calls[0].as_ref().unwrap().name, "Read");
+    /// assert!(calls[1].as_ref().unwrap_err().reply().full_text().contains("`name` is missing"));
+    /// # Ok::<(), haft_core::Fault>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Vec<Result<Call, MalformedCall>>, Fault> {
         Ok(Self::from_json(json::parse(text)?))
     }
 
-    /// Reads calls from a value, as [`parse`](Call::parse) does from text.
+    /// Parses calls from a value, as [`parse`](Call::parse) does from text.
     pub fn from_json(value: Value) -> Vec<Result<Call, MalformedCall>> {
         let items = items(value);
         let mut taken: HashSet<String> = items.iter().filter_map(given_id).collect();
@@ -98,8 +107,8 @@ impl Call {
         for (at, item) in items.into_iter().enumerate() {
             let id = given_id(&item);
             let name = given_name(&item);
-            let read = Self::one(item).and_then(|(name, input)| match &id {
-                Some(id) if !seen.insert(id.clone()) => Err(twice(id)),
+            let read = Self::parse_one(item).and_then(|(name, input)| match &id {
+                Some(id) if !seen.insert(id.clone()) => Err(duplicate_id(id)),
                 Some(id) => Ok(Call::new(id.as_str(), name, input)),
                 None => Ok(Call::new(fresh_id(at, &mut taken), name, input)),
             });
@@ -108,8 +117,8 @@ impl Call {
         calls
     }
 
-    /// The name and the arguments of a call in any form.
-    fn one(value: Value) -> Result<(String, Input), Fault> {
+    /// The name and the arguments of a call in any of the formats.
+    fn parse_one(value: Value) -> Result<(String, Input), Fault> {
         let Value::Object(mut object) = value else {
             return Err(not_a_call(&format!("{} instead of an object", json::kind_of(&value))));
         };
@@ -140,7 +149,7 @@ impl Call {
     }
 }
 
-/// The things that are to be calls.
+/// The items that should be calls.
 fn items(value: Value) -> Vec<Value> {
     let lists = match value {
         Value::Array(items) => vec![items],
@@ -155,7 +164,7 @@ fn items(value: Value) -> Vec<Value> {
         }
         other => return vec![other],
     };
-    lists.into_iter().flatten().filter(|item| !is_beside(item)).collect()
+    lists.into_iter().flatten().filter(|item| !is_other_item(item)).collect()
 }
 
 fn list(value: Option<Value>) -> Option<Vec<Value>> {
@@ -165,8 +174,8 @@ fn list(value: Option<Value>) -> Option<Vec<Value>> {
     }
 }
 
-/// Whether something in a list says of itself that it is no call. What says nothing is to be one.
-fn is_beside(item: &Value) -> bool {
+/// Whether an item of a list has a type that is not a call's. An item without a type should be a call.
+fn is_other_item(item: &Value) -> bool {
     let kind = item.get("type").and_then(Value::as_str);
     kind.is_some_and(|kind| !matches!(kind, "tool_use" | "function" | "function_call"))
 }
@@ -184,7 +193,7 @@ fn given_name(item: &Value) -> Option<Arc<str>> {
     name.as_str().map(Arc::from)
 }
 
-/// An id for the call at a position that no other call has.
+/// A unique id for the call at a position.
 fn fresh_id(at: usize, taken: &mut HashSet<String>) -> String {
     let mut number = at + 1;
     loop {
@@ -196,7 +205,7 @@ fn fresh_id(at: usize, taken: &mut HashSet<String>) -> String {
     }
 }
 
-fn twice(id: &str) -> Fault {
+fn duplicate_id(id: &str) -> Fault {
     Fault::invalid(format!("an earlier call of this turn has the id `{id}` already"))
         .hint("give each call of a turn an id of its own")
 }

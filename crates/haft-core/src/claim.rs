@@ -1,5 +1,5 @@
-//! What a call reads and writes, said before it runs. Permissions, the sandbox and the schedule all read
-//! the same claims. Knows nothing of tools or of how a claim was found.
+//! Claims: the resources that a call reads and writes, declared before it runs. Permissions, sandbox and scheduler all
+//! use them. Knows nothing of tools or of how a claim was found.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 use haft_sandbox::AbsPath;
 
-/// Something that a call can read or write.
+/// A resource that a call can read or write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
     /// A file or folder, and everything below it.
     Path(AbsPath),
-    /// A command for a shell.
+    /// A shell command.
     Command(CommandLine),
     /// A network host.
     Host(String),
     /// A named part of the session's own state, such as `todos`.
     State(Cow<'static, str>),
-    /// Everything there is: what a call claims when nothing better is known.
+    /// Everything: the claim of a call about which nothing better is known.
     Everything,
 }
 
 impl Resource {
-    /// Whether touching one may touch the other.
+    /// Whether access to one resource may affect the other.
     pub fn overlaps(&self, other: &Resource) -> bool {
         match (self, other) {
             (Resource::Everything, _) | (_, Resource::Everything) => true,
@@ -48,7 +48,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A command for a shell, and what was understood of it. Two are the same if their texts are.
+/// A shell command, with the result of its analysis. Commands are equal if their texts are.
 #[derive(Clone)]
 pub struct CommandLine {
     text: Arc<str>,
@@ -56,23 +56,23 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// A command of which nothing was understood yet.
+    /// A command that was not analysed.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self { text: text.into(), understood: None }
     }
 
-    /// With what was understood of it, for judges that can read it, so that they need not understand it again.
+    /// Attaches the result of an analysis, so that judges need not analyse the command again.
     pub fn understood<T: Any + Send + Sync>(mut self, understood: Arc<T>) -> Self {
         self.understood = Some(understood);
         self
     }
 
-    /// What the shell is told.
+    /// The text of the command.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What was understood of it, if it was by somebody who left a `T`.
+    /// The result of the analysis, if one of type `T` is attached.
     pub fn meaning<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.understood.clone()?.downcast().ok()
     }
@@ -98,60 +98,71 @@ impl fmt::Debug for CommandLine {
     }
 }
 
-/// How a resource is claimed.
+/// Whether a claim reads or writes its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Looked at.
+    /// The call reads the resource.
     Read,
-    /// Changed.
+    /// The call may change the resource.
     Write,
 }
 
-/// Everything a call may touch.
+/// The resources that a call may read and write. Two calls conflict if their claims overlap and one of them writes.
+///
+/// ```
+/// use haft_core::{AbsPath, Claims, Resource};
+///
+/// let path = |path: &str| Resource::Path(AbsPath::lexical(path.as_ref()));
+/// let search = Claims::none().read(path("/project"));
+/// let edit = Claims::none().write(path("/project/src/main.rs"));
+/// assert!(search.conflict(&edit).is_some());
+/// assert!(search.conflict(&search).is_none());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Vec<(Access, Resource)>);
 
 impl Claims {
-    /// A call that touches nothing: it conflicts with no other call.
+    /// No claims: the call conflicts with no other.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// A call of which nothing is known: it conflicts with every other call.
+    /// A claim to write everything: the call conflicts with every other.
     pub fn everything() -> Self {
         Self::none().write(Resource::Everything)
     }
 
-    /// Adds something that is looked at.
+    /// Adds a resource that the call reads.
     pub fn read(mut self, resource: Resource) -> Self {
         self.0.push((Access::Read, resource));
         self
     }
 
-    /// Adds something that is changed.
+    /// Adds a resource that the call may change.
     pub fn write(mut self, resource: Resource) -> Self {
         self.0.push((Access::Write, resource));
         self
     }
 
-    /// The claims, in the order they were made.
+    /// The claims, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (Access, &Resource)> {
         self.0.iter().map(|(access, resource)| (*access, resource))
     }
 
-    /// Whether nothing is changed.
+    /// Whether no claim writes.
     pub fn is_read_only(&self) -> bool {
         self.0.iter().all(|(access, _)| *access == Access::Read)
     }
 
-    /// The resource of these claims over which the two calls may not run at once, if there is one.
+    /// The first resource of these claims that conflicts with the other claims, if any.
     pub fn conflict(&self, other: &Claims) -> Option<&Resource> {
-        self.0.iter().find_map(|(mine, resource)| {
+        self.0.iter().find_map(|(access, resource)| {
             other
                 .0
                 .iter()
-                .any(|(theirs, elsewhere)| {
-                    (*mine == Access::Write || *theirs == Access::Write) && resource.overlaps(elsewhere)
+                .any(|(other_access, other_resource)| {
+                    (*access == Access::Write || *other_access == Access::Write)
+                        && resource.overlaps(other_resource)
                 })
                 .then_some(resource)
         })

@@ -1,5 +1,5 @@
-//! Where a call happens: its session, its turn, its way to be cancelled, and the effects it reports. Given
-//! to every operation; knows nothing of the stages that a call goes through.
+//! The context of a call: its session, its turn, its cancellation, and the effects it reports. Every operation gets
+//! one; it knows nothing of the stages that a call goes through.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::sessions::Seen;
 use crate::{Claims, Fault, FaultKind, Mode, Resource, Session};
 use haft_journal::{Journal, Label};
 
-/// Where a call happens. Cheap to clone.
+/// The context of a call: its session, workspace, cancellation, output and effects. Cheap to clone.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
@@ -33,94 +33,96 @@ struct Inner {
     tool: Arc<str>,
     cancel: CancellationToken,
     effects: Mutex<Vec<Effect>>,
-    /// Whether a change is being made that cannot be left half way.
+    /// Whether a commit is under way, which cancelling must not abandon.
     committing: AtomicBool,
-    /// The session's, when the call came.
+    /// The session's workspace at the time of the call.
     workspace: Workspace,
-    reach: Reach,
-    /// Files that hold what did not fit into the reply.
-    kept: Mutex<Vec<PathBuf>>,
-    /// Places that the call may change and named in another way, through a link: that name counts as well.
-    names: Mutex<Vec<(AbsPath, AbsPath)>>,
+    extended: ExtendedWorkspace,
+    /// Files with the output that did not fit into the reply.
+    kept_files: Mutex<Vec<PathBuf>>,
+    /// Resolved paths that the call named differently, through a link, each with that name. Rules about the name apply
+    /// as well.
+    aliases: Mutex<Vec<(AbsPath, AbsPath)>>,
 }
 
-/// The session's workspace with what a call reaches outside of it, once for every time that it reaches further.
+/// The session's workspace extended by folders outside of it: a list that grows by one workspace per extension, so that
+/// [`Context::workspace`] can hand out references without a lock.
 #[derive(Default)]
-struct Reach(OnceLock<Box<(Workspace, Reach)>>);
+struct ExtendedWorkspace(OnceLock<Box<(Workspace, ExtendedWorkspace)>>);
 
-impl Reach {
-    /// The furthest it has reached, and where the next reach goes.
-    fn furthest(&self) -> (Option<&Workspace>, &Reach) {
+impl ExtendedWorkspace {
+    /// The latest extension, and the empty end of the list.
+    fn latest(&self) -> (Option<&Workspace>, &ExtendedWorkspace) {
         let (mut workspace, mut last) = (None, self);
-        while let Some(further) = last.0.get() {
-            (workspace, last) = (Some(&further.0), &further.1);
+        while let Some(next) = last.0.get() {
+            (workspace, last) = (Some(&next.0), &next.1);
         }
         (workspace, last)
     }
 }
 
-/// What a call did to what the session knows. Applied once the call has ended.
+/// A change to the session's state that a call reports. The engine applies it once the call has ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The model has seen a file. Counts if the call succeeds.
+    /// The model has seen a file. Applied if the call succeeds.
     Read {
         /// The file.
         path: AbsPath,
         /// What it saw.
         seen: Seen,
     },
-    /// The model is shown a file by a fault, such as one that says how it has changed.
+    /// A fault shows a file to the model, such as one that says how the file has changed. Applied even if the call fails.
     Shown {
         /// The file.
         path: AbsPath,
-        /// What it is shown.
+        /// What the fault shows.
         seen: Seen,
     },
-    /// A file was changed. Counts whatever becomes of the call.
+    /// The call changed a file. Applied even if the call fails.
     Changed {
         /// The file.
         path: AbsPath,
         /// What the model knows of it now.
         now: KnownContent,
     },
-    /// A file or folder has another name; what the model knew of it, it still knows. Counts whatever becomes
-    /// of the call.
+    /// The call moved a file or folder; what the model knew of it moves along. Applied even if the call fails.
     Moved {
         /// Its name before.
         from: AbsPath,
         /// Its name now.
         to: AbsPath,
     },
-    /// The session is as permissive as this. Counts if the call succeeds, as does all that follows.
+    /// The session switches to this mode. Applied if the call succeeds, as are all of the following.
     Mode(Mode),
-    /// While the session only plans, this file may be changed.
+    /// The file that calls may change in plan mode.
     PlanFile(Option<AbsPath>),
-    /// Something is allowed for as long as the session lasts.
+    /// A rule allows calls for as long as the session lasts.
     Granted(Rule),
-    /// The session is in another folder.
+    /// The session's current folder changes.
     Cwd(AbsPath),
-    /// The session is narrowed to a folder, or to none.
+    /// The session's focus changes to a folder, or ends.
     Focus(Option<AbsPath>),
-    /// Whoever leads the conversation is to do something later: see [`Session::take_queued`].
+    /// A message for the program that leads the conversation: see [`Session::take_queued`].
     Queued(String),
-    /// What is kept of an earlier call is dropped.
+    /// The session drops what it keeps of an earlier call.
     Forgotten(Arc<str>),
 }
 
-/// What the model knows of a file that was changed.
+/// What the model knows of a file after a change.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum KnownContent {
-    /// All of it.
+    /// The new content.
     Seen(Seen),
-    /// What it knew before, whatever the file is now.
+    /// Only the content before the change.
     AsBefore,
-    /// That it is gone.
+    /// That the file no longer exists.
     Gone,
 }
 
 impl Effect {
-    /// Whether it also counts when the call failed.
+    /// Whether the effect is applied even if the call failed.
     pub(crate) fn outlasts_failure(&self) -> bool {
         matches!(self, Effect::Shown { .. } | Effect::Changed { .. } | Effect::Moved { .. })
     }
@@ -144,84 +146,89 @@ impl Context {
             effects: Mutex::default(),
             committing: AtomicBool::new(false),
             workspace,
-            reach: Reach::default(),
-            kept: Mutex::default(),
-            names: Mutex::default(),
+            extended: ExtendedWorkspace::default(),
+            kept_files: Mutex::default(),
+            aliases: Mutex::default(),
         }))
     }
 
-    /// The session.
+    /// The session in which the call runs.
     pub fn session(&self) -> &Session {
         &self.0.session
     }
 
-    /// The only door to files.
+    /// The workspace, through which all file access goes, with the folders that [`Context::reach`] has added.
     pub fn workspace(&self) -> &Workspace {
-        self.0.reach.furthest().0.unwrap_or(&self.0.workspace)
+        self.0.extended.latest().0.unwrap_or(&self.0.workspace)
     }
 
-    /// The session's workspace as it was when the call came, without what the call reaches outside of it.
+    /// The session's workspace at the time of the call, without the folders that [`Context::reach`] has added.
     pub fn session_workspace(&self) -> &Workspace {
         &self.0.workspace
     }
 
-    /// Finds a place that may lie outside of the session's workspace, where the dialect lets calls ask for
-    /// that. From then on the call can use its folder; that it may is for [the permission](crate::permissions::Approver)
-    /// of the call to say, which sees it in the claims.
+    /// Resolves a path that may lie outside of the session's workspace, where the [dialect](crate::Dialect::outside) allows
+    /// that, and adds its folder to the call's workspace. Access still needs [approval](crate::permissions::Approver): the
+    /// path is among the call's claims.
     pub fn reach(&self, base: &AbsPath, path: &str, access: FolderAccess) -> Result<Place, PathError> {
         if self.session().dialect().outside() == Outside::Refused {
             let place = self.workspace().resolve(base, path)?;
-            self.remember_name(base, path, &place);
+            self.remember_alias(base, path, &place);
             return Ok(place);
         }
         let (workspace, place) = self.workspace().reaching(base, path, access)?;
         if self.workspace().access(&place.path).is_none() {
-            let _ = self.0.reach.furthest().1.0.set(Box::new((workspace, Reach::default())));
+            let _ = self.0.extended.latest().1.0.set(Box::new((workspace, ExtendedWorkspace::default())));
         }
-        self.remember_name(base, path, &place);
+        self.remember_alias(base, path, &place);
         Ok(place)
     }
 
-    /// Finds an entry of a folder of the workspace: if it is a link, the link itself.
+    /// Resolves an entry of a folder of the workspace without following it: a link resolves to the link itself.
     pub fn entry(&self, base: &AbsPath, path: &str) -> Result<Place, PathError> {
         let place = self.workspace().resolve_entry(base, path)?;
-        self.remember_name(base, path, &place);
+        self.remember_alias(base, path, &place);
         Ok(place)
     }
 
-    fn remember_name(&self, base: &AbsPath, path: &str, place: &Place) {
+    fn remember_alias(&self, base: &AbsPath, path: &str, place: &Place) {
         let named = self.workspace().as_named(base, path);
         if named != place.path {
-            self.names().push((place.path.clone(), named));
+            self.aliases().push((place.path.clone(), named));
         }
     }
 
-    /// The name that led to a place, if it has another.
-    pub(crate) fn name_of(&self, place: &AbsPath) -> Option<AbsPath> {
-        self.names().iter().find(|(found, _)| found == place).map(|(_, name)| name.clone())
+    /// The name by which the call referred to a resolved path, if it was a different one.
+    pub(crate) fn alias_of(&self, place: &AbsPath) -> Option<AbsPath> {
+        self.aliases().iter().find(|(found, _)| found == place).map(|(_, name)| name.clone())
     }
 
-    fn names(&self) -> MutexGuard<'_, Vec<(AbsPath, AbsPath)>> {
-        self.0.names.lock()
+    fn aliases(&self) -> MutexGuard<'_, Vec<(AbsPath, AbsPath)>> {
+        self.0.aliases.lock()
     }
 
-    /// Claims with the other names of what would be read or changed: a rule about a name holds whichever way it leads.
-    pub(crate) fn with_names(&self, claims: Claims) -> Result<Claims, Fault> {
-        let changed = |place: &AbsPath| {
-            claims.iter().any(|claim| claim == (Access::Write, &Resource::Path(place.clone())))
+    /// Adds the aliases of claimed paths to the claims, so that a rule about a link's name applies as well as one about
+    /// its target.
+    pub(crate) fn with_aliases(&self, claims: Claims) -> Result<Claims, Fault> {
+        let is_written = |path: &AbsPath| {
+            claims.iter().any(|claim| claim == (Access::Write, &Resource::Path(path.clone())))
         };
-        let names: Vec<AbsPath> =
-            self.names().iter().filter(|(place, _)| changed(place)).map(|(_, name)| name.clone()).collect();
-        if let Some(name) = names.iter().find(|name| self.workspace().is_guarded(name)) {
+        let written: Vec<AbsPath> = self
+            .aliases()
+            .iter()
+            .filter(|(path, _)| is_written(path))
+            .map(|(_, name)| name.clone())
+            .collect();
+        if let Some(name) = written.iter().find(|name| self.workspace().is_guarded(name)) {
             return Err(ChangeError::new(self.workspace().display(name), ChangeErrorKind::Guarded).into());
         }
-        // The workspace itself may be called by another name; that is no place outside of it.
+        // An alias outside of the workspace is a link to the workspace itself, not a path that the call leaves it by.
         let inside = |name: &AbsPath| self.session_workspace().access(name).is_some();
-        let names_read = |(place, name): &&(AbsPath, AbsPath)| !changed(place) && inside(name);
-        let only_read: Vec<AbsPath> =
-            self.names().iter().filter(names_read).map(|(_, name)| name.clone()).collect();
-        let claims = names.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name)));
-        Ok(only_read.into_iter().fold(claims, |claims, name| claims.read(Resource::Path(name))))
+        let is_read = |(path, name): &&(AbsPath, AbsPath)| !is_written(path) && inside(name);
+        let read: Vec<AbsPath> =
+            self.aliases().iter().filter(is_read).map(|(_, name)| name.clone()).collect();
+        let claims = written.into_iter().fold(claims, |claims, name| claims.write(Resource::Path(name)));
+        Ok(read.into_iter().fold(claims, |claims, name| claims.read(Resource::Path(name))))
     }
 
     /// The folder that relative paths start from.
@@ -229,7 +236,7 @@ impl Context {
         self.0.session.cwd()
     }
 
-    /// The turn.
+    /// The number of the turn, counted from 1 in each session; 0 outside of any turn.
     pub fn turn(&self) -> u64 {
         self.0.turn
     }
@@ -244,22 +251,22 @@ impl Context {
         &self.0.tool
     }
 
-    /// Whether the call should stop.
+    /// Whether the call was cancelled and should stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancel.is_cancelled()
     }
 
-    /// Waits until the call should stop.
+    /// Completes when the call is cancelled.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
         self.0.cancel.clone().cancelled_owned()
     }
 
-    /// The fault to return from work that stopped because it should.
+    /// The fault to return from work that stopped because the call was cancelled.
     pub fn cancelled_fault(&self) -> Fault {
         Fault::new(FaultKind::Cancelled, "the call was cancelled")
     }
 
-    /// The same place once the call is over: no longer cancelled with it, only with the session.
+    /// A context for work that outlives the call: it is cancelled with the session, not with the call.
     pub fn after_the_call(&self) -> Self {
         let Inner { session, turn, call, tool, .. } = &*self.0;
         Self::new(session.clone(), *turn, call.clone(), tool.clone(), session.cancel_token().child_token())
@@ -269,28 +276,28 @@ impl Context {
         &self.0.cancel
     }
 
-    /// Passes on a piece of output while the call runs.
+    /// Emits a chunk of output while the call runs.
     pub fn output(&self, chunk: &str) {
         self.emit(EventKind::Output, || EventPayload::Output { chunk: chunk.to_owned() });
     }
 
-    /// Begins to keep a long output in a file; nothing if results are not kept, or it cannot be.
+    /// Starts to offload a long output to a file. `None` if the engine keeps no results, or the file cannot be created.
     pub fn keep_output(&self) -> Option<Keeping> {
         let keeping = self.session().engine().kept()?.begin(self.call()).ok()?;
-        self.has_kept(keeping.path().to_owned());
+        self.record_kept_file(keeping.path().to_owned());
         Some(keeping)
     }
 
-    /// Remembers a file that holds what did not fit into the reply.
-    pub(crate) fn has_kept(&self, file: PathBuf) {
-        self.0.kept.lock().push(file);
+    /// Remembers a file with output that did not fit into the reply.
+    pub(crate) fn record_kept_file(&self, file: PathBuf) {
+        self.0.kept_files.lock().push(file);
     }
 
-    pub(crate) fn take_kept(&self) -> Vec<PathBuf> {
-        std::mem::take(&mut *self.0.kept.lock())
+    pub(crate) fn take_kept_files(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.0.kept_files.lock())
     }
 
-    /// Tells everybody that something which a call had started has ended by itself.
+    /// Emits that background work which a call had started, such as a command, has ended.
     pub fn finished(&self, what: &str, how: &str) {
         self.emit(EventKind::Finished, || EventPayload::Finished {
             what: what.to_owned(),
@@ -298,12 +305,12 @@ impl Context {
         });
     }
 
-    /// Tells how far the call has come.
+    /// Emits how far the call has come.
     pub fn progress(&self, progress: Progress) {
         self.emit(EventKind::Progress, || EventPayload::Progress(progress));
     }
 
-    /// Tells what something that the call works with has told about itself.
+    /// Emits a log message of something that the call works with, such as a server of tools.
     pub fn log(&self, source: &str, level: &str, text: &str) {
         self.emit(EventKind::Log, || EventPayload::Log {
             source: source.to_owned(),
@@ -312,18 +319,18 @@ impl Context {
         });
     }
 
-    /// The files that must not be read in this session, as every judge tells. A judge that crashes hides everything.
+    /// The files that this session must not read, one set per judge. A judge that panics hides every file.
     pub fn hidden_files(&self) -> Vec<Arc<dyn HiddenFiles>> {
         self.session().engine().hidden_files(self)
     }
 
-    /// Reports what the call did to what the session knows.
+    /// Reports a change to the session's state, which the engine applies once the call has ended.
     pub fn effect(&self, effect: Effect) {
         self.0.effects.lock().push(effect);
     }
 
-    /// Makes changes through the session's journal. From here on the call is
-    /// waited for even if it is cancelled: a change is made and reported, or neither.
+    /// Makes changes through the session's journal, on a blocking thread. Cancelling the call does not interrupt them: a
+    /// change is made and reported, or neither.
     pub async fn commit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
@@ -358,7 +365,7 @@ impl Context {
         done
     }
 
-    /// Whether a change is being made that cannot be left half way.
+    /// Whether a commit is under way, which cancelling must not abandon.
     pub(crate) fn is_committing(&self) -> bool {
         self.0.committing.load(Ordering::Acquire)
     }
@@ -367,14 +374,14 @@ impl Context {
         std::mem::take(&mut *self.0.effects.lock())
     }
 
-    pub(crate) fn emit(&self, kind: EventKind, what: impl FnOnce() -> EventPayload) {
+    pub(crate) fn emit(&self, kind: EventKind, payload: impl FnOnce() -> EventPayload) {
         self.session().engine().activity().emit(kind, || Event {
             at: SystemTime::now(),
             session: self.session().id().clone(),
             turn: self.turn(),
             call: self.call().clone(),
             tool: self.tool().clone(),
-            what: what(),
+            what: payload(),
         });
     }
 }

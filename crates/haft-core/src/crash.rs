@@ -1,10 +1,10 @@
-//! Panics as values: a crash in a tool, a hook or a judge is an outcome of that call, and goes no further.
+//! Catches panics, so that a bug in a tool, a hook or a judge fails one call and not the whole process.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::task::Poll;
 
-/// What the work comes to, or what its panic says.
+/// The result of the work, or the message of its panic.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -12,8 +12,8 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Polls a future to its end, or to the panic in it.
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+/// The output of a future, or the message of its panic.
+pub(crate) async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|task| match catch_panic(|| work.as_mut().poll(task)) {
         Ok(poll) => poll.map(Ok),

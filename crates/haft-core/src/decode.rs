@@ -1,5 +1,5 @@
-//! From the JSON that a model sent to an input that fits the tool's schema. What is safely repairable is
-//! repaired and noted; everything else is a fault that names the field, what was expected and what came.
+//! Decodes the JSON that a model sent into an input that fits the tool's schema. Unambiguous mistakes are repaired, with a
+//! note for the model; everything else is a fault that names the field, the expected type and the actual value.
 
 mod repair;
 
@@ -12,32 +12,33 @@ use serde_json::{Map, Value};
 
 use crate::{Fault, Spec, json, spec, suggest};
 
-/// How many problems a fault lists; all missing fields of an object are one.
+/// The most problems that a fault lists; all missing fields of an object count as one.
 const MAX_PROBLEMS: usize = 5;
-/// A value of more parts than this is large.
+/// In a value of more parts than this, validation stops at the first problem.
 const LARGE: usize = 20_000;
-/// How many problems are looked at to find those.
-const MAX_LOOKED_AT: usize = 64;
+/// The most problems that validation collects.
+const MAX_COLLECTED: usize = 64;
 
-/// Checks inputs against one tool's schema, which is compiled when the first call comes.
+/// Validates inputs against one tool's schema, which is compiled lazily.
 #[derive(Default)]
 pub(crate) struct Decoder {
     validator: OnceLock<Option<Validator>>,
 }
 
 impl Decoder {
-    /// Makes an input fit, and tells what was repaired to do so.
+    /// Validates and repairs an input, and returns a note for each repair.
     pub(crate) fn decode(&self, value: &mut Value, spec: &Spec) -> Result<Vec<String>, Fault> {
         let mut notes = Vec::new();
         match value {
             Value::String(text) => {
-                *value = object_in(text, spec)?;
+                *value = parse_object(text, spec)?;
                 notes.push("the input came as a string of JSON and was read as the object in it".to_owned());
             }
             Value::Null => *value = Value::Object(Map::new()),
             _ => {}
         }
-        // A schema that cannot be compiled is a foreign tool's own; that tool then judges its input itself.
+        // Only a foreign tool, such as one of an MCP server, has a schema that cannot be compiled. It then validates its
+        // input itself.
         let validator = self.validator.get_or_init(|| jsonschema::validator_for(spec.input_schema()).ok());
         if let Some(validator) = validator
             && !validator.is_valid(value)
@@ -53,22 +54,22 @@ impl Decoder {
     }
 }
 
-/// Whether inputs can be checked against a schema, and why not.
+/// Compiles a JSON schema, to check that inputs can be validated against it. The error says why not.
 pub fn check_schema(schema: &Value) -> Result<(), String> {
     jsonschema::validator_for(schema).map(drop).map_err(|error| error.to_string())
 }
 
-/// What is wrong with a value. All that is wrong is found at once, however much it is, so of a large value
-/// only the first problem is looked for.
+/// The problems of a value. The validator collects all of them before it returns the first, so for a large value only
+/// the first is searched.
 fn problems<'v>(value: &'v Value, validator: &'v Validator) -> Vec<ValidationError<'v>> {
     if is_large(value, &mut { LARGE }) {
         validator.validate(value).err().into_iter().collect()
     } else {
-        validator.iter_errors(value).take(MAX_LOOKED_AT).collect()
+        validator.iter_errors(value).take(MAX_COLLECTED).collect()
     }
 }
 
-/// Whether a value has more parts than are `left`; stops counting as soon as it has.
+/// Whether a value has more parts than `left`; stops counting as soon as it has.
 fn is_large(value: &Value, left: &mut usize) -> bool {
     let Some(fewer) = left.checked_sub(1) else { return true };
     *left = fewer;
@@ -79,13 +80,13 @@ fn is_large(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-/// Turns an input that fits the schema into the tool's own type.
+/// Deserializes an input that fits the schema into the tool's own type.
 pub(crate) fn typed<T: DeserializeOwned>(input: &Value, spec: &Spec) -> Result<T, Fault> {
     serde_path_to_error::deserialize(input).map_err(|error| {
         let path = error.path().to_string();
         let problem = match path.as_str() {
             "." => abbreviate(&error.inner().to_string(), 300),
-            field if beyond_counting(input, error.path()) => {
+            field if exceeds_integers(input, error.path()) => {
                 format!("`{}` must be a number that can be counted to, such as 1000", abbreviate(field, 100))
             }
             field => format!("`{}`: {}", abbreviate(field, 100), abbreviate(&error.inner().to_string(), 300)),
@@ -94,8 +95,8 @@ pub(crate) fn typed<T: DeserializeOwned>(input: &Value, spec: &Spec) -> Result<T
     })
 }
 
-/// Whether a value is a whole number that no integer holds. A schema takes it, and serde does not.
-fn beyond_counting(input: &Value, path: &serde_path_to_error::Path) -> bool {
+/// Whether a value is a whole number too large for an integer type. A schema accepts it, and serde does not.
+fn exceeds_integers(input: &Value, path: &serde_path_to_error::Path) -> bool {
     let value = path.iter().try_fold(input, |value, step| match step {
         serde_path_to_error::Segment::Map { key } => value.get(key),
         serde_path_to_error::Segment::Seq { index } => value.get(index),
@@ -104,14 +105,14 @@ fn beyond_counting(input: &Value, path: &serde_path_to_error::Path) -> bool {
     value.and_then(Value::as_f64).is_some_and(|number| number.fract() == 0.0 && number.abs() >= 9e15)
 }
 
-fn object_in(text: &str, spec: &Spec) -> Result<Value, Fault> {
+fn parse_object(text: &str, spec: &Spec) -> Result<Value, Fault> {
     json::parse(text).map_err(|fault| with_example(fault, spec))
 }
 
 fn explain(problems: &[ValidationError<'_>], spec: &Spec) -> Fault {
     let (missing, wrong): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| matches!(problem.kind(), ValidationErrorKind::Required { .. }));
-    let missing: Vec<String> = missing.iter().map(|problem| field(&place(problem))).collect();
+    let missing: Vec<String> = missing.iter().map(|problem| field(&pointer(problem))).collect();
     let mut texts = Vec::new();
     match missing.as_slice() {
         [] => {}
@@ -119,12 +120,12 @@ fn explain(problems: &[ValidationError<'_>], spec: &Spec) -> Fault {
         several => texts.push(format!("{} are missing", listed(several))),
     }
     texts.extend(wrong.iter().take(MAX_PROBLEMS).map(|problem| describe(problem, spec)));
-    let wrong = wrong.iter().take(MAX_PROBLEMS).map(|problem| field(&place(problem)));
+    let wrong = wrong.iter().take(MAX_PROBLEMS).map(|problem| field(&pointer(problem)));
     let fields: Vec<String> = missing.into_iter().chain(wrong).collect();
     with_example(Fault::invalid(texts.join("; ")).with("fields", fields), spec)
 }
 
-/// Names for a message: the first few, and how many more.
+/// Names for a message: the first few, and the number of further ones.
 fn listed(names: &[String]) -> String {
     let shown: Vec<String> =
         names.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", abbreviate(name, 60))).collect();
@@ -139,8 +140,8 @@ fn with_example(fault: Fault, spec: &Spec) -> Fault {
     fault.hint(format!("an example call: {} {example}", spec.name)).with("example", example)
 }
 
-/// Where the problem is, the missing or unknown field included.
-fn place(problem: &ValidationError<'_>) -> String {
+/// The JSON pointer of a problem, including the missing or unknown field.
+fn pointer(problem: &ValidationError<'_>) -> String {
     let at = problem.instance_path().as_str();
     match problem.kind() {
         ValidationErrorKind::Required { property } => {
@@ -154,8 +155,8 @@ fn place(problem: &ValidationError<'_>) -> String {
 }
 
 fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
-    let name = field(&place(problem));
-    let came = brief(problem.instance());
+    let name = field(&pointer(problem));
+    let actual = show_short(problem.instance());
     match problem.kind() {
         ValidationErrorKind::Required { .. } => format!("`{name}` is missing"),
         ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -182,22 +183,22 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
                 TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect(),
             };
             let wanted: Vec<&str> = wanted.iter().map(|kind| with_article(kind)).collect();
-            format!("`{name}` must be {}, not {came}", wanted.join(" or "))
+            format!("`{name}` must be {}, not {actual}", wanted.join(" or "))
         }
         ValidationErrorKind::Enum { options } => {
-            let options: Vec<String> = options.as_array().into_iter().flatten().map(brief).collect();
-            format!("`{name}` must be one of {}, not {came}", options.join(", "))
+            let options: Vec<String> = options.as_array().into_iter().flatten().map(show_short).collect();
+            format!("`{name}` must be one of {}, not {actual}", options.join(", "))
         }
         ValidationErrorKind::Constant { expected_value } => {
-            format!("`{name}` must be {expected_value}, not {came}")
+            format!("`{name}` must be {expected_value}, not {actual}")
         }
-        ValidationErrorKind::Minimum { limit } => format!("`{name}` must be at least {limit}, not {came}"),
-        ValidationErrorKind::Maximum { limit } => format!("`{name}` must be at most {limit}, not {came}"),
+        ValidationErrorKind::Minimum { limit } => format!("`{name}` must be at least {limit}, not {actual}"),
+        ValidationErrorKind::Maximum { limit } => format!("`{name}` must be at most {limit}, not {actual}"),
         ValidationErrorKind::ExclusiveMinimum { limit } => {
-            format!("`{name}` must be more than {limit}, not {came}")
+            format!("`{name}` must be more than {limit}, not {actual}")
         }
         ValidationErrorKind::ExclusiveMaximum { limit } => {
-            format!("`{name}` must be less than {limit}, not {came}")
+            format!("`{name}` must be less than {limit}, not {actual}")
         }
         ValidationErrorKind::MinItems { limit } => {
             format!(
@@ -227,7 +228,7 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
                 count(problem.instance())
             )
         }
-        ValidationErrorKind::Pattern { pattern } => format!("`{name}` must match `{pattern}`, not {came}"),
+        ValidationErrorKind::Pattern { pattern } => format!("`{name}` must match `{pattern}`, not {actual}"),
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             match nearest_branch(context) {
                 Some(branch) => branch
@@ -235,14 +236,15 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
                     .map(|inner| describe_inside(inner, problem, spec))
                     .collect::<Vec<_>>()
                     .join("; "),
-                None => format!("`{name}` has none of the forms it may have: {came}"),
+                None => format!("`{name}` has none of the forms it may have: {actual}"),
             }
         }
         _ => format!("`{name}`: {}", abbreviate(&problem.to_string(), 200)),
     }
 }
 
-/// The errors of a branch carry paths of their own when they lie deeper; at the branch itself they do not.
+/// Describes a problem inside of an `anyOf` branch. Its path is relative to the branch, and empty at the branch itself;
+/// the name of the outer field then takes its place.
 fn describe_inside(inner: &ValidationError<'_>, outer: &ValidationError<'_>, spec: &Spec) -> String {
     let text = describe(inner, spec);
     let outer = field(outer.instance_path().as_str());
@@ -253,21 +255,21 @@ fn describe_inside(inner: &ValidationError<'_>, outer: &ValidationError<'_>, spe
     }
 }
 
-/// The branch that the value comes nearest to: not of another type, the right tag, the fewest problems.
+/// The branch that is nearest to the value, as a heuristic: the right type and tag, then the fewest problems.
 fn nearest_branch<'a>(
     context: &'a [Vec<ValidationError<'static>>],
 ) -> Option<&'a Vec<ValidationError<'static>>> {
     context.iter().filter(|branch| !branch.is_empty()).min_by_key(|branch| {
         let shallowest =
             branch.iter().map(|e| e.instance_path().as_str().matches('/').count()).min().unwrap_or(0);
-        let wrong_sort = branch.iter().any(|error| {
+        let wrong_type = branch.iter().any(|error| {
             let here = error.instance_path().as_str().matches('/').count() == shallowest;
             here && matches!(
                 error.kind(),
                 ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. }
             )
         });
-        (wrong_sort, branch.len())
+        (wrong_type, branch.len())
     })
 }
 
@@ -278,7 +280,7 @@ fn known_fields(problem: &ValidationError<'_>, spec: &Spec) -> Vec<String> {
     properties.and_then(Value::as_object).map(|all| all.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// A JSON pointer as people write it: `/edits/0/new` is `edits[0].new`.
+/// A JSON pointer in the usual notation: `/edits/0/new` is `edits[0].new`.
 fn field(pointer: &str) -> String {
     let mut text = String::new();
     for part in pointer.split('/').skip(1) {
@@ -322,8 +324,8 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// A value, short enough for a message.
-fn brief(value: &Value) -> String {
+/// A value as text, shortened for a message.
+fn show_short(value: &Value) -> String {
     match value {
         Value::Array(items) if items.len() > 8 => format!("an array of {} items", items.len()),
         Value::String(text) if text.len() > 200 => {
@@ -333,15 +335,15 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// The beginning of a text, if it is longer than a message can bear.
-fn abbreviate(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// A text, cut to at most `max` characters for a message.
+fn abbreviate(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
 }
 
-/// Whether a property of a tool's input takes a plain string.
+/// Whether a property of a tool's input accepts a string.
 pub fn takes_string(spec: &Spec, property: &str) -> bool {
     let schema = spec.input_schema().get("properties").and_then(|all| all.get(property));
     match schema.and_then(|schema| schema.get("type")) {

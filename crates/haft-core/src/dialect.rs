@@ -1,5 +1,5 @@
-//! What a whole surface of tools has in common: which tools, how a failure is told, where notes go. The
-//! dialects themselves live in haft-tools; [`Plain`] is what a session speaks that was given none.
+//! Dialects: a dialect is a set of tools that a family of models knows, with its own form for failures and notes. The
+//! dialects themselves live in `haft-dialects`; [`Plain`] is the default, without tools.
 
 use std::sync::Arc;
 
@@ -7,57 +7,95 @@ use serde_json::{Value, json};
 
 use crate::{DynTool, Fault, Reply};
 
-/// A surface of tools that a model family knows.
+/// A set of tools that a family of models knows, with its own form for failures and notes.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use haft_core::dialect::Failed;
+/// use haft_core::{Dialect, DynTool, Engine, Fault, Reply, Workspace, function};
+/// use serde_json::Value;
+///
+/// /// One tool, and failures in capital letters.
+/// struct Loud;
+///
+/// impl Dialect for Loud {
+///     fn name(&self) -> &'static str {
+///         "loud"
+///     }
+///
+///     fn summary(&self) -> &'static str {
+///         "one tool, and failures in capital letters"
+///     }
+///
+///     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+///         vec![Arc::new(function("PING", "Answers", async |_input: Value, _cx| "PONG").read_only())]
+///     }
+///
+///     fn present(&self, _failed: &Failed<'_>, fault: &Fault) -> Reply {
+///         Reply::error(fault.to_string().to_uppercase())
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workspace = Workspace::open(".".as_ref())?;
+/// let session = Engine::default().session(workspace).dialect(Arc::new(Loud)).start();
+/// assert!(session.tools().get("PING").is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub trait Dialect: Send + Sync + 'static {
-    /// Its name.
+    /// The name by which settings choose the dialect.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a line.
+    /// A one-line description.
     fn summary(&self) -> &'static str;
 
-    /// Its tools, in the order in which they are shown.
+    /// The tools, in the order in which they are shown.
     fn tools(&self) -> Vec<Arc<dyn DynTool>>;
 
-    /// A failure in the words of the dialect.
+    /// Turns a failure into a reply in the dialect's form.
     fn present(&self, failed: &Failed<'_>, fault: &Fault) -> Reply {
         let _ = failed;
         text_fault(fault)
     }
 
-    /// Adds notes for the model, such as what was repaired in its input.
+    /// Adds notes for the model, such as repairs of its input.
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         text_notes(reply, notes);
     }
 
-    /// Whether a call that was made before in the same turn, and would answer the same, is refused.
+    /// Whether the engine refuses a call that repeats an earlier one of the same turn and would get an equal reply.
     fn refuses_repeats(&self) -> bool {
         false
     }
 
-    /// What becomes of a path that lies outside of the workspace.
+    /// Whether calls may use paths outside of the workspace.
     fn outside(&self) -> Outside {
         Outside::Refused
     }
 }
 
-/// What becomes of a path that lies outside of the workspace.
+/// Whether calls may use paths outside of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outside {
-    /// It cannot be used.
+    /// Such paths are an error.
     Refused,
-    /// Somebody is asked.
+    /// Such paths need approval.
     Asked,
 }
 
-/// The call that failed.
+/// A call that failed, for [`Dialect::present`].
+#[non_exhaustive]
 pub struct Failed<'a> {
     /// The tool's name.
     pub tool: &'a str,
-    /// The arguments, as far as they could be read.
+    /// The arguments, as far as they could be parsed.
     pub input: &'a Value,
 }
 
-/// No tools of its own, plain text: what a session speaks that was given no dialect.
+/// The default dialect: no tools of its own, and faults as plain text.
 pub struct Plain;
 
 impl Dialect for Plain {
@@ -74,12 +112,12 @@ impl Dialect for Plain {
     }
 }
 
-/// A fault as text, with the fault's parts for programs.
+/// A reply with the fault as text, and its [parts](fault_parts) as the structured value.
 pub fn text_fault(fault: &Fault) -> Reply {
     Reply::error(fault.to_string()).structured(json!({ "fault": fault_parts(fault) }))
 }
 
-/// A fault as a value: `kind`, `message`, `hint` and `details`.
+/// A fault as JSON: `kind`, `message`, `hint` and `details`.
 pub fn fault_parts(fault: &Fault) -> Value {
     json!({
         "kind": fault.kind().name(),
@@ -89,7 +127,7 @@ pub fn fault_parts(fault: &Fault) -> Value {
     })
 }
 
-/// Notes as text of their own, for the model alone.
+/// Adds each note as a text block that only the model reads.
 pub fn text_notes(reply: &mut Reply, notes: &[String]) {
     for note in notes {
         let noted = std::mem::replace(reply, Reply::text("")).internal(format!("note: {note}"));

@@ -1,9 +1,9 @@
-//! The pipeline: what happens to every call, in the order it happens. `take_on` finds, decodes and claims
-//! at once, so that calls claim in the order they came; `carry_out` waits, checks, permits, runs, renders
-//! and records. Each stage's rules live in the module of its name.
+//! The pipeline that every call goes through. `take_on` finds the tool, decodes the input and claims resources
+//! synchronously, so that calls claim in the order in which they were submitted; `carry_out` waits, checks, permits,
+//! runs, renders and records. Each stage's rules live in the module of its name; this file knows only their order.
 
 mod builder;
-mod consider;
+mod dry_run;
 mod faults;
 
 use std::borrow::Cow;
@@ -19,15 +19,15 @@ use serde_json::Value;
 pub use builder::EngineBuilder;
 use faults::{crashed, repeated, timed_out};
 
-use crate::audit::{Audit, AuditEntry, AuditOutcome};
-use crate::crash::{catch_panic, caught};
+use crate::audit::{Audit, AuditEntry, AuditOutcome, Flush};
+use crate::crash::{catch_panic, catch_panic_async};
 use crate::dialect::Failed;
 use crate::dialect::{text_fault, text_notes};
 use crate::events::{Activity, EventKind, EventPayload};
-use crate::hooks::{self, Before, Hook};
+use crate::hooks::{self, Hook, PreHookAnswer};
 use crate::images::ImageFitter;
 use crate::limits::KeptResults;
-use crate::permissions::{self, Answer, By, HiddenFiles, Judge, Question, Settled};
+use crate::permissions::{self, Approved, DecidedBy, HiddenFiles, Judge, PermissionState, Question};
 use crate::permissions::{Approver, Verdict};
 use crate::plans::PlanApprover;
 use crate::questions::Respondent;
@@ -41,7 +41,22 @@ use crate::{
     Resource, Session, Turn, limits, render, spec,
 };
 
-/// One engine: what all sessions share. Cheap to clone.
+/// The engine that all sessions share: hooks, judges, approvers, events and statistics. Cheap to clone.
+///
+/// ```
+/// use haft_core::{Call, Engine, Workspace, function};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::builder().max_result("hello", 100).build();
+/// let hello = function("hello", "Greets", async |_input: Value, _cx| "hello").read_only();
+/// let session = engine.session(Workspace::open(".".as_ref())?).tool(hello).start();
+/// let reply = session.call(Call::new("1", "hello", json!({}))).await;
+/// assert_eq!(reply.full_text(), "hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -55,7 +70,7 @@ struct Inner {
     plan_approver: Option<Arc<dyn PlanApprover>>,
     images: Arc<dyn ImageFitter>,
     kept: Option<KeptResults>,
-    patience: Option<Duration>,
+    answer_timeout: Option<Duration>,
     audit: Option<Audit>,
     max_results: HashMap<String, usize>,
 }
@@ -67,17 +82,17 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// Sets up an engine.
+    /// Starts to configure an engine.
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
 
-    /// Sets up a session in a workspace.
+    /// Starts to configure a session in a workspace.
     pub fn session(&self, workspace: Workspace) -> SessionBuilder {
         SessionBuilder::new(self.clone(), workspace)
     }
 
-    /// Where it is written down what was decided about calls.
+    /// The audit log, if the engine writes one.
     pub fn audit(&self) -> Option<&Audit> {
         self.0.audit.as_ref()
     }
@@ -86,12 +101,12 @@ impl Engine {
         self.0.kept.as_ref()
     }
 
-    /// The stream of events.
+    /// The stream of events about all calls of all sessions.
     pub fn activity(&self) -> &Activity {
         &self.0.activity
     }
 
-    /// The figures of every tool.
+    /// The statistics of every tool.
     pub fn stats(&self) -> &Stats {
         &self.0.stats
     }
@@ -99,12 +114,12 @@ impl Engine {
     /// See [`Context::hidden_files`].
     pub(crate) fn hidden_files(&self, cx: &Context) -> Vec<Arc<dyn HiddenFiles>> {
         let of = |judge: &Arc<dyn Judge>| {
-            catch_panic(|| judge.hidden_files(cx)).unwrap_or_else(|_| Some(Arc::new(permissions::Everything)))
+            catch_panic(|| judge.hidden_files(cx)).unwrap_or_else(|_| Some(Arc::new(permissions::HideAll)))
         };
         self.0.judges.iter().filter_map(of).collect()
     }
 
-    /// What a call would touch, and what the judges say of that.
+    /// Prepares a call, and returns it with its claims and the judges' verdict on them.
     fn claim(
         &self,
         entry: &Entry,
@@ -112,13 +127,13 @@ impl Engine {
         cx: &Context,
     ) -> Result<(Box<dyn Prepared>, Claims, Verdict), Fault> {
         let prepared = entry.tool.prepare(input, cx)?;
-        let claims = cx.with_names(prepared.claims())?;
+        let claims = cx.with_aliases(prepared.claims())?;
         let question = Question { spec: entry.tool.spec(), input, claims: &claims, cx };
         let verdict = permissions::judge(&self.0.judges, &question)?;
         Ok((prepared, claims, verdict))
     }
 
-    /// Stages 1 to 3, without waiting for anything.
+    /// Stages 1 to 3, synchronously.
     pub(crate) fn take_on(&self, session: &Session, turn: &Turn, call: Call) -> Box<Job> {
         let cancel = turn.shared.cancel.child_token();
         let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel);
@@ -135,11 +150,11 @@ impl Engine {
             ended: false,
             cx,
         });
-        // Asked before: the call that makes a file may end right after it was found missing.
+        // Read before `admit`: the call that creates a file may end right after this one found the file missing.
         job.is_alone = session.schedule().is_idle();
         let admitted = catch_panic(|| job.admit(call.input)).unwrap_or_else(|panic| Err(crashed(panic)));
         let admitted = match admitted {
-            Err(fault) if !job.is_alone => job.look_again_later(fault),
+            Err(fault) if !job.is_alone => job.defer_if_missing(fault),
             admitted => admitted,
         };
         job.cx.emit(EventKind::Started, || EventPayload::Started { input: Arc::new(job.input.clone()) });
@@ -148,7 +163,7 @@ impl Engine {
     }
 }
 
-/// One call on its way.
+/// One call on its way through the pipeline.
 pub(crate) struct Job {
     engine: Engine,
     turn: Arc<Shared>,
@@ -164,24 +179,24 @@ pub(crate) struct Job {
     ended: bool,
 }
 
-/// A call that was taken on.
+/// What stages 1 to 3 made of a call.
 enum Admitted {
     Claimed(Claimed),
-    /// What it means depends on calls that are not done yet. It holds its place and is admitted again after them.
-    Later,
+    /// The call's meaning depends on unfinished calls. It holds its position and is admitted again after them.
+    Deferred,
 }
 
-/// A call that knows what it will touch.
+/// A call whose claims are known.
 struct Claimed {
     prepared: Box<dyn Prepared>,
     claims: Claims,
     verdict: Verdict,
-    /// Where repeats are refused: what tells whether a later call is one.
-    seen: Option<(u64, u64)>,
+    /// Key and fingerprint by which a later repeat of this call is recognised; only in dialects that refuse repeats.
+    repeat: Option<(u64, u64)>,
 }
 
 impl Job {
-    /// What stops the call.
+    /// A handle that can cancel the call.
     pub(crate) fn handle(&self) -> CallHandle {
         CallHandle::new(self.cx.call().clone(), self.cx.cancel_token().clone())
     }
@@ -190,11 +205,11 @@ impl Job {
     pub(crate) async fn carry_out(mut self: Box<Self>) -> Reply {
         let (cx, cancelled) = (self.cx.clone(), self.cx.cancelled());
         let outcome = {
-            let mut attempt = std::pin::pin!(caught(self.attempt()));
+            let mut attempt = std::pin::pin!(catch_panic_async(self.attempt()));
             let mut cancelled = std::pin::pin!(cancelled);
             std::future::poll_fn(|task| match attempt.as_mut().poll(task) {
                 Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-                // What is being committed ends by itself, and the reply must say how.
+                // A commit cannot be abandoned half way: it ends by itself, and the reply must say how.
                 Poll::Pending if cx.is_committing() => Poll::Pending,
                 Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
             })
@@ -209,34 +224,37 @@ impl Job {
         self.record(fault, reply).await
     }
 
-    /// Everything up to a reply or a fault.
+    /// Stages 4 to 7: up to a reply or a fault.
     async fn attempt(&mut self) -> Result<Reply, Fault> {
         let Some(admitted) = self.admitted.take() else {
             return Err(Fault::new(FaultKind::Internal, "the call was carried out twice"));
         };
-        let claimed = match self.settle(admitted).await {
-            Ok((claimed, settled)) => {
-                self.decided(AuditOutcome::Allowed, settled.by)?;
+        let claimed = match self.await_permission(admitted).await {
+            Ok((claimed, permission)) => {
+                self.audit(AuditOutcome::Allowed, permission.by)?;
                 claimed
             }
             Err(fault) if fault.kind() == FaultKind::Denied => {
-                self.decided(AuditOutcome::Denied, By::Said(fault.message().to_owned()))?;
+                self.audit(AuditOutcome::Denied, DecidedBy::Reason(fault.message().to_owned()))?;
                 return Err(fault);
             }
             Err(fault) => return Err(fault),
         };
         let reply = self.run(claimed.prepared).await?;
-        if let Some((key, fingerprint)) = claimed.seen {
-            // Only now is there a reply that a repeat could use.
+        if let Some((key, fingerprint)) = claimed.repeat {
+            // Remembered only now: before this there is no reply that a repeat could use instead.
             self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
         }
         Ok(reply)
     }
 
-    /// Stages 4 to 6, until it is settled that the call may happen.
-    async fn settle(&mut self, admitted: Result<Admitted, Fault>) -> Result<(Claimed, Settled), Fault> {
+    /// Stages 4 to 6, repeated whenever a hook or a person rewrites the input, until the call is permitted.
+    async fn await_permission(
+        &mut self,
+        admitted: Result<Admitted, Fault>,
+    ) -> Result<(Claimed, PermissionState), Fault> {
         let mut admitted = admitted?;
-        let mut settled = Settled::default();
+        let mut permission = PermissionState::default();
         loop {
             self.wait().await?;
             let Admitted::Claimed(mut claimed) = admitted else {
@@ -245,20 +263,20 @@ impl Job {
                 continue;
             };
             let preview = self.check(&mut claimed).await?;
-            match self.permit(&mut claimed, preview, &mut settled).await? {
-                None => return Ok((claimed, settled)),
+            match self.permit(&mut claimed, preview, &mut permission).await? {
+                None => return Ok((claimed, permission)),
                 Some(rewritten) => admitted = self.admit(Input::Value(rewritten))?,
             }
         }
     }
 
-    /// Writes down what was decided. What cannot be written down does not happen, unless it is safe.
-    fn decided(&self, decision: AuditOutcome, by: By) -> Result<(), Fault> {
+    /// Writes a decision to the audit log. A call whose decision cannot be written is denied, unless it needed no approval.
+    fn audit(&self, decision: AuditOutcome, by: DecidedBy) -> Result<(), Fault> {
         let Some(audit) = &self.engine.0.audit else { return Ok(()) };
-        let urgent = by != By::Nobody;
-        let decided = AuditEntry::now(&self.cx, &self.input, decision, by.to_string());
-        let recorded = audit.record(decided, urgent);
-        recorded.or_else(|error| if urgent { Err(error) } else { Ok(()) }).map_err(|error| {
+        let flush = if by == DecidedBy::NotNeeded { Flush::Batched } else { Flush::Now };
+        let entry = AuditEntry::now(&self.cx, &self.input, decision, by.to_string());
+        let recorded = audit.record(entry, flush);
+        recorded.or_else(|error| if flush == Flush::Now { Err(error) } else { Ok(()) }).map_err(|error| {
             permissions::denied(format!(
                 "the decision could not be written down, so nothing was changed: {error}"
             ))
@@ -273,14 +291,14 @@ impl Job {
         let entry = self.entry.insert(entry).clone();
         self.notes.extend(entry.decoder.decode(&mut self.input, entry.tool.spec())?);
         if self.ticket.is_none() && !self.is_alone && entry.tool.refers_to_earlier_calls(&self.input) {
-            self.hold_place(&Claims::none().read(Resource::Everything));
-            return Ok(Admitted::Later);
+            self.hold_position(&Claims::none().read(Resource::Everything));
+            return Ok(Admitted::Deferred);
         }
         let (prepared, claims, verdict) = self.engine.claim(&entry, &self.input, &self.cx)?;
         let access = if claims.is_read_only() { Access::Read } else { Access::Write };
         let mut order = Cow::Borrowed(&claims);
         if self.cx.session().dialect().refuses_repeats() {
-            // The same call twice waits for itself, so that the second one knows what became of the first.
+            // Equal calls claim one resource, so that the second waits for the first and can refer to its reply.
             let key = turn::repeat_key(self.cx.tool(), &self.input);
             let same = format!("the same call of {} ({key:x})", self.cx.tool());
             order = Cow::Owned(claims.clone().write(Resource::State(same.into())));
@@ -289,37 +307,37 @@ impl Job {
             Some(ticket) => ticket.reclaim(&order, access),
             None => {
                 let session = self.cx.session();
-                let place = Position { turn: self.turn.number, policy: session.policy(), access };
-                self.ticket = Some(session.schedule().enter(self.cx.call(), place, &order));
+                let position = Position { turn: self.turn.number, policy: session.policy(), access };
+                self.ticket = Some(session.schedule().enter(self.cx.call(), position, &order));
             }
         }
-        Ok(Admitted::Claimed(Claimed { prepared, claims, verdict, seen: None }))
+        Ok(Admitted::Claimed(Claimed { prepared, claims, verdict, repeat: None }))
     }
 
-    /// What is missing may be what an earlier call is about to make. It is looked for again when those are done that
-    /// change something there.
-    fn look_again_later(&mut self, fault: Fault) -> Result<Admitted, Fault> {
+    /// Defers a call that failed because a file is missing: an unfinished earlier call may be about to create it. The call
+    /// is admitted again after the earlier calls that write there.
+    fn defer_if_missing(&mut self, fault: Fault) -> Result<Admitted, Fault> {
         let Some(missing) = fault.missing() else { return Err(fault) };
         let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
-        let there = match workspace.resolve(&cwd, missing) {
+        let path = match workspace.resolve(&cwd, missing) {
             Ok(found) => found.path,
             Err(_) => workspace.as_named(&cwd, missing),
         };
-        self.hold_place(&Claims::none().read(Resource::Path(there)));
-        Ok(Admitted::Later)
+        self.hold_position(&Claims::none().read(Resource::Path(path)));
+        Ok(Admitted::Deferred)
     }
 
-    /// Takes the call's place behind earlier calls that conflict with `claims`. What it will touch is known only then, so
-    /// until it has claimed later calls wait for it.
-    fn hold_place(&mut self, claims: &Claims) {
+    /// Queues the call behind earlier calls that conflict with `claims`. Its real claims are known only after those, so
+    /// until then all later calls wait for it.
+    fn hold_position(&mut self, claims: &Claims) {
         let session = self.cx.session();
         let is_read_only = self.entry.as_ref().is_some_and(|entry| entry.tool.spec().read_only);
         let access = if is_read_only { Access::Read } else { Access::Write };
-        let place = Position { turn: self.turn.number, policy: session.policy(), access };
-        self.ticket = Some(session.schedule().enter_blind(self.cx.call(), place, claims));
+        let position = Position { turn: self.turn.number, policy: session.policy(), access };
+        self.ticket = Some(session.schedule().enter_unknown(self.cx.call(), position, claims));
     }
 
-    /// 4 wait: for earlier calls that touch the same.
+    /// 4 wait: for earlier calls with conflicting claims.
     async fn wait(&mut self) -> Result<(), Fault> {
         let cx = &self.cx;
         if let Some(ticket) = &mut self.ticket {
@@ -334,7 +352,7 @@ impl Job {
         if self.cx.is_cancelled() { Err(self.cx.cancelled_fault()) } else { Ok(()) }
     }
 
-    /// 5 check: whether it can run at all, and what it would change.
+    /// 5 check: whether the call can run at all, and what it would change.
     async fn check(&mut self, claimed: &mut Claimed) -> Result<Option<Preview>, Fault> {
         if self.cx.session().dialect().refuses_repeats()
             && let Some(fingerprint) = claimed.prepared.fingerprint(&self.cx)
@@ -343,32 +361,32 @@ impl Job {
             if let Some(earlier) = self.turn.earlier(key, fingerprint) {
                 return Err(repeated(&earlier));
             }
-            claimed.seen = Some((key, fingerprint));
+            claimed.repeat = Some((key, fingerprint));
         }
         claimed.prepared.check(&self.cx).await
     }
 
-    /// 6 permit: hooks, then rules, mode and sensitivity, then whoever is to be asked. An input to go on
-    /// with instead is returned.
+    /// 6 permit: hooks, then rules, mode and sensitivity, then the approver. Returns the new input if a hook or the
+    /// approver rewrote it.
     async fn permit(
         &mut self,
         claimed: &mut Claimed,
         preview: Option<Preview>,
-        settled: &mut Settled,
+        permission: &mut PermissionState,
     ) -> Result<Option<Value>, Fault> {
-        if !settled.hooked {
-            settled.hooked = true;
+        if !permission.hooks_ran {
+            permission.hooks_ran = true;
             if !self.engine.0.hooks.is_empty() {
                 let engine = self.engine.clone();
-                let said = hooks::before(&engine.0.hooks, &self.input, &self.cx);
-                let said: Before = Box::pin(said).await?;
-                self.notes.extend(said.notes);
-                settled.allowed = said.allowed;
-                settled.must_ask = said.must_ask;
-                if said.rewritten.is_some() {
-                    // What was allowed is not what a hook has made of it.
-                    settled.answered = false;
-                    return Ok(said.rewritten);
+                let answer = hooks::before(&engine.0.hooks, &self.input, &self.cx);
+                let answer: PreHookAnswer = Box::pin(answer).await?;
+                self.notes.extend(answer.notes);
+                permission.hook_allows = answer.allows;
+                permission.hook_asks = answer.asks;
+                if answer.rewritten.is_some() {
+                    // The approval was for the input before the hook rewrote it.
+                    permission.approved = false;
+                    return Ok(answer.rewritten);
                 }
             }
         }
@@ -376,73 +394,73 @@ impl Job {
         let question =
             Question { spec: entry.tool.spec(), input: &self.input, claims: &claimed.claims, cx: &self.cx };
         let approval = claimed.prepared.approval(&self.cx);
-        let first = settled.verdict(&claimed.verdict);
-        if settled.answered {
+        let first = permission.verdict(&claimed.verdict);
+        if permission.approved {
             return Ok(None);
         }
-        if permissions::weigh(&question, &first, &approval)?.is_none() {
-            settled.by = By::verdict(&first, self.cx.session().mode());
+        if permissions::needs_approval(&question, &first, &approval)?.is_none() {
+            permission.by = DecidedBy::verdict(&first, self.cx.session().mode());
             return Ok(None);
         }
-        // Much may have been answered since the call was judged.
+        // The call was judged before it waited; other answers may have added rules since.
         let engine = &self.engine.0;
-        let mut loosened = self.cx.session().loosened();
-        let verdict = settled.verdict(&permissions::judge(&engine.judges, &question)?);
-        let Some(asking) = permissions::weigh(&question, &verdict, &approval)? else {
-            settled.by = By::verdict(&verdict, self.cx.session().mode());
+        let mut relaxed = self.cx.session().relaxed();
+        let verdict = permission.verdict(&permissions::judge(&engine.judges, &question)?);
+        let Some(needed) = permissions::needs_approval(&question, &verdict, &approval)? else {
+            permission.by = DecidedBy::verdict(&verdict, self.cx.session().mode());
             return Ok(None);
         };
-        settled.answered = true;
+        permission.approved = true;
         let preview = preview.or_else(|| claimed.prepared.preview(&self.cx));
-        let request = permissions::request(&question, &engine.judges, &verdict, preview, asking);
+        let request = permissions::request(&question, &engine.judges, &verdict, preview, needed);
         let own = self.cx.session().approver().filter(|own| own.is_there(self.cx.call()));
         let approver = own.unwrap_or(&*engine.approver);
-        let ask = permissions::ask(approver, &engine.judges, engine.patience, request, &self.cx);
+        let ask = permissions::ask(approver, &engine.judges, engine.answer_timeout, request, &self.cx);
         let mut ask = Box::pin(ask);
         let answer = loop {
             tokio::select! {
                 answer = &mut ask => break answer?,
-                // Another answer may have settled this one, too; the question is then withdrawn.
-                Ok(()) = loosened.changed() => {
+                // An answer to another call's question may cover this call too; the question is then withdrawn.
+                Ok(()) = relaxed.changed() => {
                     let judged = permissions::judge(&engine.judges, &question)?;
-                    if permissions::weigh(&question, &settled.verdict(&judged), &approval)?.is_none() {
-                        break Answer::Settled;
+                    if permissions::needs_approval(&question, &permission.verdict(&judged), &approval)?.is_none() {
+                        break Approved::ByOtherAnswer;
                     }
                 }
             }
         };
         drop(ask);
         match answer {
-            Answer::Go => {
-                settled.by = By::Person("once");
+            Approved::Once => {
+                permission.by = DecidedBy::Person("once");
                 Ok(None)
             }
-            Answer::Remembered => {
-                settled.by = By::Person("always");
+            Approved::Always => {
+                permission.by = DecidedBy::Person("always");
                 Ok(None)
             }
-            Answer::Settled => {
-                settled.by = By::Person("by another answer");
+            Approved::ByOtherAnswer => {
+                permission.by = DecidedBy::Person("by another answer");
                 Ok(None)
             }
-            Answer::Parts(parts) => {
-                settled.by = By::Person("in part");
+            Approved::Parts(parts) => {
+                permission.by = DecidedBy::Person("in part");
                 let refused = claimed.prepared.keep_parts(&parts, &self.cx)?;
                 self.notes
                     .push(format!("the user agreed to a part of the change only; left out was:\n{refused}"));
                 Ok(None)
             }
-            Answer::Edited(input) => {
-                settled.by = By::Person("with other arguments");
-                // What the hooks have seen is not what will run.
-                settled.hooked = false;
+            Approved::Edited(input) => {
+                permission.by = DecidedBy::Person("with other arguments");
+                // The hooks saw other arguments than those that will run.
+                permission.hooks_ran = false;
                 self.notes.push("the user changed the arguments before allowing the call".to_owned());
                 Ok(Some(input))
             }
         }
     }
 
-    /// 7 run: no longer than the tool may.
+    /// 7 run: until the tool's timeout.
     async fn run(&mut self, prepared: Box<dyn Prepared>) -> Result<Reply, Fault> {
         let running = prepared.run(self.cx.clone());
         match self.entry.as_ref().and_then(|entry| entry.tool.spec().timeout) {
@@ -450,7 +468,7 @@ impl Job {
             Some(limit) => match Box::pin(tokio::time::timeout(limit, running)).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
-                    // What runs on a thread of its own can only be told.
+                    // A blocking thread cannot be stopped from outside; the token asks it to stop.
                     self.cx.cancel_token().cancel();
                     Err(timed_out(limit))
                 }
@@ -458,14 +476,14 @@ impl Job {
         }
     }
 
-    /// 8 render: the dialect's words.
+    /// 8 render: faults and notes in the dialect's form.
     fn render(&mut self, outcome: Result<Reply, Fault>) -> (Reply, Option<Fault>) {
         let dialect = self.cx.session().dialect();
         let (mut reply, fault) = match outcome {
             Ok(reply) => (reply, None),
             Err(fault) => {
                 let failed = Failed { tool: self.cx.tool(), input: &self.input };
-                // A dialect that crashes still owes the model an answer.
+                // The model gets a reply even if the dialect panics.
                 let reply = catch_panic(|| dialect.present(&failed, &fault));
                 let mut reply = reply.unwrap_or_else(|_| text_fault(&fault));
                 reply.fault = Some(fault.clone());
@@ -483,7 +501,7 @@ impl Job {
         }
     }
 
-    /// The reply, named after its call and held to the tool's limit.
+    /// Sets the reply's id and name, and cuts it to the tool's limit.
     fn fit(&self, mut reply: Reply) -> Reply {
         reply.id = self.cx.call().clone();
         reply.name = self.cx.tool().clone();
@@ -492,22 +510,27 @@ impl Job {
             None => (spec::DEFAULT_MAX_RESULT, limits::Cut::default()),
         };
         let max = self.engine.0.max_results.get(&**self.cx.tool()).copied().unwrap_or(max);
-        let keeper = self.engine.0.kept.as_ref().map(|kept| render::Keeper { kept, cx: &self.cx });
-        render::fit(&mut reply, max, cut, keeper.as_ref());
+        let offload = self.engine.0.kept.as_ref().map(|kept| render::Offload { kept, cx: &self.cx });
+        render::fit(&mut reply, max, cut, offload.as_ref());
         reply
     }
 
-    /// 9 record: hooks, what the session knows, figures, the end. The claims are held until then: a hook
-    /// may well change what the call changed, and the next call is to see what this one has learnt.
+    /// 9 record: hooks, effects on the session, statistics, the end. The claims are held until then: a hook may change
+    /// the files that the call changed, and the next call must see this one's effects.
     async fn record(&mut self, fault: Option<Fault>, mut reply: Reply) -> Reply {
         if render::has_images(&reply) {
             Box::pin(render::fit_images(&mut reply, &self.engine.0.images)).await;
         }
-        // What was not allowed has not happened, and what is no tool cannot fail as one.
+        // Hooks see no denied call, which never ran, and no call of an unknown tool.
         let denied = fault.as_ref().is_some_and(|fault| fault.kind() == FaultKind::Denied);
-        let heard =
-            self.entry.is_some() && !denied && hooks::listen(&self.engine.0.hooks, &reply, self.cx.tool());
-        let reply = if heard { Box::pin(self.heard(fault.as_ref(), reply)).await } else { self.fit(reply) };
+        let is_hooked = self.entry.is_some()
+            && !denied
+            && hooks::any_wants_after(&self.engine.0.hooks, &reply, self.cx.tool());
+        let reply = if is_hooked {
+            Box::pin(self.run_post_hooks(fault.as_ref(), reply)).await
+        } else {
+            self.fit(reply)
+        };
         let mut effects = self.cx.take_effects();
         if reply.is_error {
             effects.retain(Effect::outlasts_failure);
@@ -522,17 +545,17 @@ impl Job {
         reply
     }
 
-    /// The reply, with what the hooks that come after a call say of it.
-    async fn heard(&mut self, fault: Option<&Fault>, reply: Reply) -> Reply {
+    /// Runs the hooks after the call, and adds their messages to the reply.
+    async fn run_post_hooks(&mut self, fault: Option<&Fault>, reply: Reply) -> Reply {
         let whole = reply.clone();
         let reply = self.fit(reply);
-        let said = hooks::after(&self.engine.clone().0.hooks, &self.input, fault, &reply, &self.cx).await;
-        if said.is_empty() {
+        let messages = hooks::after(&self.engine.clone().0.hooks, &self.input, fault, &reply, &self.cx).await;
+        if messages.is_empty() {
             return reply;
         }
-        // What was cut already is not cut again, or the file that it names would not hold the whole.
+        // The notes go into the uncut reply: cutting a reply twice would make its file hold less than the whole.
         let mut whole = whole;
-        self.note(&mut whole, &said);
+        self.note(&mut whole, &messages);
         self.fit(whole)
     }
 
@@ -543,14 +566,14 @@ impl Job {
             let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
             self.engine.stats().record(self.cx.tool(), took, outcome);
         }
-        let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept() };
+        let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept_files() };
         self.cx.session().remember_call(self.cx.call().clone(), past);
         self.cx.emit(EventKind::Ended, || EventPayload::Ended { reply: Arc::new(reply.clone()), took });
     }
 }
 
 impl Drop for Job {
-    /// Whoever waited for the call has gone: the work is told to stop and the call still ends.
+    /// The caller dropped the call's future: cancels the work, and emits the call's end.
     fn drop(&mut self) {
         if !self.ended {
             self.cx.cancel_token().cancel();

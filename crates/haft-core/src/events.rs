@@ -1,5 +1,6 @@
-//! The stream of events about everything that happens. Emitting never blocks and never waits: a slow
-//! subscriber loses output chunks, progress and logs (and is told how many), but never the end of a call.
+//! The stream of events about calls: started, waiting, output, asked, ended. Each subscriber has a queue. Emitting never
+//! blocks: a slow subscriber loses output chunks, progress and logs, and gets a [`EventPayload::Gap`] with their number,
+//! but it never loses the end of a call. Knows nothing of who subscribes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,25 +13,26 @@ use tokio::sync::Notify;
 
 use crate::{Fault, Reply, Resource};
 
-/// Output chunks, progress and logs beyond this many unread ones are dropped.
+/// The most unread output chunks, progress reports and logs in a queue; further ones are dropped.
 const MAX_UNREAD: usize = 1024;
-/// And output beyond this many unread bytes.
+/// The most unread bytes of such events in a queue.
 const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 
-/// One thing that happened.
+/// Something that happened to a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub at: SystemTime,
-    /// In which session.
+    /// The id of the session.
     pub session: Arc<str>,
-    /// In which turn of it.
+    /// The number of the turn in the session.
     pub turn: u64,
-    /// To which call.
+    /// The id of the call.
     pub call: Arc<str>,
-    /// Of which tool.
+    /// The name of the tool.
     pub tool: Arc<str>,
-    /// What.
+    /// What happened.
     pub what: EventPayload,
 }
 
@@ -38,7 +40,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventPayload {
-    /// A call was taken on.
+    /// A call has started.
     Started {
         /// Its arguments.
         input: Arc<Value>,
@@ -47,57 +49,57 @@ pub enum EventPayload {
     Waiting {
         /// The call it waits for.
         on: Arc<str>,
-        /// What both of them want.
+        /// The resource over which they conflict.
         resource: Resource,
     },
-    /// A piece of output, while the call runs.
+    /// A chunk of output, while the call runs.
     Output {
         /// The text.
         chunk: String,
     },
     /// How far a call has come.
     Progress(Progress),
-    /// Something that a call works with has told about itself, such as a server of tools.
+    /// A log message of something that a call works with, such as a server of tools.
     Log {
-        /// Who.
+        /// Where the message comes from.
         source: String,
-        /// How grave it is: `debug`, `info`, `warning`, `error` …
+        /// The severity: `debug`, `info`, `warning`, `error` …
         level: String,
-        /// What.
+        /// The message.
         text: String,
     },
-    /// Somebody is asked for permission.
+    /// A call asks a person for approval, or a question.
     Asked {
-        /// Why.
+        /// Why the call needs approval, or the text of the question.
         reason: String,
     },
-    /// The answer to that.
+    /// The person has answered, or the question failed.
     Answered {
-        /// In a word or two.
+        /// The answer in a word or two.
         answer: String,
     },
-    /// Something went wrong: a call failed, or a hook that could not stop it.
+    /// A call failed, or a hook that runs after calls did.
     Fault(Fault),
-    /// A call is over, one way or the other. Every call that started ends exactly once.
+    /// A call has ended. Every call that started ends exactly once.
     Ended {
-        /// What the model gets.
+        /// The reply to the model.
         reply: Arc<Reply>,
         /// How long it took, waiting included.
         took: Duration,
     },
-    /// Something that a call had started, and that went on after the call, has ended.
+    /// Background work that a call had started, such as a command, has ended.
     Finished {
-        /// By what it is asked for.
+        /// The id of the work.
         what: String,
-        /// How, in words.
+        /// How it ended, as text.
         how: String,
     },
-    /// What is kept of an earlier call is dropped, and the model is not to be shown its reply any more.
+    /// The session has dropped an earlier call; the client should drop its reply from the conversation.
     Forgotten {
         /// The earlier call.
         call: Arc<str>,
     },
-    /// Output, progress and logs that this subscriber was too slow for, beginning with this call's.
+    /// The subscriber was too slow and has lost output, progress or logs here, beginning with this call's.
     Gap {
         /// How many events.
         lost: u64,
@@ -107,42 +109,42 @@ pub enum EventPayload {
 /// How far a call has come.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// How much is done.
+    /// How many units are done.
     pub done: u64,
-    /// Of how much, if that is known.
+    /// The total number of units, if it is known.
     pub total: Option<u64>,
     /// What is being done.
     pub message: String,
 }
 
-/// The kinds of events, for those who want only some.
+/// The kinds of events, for subscribers that want only some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A call was taken on.
+    /// A call has started.
     Started = 1,
     /// A call waits for another one.
     Waiting = 1 << 1,
-    /// A piece of output.
+    /// A chunk of output.
     Output = 1 << 2,
-    /// Progress.
+    /// How far a call has come.
     Progress = 1 << 3,
-    /// Somebody is asked.
+    /// A call asks a person.
     Asked = 1 << 4,
-    /// Somebody answered.
+    /// The person has answered.
     Answered = 1 << 5,
-    /// Something went wrong.
+    /// A call or a hook failed.
     Fault = 1 << 6,
-    /// A call is over.
+    /// A call has ended.
     Ended = 1 << 7,
-    /// Events were lost.
+    /// The subscriber was too slow and has lost events.
     Gap = 1 << 8,
-    /// Something in the background has ended.
+    /// Background work has ended.
     Finished = 1 << 9,
-    /// An earlier call is dropped.
+    /// The session has dropped an earlier call.
     Forgotten = 1 << 10,
-    /// Something has told about itself.
+    /// A log message.
     Log = 1 << 11,
 }
 
@@ -167,8 +169,8 @@ impl EventPayload {
 }
 
 impl EventPayload {
-    /// How many bytes of text it holds, if a slow subscriber can do without it.
-    fn droppable(&self) -> Option<usize> {
+    /// The number of bytes of text in an event that may be dropped for a slow subscriber; `None` if it must not be.
+    fn droppable_bytes(&self) -> Option<usize> {
         match self {
             EventPayload::Output { chunk } => Some(chunk.len()),
             EventPayload::Progress(progress) => Some(progress.message.len()),
@@ -178,20 +180,37 @@ impl EventPayload {
     }
 }
 
-/// The stream of events.
+/// The stream of events: subscribe to it to watch calls. Cheap to clone.
+///
+/// ```
+/// use haft_core::events::{EventKind, EventPayload};
+/// use haft_core::{Call, Engine, Workspace};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::default();
+/// let mut events = engine.activity().subscribe_to(&[EventKind::Ended]);
+/// let session = engine.session(Workspace::open(".".as_ref())?).start();
+/// session.call(Call::new("1", "no_such_tool", json!({}))).await;
+/// let event = events.next().await.expect("an event");
+/// assert!(matches!(&event.what, EventPayload::Ended { reply, .. } if reply.is_error));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct Activity(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// Every kind that some subscriber wants, so that nobody builds an event that nobody reads.
+    /// The kinds that at least one subscriber wants: others are never built.
     wanted: AtomicU32,
     queues: Mutex<Vec<Arc<Queue>>>,
 }
 
 struct Queue {
     wanted: u32,
-    /// Only what happens to this call.
+    /// Receives events of this call only.
     call: Option<Arc<str>>,
     unread: Mutex<Unread>,
     arrived: Notify,
@@ -206,35 +225,35 @@ struct Unread {
 }
 
 impl Activity {
-    /// Every event from now on, until the subscription is dropped.
+    /// Subscribes to all events from now on, until the subscription is dropped.
     pub fn subscribe(&self) -> Subscription {
-        self.listen(u32::MAX, None)
+        self.add_subscriber(u32::MAX, None)
     }
 
-    /// Events of some kinds from now on. Gaps are told to everybody.
+    /// Subscribes to events of some kinds from now on. Every subscriber gets [`EventPayload::Gap`].
     pub fn subscribe_to(&self, kinds: &[EventKind]) -> Subscription {
-        self.listen(all_of(kinds), None)
+        self.add_subscriber(bits_of(kinds), None)
     }
 
-    /// Events of some kinds that happen to one call from now on.
+    /// Subscribes to events of some kinds of one call from now on.
     pub fn subscribe_to_call(&self, call: Arc<str>, kinds: &[EventKind]) -> Subscription {
-        self.listen(all_of(kinds), Some(call))
+        self.add_subscriber(bits_of(kinds), Some(call))
     }
 
-    fn listen(&self, wanted: u32, call: Option<Arc<str>>) -> Subscription {
+    fn add_subscriber(&self, wanted: u32, call: Option<Arc<str>>) -> Subscription {
         let queue = Arc::new(Queue { wanted, call, unread: Mutex::default(), arrived: Notify::new() });
         let mut queues = self.0.queues.lock();
         queues.push(queue.clone());
-        self.0.count_wanted(&queues);
+        self.0.update_wanted(&queues);
         Subscription { queue, activity: Arc::downgrade(&self.0) }
     }
 
-    /// Whether somebody wants events of this kind.
+    /// Whether a subscriber wants events of this kind.
     pub(crate) fn wants(&self, kind: EventKind) -> bool {
         self.0.wanted.load(Ordering::Relaxed) & kind as u32 != 0
     }
 
-    /// Tells everybody who wants to know. The event is built only if somebody does.
+    /// Queues an event for every subscriber that wants it. The event is built only if there is one.
     pub(crate) fn emit(&self, kind: EventKind, event: impl FnOnce() -> Event) {
         if !self.wants(kind) {
             return;
@@ -247,12 +266,12 @@ impl Activity {
     }
 }
 
-fn all_of(kinds: &[EventKind]) -> u32 {
+fn bits_of(kinds: &[EventKind]) -> u32 {
     kinds.iter().fold(0, |all, kind| all | *kind as u32)
 }
 
 impl Inner {
-    fn count_wanted(&self, queues: &[Arc<Queue>]) {
+    fn update_wanted(&self, queues: &[Arc<Queue>]) {
         self.wanted.store(queues.iter().fold(0, |all, queue| all | queue.wanted), Ordering::Relaxed);
     }
 }
@@ -274,11 +293,11 @@ impl Queue {
 
     fn push(&self, event: &Arc<Event>) {
         let mut unread = self.unread.lock();
-        if let Some(bytes) = event.what.droppable() {
+        if let Some(bytes) = event.what.droppable_bytes() {
             if unread.droppable >= MAX_UNREAD
                 || (unread.droppable > 0 && unread.bytes + bytes > MAX_UNREAD_BYTES)
             {
-                unread.lose(event);
+                unread.count_lost(event);
                 return;
             }
             unread.droppable += 1;
@@ -291,8 +310,8 @@ impl Queue {
 }
 
 impl Unread {
-    /// Counts a lost event where it would have stood.
-    fn lose(&mut self, event: &Arc<Event>) {
+    /// Counts a lost event in a gap at its position in the queue.
+    fn count_lost(&mut self, event: &Arc<Event>) {
         if let Some(last) = self.events.back_mut()
             && let EventPayload::Gap { lost } = last.what
         {
@@ -311,12 +330,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next event.
+    /// Waits for the next event. `None` once the engine is dropped and the queue is empty.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         let queue = self.queue.clone();
         loop {
             let arrived = queue.arrived.notified();
-            // Looked at before the queue: what came just before the end is still to be had.
+            // Read before the queue, so that events queued just before closing are not lost.
             let closed = queue.unread.lock().closed;
             if let Some(event) = self.try_next() {
                 return Some(event);
@@ -328,11 +347,11 @@ impl Subscription {
         }
     }
 
-    /// The next event, if there is one already.
+    /// The next event, if one is queued.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         let mut unread = self.queue.unread.lock();
         let event = unread.events.pop_front()?;
-        if let Some(bytes) = event.what.droppable() {
+        if let Some(bytes) = event.what.droppable_bytes() {
             unread.droppable -= 1;
             unread.bytes -= bytes;
         }
@@ -345,6 +364,6 @@ impl Drop for Subscription {
         let Some(activity) = self.activity.upgrade() else { return };
         let mut queues = activity.queues.lock();
         queues.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
-        activity.count_wanted(&queues);
+        activity.update_wanted(&queues);
     }
 }

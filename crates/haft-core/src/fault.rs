@@ -1,5 +1,5 @@
-//! A failure that somebody can act on: what went wrong, of which kind, and what to do next. Each dialect
-//! presents it in its own form; nothing here knows how.
+//! Faults: the one error type of the engine. A fault has a kind, a message, a hint and details, so that a model or a
+//! person can act on it. Each dialect presents faults in its own form; nothing here knows how.
 
 use std::fmt;
 
@@ -16,47 +16,47 @@ use haft_journal::JournalError;
 pub enum FaultKind {
     /// The input does not fit the tool's schema, or asks for something that makes no sense.
     InvalidInput,
-    /// No tool of this name.
+    /// There is no tool of this name.
     UnknownTool,
     /// The tool exists but is switched off here.
     Disabled,
-    /// The same call was made before in this turn and would answer the same.
+    /// The call repeats an earlier one of this turn, whose reply still holds.
     Redundant,
     /// A file or another named thing does not exist.
     NotFound,
-    /// It exists but is something else: a folder where a file is wanted, a device, a binary.
+    /// A file or another named thing is of the wrong kind: a folder instead of a file, a device, a binary.
     WrongKind,
-    /// The path is none: empty, with a NUL byte, too long, or a link that leads in circles.
+    /// The path is invalid: empty, with a NUL byte, too long, or a circular link.
     BadPath,
     /// The path leads out of the workspace.
     Outside,
     /// The path leads out of the folder that the session is focused on.
     OutsideFocus,
-    /// A person, a rule or a hook said no.
+    /// A person, a rule or a hook denied the call.
     Denied,
-    /// The operating system said no.
+    /// The operating system denied access.
     AccessDenied,
-    /// Too large to be handled in one call.
+    /// Too large for one call.
     TooLarge,
     /// The bytes are not text in the encoding that was asked for.
     Encoding,
-    /// It took longer than allowed.
+    /// The call took longer than allowed.
     Timeout,
-    /// It was stopped on request.
+    /// The call was cancelled.
     Cancelled,
     /// The model has not seen the file that it wants to change.
     Unread,
-    /// It is not what it was when it was last looked at.
+    /// A file or the session's state has changed since it was last read.
     Conflict,
-    /// Something is there already.
+    /// A file of that name exists already.
     Exists,
-    /// The text that was to be changed is not there, or at more places than one.
+    /// The text to change does not occur, or occurs more than once.
     NoMatch,
     /// The work itself failed.
     Failed,
     /// The file system failed.
     Io,
-    /// A mistake in the program, not in the call.
+    /// A bug in haft or in a tool, not in the call.
     Internal,
 }
 
@@ -92,7 +92,7 @@ impl FaultKind {
 
 /// A failure with a kind, a message, a hint and details.
 ///
-/// The usual errors become faults by `?`, so a tool made of a closure needs no error type of its own:
+/// Common error types convert into faults by `?`, so a tool made of a closure needs no error type of its own:
 ///
 /// ```
 /// use haft_core::{Fault, FaultKind};
@@ -123,28 +123,28 @@ struct Parts {
 }
 
 impl Fault {
-    /// A fault of a kind. The message says what failed and names the value; lower case, no full stop.
+    /// A fault of a kind. The message says what failed and names the value, in lower case and without a full stop.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self(Box::new(Parts { kind, message: message.into(), hint: None, path: None, details: Map::new() }))
     }
 
-    /// The work itself failed.
+    /// A fault of the kind [`FaultKind::Failed`].
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(FaultKind::Failed, message)
     }
 
-    /// The input makes no sense.
+    /// A fault of the kind [`FaultKind::InvalidInput`].
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(FaultKind::InvalidInput, message)
     }
 
-    /// Says what to do next.
+    /// Sets the hint: what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Names the path that the fault is about, as it was asked for. Programs find it as the detail `path`.
+    /// Sets the path that the fault is about, as the call named it. It is also the detail `path`.
     pub fn at(mut self, path: impl fmt::Display) -> Self {
         let path = path.to_string();
         self.0.details.insert("path".to_owned(), Value::String(path.clone()));
@@ -152,24 +152,24 @@ impl Fault {
         self
     }
 
-    /// Adds a detail for programs, such as the limit.
+    /// Adds a detail for programs, such as a limit.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).unwrap_or(Value::Null);
         self.0.details.insert(name.to_owned(), value);
         self
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> FaultKind {
         self.0.kind
     }
 
-    /// What failed.
+    /// The message: what failed.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What to do next.
+    /// The hint: what to do next.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -179,12 +179,12 @@ impl Fault {
         self.0.path.as_deref()
     }
 
-    /// The path that does not exist, where that is the failure. An earlier call may be about to create it.
+    /// The path that does not exist, if the fault is of that kind. An earlier call may be about to create it.
     pub(crate) fn missing(&self) -> Option<&str> {
         self.path().filter(|_| self.kind() == FaultKind::NotFound)
     }
 
-    /// What a program may want to know.
+    /// The details for programs.
     pub fn details(&self) -> &Map<String, Value> {
         &self.0.details
     }
@@ -234,7 +234,7 @@ impl From<std::io::Error> for Fault {
     }
 }
 
-/// Errors of which nothing is known but that the work failed.
+/// Converts errors into faults of the kind [`FaultKind::Failed`].
 macro_rules! work_failed {
     ($($error:ty),* $(,)?) => { $(
         impl From<$error> for Fault {
@@ -258,14 +258,14 @@ work_failed!(
     tokio::time::error::Elapsed,
 );
 
-/// An error with its causes, each once.
+/// The message of an error with those of its causes, each once.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let told = cause.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         next = cause.source();
     }
@@ -327,7 +327,7 @@ impl From<JournalError> for Fault {
     }
 }
 
-/// What kind of fault it is that a path cannot be used, and what to do about it.
+/// The kind and the hint of a fault about a path.
 fn path_kind(kind: &PathErrorKind) -> (FaultKind, Option<String>) {
     match kind {
         PathErrorKind::Outside => (

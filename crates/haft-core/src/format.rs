@@ -1,4 +1,5 @@
-//! How the APIs of models write tools and replies: the one place where their forms are known.
+//! The JSON formats in which the APIs of models write tools and replies. The only module that knows them, except for
+//! the parsing of calls in `call`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use crate::replies::{Block, Content};
 use crate::{Category, Reply, Sensitivity, Spec};
 
-/// How an API writes tools and replies. Calls are read in all of these forms.
+/// The JSON format of an API for tools and replies. [`Call::parse`](crate::Call::parse) reads calls in all of them.
 ///
 /// ```
 /// use haft_core::{Format, Reply};
@@ -35,12 +36,12 @@ pub enum Format {
     Anthropic,
     /// The Model Context Protocol.
     Mcp,
-    /// Everything haft knows of a tool.
+    /// haft's own format, with everything it knows of a tool.
     Haft,
 }
 
 impl Format {
-    /// A tool, defined in this form.
+    /// The definition of a tool in this format.
     pub fn define(self, spec: &Spec, description: &str) -> Value {
         let (name, schema) = (&*spec.name, spec.input_schema());
         match self {
@@ -52,7 +53,7 @@ impl Format {
             }),
             Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
             Format::Mcp => {
-                // What is not read-only may reach anywhere, but for what works on files alone.
+                // Only tools for files and read-only tools are certain not to reach beyond the machine.
                 let is_local = matches!(spec.category, Category::File | Category::Search);
                 let is_open = spec.category == Category::Web || !(spec.read_only || is_local);
                 let mut tool = json!({
@@ -67,7 +68,7 @@ impl Format {
                         "openWorldHint": is_open,
                     },
                 });
-                // The protocol knows objects alone.
+                // The protocol allows only objects.
                 if let Some(output) = spec.output_schema().filter(|schema| schema["type"] == "object") {
                     tool["outputSchema"] = output.clone();
                 }
@@ -89,17 +90,17 @@ impl Format {
         }
     }
 
-    /// A reply, written in this form.
+    /// A reply in this format.
     pub fn reply(self, reply: &Reply) -> Value {
         match self {
             Format::OpenAi => {
-                json!({"role": "tool", "tool_call_id": &*reply.id, "content": words(reply)})
+                json!({"role": "tool", "tool_call_id": &*reply.id, "content": joined_text(reply)})
             }
             Format::OpenAiResponses => {
                 let has_image =
                     reply.content.iter().any(|block| matches!(block.content, Content::Image { .. }));
                 let output = match has_image {
-                    false => Value::String(words(reply)),
+                    false => Value::String(joined_text(reply)),
                     true => reply.content.iter().map(responses_part).collect(),
                 };
                 json!({"type": "function_call_output", "call_id": &*reply.id, "output": output})
@@ -122,8 +123,8 @@ impl Format {
     }
 }
 
-/// All content as one text: what is not text is named.
-fn words(reply: &Reply) -> String {
+/// All content as one text, with a summary for each block that is not text.
+fn joined_text(reply: &Reply) -> String {
     let all: Vec<String> = reply.content.iter().map(|block| text_of(&block.content)).collect();
     all.join("\n")
 }

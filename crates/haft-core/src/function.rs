@@ -1,4 +1,4 @@
-//! A tool made of a closure with a typed input: the shortest way to give a model something of one's own.
+//! Tools made of closures with a typed input: the shortest way to add a tool of one's own.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -14,15 +14,15 @@ use crate::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resourc
 type Body<I> = dyn Fn(I, Context) -> BoxFuture<'static, Result<Reply, Fault>> + Send + Sync;
 type ClaimsOf<I> = dyn Fn(&I, &Context) -> Result<Claims, Fault> + Send + Sync;
 
-/// A tool made of a closure.
+/// A tool made of a closure: see [`function`] and [`blocking_function`].
 pub struct Function<I> {
     spec: Spec,
     body: Arc<Body<I>>,
     claims: Option<Arc<ClaimsOf<I>>>,
 }
 
-/// A tool made of an async closure. Unless more is said of it, it may change anything: it runs alone and
-/// needs permission.
+/// Makes a tool of an async closure. By default it may change anything, so it runs alone and needs approval: see
+/// [`Function::read_only`] and [`Function::claims`].
 ///
 /// ```
 /// # use schemars::JsonSchema; use serde::Deserialize;
@@ -51,11 +51,10 @@ where
     Function::new(name, description, move |input, cx| body.start(input, cx))
 }
 
-/// A tool made of a closure that blocks. It runs on a thread of its own.
+/// Makes a tool of a closure that blocks or computes for long. It runs on tokio's pool of blocking threads.
 ///
-/// A thread cannot be stopped from outside: a call that is cancelled or takes too long is answered at once
-/// and gives up its claims, while the closure goes on. One that may take long should look at
-/// [`Context::is_cancelled`] now and then.
+/// A thread cannot be stopped from outside: a call that is cancelled or times out is answered at once and releases its
+/// claims, while the closure goes on. A closure that may run for long should poll [`Context::is_cancelled`].
 pub fn blocking_function<I, F, R>(
     name: impl Into<Arc<str>>,
     description: impl Into<Cow<'static, str>>,
@@ -80,7 +79,7 @@ where
     })
 }
 
-/// A closure that starts async work. Implemented for every closure that returns a future.
+/// An async closure as the body of a tool. Implemented for every closure that returns a future.
 pub trait AsyncBody<I, R>: Send + Sync + 'static {
     /// Starts the work.
     fn start(&self, input: I, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>>;
@@ -107,18 +106,18 @@ impl<I: DeserializeOwned + JsonSchema + Send + 'static> Function<I> {
         Self { spec: Spec::of::<I>(name, description), body: Arc::new(body), claims: None }
     }
 
-    /// Says that the tool never changes anything: it needs no permission and runs beside others.
+    /// Declares that the tool never changes anything: it needs no approval and runs concurrently with other readers.
     pub fn read_only(self) -> Self {
         self.about(Spec::read_only)
     }
 
-    /// Says more of the tool.
+    /// Changes the tool's specification, such as its category or its timeout.
     pub fn about(mut self, say: impl FnOnce(Spec) -> Spec) -> Self {
         self.spec = say(self.spec);
         self
     }
 
-    /// Says what a call touches, so that it waits only for calls that touch the same.
+    /// Declares what a call reads and writes, so that it waits only for conflicting calls.
     pub fn claims(
         mut self,
         claims: impl Fn(&I, &Context) -> Result<Claims, Fault> + Send + Sync + 'static,

@@ -1,5 +1,6 @@
-//! Code and commands that see every call before and after it runs. One that comes before a call can deny,
-//! allow or rewrite it, and one that fails there denies: no hook fails open.
+//! Hooks: code or external commands that the engine calls before and after every call of a tool. A hook before a call can
+//! deny, allow or rewrite it, and one that fails there denies: hooks fail closed. A hook after a call can add messages for
+//! the model. [`CommandHook`] runs the hook scripts that existing agents use.
 
 mod command;
 
@@ -10,15 +11,15 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::crash::{catch_panic, caught};
+use crate::crash::{catch_panic, catch_panic_async};
 use crate::events::{EventKind, EventPayload};
 use crate::permissions::denied;
 use crate::{BoxFuture, Context, Fault, Mode, Reply};
 
-/// How often the hooks before a call see an input that they rewrite.
+/// How many times the hooks before a call may rewrite its input.
 const MAX_ROUNDS: usize = 5;
 
-/// When a hook is called. The names are those that existing hook scripts know.
+/// When a hook is called. The names are those that existing hook scripts use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub enum HookEvent {
@@ -41,14 +42,14 @@ impl HookEvent {
     }
 }
 
-/// What a hook is told. This is also the JSON that an external one reads from its standard input, with the fields of the
-/// subject beside the others.
+/// The input of a hook. An external hook reads it as JSON from its standard input, with the fields of the subject beside
+/// the others.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct HookInput<'a> {
-    /// When it is called.
+    /// When the hook is called.
     pub hook_event_name: HookEvent,
-    /// The session.
+    /// The id of the session.
     pub session_id: &'a str,
     /// The session's current folder.
     pub cwd: String,
@@ -76,7 +77,7 @@ impl<'a> HookInput<'a> {
 pub enum HookSubject<'a> {
     /// A call of a tool.
     Call(HookCall<'a>),
-    /// Anything else, by the fields that hook scripts know for the event.
+    /// Another event, with the fields that hook scripts expect for it.
     Fields(Map<String, Value>),
 }
 
@@ -88,54 +89,54 @@ pub struct HookCall<'a> {
     pub tool_name: &'a str,
     /// The arguments.
     pub tool_input: &'a Value,
-    /// The call.
+    /// The id of the call.
     pub tool_use_id: &'a str,
-    /// The reply, after a call.
+    /// The reply; only after a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_response: Option<Value>,
-    /// What failed, after a call that did.
+    /// The error; only after a call that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a hook says.
+/// A hook's answer. The default answer changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct HookAnswer {
-    /// What it decides; nothing either way when there is none.
+    /// The decision about the call, if the hook makes one.
     pub decision: Option<HookDecision>,
-    /// Why.
+    /// The reason for the decision.
     pub reason: Option<String>,
-    /// The arguments to use instead; they are decoded and checked again.
+    /// Arguments to use instead, which are decoded and checked again.
     pub updated_input: Option<Value>,
-    /// Something the model is told beside the reply.
+    /// A message for the model beside the reply.
     pub additional_context: Option<String>,
 }
 
 impl HookAnswer {
-    /// Nobody needs to be asked.
+    /// Allows the call without approval.
     pub fn allow() -> Self {
         Self { decision: Some(HookDecision::Allow), ..Self::default() }
     }
 
-    /// Somebody must be asked, and why.
+    /// Requires approval, for this reason.
     pub fn ask(reason: impl Into<String>) -> Self {
         Self { decision: Some(HookDecision::Ask), reason: Some(reason.into()), ..Self::default() }
     }
 
-    /// It must not happen, and why.
+    /// Denies the call, for this reason.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self { decision: Some(HookDecision::Deny), reason: Some(reason.into()), ..Self::default() }
     }
 
-    /// Other arguments are used.
+    /// Replaces the arguments of the call.
     #[must_use]
     pub fn updated_input(mut self, input: Value) -> Self {
         self.updated_input = Some(input);
         self
     }
 
-    /// The model is told something beside the reply.
+    /// Adds a message for the model beside the reply.
     #[must_use]
     pub fn additional_context(mut self, text: impl Into<String>) -> Self {
         self.additional_context = Some(text.into());
@@ -143,19 +144,19 @@ impl HookAnswer {
     }
 }
 
-/// What a hook decides, from mild to strict.
+/// A hook's decision about a call, from mild to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum HookDecision {
-    /// Nobody needs to be asked. Rules that deny still deny.
+    /// The call needs no approval. Rules that deny still deny.
     Allow,
-    /// Somebody must be asked.
+    /// The call needs approval.
     Ask,
-    /// It must not happen.
+    /// The call must not run.
     Deny,
 }
 
-/// Something that is called before or after calls.
+/// Code that the engine calls before or after calls of tools.
 ///
 /// ```
 /// use haft_core::hooks::{Hook, HookAnswer, HookEvent, HookInput};
@@ -184,13 +185,13 @@ pub enum HookDecision {
 /// # drop(engine);
 /// ```
 pub trait Hook: Send + Sync {
-    /// Which hook it is, for messages.
+    /// The hook's name in messages.
     fn name(&self) -> &str;
 
-    /// Whether it wants to be called.
+    /// Whether the engine should call the hook at this event of this tool.
     fn wants(&self, event: HookEvent, tool: &str) -> bool;
 
-    /// Is called. An error before a call denies it.
+    /// Runs the hook. An error before a call denies the call; after it, the error is only reported.
     fn call<'a>(
         &'a self,
         input: &'a HookInput<'a>,
@@ -198,18 +199,18 @@ pub trait Hook: Send + Sync {
     ) -> BoxFuture<'a, Result<HookAnswer, Fault>>;
 }
 
-/// Which tools a hook wants: a regular expression that matches the whole name, such as `Edit|Write` or
-/// `mcp__.*`; empty or `*` for all.
+/// A pattern for names of tools: a regular expression that matches the whole name, such as `Edit|Write` or `mcp__.*`;
+/// empty or `*` for all tools.
 #[derive(Clone, Debug)]
 pub struct ToolPattern(Option<Regex>);
 
 impl ToolPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn new(pattern: &str) -> Result<Self, Fault> {
         if pattern.is_empty() || pattern == "*" {
             return Ok(Self(None));
         }
-        // By itself first: what closes the group around it must not pass for a pattern.
+        // The pattern must be valid by itself: `a)|(b` would become valid inside of the group.
         let whole = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
         whole.map(|regex| Self(Some(regex))).map_err(|error| {
             Fault::invalid(format!("`{pattern}` is no pattern for tool names: {error}"))
@@ -217,65 +218,69 @@ impl ToolPattern {
         })
     }
 
-    /// Whether a tool is meant.
+    /// Whether the pattern matches a tool's name.
     pub fn matches(&self, tool: &str) -> bool {
         self.0.as_ref().is_none_or(|regex| regex.is_match(tool))
     }
 }
 
-/// What the hooks before a call say together.
+/// The combined answer of the hooks before a call.
 #[derive(Default)]
-pub(crate) struct Before {
-    /// The arguments to go on with instead.
+pub(crate) struct PreHookAnswer {
+    /// Arguments to use instead.
     pub(crate) rewritten: Option<Value>,
-    /// What the model is told.
+    /// Messages for the model.
     pub(crate) notes: Vec<String>,
-    /// Nobody needs to be asked.
-    pub(crate) allowed: bool,
-    /// Somebody must be asked, and why.
-    pub(crate) must_ask: Option<String>,
+    /// A hook allows the call without approval.
+    pub(crate) allows: bool,
+    /// A hook requires approval, for this reason.
+    pub(crate) asks: Option<String>,
 }
 
-/// Calls the hooks that come before a call, one after the other. One that fails denies. When one has
-/// rewritten the input, all are called again, so that each has seen what is run.
-pub(crate) async fn before(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<Before, Fault> {
+/// Runs the hooks before a call, one after the other; one that fails denies. When a hook rewrites the input, all run
+/// again, so that each has seen the input that the call runs with.
+pub(crate) async fn before(
+    hooks: &[Arc<dyn Hook>],
+    input: &Value,
+    cx: &Context,
+) -> Result<PreHookAnswer, Fault> {
     let mut rewritten: Option<Value> = None;
     for _ in 0..MAX_ROUNDS {
         let seen = rewritten.as_ref().unwrap_or(input).clone();
         let round = round(hooks, &seen, cx).await?;
         match round.rewritten.filter(|now| *now != seen) {
-            None => return Ok(Before { rewritten, ..round }),
+            None => return Ok(PreHookAnswer { rewritten, ..round }),
             Some(now) => rewritten = Some(now),
         }
     }
     Err(denied(format!("denied, because the hooks go on rewriting the input after {MAX_ROUNDS} rounds")))
 }
 
-async fn round(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<Before, Fault> {
+async fn round(hooks: &[Arc<dyn Hook>], input: &Value, cx: &Context) -> Result<PreHookAnswer, Fault> {
     let event = HookEvent::PreToolUse;
-    let mut said = Before::default();
+    let mut combined = PreHookAnswer::default();
     for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
-        let call = about_call(said.rewritten.as_ref().unwrap_or(input), cx);
-        let told = told(event, HookSubject::Call(call), cx);
+        let call = hook_call(combined.rewritten.as_ref().unwrap_or(input), cx);
+        let input = hook_input(event, HookSubject::Call(call), cx);
         let answer =
-            ask(&**hook, &told, cx).await.map_err(|error| denied(failure(&**hook, event, &error)))?;
-        said.notes.extend(answer.additional_context);
+            run_hook(&**hook, &input, cx).await.map_err(|error| denied(failure(&**hook, event, &error)))?;
+        combined.notes.extend(answer.additional_context);
         let reason = answer.reason.unwrap_or_else(|| format!("the hook `{}` said so", hook.name()));
         match answer.decision {
             Some(HookDecision::Deny) => {
                 return Err(denied(format!("denied by the hook `{}`: {reason}", hook.name())));
             }
-            Some(HookDecision::Ask) => said.must_ask = Some(reason),
-            Some(HookDecision::Allow) => said.allowed = true,
+            Some(HookDecision::Ask) => combined.asks = Some(reason),
+            Some(HookDecision::Allow) => combined.allows = true,
             None => {}
         }
-        said.rewritten = answer.updated_input.or(said.rewritten);
+        combined.rewritten = answer.updated_input.or(combined.rewritten);
     }
-    Ok(said)
+    Ok(combined)
 }
 
-/// Whether one of the hooks wants to hear of a call that is over.
-pub(crate) fn listen(hooks: &[Arc<dyn Hook>], reply: &Reply, tool: &str) -> bool {
+/// Whether any hook wants to be called after a call that has ended.
+pub(crate) fn any_wants_after(hooks: &[Arc<dyn Hook>], reply: &Reply, tool: &str) -> bool {
     let event = after_event(reply);
     hooks.iter().any(|hook| wants(&**hook, event, tool))
 }
@@ -284,8 +289,8 @@ fn after_event(reply: &Reply) -> HookEvent {
     if reply.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse }
 }
 
-/// Calls the hooks that come after a call. They cannot undo it; what they say is passed on. A call that was
-/// cancelled is heard of like any other, so they are stopped only with the session.
+/// Runs the hooks after a call, and returns their messages for the model. They also run after a cancelled call, so only
+/// the session's cancellation stops them.
 pub(crate) async fn after(
     hooks: &[Arc<dyn Hook>],
     input: &Value,
@@ -295,17 +300,17 @@ pub(crate) async fn after(
 ) -> Vec<String> {
     let event = after_event(reply);
     let after = cx.after_the_call();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for hook in hooks.iter().filter(|hook| wants(&***hook, event, cx.tool())) {
-        let mut call = about_call(input, &after);
+        let mut call = hook_call(input, &after);
         call.tool_response = Some(reply.to_json());
         call.error = fault.map(ToString::to_string);
-        let told = told(event, HookSubject::Call(call), &after);
-        match ask(&**hook, &told, &after).await {
+        let input = hook_input(event, HookSubject::Call(call), &after);
+        match run_hook(&**hook, &input, &after).await {
             Ok(answer) => {
-                said.extend(answer.additional_context);
+                messages.extend(answer.additional_context);
                 if answer.decision == Some(HookDecision::Deny) {
-                    said.extend(answer.reason);
+                    messages.extend(answer.reason);
                 }
             }
             Err(error) => {
@@ -314,37 +319,36 @@ pub(crate) async fn after(
             }
         }
     }
-    said
+    messages
 }
 
-/// Whether a hook wants to be called. One that crashes is called, and can then fail as a hook does.
+/// Whether a hook wants to be called. A hook that panics here is called, so that it fails where failures are handled.
 fn wants(hook: &dyn Hook, event: HookEvent, tool: &str) -> bool {
     catch_panic(|| hook.wants(event, tool)).unwrap_or(true)
 }
 
-/// Calls a hook. A panic in it is a failure like any other.
-async fn ask(hook: &dyn Hook, told: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, Fault> {
-    let answer = caught(async { hook.call(told, cx).await }).await;
+/// Calls a hook, and turns a panic into a fault.
+async fn run_hook(hook: &dyn Hook, input: &HookInput<'_>, cx: &Context) -> Result<HookAnswer, Fault> {
+    let answer = catch_panic_async(async { hook.call(input, cx).await }).await;
     answer.unwrap_or_else(|panic| Err(Fault::failed(format!("crashed: {panic}"))))
 }
 
-/// What a hook is told of an event.
-fn told<'a>(event: HookEvent, subject: HookSubject<'a>, cx: &'a Context) -> HookInput<'a> {
+fn hook_input<'a>(event: HookEvent, subject: HookSubject<'a>, cx: &'a Context) -> HookInput<'a> {
     HookInput {
         hook_event_name: event,
         session_id: cx.session().id(),
         cwd: cx.cwd().to_string(),
-        permission_mode: mode_word(cx.session().mode()),
+        permission_mode: mode_name(cx.session().mode()),
         subject,
     }
 }
 
-fn about_call<'a>(tool_input: &'a Value, cx: &'a Context) -> HookCall<'a> {
+fn hook_call<'a>(tool_input: &'a Value, cx: &'a Context) -> HookCall<'a> {
     HookCall { tool_name: cx.tool(), tool_input, tool_use_id: cx.call(), tool_response: None, error: None }
 }
 
-/// The mode as existing hook scripts know it.
-fn mode_word(mode: Mode) -> &'static str {
+/// The mode's name in existing hook scripts.
+fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Default => "default",
         Mode::Plan => "plan",
@@ -353,7 +357,7 @@ fn mode_word(mode: Mode) -> &'static str {
     }
 }
 
-/// A failed hook, for messages.
+/// The message about a hook that failed.
 fn failure(hook: &dyn Hook, event: HookEvent, error: &Fault) -> String {
     let what = format!("the {} hook `{}` {}", event.name(), hook.name(), error.message());
     if event == HookEvent::PreToolUse { format!("denied, because {what}") } else { what }

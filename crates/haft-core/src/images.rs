@@ -1,12 +1,12 @@
-//! Pictures in replies. Decoding them is somebody else's work: an engine is given an [`ImageFitter`] for it. Without one a
-//! picture is passed on by what its first bytes say, if it is not too large.
+//! Images in replies. Before a model sees an image, an [`ImageFitter`] checks it and scales it down. The engine's default
+//! fitter does not decode images: it accepts those of a known format that are not too large.
 
 use crate::Fault;
 
-/// The largest file of a picture that is passed on; as base64 it is a third more, which is what model APIs take.
+/// The largest image file in a reply, in bytes. In base64 it is a third larger, which is the limit of model APIs.
 pub const MAX_IMAGE_BYTES: usize = 3_932_160;
 
-/// A picture that a model can be shown.
+/// An image that fits into the limits of model APIs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FittedImage {
     /// Such as `image/png`.
@@ -15,13 +15,13 @@ pub struct FittedImage {
     pub data: Vec<u8>,
 }
 
-/// Makes pictures ones that a model can be shown: whole, upright, and not larger than models take.
+/// Checks and converts images so that they fit into the limits of model APIs.
 ///
 /// ```
 /// use haft_core::images::{FittedImage, ImageFitter, image_type};
 /// use haft_core::{Engine, Fault};
 ///
-/// /// Passes on what is small.
+/// /// Accepts only small images.
 /// struct Small;
 ///
 /// impl ImageFitter for Small {
@@ -37,11 +37,11 @@ pub struct FittedImage {
 /// # drop(engine);
 /// ```
 pub trait ImageFitter: Send + Sync {
-    /// The picture as a model can be shown it. The engine calls it on a thread that may block.
+    /// Converts an image file. The engine calls it on a blocking thread.
     fn fit(&self, data: Vec<u8>) -> Result<FittedImage, Fault>;
 }
 
-/// What the first bytes of a file say that it is, if it is a picture that models can be shown.
+/// The media type of an image, by the first bytes of the file; `None` if models do not accept the format.
 pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some("image/png"),
@@ -52,7 +52,7 @@ pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What an engine does that was given no other: it trusts the first bytes.
+/// The default fitter: checks the first bytes and the size, and decodes nothing.
 pub(crate) struct BySignature;
 
 impl ImageFitter for BySignature {

@@ -1,5 +1,5 @@
-//! JSON as a model sends it: parsed strictly, within limits of size and depth. What two parsers could read
-//! in two ways (duplicate keys) is refused rather than guessed.
+//! A strict JSON parser for input from models, with limits on size and depth. It rejects duplicate keys, which other
+//! parsers may read differently.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,14 +9,14 @@ use serde_json::{Map, Number, Value};
 
 use crate::{Fault, FaultKind};
 
-/// The longest JSON text of one call.
+/// The longest JSON text of one call, in bytes.
 pub const MAX_INPUT_BYTES: usize = 32 * 1024 * 1024;
 
-/// The most values in the JSON of one call, those inside of others included: a parsed value takes many times
-/// the room of its text.
+/// The most values in the JSON of one call, including nested ones: a parsed value takes many times the memory of its
+/// text.
 pub const MAX_VALUES: usize = 2_000_000;
 
-/// Parses one JSON text. Nesting is limited to 128 levels by the parser.
+/// Parses one JSON text. `serde_json` limits nesting to 128 levels.
 pub fn parse(text: &str) -> Result<Value, Fault> {
     if text.len() > MAX_INPUT_BYTES {
         return Err(too_long(text.len() as u64));
@@ -42,7 +42,7 @@ pub fn too_long(bytes: u64) -> Fault {
     .with("limit", MAX_INPUT_BYTES)
 }
 
-/// What a value is, with its article, for messages.
+/// The type of a value with its article, for messages.
 pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -55,7 +55,7 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Knows how many more values may come.
+/// Deserializes a value, and counts down the number of values that are still allowed.
 #[derive(Clone, Copy)]
 struct Strict<'a>(&'a Cell<usize>);
 

@@ -1,4 +1,3 @@
-//! haft: one engine for a model's tool calls.
 #![doc = include_str!("../README.md")]
 
 pub mod audit;

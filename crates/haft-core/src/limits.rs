@@ -1,6 +1,6 @@
-//! No reply exceeds its limit, splits a character or loses what it cut. Cuts texts and JSON values to a
-//! number of characters and keeps whole what was cut. Knows nothing of replies or dialects: what a cut is
-//! called and where the whole text went is said by the caller's marker.
+//! Limits on the length of replies: cuts texts and JSON values to a number of characters, never inside of a character,
+//! and offloads the full text to a file ([`KeptResults`]). Knows nothing of replies or dialects: the caller's marker says
+//! what was cut and where the full text is.
 
 mod json;
 mod kept;
@@ -13,7 +13,7 @@ pub(crate) use json::json_fits;
 pub use json::{CutField, Lost, cut_json};
 pub use kept::{Keeping, KeptResults, Swept};
 
-/// Which part of something too long is kept.
+/// Which part of a text remains when it is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
@@ -22,18 +22,25 @@ pub enum Cut {
     /// The end.
     #[default]
     End,
-    /// The beginning and the end, half each; the middle goes.
+    /// The beginning and the end, half each, without the middle.
     Both,
 }
 
-/// The text cut to at most `max` characters, or nothing if it already fits.
+/// Cuts a text to at most `max` characters; `None` if it already fits.
 ///
-/// `marker` says what was cut, given the number of characters dropped; it stands in their place and
-/// counts against `max`. It is left out only where it does not fit into `max` itself. The cut is never
-/// inside a character, a CRLF or (as far as is cheaply known) before a combining mark, and falls on a line
-/// border if there is one within a tenth of what is kept.
+/// `marker` gets the number of dropped characters; its text replaces them and counts against `max`. It is left out
+/// only where it does not fit into `max` itself. The cut is never inside of a character, a CRLF or (as far as is cheaply
+/// known) before a combining mark, and falls on a line boundary if there is one within a tenth of what remains.
+///
+/// ```
+/// use haft_core::limits::{Cut, cut_text};
+///
+/// let cut = cut_text("abcdefghij", 6, Cut::Both, &|dropped| format!("<{dropped}>"));
+/// assert_eq!(cut.as_deref(), Some("ab<7>j"));
+/// assert_eq!(cut_text("short", 6, Cut::Both, &|_| String::new()), None);
+/// ```
 pub fn cut_text(text: &str, max: usize, keep: Cut, marker: &dyn Fn(usize) -> String) -> Option<String> {
-    // A character has at least one byte.
+    // A character has at least one byte, so most texts need no counting.
     if text.len() <= max {
         return None;
     }
@@ -41,7 +48,7 @@ pub fn cut_text(text: &str, max: usize, keep: Cut, marker: &dyn Fn(usize) -> Str
     if total <= max {
         return None;
     }
-    // The marker's length may depend on the number it tells, which depends on the room it leaves.
+    // The marker's length depends on the number in it, which depends on the room that the marker leaves: iterate.
     let mut room = max.checked_sub(marker(total - max).chars().count());
     for _ in 0..4 {
         let Some(wanted) = room else { break };
@@ -57,12 +64,12 @@ pub fn cut_text(text: &str, max: usize, keep: Cut, marker: &dyn Fn(usize) -> Str
     Some(joined(text, dropped(text, max, keep, |_| 1), ""))
 }
 
-/// The text with a part replaced.
+/// Replaces a part of a text by the marker.
 fn joined(text: &str, dropped: Range<usize>, marker: &str) -> String {
     [&text[..dropped.start], marker, &text[dropped.end..]].concat()
 }
 
-/// The bytes to drop so that what is kept costs at most `room`. The whole text must cost more than that.
+/// The bytes to drop so that the rest costs at most `room`. The whole text must cost more than that.
 fn dropped(text: &str, room: usize, keep: Cut, cost: impl Fn(char) -> usize) -> Range<usize> {
     let (head, tail) = match keep {
         Cut::Start => (room, 0),
@@ -123,15 +130,15 @@ fn tail_start(text: &str, room: usize, cost: &impl Fn(char) -> usize) -> usize {
     start
 }
 
-/// Whether a cut that keeps `used` is as good as one that keeps `room`.
+/// Whether a line boundary at `used` is near enough to `room` to cut there.
 fn is_near(used: usize, room: usize) -> bool {
     used >= room - room / 10
 }
 
-/// A run of combining marks longer than this is split: it is no text.
+/// A run of combining marks longer than this may be split: it is not real text.
 const LONGEST_CLUSTER: usize = 16;
 
-/// Whether a cut between the two would show: not all of what Unicode says of clusters, but what is common.
+/// Whether two characters belong to one grapheme cluster: a heuristic for the common cases, not all of Unicode's rules.
 fn belongs_together(before: char, after: char) -> bool {
     const JOINER: char = '\u{200d}';
     match after {

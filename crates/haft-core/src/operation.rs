@@ -1,16 +1,43 @@
-//! What the engine can do, in its own words. An operation knows no JSON, no tool name and no dialect.
+//! Operations: what tools do, independent of how models call them. An operation knows no JSON, no tool name and no
+//! dialect.
 
 use std::future::Future;
 
 use crate::{Claims, Context, Fault};
 
-/// One thing the engine can do; a value is one request with every path resolved.
+/// Something the engine can do. A value is one request, with every path resolved. A [`Tool`](crate::Tool) presents it to
+/// a model.
+///
+/// ```
+/// use haft_core::{AbsPath, Claims, Context, Fault, Operation, Resource};
+///
+/// /// Counts the entries of a folder.
+/// struct CountEntries {
+///     folder: AbsPath,
+/// }
+///
+/// impl Operation for CountEntries {
+///     type Output = usize;
+///
+///     fn claims(&self) -> Claims {
+///         Claims::none().read(Resource::Path(self.folder.clone()))
+///     }
+///
+///     async fn run(self, _cx: &Context) -> Result<usize, Fault> {
+///         let folder = self.folder.as_path().to_owned();
+///         haft_core::blocking(move || Ok(std::fs::read_dir(folder)?.count())).await
+///     }
+/// }
+///
+/// let operation = CountEntries { folder: AbsPath::lexical("/".as_ref()) };
+/// assert!(operation.claims().is_read_only());
+/// ```
 pub trait Operation: Send + Sized + 'static {
-    /// What it found or did.
+    /// The result.
     type Output: Send;
 
-    /// Why it cannot be done in this session at all; `None` where it can. Tools for it are then not offered, and a call is
-    /// answered with this fault.
+    /// Why the operation is not available in this session; `None` if it is. Tools for it are then not offered to the
+    /// model, and a call of one gets this fault.
     fn unavailable(_cx: &Context) -> Option<Fault> {
         None
     }
@@ -18,50 +45,51 @@ pub trait Operation: Send + Sized + 'static {
     /// Everything that [`run`](Operation::run) may touch.
     fn claims(&self) -> Claims;
 
-    /// Looks, without changing anything, whether the operation can run, and plans it: a failure here means
-    /// that nobody is asked for permission. The preview is shown to whoever is asked.
+    /// Checks, without changing anything, whether the operation can run, and plans it. The engine calls it before it asks
+    /// for approval: a call that cannot run is not worth a question. The approver is shown the preview.
     fn check(&mut self, _cx: &Context) -> impl Future<Output = Result<Option<Preview>, Fault>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// The preview, where `check` has left it for when somebody is asked: most often nobody is.
+    /// The preview, if [`check`](Operation::check) returned none because it is costly: the engine calls this only when it
+    /// really asks for approval.
     fn preview(&mut self, _cx: &Context) -> Option<Preview> {
         None
     }
 
-    /// Leaves out all parts of the planned change but these, counted from 0 in the preview. Gives what was left out, in
-    /// words.
+    /// Reduces the planned change to these parts, counted from 0 in the preview. Returns a description of what was left
+    /// out.
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
         Err(Fault::failed("this change is made as a whole or not at all"))
     }
 
-    /// A number that is the same as long as everything the operation reads is the same. `None` when that
-    /// cannot be told cheaply.
+    /// A hash of everything the operation reads: as long as it does not change, a repeated call would get an equal reply.
+    /// `None` if it cannot be computed cheaply.
     fn fingerprint(&self, _cx: &Context) -> Option<u64> {
         None
     }
 
-    /// Does it.
+    /// Runs the operation.
     fn run(self, cx: &Context) -> impl Future<Output = Result<Self::Output, Fault>> + Send;
 }
 
-/// What a change would do, for the person who is asked about it.
+/// A preview of a change, for the person who approves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview {
     /// A unified diff, or another text that shows the effect.
     pub diff: String,
-    /// Its parts, where one can be agreed to without the others.
+    /// The parts of the change, if each can be approved without the others.
     pub parts: Vec<String>,
 }
 
 impl Preview {
-    /// A change that is made as a whole.
+    /// The preview of a change that can only be approved as a whole.
     pub fn new(diff: impl Into<String>) -> Self {
         Self { diff: diff.into(), parts: Vec::new() }
     }
 
-    /// A change whose parts can be agreed to one by one.
+    /// Adds the parts that can be approved one by one.
     #[must_use]
     pub fn parts(mut self, parts: Vec<String>) -> Self {
         self.parts = parts;

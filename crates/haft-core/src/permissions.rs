@@ -1,5 +1,6 @@
-//! Whether a call may happen. Judges speak first and a judge that fails denies; then the mode and the
-//! tool's sensitivity; then, if it must be asked, the approver. Knows nothing of how a person is asked.
+//! Permissions: whether a call may run. First the judges decide by rules, and a judge that fails denies; then the
+//! session's mode and the tool's sensitivity; then, if the call needs approval, the [`Approver`] is asked. Knows nothing
+//! of how a person is reached, and nothing of the syntax of rules.
 
 mod ask;
 
@@ -7,8 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub(crate) use ask::{Answer, By, Settled, ask, request};
 pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
+pub(crate) use ask::{Approved, DecidedBy, PermissionState, ask, request};
 use haft_sandbox::{AbsPath, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,44 +20,45 @@ use crate::{Access, Claims, Context, Fault, FaultKind, Resource, Spec};
 /// How much harm a call can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Sensitivity {
-    /// Changes nothing: nobody is asked.
+    /// Changes nothing: needs no approval.
     Safe,
-    /// Changes something that can be seen to: asked, once or always.
+    /// Changes something that can be undone: needs approval, once or for good.
     Sensitive,
-    /// Changes much, or what cannot be brought back: asked every time.
+    /// Can do harm that cannot be undone: needs approval every time.
     Extreme,
 }
 
-/// What a tool says of one call.
+/// Whether a tool wants approval for one of its calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Approval {
-    /// What follows from the tool's sensitivity.
+    /// The tool's sensitivity decides.
     BySensitivity,
-    /// Nobody needs to be asked about this one.
+    /// The call needs no approval.
     NotNeeded,
-    /// Somebody must be asked about this one, and why.
+    /// The call needs approval, for this reason.
     Needed(String),
-    /// Somebody must be asked about this one every time, since it can do harm that cannot be undone, and why.
+    /// The call needs approval every time, for this reason: it can do harm that cannot be undone.
     NeededAlways(String),
-    /// Somebody must be asked about this one every time, whatever rules say, and why.
+    /// The call needs approval every time, even if a rule allows it, for this reason.
     NeededRegardless(String),
 }
 
-/// How permissive a session is.
+/// How permissive a session is: which calls run without approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// What is not safe is asked.
+    /// Calls that are not safe need approval.
     #[default]
     Default,
-    /// Nothing is changed.
+    /// Calls that change anything but the plan are denied.
     Plan,
-    /// Changes of files in the workspace are not asked.
+    /// Changes of files in the workspace need no approval.
     AcceptEdits,
-    /// Nothing is asked; what is denied stays denied.
+    /// No call needs approval; rules that deny still deny.
     Bypass,
 }
 
@@ -64,7 +66,7 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Mode; 4] = [Mode::Default, Mode::Plan, Mode::AcceptEdits, Mode::Bypass];
 
-    /// The one of two that lets less through.
+    /// The less permissive one of two modes.
     #[must_use]
     pub fn stricter(self, other: Mode) -> Mode {
         let strict_first = [Mode::Plan, Mode::Default, Mode::AcceptEdits, Mode::Bypass];
@@ -92,7 +94,7 @@ impl FromStr for Mode {
     }
 }
 
-/// A rule about calls, as it is written: `Edit(src/**)`. What it means is for the judge to say that offers it.
+/// A rule about calls in its written form, such as `Edit(src/**)`. The judge that offers it knows what it means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rule(pub String);
@@ -103,15 +105,15 @@ impl fmt::Display for Rule {
     }
 }
 
-/// For how long something is allowed.
+/// How long and where a granted rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// As long as the session lasts.
+    /// Until the session ends.
     Session,
     /// In this project, on this machine.
     Project,
-    /// Everywhere.
+    /// In every project of this user.
     User,
 }
 
@@ -130,93 +132,136 @@ impl Scope {
 }
 
 /// A call as a judge sees it.
+#[non_exhaustive]
 pub struct Question<'a> {
-    /// What there is to know of the tool.
+    /// The tool's specification.
     pub spec: &'a Spec,
     /// The arguments, decoded.
     pub input: &'a Value,
     /// Everything the call may touch.
     pub claims: &'a Claims,
-    /// Where it is called.
+    /// The context of the call.
     pub cx: &'a Context,
 }
 
-/// What a judge says.
+/// A judge's verdict on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
-    /// Nothing either way.
+    /// No rule applies.
     Abstain,
-    /// It may happen, and nobody needs to be asked.
+    /// The call may run without approval.
     Allow {
-        /// The rule that says so.
+        /// The rule that allows it.
         by: String,
-        /// Whether the rule means this very call, and not only calls like it. What can do harm that cannot be
-        /// undone is allowed in no other way.
+        /// Whether the rule names exactly this call, and not only a pattern that it matches. A call that can do harm that
+        /// cannot be undone is allowed in no other way.
         exactly: bool,
     },
-    /// Somebody must be asked, and why.
+    /// The call needs approval, for this reason.
     Ask(String),
-    /// It must not happen, and why.
+    /// The call must not run, for this reason.
     Deny(String),
 }
 
-/// Somebody who judges calls by rules, at once and without asking anybody. An error denies.
+/// Decides about calls by rules, synchronously and without asking a person. An error or a panic denies the call.
+///
+/// ```
+/// use haft_core::permissions::{Judge, Question, Verdict};
+/// use haft_core::{Access, Engine, Fault, Resource};
+///
+/// /// Lets no call write into `vendor/`.
+/// struct NoVendor;
+///
+/// impl Judge for NoVendor {
+///     fn name(&self) -> &str {
+///         "no-vendor"
+///     }
+///
+///     fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
+///         let is_vendored = question.claims.iter().any(|(access, resource)| match resource {
+///             Resource::Path(path) => access == Access::Write && path.as_path().iter().any(|part| part == "vendor"),
+///             _ => false,
+///         });
+///         Ok(if is_vendored { Verdict::Deny("`vendor/` is generated".to_owned()) } else { Verdict::Abstain })
+///     }
+/// }
+///
+/// let engine = Engine::builder().judge(NoVendor).build();
+/// # drop(engine);
+/// ```
 pub trait Judge: Send + Sync {
-    /// Who judges, for messages.
+    /// The judge's name in messages.
     fn name(&self) -> &str;
 
     /// Judges one call.
     fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault>;
 
-    /// The narrowest rules that together would allow a call for good; none if it should not be.
+    /// The narrowest rules that together would allow the call in future; empty if the judge offers none.
     fn offer(&self, _question: &Question<'_>) -> Vec<Rule> {
         Vec::new()
     }
 
-    /// Which files must not be read in a session; `None` where there are none. Tools that look at many files in one call
-    /// leave these out.
+    /// The files that a session must not read; `None` if there are none. Tools that read many files in one call, such as
+    /// searches, skip these.
     fn hidden_files(&self, _cx: &Context) -> Option<Arc<dyn HiddenFiles>> {
         None
     }
 
-    /// Remembers rules that somebody has agreed to. From then on the judge allows what they cover.
+    /// Remembers rules that a person has granted. From then on the judge allows the calls that they cover.
     fn remember(&self, _rules: &[Rule], _scope: Scope, _cx: &Context) -> Result<(), Fault> {
         Err(Fault::failed("it has no memory"))
     }
 }
 
-/// Files whose content must not be read.
+/// A set of files whose content must not be read. A [`Judge`] returns one for a session.
+///
+/// ```
+/// use haft_core::AbsPath;
+/// use haft_core::permissions::HiddenFiles;
+///
+/// struct PrivateKeys;
+///
+/// impl HiddenFiles for PrivateKeys {
+///     fn hides(&self, path: &AbsPath) -> bool {
+///         path.as_path().extension().is_some_and(|extension| extension == "pem")
+///     }
+/// }
+///
+/// assert!(PrivateKeys.hides(&AbsPath::lexical("/home/me/key.pem".as_ref())));
+/// ```
 pub trait HiddenFiles: Send + Sync {
-    /// Whether a file is one of them.
+    /// Whether a file must not be read.
     fn hides(&self, path: &AbsPath) -> bool;
 }
 
-/// Every file: what a judge that crashes is taken to hide.
-pub(crate) struct Everything;
+/// Hides every file: the fallback for a judge that panics.
+pub(crate) struct HideAll;
 
-impl HiddenFiles for Everything {
+impl HiddenFiles for HideAll {
     fn hides(&self, _path: &AbsPath) -> bool {
         true
     }
 }
 
-/// What would become of a call.
+/// The result of a dry run: see [`Session::consider`](crate::Session::consider).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DryRun {
-    /// Everything it may touch.
+    /// Everything the call may touch.
     pub claims: Claims,
-    /// What would become of it.
+    /// Whether it would be allowed.
     pub outcome: Prediction,
 }
 
-/// What would become of a call.
+/// Whether a call would be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prediction {
-    /// It would happen, and nobody would be asked: by this rule, or because nobody needs to be.
+    /// The call would run without approval: by this rule, or because it needs none.
     Allowed(Option<String>),
-    /// Somebody would be asked, and why.
+    /// The call would need approval, for this reason.
     Asked(String),
-    /// It would not happen, and why.
+    /// The call would be denied, for this reason.
     Denied(String),
 }
 
@@ -242,16 +287,16 @@ impl<J: Judge + ?Sized> Judge for Arc<J> {
     }
 }
 
-/// What the judges say together: the strictest word wins, and a judge that fails denies.
+/// The combined verdict of all judges: the strictest one wins, and a judge that fails denies.
 pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Result<Verdict, Fault> {
-    let mut together = Verdict::Abstain;
+    let mut combined = Verdict::Abstain;
     for judge in judges {
         let verdict = catch_panic(|| judge.judge(question))
             .unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}"))))
             .map_err(|error| {
                 denied(format!("`{}` could not judge the call: {}", judge.name(), error.message()))
             })?;
-        together = match (together, verdict) {
+        combined = match (combined, verdict) {
             (_, Verdict::Deny(reason)) => return Err(denied(reason)),
             (Verdict::Ask(reason), _) | (_, Verdict::Ask(reason)) => Verdict::Ask(reason),
             (Verdict::Allow { by, exactly }, Verdict::Allow { exactly: also, .. }) => {
@@ -262,15 +307,15 @@ pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Resul
             (Verdict::Deny(reason), _) => return Err(denied(reason)),
         };
     }
-    Ok(together)
+    Ok(combined)
 }
 
-/// What follows from verdict, mode and sensitivity: `None` when it may happen, or why somebody must be asked.
-pub(crate) fn weigh(
+/// Whether a call needs approval, by verdict, mode and sensitivity: `None` if it may run without.
+pub(crate) fn needs_approval(
     question: &Question<'_>,
     verdict: &Verdict,
     approval: &Approval,
-) -> Result<Option<Asking>, Fault> {
+) -> Result<Option<NeededApproval>, Fault> {
     let Question { spec, claims, cx, .. } = question;
     let mode = cx.session().mode();
     let workspace = cx.session_workspace();
@@ -278,7 +323,7 @@ pub(crate) fn weigh(
     let is_extreme = regardless
         || spec.sensitivity == Sensitivity::Extreme
         || matches!(approval, Approval::NeededAlways(_));
-    if mode == Mode::Plan && !only_plans(spec, claims, cx) {
+    if mode == Mode::Plan && !is_allowed_in_plan(spec, claims, cx) {
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
     }
@@ -290,7 +335,7 @@ pub(crate) fn weigh(
     if mode == Mode::Bypass {
         return match outside {
             None => Ok(None),
-            // What a command reaches is for its cage to say.
+            // The sandbox decides what a command can access.
             Some(_) if is_command => Ok(None),
             Some(path) => Err(Fault::new(FaultKind::Outside, lies_outside(path, cx))
                 .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
@@ -307,7 +352,7 @@ pub(crate) fn weigh(
         _ if let Some(path) = runs_code => {
             format!("`{}` can make other programs run something", cx.workspace().display(path))
         }
-        // What only plans needs nobody's word to write the plan down.
+        // Writing the plan itself needs no approval in plan mode.
         _ if mode == Mode::Plan && changes_plan(claims, cx) => return Ok(None),
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
         (
@@ -323,7 +368,7 @@ pub(crate) fn weigh(
         Mode::Plan => Some("the user can end the planning by starting in another mode".to_owned()),
         _ => None,
     };
-    // What the call reaches outside of the session's workspace is no edit of it.
+    // A write outside of the session's workspace does not count as an edit of the workspace.
     let may_write = |path| workspace.access(path) == Some(haft_sandbox::FolderAccess::Write);
     let is_edit = !is_extreme
         && !claims.is_read_only()
@@ -338,21 +383,21 @@ pub(crate) fn weigh(
         });
     let asked_by_rule = matches!(verdict, Verdict::Ask(_));
     let enough = if !asked_by_rule && is_edit { Mode::AcceptEdits } else { Mode::Bypass };
-    Ok((mode != enough).then_some(Asking { reason, advice, mode: enough, is_extreme }))
+    Ok((mode != enough).then_some(NeededApproval { reason, advice, mode: enough, is_extreme }))
 }
 
-/// Whether a call is one for somebody who only plans: it changes nothing, or only the plan.
-fn only_plans(spec: &Spec, claims: &Claims, cx: &Context) -> bool {
-    // A command is known by its claims alone to change nothing.
+/// Whether plan mode permits a call: it changes nothing, or only the plan.
+fn is_allowed_in_plan(spec: &Spec, claims: &Claims, cx: &Context) -> bool {
+    // The claims of a command are complete, so they alone show that it changes nothing.
     let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
     if spec.in_plan {
         return true;
     }
-    let knows = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
-    knows && claims.is_read_only() || changes_plan(claims, cx)
+    let is_complete = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
+    is_complete && claims.is_read_only() || changes_plan(claims, cx)
 }
 
-/// Whether a call changes the plan, and nothing else.
+/// Whether a call changes the plan file, and nothing else.
 fn changes_plan(claims: &Claims, cx: &Context) -> bool {
     let plan = cx.session().plan_file();
     let is_plan = |resource: &Resource| match (resource, &plan) {
@@ -364,7 +409,7 @@ fn changes_plan(claims: &Claims, cx: &Context) -> bool {
 }
 
 fn lies_outside(path: &AbsPath, cx: &Context) -> String {
-    match cx.name_of(path) {
+    match cx.alias_of(path) {
         Some(name) => {
             let name = cx.workspace().display(&name);
             format!("`{name}` leads to `{path}`, which lies outside of the workspace")
@@ -373,24 +418,24 @@ fn lies_outside(path: &AbsPath, cx: &Context) -> String {
     }
 }
 
-/// Why somebody must be asked.
-pub(crate) struct Asking {
+/// Why a call needs approval.
+pub(crate) struct NeededApproval {
     reason: String,
     advice: Option<String>,
-    /// The mode in which nobody would be.
+    /// The strictest mode in which the call needs no approval.
     mode: Mode,
-    /// Whether it can do harm that cannot be undone: it is then asked every time.
+    /// Whether the call can do harm that cannot be undone, so that it needs approval every time.
     is_extreme: bool,
 }
 
-impl Asking {
+impl NeededApproval {
     pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
 }
 
-/// Folders and files in which a change makes other programs run what it says.
-const DELICATE: [&str; 17] = [
+/// Names of files and folders whose content other programs execute, such as git hooks and shell profiles.
+const CODE_NAMES: [&str; 17] = [
     ".git",
     ".gitmodules",
     ".gitconfig",
@@ -410,16 +455,16 @@ const DELICATE: [&str; 17] = [
     ".ssh",
 ];
 
-/// Whether a change of what has this name makes other programs run something.
+/// Whether other programs execute the content of a file or folder of this name, such as a git hook or a shell profile.
 pub fn is_code_name(name: &std::ffi::OsStr) -> bool {
-    DELICATE.iter().any(|runs_code| name.eq_ignore_ascii_case(runs_code))
+    CODE_NAMES.iter().any(|code| name.eq_ignore_ascii_case(code))
 }
 
-/// A place among the claims whose change makes other programs run something.
+/// The first path that the claims write and whose content other programs execute, such as a git hook.
 pub fn runs_code<'a>(claims: &'a Claims, workspace: &Workspace) -> Option<&'a AbsPath> {
     claims.iter().find_map(|(access, resource)| match resource {
         Resource::Path(path) if access == Access::Write => {
-            // Where the workspace itself lies does not count.
+            // Only names below the workspace's folders count, not those above them.
             let folders = workspace.folders().iter();
             let below = folders.filter_map(|folder| path.as_path().strip_prefix(&folder.path).ok());
             let below = below.min_by_key(|below| below.as_os_str().len()).unwrap_or(path.as_path());

@@ -1,5 +1,5 @@
-//! Planning before anything is changed: what a session plans in, who may approve of a plan later than at once, and
-//! what their answer does. What may be done meanwhile is for the permissions to say; how a plan is made, for tools.
+//! Plan mode: the plan file, the asynchronous approval of a plan by a [`PlanApprover`], and the effect of its answer.
+//! Which calls may run in plan mode is decided by [`permissions`](crate::permissions); how a plan is written, by tools.
 
 use std::sync::Arc;
 
@@ -7,14 +7,31 @@ use haft_sandbox::{AbsPath, Workspace, names};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::audit::{AuditEntry, AuditOutcome};
-use crate::crash::caught;
+use crate::audit::{AuditEntry, AuditOutcome, Flush};
+use crate::crash::catch_panic_async;
 use crate::permissions::Rule;
 use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Session};
 
-/// Somebody who approves of plans in their own time, in place of the person who is asked at once.
+/// Approves plans asynchronously: it takes a plan now, and the answer may come much later, such as after a review.
+///
+/// ```
+/// use haft_core::plans::{PlanApprover, PlanRequest};
+/// use haft_core::{BoxFuture, Engine, Fault};
+///
+/// /// Files plans for review. Whoever reviews one calls `Session::answer_plan` with its id.
+/// struct ReviewQueue;
+///
+/// impl PlanApprover for ReviewQueue {
+///     fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, Fault>> {
+///         Box::pin(async move { Ok(format!("review-{}", plan.call)) })
+///     }
+/// }
+///
+/// let engine = Engine::builder().plan_approver(ReviewQueue).build();
+/// # drop(engine);
+/// ```
 pub trait PlanApprover: Send + Sync {
-    /// Takes a plan, and gives the id by which [`Session::answer_plan`] is told the answer.
+    /// Takes a plan, and returns the id under which [`Session::answer_plan`] reports the answer.
     fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, Fault>>;
 }
 
@@ -22,58 +39,61 @@ pub trait PlanApprover: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanRequest {
-    /// The session.
+    /// The id of the session.
     pub session: Arc<str>,
-    /// The call that hands it in.
+    /// The id of the call that submits the plan.
     pub call: Arc<str>,
-    /// What is planned.
+    /// The text of the plan.
     pub plan: String,
-    /// What is going to be allowed with it.
+    /// The rules that approval of the plan grants.
     pub grants: Vec<Rule>,
 }
 
-/// What became of a plan.
+/// The answer to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PlanAnswer {
-    /// It is to be done.
+    /// The plan is approved, and plan mode ends.
     Approved,
-    /// It is not, and what to do instead. The session goes on planning.
+    /// The plan is rejected, and plan mode goes on.
     Rejected {
-        /// For the model, by way of whoever leads the conversation.
+        /// What to do instead; part of the event that reports the answer.
         feedback: Option<String>,
     },
 }
 
-/// How a session stands to its plan.
+/// The state of a session's plan mode.
 #[derive(Default)]
 pub(crate) struct Planning {
-    /// The mode before the session began to plan.
+    /// The mode before plan mode, to which the session returns.
     pub(crate) before: Mode,
-    /// The file that may be changed while the session only plans.
+    /// The file that calls may change in plan mode.
     pub(crate) file: Option<AbsPath>,
     pub(crate) request: Option<Request>,
 }
 
-/// A plan on its way to be approved.
+/// A plan that was submitted for approval.
 pub(crate) enum Request {
-    /// It is being handed in. An answer may be there before the id is known here.
+    /// The approver has not returned an id yet. Answers may arrive before it does.
     Submitting { early: Vec<(String, PlanAnswer)> },
-    /// It waits for an answer.
+    /// The plan waits for an answer.
     Waiting(PendingPlan),
 }
 
 /// A plan that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PendingPlan {
-    /// By which id the answer is told.
+    /// The id under which the answer is reported.
     pub id: String,
-    /// What is allowed once it is approved.
+    /// The rules that approval grants.
     pub grants: Vec<Rule>,
 }
 
-/// What is kept between runs of a session that only plans.
+/// The saved form of a session's plan mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SavedPlanning {
     /// The plan file.
     pub file: Option<String>,
@@ -86,21 +106,21 @@ impl Planning {
         let before = if mode == Mode::Plan { Mode::default() } else { mode };
         let file = saved.and_then(|saved| saved.file.as_ref());
         let file = file.and_then(|file| workspace.resolve(workspace.root(), file).ok());
-        let awaited = saved.and_then(|saved| saved.awaited.clone());
-        Self { before, file: file.map(|place| place.path), request: awaited.map(Request::Waiting) }
+        let pending = saved.and_then(|saved| saved.awaited.clone());
+        Self { before, file: file.map(|place| place.path), request: pending.map(Request::Waiting) }
     }
 
     pub(crate) fn save(&self) -> SavedPlanning {
-        let awaited = match &self.request {
-            Some(Request::Waiting(awaited)) => Some(awaited.clone()),
+        let pending = match &self.request {
+            Some(Request::Waiting(pending)) => Some(pending.clone()),
             _ => None,
         };
-        SavedPlanning { file: self.file.as_ref().map(|file| names::show(file.as_path())), awaited }
+        SavedPlanning { file: self.file.as_ref().map(|file| names::show(file.as_path())), awaited: pending }
     }
 }
 
 impl Context {
-    /// Hands a plan in to whoever approves of plans in their own time. Gives the id under which it waits.
+    /// Submits a plan to the engine's [`PlanApprover`], and returns the id under which it waits for an answer.
     pub async fn submit_plan(&self, plan: String, grants: Vec<Rule>) -> Result<String, Fault> {
         let session = self.session();
         let Some(approver) = session.engine().plan_approver().cloned() else {
@@ -111,22 +131,22 @@ impl Context {
                 planning.request = Some(Request::Submitting { early: Vec::new() });
                 Ok(())
             }
-            Some(Request::Waiting(awaited)) => Err(awaits(&awaited.id)),
-            Some(Request::Submitting { .. }) => Err(awaits("another plan")),
+            Some(Request::Waiting(pending)) => Err(already_pending(&pending.id)),
+            Some(Request::Submitting { .. }) => Err(already_pending("another plan")),
         })?;
-        let unsent = Unsent(session);
+        let withdraw = WithdrawOnDrop(session);
         let (id, call) = (session.id().clone(), self.call().clone());
         let request = PlanRequest { session: id, call, plan, grants: grants.clone() };
-        let submitted = caught(async { approver.submit(request).await }).await;
+        let submitted = catch_panic_async(async { approver.submit(request).await }).await;
         let submitted = submitted.unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}"))));
         let id = submitted.map_err(|error| {
             Fault::failed(format!("the plan could not be handed in: {}", error.message()))
                 .hint("try again later")
         })?;
-        std::mem::forget(unsent);
+        std::mem::forget(withdraw);
         let early = session.with_planning(|planning| {
-            let awaited = PendingPlan { id: id.clone(), grants };
-            match planning.request.replace(Request::Waiting(awaited)) {
+            let pending = PendingPlan { id: id.clone(), grants };
+            match planning.request.replace(Request::Waiting(pending)) {
                 Some(Request::Submitting { early }) => early,
                 _ => Vec::new(),
             }
@@ -138,10 +158,10 @@ impl Context {
     }
 }
 
-/// Nothing waits for an answer when handing in has failed, or was given up.
-struct Unsent<'a>(&'a Session);
+/// Withdraws the request when submitting fails or the call is dropped.
+struct WithdrawOnDrop<'a>(&'a Session);
 
-impl Drop for Unsent<'_> {
+impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
         self.0.with_planning(|planning| planning.request = None);
     }
@@ -151,16 +171,16 @@ impl Session {
     /// The id of the plan that waits for an answer, if one does.
     pub fn awaited_plan(&self) -> Option<String> {
         self.with_planning(|planning| match &planning.request {
-            Some(Request::Waiting(awaited)) => Some(awaited.id.clone()),
+            Some(Request::Waiting(pending)) => Some(pending.id.clone()),
             _ => None,
         })
     }
 
-    /// Tells the answer to a plan that was handed in. Only with an approval does the planning end and is allowed what
-    /// was asked for with the plan.
+    /// Reports the answer to a submitted plan. Approval ends plan mode and grants the rules that the plan asked for; a
+    /// rejection changes neither.
     pub fn answer_plan(&self, id: &str, answer: PlanAnswer) -> Result<(), Fault> {
-        let awaited = self.with_planning(|planning| match planning.request.take() {
-            Some(Request::Waiting(awaited)) if awaited.id == id => Ok(Some(awaited)),
+        let pending = self.with_planning(|planning| match planning.request.take() {
+            Some(Request::Waiting(pending)) if pending.id == id => Ok(Some(pending)),
             Some(Request::Submitting { mut early }) => {
                 early.push((id.to_owned(), answer.clone()));
                 planning.request = Some(Request::Submitting { early });
@@ -171,9 +191,9 @@ impl Session {
                 Err(Fault::new(FaultKind::NotFound, format!("no plan `{id}` waits for an answer")))
             }
         })?;
-        let Some(awaited) = awaited else { return Ok(()) };
-        if let Err(error) = self.record_answer(&awaited, &answer) {
-            self.with_planning(|planning| planning.request = Some(Request::Waiting(awaited)));
+        let Some(pending) = pending else { return Ok(()) };
+        if let Err(error) = self.record_answer(&pending, &answer) {
+            self.with_planning(|planning| planning.request = Some(Request::Waiting(pending)));
             return Err(Fault::failed(format!(
                 "the answer could not be written down, so it does not count: {error}"
             )));
@@ -182,7 +202,7 @@ impl Session {
             PlanAnswer::Approved => {
                 self.set_plan_file(None);
                 self.set_mode(self.mode_after_plan());
-                awaited.grants.into_iter().for_each(|rule| self.grant(rule));
+                pending.grants.into_iter().for_each(|rule| self.grant(rule));
                 "the plan was approved".to_owned()
             }
             PlanAnswer::Rejected { feedback: None } => "the plan was rejected".to_owned(),
@@ -196,22 +216,22 @@ impl Session {
 }
 
 impl Session {
-    /// Writes down what was decided about a plan.
-    fn record_answer(&self, awaited: &PendingPlan, answer: &PlanAnswer) -> std::io::Result<()> {
+    /// Writes the answer to the audit log.
+    fn record_answer(&self, pending: &PendingPlan, answer: &PlanAnswer) -> std::io::Result<()> {
         let Some(audit) = self.engine().audit() else { return Ok(()) };
         let decision = match answer {
             PlanAnswer::Approved => AuditOutcome::Allowed,
             PlanAnswer::Rejected { .. } => AuditOutcome::Denied,
         };
-        let grants: Vec<String> = awaited.grants.iter().map(ToString::to_string).collect();
+        let grants: Vec<String> = pending.grants.iter().map(ToString::to_string).collect();
         let cancel = self.cancel_token().child_token();
-        let cx = Context::new(self.clone(), 0, awaited.id.as_str().into(), "plan".into(), cancel);
+        let cx = Context::new(self.clone(), 0, pending.id.as_str().into(), "plan".into(), cancel);
         let by = "whoever approves of plans".to_owned();
-        audit.record(AuditEntry::now(&cx, &json!({ "grants": grants }), decision, by), true)
+        audit.record(AuditEntry::now(&cx, &json!({ "grants": grants }), decision, by), Flush::Now)
     }
 }
 
-fn awaits(what: &str) -> Fault {
+fn already_pending(what: &str) -> Fault {
     Fault::new(FaultKind::Conflict, format!("a plan waits for approval already, as `{what}`"))
         .hint("wait for the answer to it; nothing can be changed until then")
         .with("request_id", what)

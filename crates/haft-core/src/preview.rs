@@ -1,15 +1,15 @@
-//! What a person is shown of a reply when there is no room for all of it.
+//! Short previews of replies for people.
 
 use serde_json::Value;
 
 use crate::Reply;
 use crate::replies::Audience;
 
-/// The fields in which a structured reply carries what it is about, best first.
+/// The fields in which structured replies usually hold their main content, best first.
 const BODY_FIELDS: [&str; 5] = ["content", "output", "result", "data", "value"];
 
-/// The first lines of a reply. Content that is only for the model is left out; a reply that was cut ends
-/// with a line that says how much more there is.
+/// The first lines of a reply, without the content that is only for the model. If there are more, the last line says how
+/// many.
 pub fn result(reply: &Reply, max_lines: usize) -> Vec<String> {
     if reply.content.iter().all(|block| block.audience == Audience::Model) {
         return Vec::new();
@@ -50,7 +50,7 @@ fn failure(error: &Value, reply: &Value) -> Option<String> {
     })
 }
 
-/// The names in the first list of named things: what a listing shows at a glance.
+/// The names in the first array of objects with a `name`: the entries of a listing.
 fn names(value: &Value) -> Option<String> {
     let lists = value.as_object()?.values().filter_map(Value::as_array);
     lists.into_iter().find_map(|list| {

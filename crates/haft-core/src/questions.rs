@@ -1,19 +1,20 @@
-//! Questions to people that are no questions of permission: what to do, of several things that could be done. Knows
-//! nothing of how a person is reached, nor of what becomes of the answers.
+//! Questions of tools to a person, such as which of several options to take. A [`Respondent`] answers them; tools ask by
+//! [`Context::inquire`]. Approval of calls is another matter: see [`permissions`](crate::permissions). Knows nothing of
+//! how a person is reached.
 
 use std::sync::Arc;
 
-use crate::crash::caught;
+use crate::crash::catch_panic_async;
 use crate::events::{EventKind, EventPayload};
 use crate::{BoxFuture, Context, Fault, FaultKind};
 
-/// What somebody is asked at once.
+/// Questions that are asked together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuestionSet {
-    /// The call.
+    /// The id of the call that asks.
     pub call: Arc<str>,
-    /// The session. One that works for another has a name of its own.
+    /// The id of the session.
     pub session: Arc<str>,
     /// The questions.
     pub questions: Vec<Inquiry>,
@@ -26,23 +27,23 @@ impl QuestionSet {
     }
 }
 
-/// One question.
+/// A question with the answers to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquiry {
-    /// What it is about, in a word or two.
+    /// The topic, in a word or two.
     pub header: String,
     /// The question.
     pub text: String,
-    /// The answers that are offered. Another one can always be given in words.
+    /// The answers to choose from. A person can always write another one.
     pub options: Vec<AnswerOption>,
-    /// How many of them can be chosen.
+    /// Whether a person can choose several of them.
     pub choosing: Choosing,
 }
 
-/// An answer that is offered.
+/// An answer that a person can choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerOption {
-    /// In a few words.
+    /// The answer, in a few words.
     pub label: String,
     /// What it means.
     pub description: String,
@@ -51,33 +52,33 @@ pub struct AnswerOption {
 /// How many answers can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choosing {
-    /// One.
+    /// Exactly one.
     One,
-    /// Any number of them.
+    /// Any number.
     Several,
 }
 
 /// The answer to one question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// What was chosen of what was offered, counted from 0.
+    /// The indices of the chosen options, counted from 0.
     pub chosen: Vec<usize>,
-    /// Another answer, in words.
+    /// Another answer, as text.
     pub other: Option<String>,
 }
 
 impl Answer {
-    /// One of the answers that were offered.
+    /// Chooses one of the options.
     pub fn option(index: usize) -> Self {
         Self { chosen: vec![index], other: None }
     }
 
-    /// Another answer.
+    /// Gives an answer that is not among the options.
     pub fn other(text: impl Into<String>) -> Self {
         Self { chosen: Vec::new(), other: Some(text.into()) }
     }
 
-    /// Whether it answers a question.
+    /// Whether the answer is a valid one for a question.
     fn fits(&self, question: &Inquiry) -> bool {
         let count = self.chosen.len() + usize::from(self.other.is_some());
         let within = self.chosen.iter().all(|index| *index < question.options.len());
@@ -86,13 +87,31 @@ impl Answer {
     }
 }
 
-/// Somebody who can be asked questions.
+/// Answers the questions of tools, usually by asking a person.
+///
+/// ```
+/// use haft_core::questions::{Answer, QuestionSet, Respondent};
+/// use haft_core::{BoxFuture, Engine, Fault};
+///
+/// /// Always chooses the first option.
+/// struct First;
+///
+/// impl Respondent for First {
+///     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
+///         let answers = set.questions.iter().map(|_| Answer::option(0)).collect();
+///         Box::pin(std::future::ready(Ok(answers)))
+///     }
+/// }
+///
+/// let engine = Engine::builder().respondent(First).build();
+/// # drop(engine);
+/// ```
 pub trait Respondent: Send + Sync {
-    /// Asks, and waits for the answers for as long as it takes: one for each question, in order. When nobody wants to
-    /// know any more, the future is dropped.
+    /// Asks, and waits for the answers: one for each question, in order. The engine drops the future when the call is
+    /// cancelled or the answer takes too long.
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>>;
 
-    /// Whether there is anybody who can be asked by a call. If not, a session's questions go to the engine's respondent.
+    /// Whether a person can be reached for a call. If not, the engine asks its own respondent instead of the session's.
     fn is_there(&self, _call: &str) -> bool {
         true
     }
@@ -109,7 +128,7 @@ impl<T: Respondent + ?Sized> Respondent for Arc<T> {
 }
 
 impl Context {
-    /// Asks whoever can be asked, and waits for the answers, as long as answers are waited for.
+    /// Asks the session's respondent, or the engine's, and waits for the answers until the engine's timeout.
     pub async fn inquire(&self, questions: Vec<Inquiry>) -> Result<Vec<Answer>, Fault> {
         let engine = self.session().engine();
         let own = self.session().respondent().filter(|own| own.is_there(self.call()));
@@ -119,15 +138,15 @@ impl Context {
         let set = QuestionSet::new(self.call().clone(), self.session().id().clone(), questions.clone());
         let first = questions.first().map(|question| question.text.clone()).unwrap_or_default();
         self.emit(EventKind::Asked, || EventPayload::Asked { reason: first });
-        let asking = caught(async { respondent.answer(set).await });
+        let asking = catch_panic_async(async { respondent.answer(set).await });
         let asking = async {
             asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("asking crashed: {panic}"))))
         };
-        let answers = match engine.patience() {
+        let answers = match engine.answer_timeout() {
             None => asking.await,
-            Some(patience) => match tokio::time::timeout(patience, asking).await {
+            Some(timeout) => match tokio::time::timeout(timeout, asking).await {
                 Ok(answers) => answers,
-                Err(_) => Err(format!("there was no answer within {} s", patience.as_secs()).into()),
+                Err(_) => Err(format!("there was no answer within {} s", timeout.as_secs()).into()),
             },
         };
         let answer = if answers.is_ok() { "answered" } else { "no answer" };

@@ -1,4 +1,5 @@
-//! The tools of a session, in a stable order, changeable while it runs. Knows tools only by their spec.
+//! The registry: the tools of a session by name, in a stable order, changeable while the session runs. Knows tools only
+//! by their [`Spec`].
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use tokio::sync::watch;
 use crate::decode::Decoder;
 use crate::{Category, Context, DynTool, Fault, FaultKind, Format, Spec, suggest};
 
-/// Says why there is no tool of a name, if it knows.
+/// Explains why no tool of a name exists, if it knows.
 type Explain = Arc<dyn Fn(&str) -> Option<Fault> + Send + Sync>;
 
-/// The tools of a session.
+/// The tools of a session, by name and in a stable order.
 #[derive(Default)]
 pub struct Registry {
     tools: RwLock<IndexMap<Arc<str>, Arc<Entry>>>,
@@ -21,14 +22,14 @@ pub struct Registry {
     changed: watch::Sender<()>,
 }
 
-/// A tool and what checks its inputs.
+/// A tool and the decoder of its inputs.
 pub(crate) struct Entry {
     pub(crate) tool: Arc<dyn DynTool>,
     pub(crate) decoder: Decoder,
 }
 
 impl Registry {
-    /// Adds a tool at the end. A name that is taken is refused: use [`replace`](Registry::replace).
+    /// Adds a tool at the end. Fails if the name is taken: see [`replace`](Registry::replace).
     pub fn register(&self, tool: Arc<dyn DynTool>) -> Result<(), Fault> {
         let name = tool.spec().name.clone();
         let mut tools = self.tools.write();
@@ -42,7 +43,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts a tool in the place of the one of the same name, which is returned, or at the end.
+    /// Replaces the tool of the same name, and returns it; or adds the tool at the end.
     pub fn replace(&self, tool: Arc<dyn DynTool>) -> Option<Arc<dyn DynTool>> {
         let name = tool.spec().name.clone();
         let entry = Arc::new(Entry { tool, decoder: Decoder::default() });
@@ -53,7 +54,7 @@ impl Registry {
         old
     }
 
-    /// Takes a tool out. Calls that it is running go on.
+    /// Removes a tool. Calls of it that are running go on.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn DynTool>> {
         let mut tools = self.tools.write();
         let old = tools.shift_remove(name).map(|old| old.tool.clone());
@@ -64,12 +65,13 @@ impl Registry {
         old
     }
 
-    /// Adds somebody who knows why there is no tool of a name, such as where tools come from that cannot be reached.
+    /// Adds a function that explains why no tool of a name exists, such as a server of tools that cannot be reached. Its
+    /// fault replaces the usual one.
     pub fn explain(&self, explain: impl Fn(&str) -> Option<Fault> + Send + Sync + 'static) {
         self.explains.write().push(Arc::new(explain));
     }
 
-    /// Tells from now on when tools are added, replaced or taken out.
+    /// Notifies from now on when tools are added, replaced or removed.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -119,7 +121,7 @@ impl Registry {
         self.tools.read().keys().cloned().collect()
     }
 
-    /// The tools of these names, in the registry's order. Names without a tool are passed over.
+    /// The tools of these names, in the registry's order. Unknown names are ignored.
     pub fn filter(&self, names: &[&str]) -> Vec<Arc<dyn DynTool>> {
         self.matching(|spec| names.contains(&&*spec.name))
     }
@@ -138,18 +140,18 @@ impl Registry {
         self.all().into_iter().filter(|tool| wanted(tool.spec())).collect()
     }
 
-    /// What there is to know of a tool.
+    /// The specification of a tool.
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.entry(name).map(|entry| entry.tool.spec().clone())
     }
 
-    /// The tools that can be used, as a list for a system prompt.
+    /// The available tools as a list for a system prompt.
     pub fn prompt(&self, cx: &Context) -> String {
         let usable = self.all().into_iter().filter(|tool| tool.unavailable(cx).is_none());
         usable.map(|tool| format!("- {}: {}\n", tool.spec().name, tool.spec().summary())).collect()
     }
 
-    /// The tools that can be used, defined for an API.
+    /// The definitions of the available tools for an API.
     pub fn definitions(&self, format: Format, cx: &Context) -> Vec<Value> {
         let usable = self.all().into_iter().filter(|tool| tool.unavailable(cx).is_none());
         usable.map(|tool| format.define(tool.spec(), &tool.describe(cx))).collect()

@@ -1,5 +1,5 @@
-//! Holds a reply to its limit: text and values are cut and kept whole elsewhere, pictures are looked at
-//! before a model is shown them. How anything is cut is the matter of `limits`.
+//! Fits a reply into its limit: cuts texts and values, offloads the full reply to a file, and checks images before a
+//! model sees them. How a text or a value is cut is the matter of `limits`.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,58 +13,59 @@ use crate::limits::{Cut, CutField, KeptResults, cut_json, cut_text, json_fits};
 use crate::replies::{Block, Content};
 use crate::{Context, Reply};
 
-/// What is left free in a value for saying that it was cut.
+/// Characters reserved in a value for the note that it was cut.
 const ROOM_FOR_NOTICE: usize = 600;
 
-/// The most bytes of a sound or a file that are passed on.
+/// The most bytes of a binary block; larger ones are replaced by text.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Makes a reply fit: at most `max` characters of text, and as many of structured value.
-pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
-    // First, because what is not shown becomes text.
+/// Cuts a reply to at most `max` characters of text, and as many of structured value.
+pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, offload: Option<&Offload<'_>>) {
+    // First, because a block that is not shown becomes text.
     reply.content.iter_mut().for_each(check_bytes);
     if reply.is_object {
-        fit_object(reply, max, keep, kept);
+        fit_object(reply, max, keep, offload);
     } else {
-        fit_texts(reply, 0, max, keep, kept);
+        fit_texts(reply, 0, max, keep, offload);
         if let Some(value) = &mut reply.structured {
-            fit_beside(value, &reply.id, max, keep, kept);
+            fit_structured(value, &reply.id, max, keep, offload);
         }
     }
 }
 
-/// Where the whole of a reply is kept, and who remembers that.
-pub(crate) struct Keeper<'a> {
+/// Where to offload the full text of a reply.
+pub(crate) struct Offload<'a> {
     pub(crate) kept: &'a KeptResults,
     pub(crate) cx: &'a Context,
 }
 
-impl Keeper<'_> {
-    fn keep(&self, id: &str, text: &str) -> io::Result<PathBuf> {
+impl Offload<'_> {
+    fn write(&self, id: &str, text: &str) -> io::Result<PathBuf> {
         let file = self.kept.keep(id, text)?;
-        self.cx.has_kept(file.clone());
+        self.cx.record_kept_file(file.clone());
         Ok(file)
     }
 }
 
-/// A value beside a text is cut and kept like a text of its own.
-fn fit_beside(value: &mut Value, id: &str, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
+/// Cuts the structured value of a reply whose text is something else.
+fn fit_structured(value: &mut Value, id: &str, max: usize, keep: Cut, offload: Option<&Offload<'_>>) {
     if json_fits(value, max) {
         return;
     }
     let uncut = value.clone();
     let room = max - ROOM_FOR_NOTICE.min(max / 2);
     let cut = cut_json(value, room, keep).unwrap_or_default();
-    let told = json!({"whole": keep_whole(kept, id, &readable(&uncut, &cut)).path()});
+    let note = json!({"whole": offload_text(offload, id, &readable(&uncut, &cut)).path()});
     if let Value::Object(object) = value
-        && length(&told.to_string()) + r#","cut":"#.len() <= max - room
+        && length(&note.to_string()) + r#","cut":"#.len() <= max - room
     {
-        object.entry("cut").or_insert(told);
+        object.entry("cut").or_insert(note);
     }
 }
 
-/// The value becomes the first text; what stands after it, such as notes, stays.
-fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
+/// Cuts the value of a reply whose text is that value, and writes it to the first block. Later blocks, such as notes,
+/// stay.
+fn fit_object(reply: &mut Reply, max: usize, keep: Cut, offload: Option<&Offload<'_>>) {
     let Some(value) = &mut reply.structured else { return };
     let others: usize = reply.content.iter().skip(1).filter_map(text_of).map(length).sum();
     let room = max.saturating_sub(others).max(max / 2);
@@ -73,19 +74,19 @@ fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>
     // A character has at least one byte, so most replies need no counting.
     if text.len() > room && length(&text) > room {
         let uncut = value.clone();
-        let lost = length(&text);
+        let uncut_length = length(&text);
         let cut = cut_json(value, room - ROOM_FOR_NOTICE.min(room / 2), keep).unwrap_or_default();
-        let whole = keep_whole(kept, &reply.id, &readable(&uncut, &cut));
+        let whole = offload_text(offload, &reply.id, &readable(&uncut, &cut));
         text = value.to_string();
         let fields: Vec<&str> = cut.iter().take(3).map(|field| field.path.as_str()).collect();
-        let told = json!({"fields": fields, "whole": whole.path()});
-        let told_length = length(&told.to_string()) + r#","cut":"#.len();
+        let note = json!({"fields": fields, "whole": whole.path()});
+        let note_length = length(&note.to_string()) + r#","cut":"#.len();
         match value {
-            Value::Object(object) if !object.contains_key("cut") && length(&text) + told_length <= room => {
-                object.insert("cut".into(), told);
+            Value::Object(object) if !object.contains_key("cut") && length(&text) + note_length <= room => {
+                object.insert("cut".into(), note);
                 text = value.to_string();
             }
-            _ => notice = Some(marker(lost.saturating_sub(length(&text)), &whole)),
+            _ => notice = Some(marker(uncut_length.saturating_sub(length(&text)), &whole)),
         }
     }
     if let Some(short) = cut_text(&text, max, Cut::Start, &|_| String::new()) {
@@ -99,10 +100,11 @@ fn fit_object(reply: &mut Reply, max: usize, keep: Cut, kept: Option<&Keeper<'_>
     if let Some(notice) = notice.filter(|notice| used + others + length(notice) <= max) {
         reply.content.push(Block::text(notice));
     }
-    fit_texts(reply, 1, max - used, keep, kept);
+    fit_texts(reply, 1, max - used, keep, offload);
 }
 
-/// What is kept of a value, so that it can be read by lines: the one text that was cut, or all of it laid out.
+/// The text to offload for a value, in lines that a model can read in parts: the one string that was cut, or the whole
+/// value pretty-printed.
 fn readable(uncut: &Value, cut: &[CutField]) -> String {
     if let [CutField { path, .. }] = cut
         && let Some(Value::String(text)) = uncut.pointer(path)
@@ -112,8 +114,9 @@ fn readable(uncut: &Value, cut: &[CutField]) -> String {
     serde_json::to_string_pretty(uncut).unwrap_or_else(|_| uncut.to_string())
 }
 
-/// Cuts the texts from a block on to `max` characters together: the longest ones, so that short ones stay.
-fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option<&Keeper<'_>>) {
+/// Cuts the texts of the blocks from `from` on to `max` characters in total: the longest ones first, so that short ones
+/// stay whole.
+fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, offload: Option<&Offload<'_>>) {
     let texts = || reply.content.iter().skip(from).filter_map(text_of);
     if texts().map(str::len).sum::<usize>() <= max {
         return;
@@ -123,67 +126,69 @@ fn fit_texts(reply: &mut Reply, from: usize, max: usize, keep: Cut, kept: Option
     if total <= max {
         return;
     }
-    let whole = keep_whole(kept, &reply.id, &reply.full_text());
+    let whole = offload_text(offload, &reply.id, &reply.full_text());
     let notice = marker(total - max, &whole);
     let mut share = share(&lengths, max);
-    // Where there are so many texts that none has room to say that it was cut, it is said once for all.
-    let once = length(&notice) >= share;
-    let said_once = once && length(&notice) < max;
-    if said_once {
+    // With so many texts that none has room for a marker, one notice at the end stands for all.
+    let is_crowded = length(&notice) >= share;
+    let has_notice = is_crowded && length(&notice) < max;
+    if has_notice {
         share = self::share(&lengths, max - length(&notice));
     }
     for block in reply.content.iter_mut().skip(from) {
         let Some(text) = block.content.text_mut() else { continue };
-        let marker = |dropped| if once { String::new() } else { marker(dropped, &whole) };
+        let marker = |dropped| if is_crowded { String::new() } else { marker(dropped, &whole) };
         if let Some(cut) = cut_text(text, share, keep, &marker) {
             *text = cut;
         }
     }
-    if once {
+    if is_crowded {
         let mut at = 0;
         reply.content.retain(|block| {
             at += 1;
             at <= from || text_of(block) != Some("")
         });
     }
-    if said_once {
+    if has_notice {
         reply.content.push(Block::text(notice));
     }
 }
 
-/// Where the whole of something that was cut is.
-enum Whole {
-    In(String),
-    Lost(String),
-    Nowhere,
+/// Where the full text of a cut reply is.
+enum FullText {
+    InFile(String),
+    WriteFailed(String),
+    NotKept,
 }
 
-impl Whole {
+impl FullText {
     fn path(&self) -> Option<&str> {
         match self {
-            Whole::In(path) => Some(path),
-            Whole::Lost(_) | Whole::Nowhere => None,
+            FullText::InFile(path) => Some(path),
+            FullText::WriteFailed(_) | FullText::NotKept => None,
         }
     }
 }
 
-fn marker(dropped: usize, whole: &Whole) -> String {
+fn marker(dropped: usize, whole: &FullText) -> String {
     match whole {
-        Whole::In(path) => format!("\n[{dropped} characters cut here; the whole reply is in {path}]\n"),
-        Whole::Lost(why) => {
+        FullText::InFile(path) => {
+            format!("\n[{dropped} characters cut here; the whole reply is in {path}]\n")
+        }
+        FullText::WriteFailed(why) => {
             format!("\n[{dropped} characters cut here; the whole reply could not be kept: {why}]\n")
         }
-        Whole::Nowhere => format!("\n[{dropped} characters cut here]\n"),
+        FullText::NotKept => format!("\n[{dropped} characters cut here]\n"),
     }
 }
 
-/// How long each text may be so that all fit into `room`.
+/// The largest length per text with which all texts fit into `room`, by binary search.
 fn share(lengths: &[usize], room: usize) -> usize {
-    let (mut enough, mut too_much) = (0, room + 1);
-    while too_much - enough > 1 {
-        let middle = enough + (too_much - enough) / 2;
+    let (mut enough, mut too_large) = (0, room + 1);
+    while too_large - enough > 1 {
+        let middle = enough + (too_large - enough) / 2;
         let needed: usize = lengths.iter().map(|length| length.min(&middle)).sum();
-        if needed <= room { enough = middle } else { too_much = middle }
+        if needed <= room { enough = middle } else { too_large = middle }
     }
     enough
 }
@@ -196,21 +201,20 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-fn keep_whole(kept: Option<&Keeper<'_>>, id: &str, text: &str) -> Whole {
-    match kept.map(|keeper| keeper.keep(id, text)) {
-        Some(Ok(path)) => Whole::In(path.to_string_lossy().into_owned()),
-        Some(Err(error)) => Whole::Lost(error.to_string()),
-        None => Whole::Nowhere,
+fn offload_text(offload: Option<&Offload<'_>>, id: &str, text: &str) -> FullText {
+    match offload.map(|offload| offload.write(id, text)) {
+        Some(Ok(path)) => FullText::InFile(path.to_string_lossy().into_owned()),
+        Some(Err(error)) => FullText::WriteFailed(error.to_string()),
+        None => FullText::NotKept,
     }
 }
 
-/// Whether there are pictures that nobody has looked at.
+/// Whether the reply has images that were not checked yet.
 pub(crate) fn has_images(reply: &Reply) -> bool {
     reply.content.iter().any(|block| matches!(block.content, Content::Image { .. }) && !block.fits)
 }
 
-/// Makes every picture one that a model can be shown, or says in words why it cannot. Where there is none,
-/// nothing is done; where there is one, it is decoded on a thread that may block.
+/// Fits every unchecked image on a blocking thread, or replaces it by a text that says why it cannot be shown.
 pub(crate) async fn fit_images(reply: &mut Reply, fitter: &Arc<dyn ImageFitter>) {
     for block in reply.content.iter_mut().filter(|block| !block.fits) {
         let Content::Image { data, .. } = &mut block.content else { continue };
@@ -230,7 +234,7 @@ pub(crate) async fn fit_images(reply: &mut Reply, fitter: &Arc<dyn ImageFitter>)
     }
 }
 
-/// Nothing that has not been looked at is shown, and nothing that nobody could use.
+/// Replaces blocks that are too large, and images that were not checked, by text.
 fn check_bytes(block: &mut Block) {
     let size = block.content.bytes().map_or(0, <[u8]>::len);
     if size > MAX_BYTES {

@@ -1,4 +1,5 @@
-//! What a call gets back. A tool builds one; the engine names it after its call and holds it to its limit.
+//! Replies: the result of a call, as blocks of content for the model and a structured value for programs. A tool builds
+//! one; the engine adds the id of the call and cuts it to its limit.
 
 use std::sync::Arc;
 
@@ -10,89 +11,99 @@ use serde_json::{Value, json};
 use crate::Fault;
 use crate::images::FittedImage;
 
-/// What a call gets back: content for the model, a value for programs, and whether it failed.
+/// The result of a call: content for the model, a structured value for programs, and whether the call failed.
+///
+/// ```
+/// use haft_core::Reply;
+/// use serde_json::json;
+///
+/// let reply = Reply::text("3 words").structured(json!({"words": 3})).internal("counted by spaces");
+/// assert_eq!(reply.display_text(), "3 words");
+/// assert_eq!(reply.full_text(), "3 words\ncounted by spaces");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     /// The id of the call; set by the engine.
     pub id: Arc<str>,
     /// The name of the tool that was called; set by the engine.
     pub name: Arc<str>,
-    /// What the model reads.
+    /// The content, which the model reads.
     pub content: Vec<Block>,
-    /// What a program reads.
+    /// The structured value, which programs read.
     pub structured: Option<Value>,
     /// Whether the call failed.
     pub is_error: bool,
-    /// Whether the text is the structured value itself, written out by the engine once it is final.
+    /// Whether the text is the JSON of the structured value, which the engine writes once the value is final.
     pub(crate) is_object: bool,
-    /// The fault that the reply tells of, in the dialect's words.
+    /// The fault that the reply presents.
     pub(crate) fault: Option<Fault>,
 }
 
-/// One piece of content and whom it is for.
+/// A block of content with its audience.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// The content.
     pub content: Content,
-    /// Whom it is for.
+    /// Who reads it.
     pub audience: Audience,
-    /// Whether it is known to be a picture that a model can be shown.
+    /// Whether the content is an image that was checked and fits into the limits of model APIs.
     pub(crate) fits: bool,
 }
 
-/// A piece of content.
+/// The content of a block.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Content {
     /// Text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image {
         /// Such as `image/png`.
         media_type: String,
         /// The file's bytes.
         data: Vec<u8>,
     },
-    /// A sound.
+    /// An audio file.
     Audio {
         /// Such as `audio/wav`.
         media_type: String,
         /// The file's bytes.
         data: Vec<u8>,
     },
-    /// Something that has an address, with what is there.
+    /// A resource with its content.
     Resource {
-        /// The address.
+        /// The resource's address.
         uri: String,
         /// Such as `text/plain`.
         media_type: Option<String>,
-        /// What is there.
+        /// The resource's content.
         body: Body,
     },
-    /// The address of something that can be looked at.
+    /// A link to a resource.
     Link {
-        /// The address.
+        /// The resource's address.
         uri: String,
-        /// What it is called.
+        /// The resource's name.
         name: String,
         /// Such as `text/plain`.
         media_type: Option<String>,
-        /// What it is, in a sentence.
+        /// A description in one sentence.
         description: Option<String>,
     },
 }
 
-/// What is at an address.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Body {
     /// Text.
     Text(String),
-    /// Anything else.
+    /// Binary data.
     Bytes(Vec<u8>),
 }
 
 impl Content {
-    /// The text, where it is text that the model reads.
+    /// The text, if the content is text.
     pub fn text(&self) -> Option<&str> {
         match self {
             Content::Text(text) | Content::Resource { body: Body::Text(text), .. } => Some(text),
@@ -107,7 +118,7 @@ impl Content {
         }
     }
 
-    /// Bytes that are passed on as they are.
+    /// The binary data, if the content is binary.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Content::Image { data, .. } | Content::Audio { data, .. } => Some(data),
@@ -116,7 +127,7 @@ impl Content {
         }
     }
 
-    /// What it is in a few words, where it is not text.
+    /// A summary in a few words, if the content is not text.
     pub fn summary(&self) -> Option<String> {
         match self {
             Content::Text(_) | Content::Resource { body: Body::Text(_), .. } => None,
@@ -131,13 +142,14 @@ impl Content {
     }
 }
 
-/// Whom a piece of content is for.
+/// Who reads a block of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Audience {
-    /// The model and the person who watches.
+    /// The model and the user.
     #[default]
     Everyone,
-    /// The model alone: it is not displayed.
+    /// The model only; the block is not displayed.
     Model,
 }
 
@@ -154,56 +166,56 @@ impl Reply {
         }
     }
 
-    /// A text.
+    /// A reply of one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::with_content(vec![Block::text(text)])
     }
 
-    /// A picture.
+    /// A reply of one image.
     pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         Self::with_content(vec![Block::image(media_type, data)])
     }
 
-    /// Texts and pictures in their order.
+    /// A reply of several blocks.
     pub fn blocks(blocks: Vec<Block>) -> Self {
         Self::with_content(blocks)
     }
 
-    /// A value whose JSON is also the text that the model reads.
+    /// A reply of a structured value, whose JSON is also the text that the model reads.
     pub fn object(value: Value) -> Self {
         Self { structured: Some(value), is_object: true, ..Self::text("") }
     }
 
-    /// A text that tells of a failure.
+    /// A reply that reports a failure as text.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// Marks the reply as telling of a failure.
+    /// Marks the reply as a failure.
     pub fn failed(mut self) -> Self {
         self.is_error = true;
         self
     }
 
-    /// Adds what a program wants to know.
+    /// Sets the structured value.
     pub fn structured(mut self, value: impl Serialize) -> Self {
         self.structured = serde_json::to_value(value).ok();
         self
     }
 
-    /// Adds a text that only the model reads.
+    /// Adds a text block that only the model reads.
     pub fn internal(mut self, text: impl Into<String>) -> Self {
         self.content.push(Block { audience: Audience::Model, ..Block::text(text) });
         self
     }
 
-    /// Adds a piece of content.
+    /// Adds a block.
     pub fn block(mut self, block: impl Into<Block>) -> Self {
         self.content.push(block.into());
         self
     }
 
-    /// Makes the whole reply one that only the model reads.
+    /// Restricts the whole reply to the model: none of it is displayed.
     pub fn internal_only(mut self) -> Self {
         for block in &mut self.content {
             block.audience = Audience::Model;
@@ -211,7 +223,7 @@ impl Reply {
         self
     }
 
-    /// Why the call failed, where the engine or the tool said so with a fault.
+    /// The fault, if the call failed with one.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }
@@ -221,7 +233,7 @@ impl Reply {
         self.texts(|_| true)
     }
 
-    /// The text that is displayed to people.
+    /// The text that is displayed to the user.
     pub fn display_text(&self) -> String {
         self.texts(|block| block.audience == Audience::Everyone)
     }
@@ -252,22 +264,22 @@ impl Reply {
 }
 
 impl Block {
-    /// A text for everyone.
+    /// A text block for everyone.
     pub fn text(text: impl Into<String>) -> Self {
         Content::Text(text.into()).into()
     }
 
-    /// A picture for everyone.
+    /// An image block for everyone.
     pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         Content::Image { media_type: media_type.into(), data }.into()
     }
 
-    /// A sound for everyone.
+    /// An audio block for everyone.
     pub fn audio(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         Content::Audio { media_type: media_type.into(), data }.into()
     }
 
-    /// The block as the Model Context Protocol writes it.
+    /// The block in the JSON format of the Model Context Protocol.
     pub fn to_json(&self) -> Value {
         let mut value = match &self.content {
             Content::Text(text) => json!({"type": "text", "text": text}),
@@ -318,9 +330,25 @@ impl From<FittedImage> for Block {
     }
 }
 
-/// What a tool made of a closure may return.
+/// Types that the closure of a [`function`](crate::function) may return: text, JSON, a [`Reply`], and results of these.
+///
+/// ```
+/// use haft_core::replies::IntoReply;
+/// use haft_core::{Fault, Reply};
+///
+/// struct Celsius(f64);
+///
+/// impl IntoReply for Celsius {
+///     fn into_reply(self) -> Result<Reply, Fault> {
+///         Ok(Reply::text(format!("{:.1} °C", self.0)))
+///     }
+/// }
+///
+/// assert_eq!(Celsius(21.46).into_reply()?.full_text(), "21.5 °C");
+/// # Ok::<(), Fault>(())
+/// ```
 pub trait IntoReply {
-    /// The reply, or the fault to be presented by the dialect.
+    /// Converts the value into a reply, or a fault that the dialect presents.
     fn into_reply(self) -> Result<Reply, Fault>;
 }
 

@@ -1,5 +1,6 @@
-//! The state of one conversation: its workspace, its tools, where it stands, what it has seen and what it
-//! was granted. A session speaks one dialect. How a call goes is the engine's matter.
+//! Sessions: the state of one conversation. A session has a workspace, one dialect of tools, a mode, grants, and a record
+//! of the files that the model has seen; [`SavedSession`] is what of it lasts between runs. Knows nothing of the stages
+//! that a call goes through: those are the engine's.
 
 mod builder;
 mod lasting;
@@ -39,12 +40,12 @@ use haft_journal::Journal;
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
-/// A session that may be over: what belongs to it can know it by this without keeping it.
+/// A reference to a session that does not keep it alive, for values that the session itself owns.
 #[derive(Clone)]
 pub struct WeakSession(Weak<Inner>);
 
 impl WeakSession {
-    /// The session, if somebody still has it.
+    /// The session, if it is still alive.
     pub fn upgrade(&self) -> Option<Session> {
         self.0.upgrade().map(Session)
     }
@@ -52,7 +53,7 @@ impl WeakSession {
 
 struct Inner {
     id: Arc<str>,
-    /// The session that it works for.
+    /// The session that delegated work to this one.
     parent: Option<Session>,
     engine: Engine,
     dialect: Arc<dyn Dialect>,
@@ -60,22 +61,22 @@ struct Inner {
     registry: Registry,
     schedule: Schedule,
     policy: Policy,
-    /// Who is asked in place of whom the engine asks.
+    /// Asked instead of the engine's approver.
     approver: Option<Arc<dyn Approver>>,
     respondent: Option<Arc<dyn Respondent>>,
     cancel: CancellationToken,
     turns: AtomicU64,
     state: Mutex<State>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// Those of them that it was set up with.
-    given: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    /// The extensions that the session was started with, which delegates inherit.
+    initial_extensions: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     lasting: LastingValues,
     journal: Option<Journaled>,
-    /// Told when something is allowed that was not before.
-    loosened: watch::Sender<()>,
+    /// Notified when a new rule or mode may allow calls that needed approval before.
+    relaxed: watch::Sender<()>,
 }
 
-/// Where changes are recorded, and how surely.
+/// The journal that records changes, and how durably.
 #[derive(Clone)]
 pub(crate) struct Journaled {
     pub(crate) journal: Arc<Journal>,
@@ -94,8 +95,8 @@ impl Session {
         job.carry_out().await
     }
 
-    /// Takes on one call, which can be stopped by its handle, and is carried out by whoever awaits the future. Unlike
-    /// when that is dropped, a call that is stopped is waited for where it is changing something.
+    /// Starts one call: claims its resources at once, and returns a handle that cancels it with a future that carries it
+    /// out. Cancelling by the handle, unlike dropping the future, waits for a change that is being committed.
     pub fn take_on(&self, call: Call) -> (CallHandle, BoxFuture<'static, Reply>) {
         let turn = self.turn();
         let job = self.engine().take_on(self, &turn, call);
@@ -103,10 +104,10 @@ impl Session {
         (job.handle(), Box::pin(job.carry_out()))
     }
 
-    /// What would become of a call, without making it: it is judged as it would be, but nobody is asked, and no hook
-    /// is called.
+    /// Dry run: predicts whether a call would be allowed, without running it. Judges see it as they would see the real
+    /// call, but no approver is asked and no hook is called.
     pub async fn consider(&self, call: Call) -> Result<DryRun, Fault> {
-        self.engine().consider(self, call).await
+        self.engine().dry_run(self, call).await
     }
 
     /// Begins a turn: the calls of one assistant message.
@@ -120,17 +121,17 @@ impl Session {
         self.0.cancel.cancel();
     }
 
-    /// The same without keeping it.
+    /// A reference that does not keep the session alive.
     pub fn downgrade(&self) -> WeakSession {
         WeakSession(Arc::downgrade(&self.0))
     }
 
-    /// Whether there is somebody who can be asked questions: see [`Context::inquire`].
+    /// Whether the session or its engine has a respondent for questions: see [`Context::inquire`].
     pub fn can_inquire(&self) -> bool {
         self.respondent().or(self.engine().respondent()).is_some()
     }
 
-    /// The session's name.
+    /// The session's id.
     pub fn id(&self) -> &Arc<str> {
         &self.0.id
     }
@@ -145,32 +146,33 @@ impl Session {
         &self.0.dialect
     }
 
-    /// The folders it may touch now. A call holds on to those that it began with.
+    /// The folders that calls may access from now on. A running call keeps the workspace it started with.
     pub fn workspace(&self) -> Workspace {
         self.0.workspace.read().clone()
     }
 
-    /// Has other folders from now on. A focus and a current folder that do not lie in them are left.
+    /// Replaces the workspace for later calls. A focus outside of the new folders ends, and a current folder outside of them
+    /// becomes the root.
     pub fn set_workspace(&self, workspace: Workspace) {
-        let mut held = self.0.workspace.write();
-        let focus = held.focus().map(|focus| names::show(focus.as_path()));
-        *held = match focus.map(|focus| workspace.with_focus(&focus)) {
+        let mut current = self.0.workspace.write();
+        let focus = current.focus().map(|focus| names::show(focus.as_path()));
+        *current = match focus.map(|focus| workspace.with_focus(&focus)) {
             Some(Ok(focused)) => focused,
             _ => workspace,
         };
         let mut state = self.state();
-        if held.access(&state.cwd).is_none() {
-            state.cwd = held.root().clone();
+        if current.access(&state.cwd).is_none() {
+            state.cwd = current.root().clone();
         }
     }
 
-    /// The folder that it is narrowed to, if any.
+    /// The folder that the session is restricted to, if any.
     pub fn focus(&self) -> Option<AbsPath> {
         self.workspace().focus().cloned()
     }
 
-    /// Narrows it to one folder of its workspace, relative to the root or absolute, in place of the one before; or to
-    /// none. Holds for calls that come later. A current folder that lies outside is left for the focus.
+    /// Restricts the session to one folder of its workspace, relative to the root or absolute, or lifts the restriction.
+    /// Applies to later calls. If the current folder lies outside of the focus, the focus becomes the current folder.
     pub fn set_focus(&self, folder: Option<&str>) -> Result<(), Fault> {
         let mut workspace = self.0.workspace.write();
         let whole = workspace.without_focus();
@@ -187,25 +189,24 @@ impl Session {
         Ok(())
     }
 
-    /// Its tools.
+    /// The session's tools.
     pub fn tools(&self) -> &Registry {
         &self.0.registry
     }
 
-    /// Sets up a session that works for this one, under a name of its own, with the same workspace, dialect, journal
-    /// and values that this one was set up with. Whoever is asked about this session's calls is asked about the
-    /// other's, and told its name. It is never more permissive than this one, whatever its mode; what is allowed for
-    /// the session is so for both; and it ends with this one.
-    pub fn delegate(&self, name: &str) -> SessionBuilder {
-        SessionBuilder::below(self, name)
+    /// Starts to configure a session that works for this one, such as a sub-agent's, under an id of its own. It inherits
+    /// the workspace, the dialect, the journal, the approver and the extensions that this session was started with. It is
+    /// never more permissive than this one, whatever its mode; grants apply to both; and it is cancelled with this one.
+    pub fn delegate(&self, id: &str) -> SessionBuilder {
+        SessionBuilder::delegate(self, id)
     }
 
-    /// The session that it works for, if there is one.
+    /// The session that delegated work to this one, if any.
     pub fn parent(&self) -> Option<&Session> {
         self.0.parent.as_ref()
     }
 
-    /// The session that nobody else's work is behind.
+    /// The session at the top of the chain of delegations, which holds the grants.
     fn root(&self) -> &Session {
         self.parent().map_or(self, Session::root)
     }
@@ -239,34 +240,34 @@ impl Session {
         self.state().cwd.clone()
     }
 
-    /// Moves to another folder.
+    /// Changes the folder that relative paths start from.
     pub fn set_cwd(&self, folder: AbsPath) {
         self.state().cwd = folder;
     }
 
-    /// How permissive it is.
+    /// The session's mode: the stricter one of its own and its parent's.
     pub fn mode(&self) -> Mode {
         let own = self.state().mode;
         self.parent().map_or(own, |parent| own.stricter(parent.mode()))
     }
 
-    /// Changes how permissive it is.
+    /// Changes the session's mode.
     pub fn set_mode(&self, mode: Mode) {
         self.state().set_mode(mode);
-        self.root().0.loosened.send_replace(());
+        self.root().0.relaxed.send_replace(());
     }
 
-    /// The file that may be changed while the session only plans.
+    /// The file that calls may change in plan mode.
     pub fn plan_file(&self) -> Option<AbsPath> {
         self.state().planning.file.clone()
     }
 
-    /// Sets the file that may be changed while the session only plans.
+    /// Sets the file that calls may change in plan mode.
     pub fn set_plan_file(&self, file: Option<AbsPath>) {
         self.state().planning.file = file;
     }
 
-    /// The mode that follows when planning ends: the one that was before.
+    /// The mode to which the session returns when planning ends.
     pub fn mode_after_plan(&self) -> Mode {
         self.state().planning.before
     }
@@ -275,24 +276,24 @@ impl Session {
         act(&mut self.state().planning)
     }
 
-    /// Tells from now on when something may be allowed that was not before.
-    pub(crate) fn loosened(&self) -> watch::Receiver<()> {
-        self.root().0.loosened.subscribe()
+    /// Notifies when a new rule or mode may allow calls that needed approval before.
+    pub(crate) fn relaxed(&self) -> watch::Receiver<()> {
+        self.root().0.relaxed.subscribe()
     }
 
-    /// What was allowed for good.
+    /// The rules that were granted for the session.
     pub fn grants(&self) -> Vec<Rule> {
         self.root().state().grants.clone()
     }
 
-    /// Allows something for good.
+    /// Grants a rule for the session.
     pub fn grant(&self, rule: Rule) {
         let root = self.root();
         root.state().grant(rule);
-        root.0.loosened.send_replace(());
+        root.0.relaxed.send_replace(());
     }
 
-    /// Allows something no longer.
+    /// Revokes a granted rule. Returns whether it was granted.
     pub fn revoke(&self, rule: &Rule) -> bool {
         let mut state = self.root().state();
         let before = state.grants.len();
@@ -300,22 +301,22 @@ impl Session {
         state.grants.len() < before
     }
 
-    /// The state in which the model last saw a file.
+    /// The stamp of a file when the model last saw it.
     pub fn last_seen(&self, path: &AbsPath) -> Option<Stamp> {
         self.state().seen.stamp(path)
     }
 
-    /// How a file, as it is now, stands to what the model has seen of it.
+    /// Compares a file's current content with what the model has seen of it.
     pub fn standing(&self, path: &AbsPath, now: &Seen) -> Standing {
         self.state().seen.standing(path, now)
     }
 
-    /// The files that were changed last, newest first.
+    /// The most recently changed files, newest first.
     pub fn modified(&self) -> Vec<AbsPath> {
         self.state().modified.iter().cloned().collect()
     }
 
-    /// Where changes of files are recorded, if they are.
+    /// The journal that records changes of files, if the session has one.
     pub fn journal(&self) -> Option<&Arc<Journal>> {
         self.0.journal.as_ref().map(|journaled| &journaled.journal)
     }
@@ -324,7 +325,7 @@ impl Session {
         self.0.journal.as_ref()
     }
 
-    /// A value of the session's own, made when it is first asked for: what a tool keeps between calls.
+    /// A tool's state between calls, by type: created by `Default` on first use.
     pub fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         let mut extensions = self.0.extensions.lock();
         let value = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
@@ -332,17 +333,17 @@ impl Session {
         value.downcast().unwrap_or_default()
     }
 
-    /// A value of the session's own that is kept with it between runs, if the session is.
+    /// A tool's state that is saved with the session and restored in a later run.
     pub fn lasting<T: Lasting>(&self) -> Arc<T> {
         self.0.lasting.get()
     }
 
-    /// A call that has ended, if it is still remembered.
+    /// A call that has ended, unless the session has dropped it.
     pub fn past_call(&self, id: &str) -> Option<PastCall> {
         self.state().calls.get(id).cloned()
     }
 
-    /// The ids of the calls that are remembered, the latest last.
+    /// The ids of the calls that have ended and that the session remembers, the latest last.
     pub fn past_calls(&self) -> Vec<Arc<str>> {
         self.state().calls.ids()
     }
@@ -351,13 +352,13 @@ impl Session {
         self.state().calls.insert(id, call);
     }
 
-    /// Takes what calls have left for later: see [`Effect::Queued`].
+    /// Takes the messages that calls have queued for the program that leads the conversation: see [`Effect::Queued`].
     pub fn take_queued(&self) -> Vec<String> {
         std::mem::take(&mut self.state().queued)
     }
 
-    /// Applied before the call lets go of what it claims. So what two calls of a turn do to the same part of the
-    /// session happens in call order, and whoever waits for it sees it.
+    /// Applies a call's effects. Runs before the call releases its claims, so that effects on the same part of the session
+    /// happen in call order and a waiting call sees them.
     pub(crate) fn apply(&self, effects: Vec<Effect>, cx: &Context) {
         for effect in effects {
             match effect {
@@ -373,7 +374,7 @@ impl Session {
                 }
                 Effect::Queued(text) => self.state().queued.push(text),
                 Effect::Forgotten(call) => self.forget(&call, cx),
-                of_files => self.state().learn(of_files),
+                file_effect => self.state().apply_file_effect(file_effect),
             }
         }
     }
@@ -381,17 +382,17 @@ impl Session {
     fn forget(&self, call: &Arc<str>, cx: &Context) {
         let Some(past) = self.state().calls.remove(call) else { return };
         let kept = self.engine().kept();
-        // One that is gone already was swept.
+        // An error means that the sweep has removed the file already.
         past.files.iter().for_each(|file| drop(kept.map(|kept| kept.remove(file))));
         cx.emit(EventKind::Forgotten, || EventPayload::Forgotten { call: call.clone() });
     }
 
-    /// A context outside of any call, for describing tools.
+    /// A context outside of any call, such as for describing tools.
     pub fn context(&self) -> Context {
         Context::new(self.clone(), 0, "".into(), "".into(), self.0.cancel.child_token())
     }
 
-    /// What to keep for a later run.
+    /// The state to save for a later run.
     pub fn save(&self) -> SavedSession {
         let (lasting, changed) = self.0.lasting.save();
         let state = self.state();
@@ -408,7 +409,7 @@ impl Session {
         }
     }
 
-    /// A tool of any dialect, or of one's own, added while the session runs.
+    /// Adds a tool while the session runs.
     pub fn add_tool(&self, tool: Arc<dyn DynTool>) -> Result<(), Fault> {
         self.0.registry.register(tool)
     }

@@ -1,5 +1,5 @@
-//! What there is to know of a tool besides how it runs: said once, and read by the registry, the
-//! permissions, the limits and every definition that is sent to an API.
+//! The specification of a tool: everything about it except how it runs. The registry, the permissions, the limits and
+//! the definitions for APIs all read it. Schemas come from Rust types, simplified for models.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,39 +14,39 @@ use serde_json::{Map, Value, json};
 use crate::Sensitivity;
 use crate::limits::Cut;
 
-/// The longest reply, in characters, of a tool that says nothing else.
+/// The default limit for the length of a reply, in characters.
 pub const DEFAULT_MAX_RESULT: usize = 30_000;
 
-/// What there is to know of a tool.
+/// The specification of a tool: name, description, schemas, sensitivity and limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Spec {
-    /// The name that the model uses.
+    /// The name by which the model calls the tool.
     pub name: Arc<str>,
-    /// What the model is told.
+    /// The description for the model.
     pub description: Cow<'static, str>,
-    /// What sort of tool it is.
+    /// The category of the tool.
     pub category: Category,
-    /// Whether it never changes anything.
+    /// Whether the tool never changes anything.
     pub read_only: bool,
-    /// Whether it is also for sessions that only plan: it changes nothing but the session itself.
+    /// Whether plan mode permits the tool: it changes nothing but the session itself.
     pub in_plan: bool,
     /// How much harm a call can do.
     pub sensitivity: Sensitivity,
     /// The longest reply, in characters.
     pub max_result: usize,
-    /// What is kept of a reply that is longer.
+    /// Which part of a longer reply remains.
     pub cut: Cut,
     /// The longest a call may run.
     pub timeout: Option<Duration>,
-    /// Whether the tool shows its own progress, so that nobody else should.
+    /// Whether the tool shows its own progress, so that the client should not.
     pub shows_progress: bool,
     input: Schema,
     output: Option<Schema>,
 }
 
-/// What sort of tool it is. Rules read it to know what stands in their brackets, and definitions of tools to say whether a
-/// tool reaches beyond the machine.
+/// The category of a tool. It determines how rules read the pattern in their brackets, and whether a definition for MCP
+/// says that the tool reaches beyond the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -67,7 +67,7 @@ pub enum Category {
     Planning,
     /// Reaches the web.
     Web,
-    /// Belongs to a server of the Model Context Protocol.
+    /// Belongs to an MCP server.
     Mcp,
     /// Helps with the conversation itself.
     Utility,
@@ -102,7 +102,7 @@ impl fmt::Display for Category {
 }
 
 impl Spec {
-    /// What follows from a name, a description and an input type: an unknown tool that changes things.
+    /// A specification with default values: a tool of unknown category that may change things.
     pub fn of<Input: JsonSchema>(
         name: impl Into<Arc<str>>,
         description: impl Into<Cow<'static, str>>,
@@ -110,7 +110,7 @@ impl Spec {
         Self::with(name, description, Schema::of::<Input>())
     }
 
-    /// The same for a schema that is known only at run time, such as that of a proxied tool.
+    /// A specification with an input schema that is known only at run time, such as that of an MCP server's tool.
     pub fn from_schema(
         name: impl Into<Arc<str>>,
         description: impl Into<Cow<'static, str>>,
@@ -136,32 +136,32 @@ impl Spec {
         }
     }
 
-    /// Says what sort of tool it is.
+    /// Sets the category.
     pub fn category(mut self, category: Category) -> Self {
         self.category = category;
         self
     }
 
-    /// Says that it never changes anything, and so needs no permission.
+    /// Declares that the tool never changes anything, and so needs no approval.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self.sensitivity = Sensitivity::Safe;
         self
     }
 
-    /// Says that it changes nothing but the session itself, and so is also for sessions that only plan.
+    /// Declares that the tool changes nothing but the session itself, so that plan mode permits it.
     pub fn in_plan(mut self) -> Self {
         self.in_plan = true;
         self
     }
 
-    /// Says how much harm a call can do.
+    /// Sets how much harm a call can do.
     pub fn sensitivity(mut self, sensitivity: Sensitivity) -> Self {
         self.sensitivity = sensitivity;
         self
     }
 
-    /// Sets the longest reply, in characters, and what is kept of a longer one.
+    /// Sets the longest reply, in characters, and which part of a longer one remains.
     pub fn max_result(mut self, chars: usize, cut: Cut) -> Self {
         self.max_result = chars;
         self.cut = cut;
@@ -174,19 +174,19 @@ impl Spec {
         self
     }
 
-    /// Says that the tool shows its own progress.
+    /// Declares that the tool shows its own progress.
     pub fn shows_progress(mut self) -> Self {
         self.shows_progress = true;
         self
     }
 
-    /// Says what the structured part of a reply looks like.
+    /// Sets the type of the structured value of a reply.
     pub fn output<Output: JsonSchema>(mut self) -> Self {
         self.output = Some(Schema::of_output::<Output>());
         self
     }
 
-    /// The same by a schema that is known only at run time.
+    /// Sets the schema of the structured value of a reply, where it is known only at run time.
     pub fn output_from_schema(mut self, output: Value) -> Self {
         self.output = Some(Schema::from(output));
         self
@@ -197,7 +197,7 @@ impl Spec {
         self.input.value()
     }
 
-    /// The schema of the structured part of a reply.
+    /// The schema of the structured value of a reply.
     pub fn output_schema(&self) -> Option<&Value> {
         self.output.as_ref().map(Schema::value)
     }
@@ -208,7 +208,7 @@ impl Spec {
         line.split_inclusive(". ").next().unwrap_or(line).trim_end()
     }
 
-    /// The name as a person would write it: `read_file` and `ReadFile` are `Read file`.
+    /// The name as a title: `read_file` and `ReadFile` become `Read file`.
     pub fn title(&self) -> String {
         let mut title = String::with_capacity(self.name.len() + 4);
         let mut after_small = false;
@@ -227,13 +227,13 @@ impl Spec {
         title
     }
 
-    /// An input that fits the schema, made of the examples in it.
+    /// An example input that fits the schema, made of the schema's own examples.
     pub fn example(&self) -> Value {
         example(self.input_schema())
     }
 }
 
-/// A schema that is made when somebody first looks at it.
+/// A schema that is generated lazily, on first use.
 #[derive(Clone)]
 struct Schema {
     value: OnceLock<Value>,
@@ -266,14 +266,14 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// The schema of a type in the flat form that models read best.
+/// The schema of an input type, in the flat form that models read best.
 fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut schema, Side::Input);
+    simplify(&mut schema, Side::Input);
     if let Value::Object(root) = &mut schema {
         root.remove("description");
         root.entry("type").or_insert(json!("object"));
@@ -285,30 +285,30 @@ fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// The schema of what a type is written as. It stays open, because the engine adds notes and says what it cut.
+/// The schema of an output type. It allows additional properties, because the engine adds notes and cut marks.
 fn output_schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut schema, Side::Output);
+    simplify(&mut schema, Side::Output);
     if let Value::Object(root) = &mut schema {
         root.remove("description");
     }
     schema
 }
 
-/// Whether a schema is for what a model sends or for what it gets.
+/// Whether a schema describes an input or an output.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Input,
     Output,
 }
 
-/// Removes what says nothing to a model: Rust's names of types and numbers and, of an input, `null` as a way
-/// to leave out what may be left out. Names what an input holds as all it holds.
-fn plain(schema: &mut Value, side: Side) {
+/// Removes what is useless to a model: Rust's names of types and number formats and, in an input, `null` for optional
+/// fields. Forbids additional properties in an input.
+fn simplify(schema: &mut Value, side: Side) {
     let Value::Object(map) = schema else { return };
     map.remove("title");
     if map.get("format").and_then(Value::as_str).is_some_and(is_rust_number) {
@@ -333,13 +333,13 @@ fn plain(schema: &mut Value, side: Side) {
             Value::Object(children)
                 if matches!(key.as_str(), "properties" | "$defs" | "patternProperties") =>
             {
-                children.values_mut().for_each(|child| plain(child, side));
+                children.values_mut().for_each(|child| simplify(child, side));
             }
             Value::Array(children) if matches!(key.as_str(), "anyOf" | "oneOf" | "allOf" | "prefixItems") => {
-                children.iter_mut().for_each(|child| plain(child, side));
+                children.iter_mut().for_each(|child| simplify(child, side));
             }
             Value::Object(_) if matches!(key.as_str(), "items" | "additionalProperties" | "not") => {
-                plain(value, side)
+                simplify(value, side)
             }
             _ => {}
         }

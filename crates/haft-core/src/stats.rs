@@ -1,5 +1,5 @@
-//! How often each tool was called, how that ended and how long it took. Counts of processes that run side
-//! by side add up in one saved file. Knows tools by name only, and nothing of calls or replies.
+//! Statistics per tool: number of calls, successes and failures, and percentiles of their duration. Several processes can
+//! add to one saved file. Knows tools by name only, and nothing of calls or replies.
 
 mod histogram;
 #[cfg(test)]
@@ -19,49 +19,50 @@ use histogram::{Buckets, Histogram};
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The tool did what was asked.
+    /// The call succeeded.
     Success,
-    /// It did not, for whatever reason.
+    /// The call failed or was denied.
     Failure,
 }
 
-/// The figures of all tools, as this process knows them.
+/// The statistics of all tools in this process.
 #[derive(Debug, Default)]
 pub struct Stats {
-    tools: Mutex<HashMap<Arc<str>, Live>>,
-    /// What no file has yet. Locked for as long as a save takes, so that saves do not cross.
+    tools: Mutex<HashMap<Arc<str>, Counters>>,
+    /// Statistics that are in no file yet. Locked during a save, so that saves do not interleave.
     unsaved: Mutex<BTreeMap<String, ToolStats>>,
 }
 
-/// The figures of one tool.
+/// The statistics of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolStats {
-    /// How many calls there were.
+    /// The number of calls.
     pub calls: u64,
-    /// How many of them succeeded.
+    /// The number of calls that succeeded.
     pub successes: u64,
-    /// How many of them failed.
+    /// The number of calls that failed.
     pub failures: u64,
-    /// How long all of them took together, in nanoseconds.
+    /// The total duration of all calls, in nanoseconds.
     pub total_ns: u64,
-    /// How long the shortest took, in nanoseconds; 0 before the first.
+    /// The shortest duration, in nanoseconds; 0 before the first call.
     pub min_ns: u64,
-    /// How long the longest took, in nanoseconds.
+    /// The longest duration, in nanoseconds.
     pub max_ns: u64,
     histogram: Histogram,
 }
 
 #[derive(Debug, Default)]
-struct Live {
-    /// Everything but what is in `recent`.
+struct Counters {
+    /// Everything except `recent`.
     base: ToolStats,
-    /// Recorded since the last save; its own histogram stays empty, `buckets` is in its place.
+    /// Recorded since the last save. Its histogram stays empty: `buckets` takes its place.
     recent: ToolStats,
     buckets: Buckets,
 }
 
 impl Stats {
-    /// Figures that begin at zero.
+    /// Statistics without any calls.
     pub fn new() -> Self {
         Self::default()
     }
@@ -70,23 +71,23 @@ impl Stats {
     pub fn record(&self, tool: &Arc<str>, took: Duration, outcome: Outcome) {
         let mut tools = self.tools.lock();
         match tools.get_mut(tool) {
-            Some(live) => live.record(took, outcome),
+            Some(counters) => counters.record(took, outcome),
             None => tools.entry(tool.clone()).or_default().record(took, outcome),
         }
     }
 
-    /// The figures of every tool called so far.
+    /// The statistics of every tool called so far.
     pub fn snapshot(&self) -> BTreeMap<String, ToolStats> {
         let tools = self.tools.lock();
-        let sum = |live: &Live| {
-            let mut stats = live.base.clone();
-            stats.merge(&live.recent());
+        let sum = |counters: &Counters| {
+            let mut stats = counters.base.clone();
+            stats.merge(&counters.recent());
             stats
         };
-        tools.iter().map(|(name, live)| (name.to_string(), sum(live))).collect()
+        tools.iter().map(|(name, counters)| (name.to_string(), sum(counters))).collect()
     }
 
-    /// Adds figures that are already saved elsewhere: the snapshot has them, [`Stats::save`] leaves them out.
+    /// Adds statistics that are already saved elsewhere: the snapshot includes them, [`Stats::save`] does not write them.
     pub fn merge(&self, saved: &BTreeMap<String, ToolStats>) {
         let mut tools = self.tools.lock();
         for (name, stats) in saved {
@@ -94,16 +95,16 @@ impl Stats {
         }
     }
 
-    /// Adds what was recorded since the last save to the file `name` of the store. Other processes may do
-    /// the same at the same time. A file that cannot be understood is set aside as `<name>.damaged`.
+    /// Adds what was recorded since the last save to the file `name` of the store, under a lock between processes. A
+    /// damaged file is copied to `<name>.damaged` first and then replaced.
     pub fn save(&self, store: &Store, name: &str) -> io::Result<()> {
         self.save_under(store, name, || store.lock(&lock_name(name)))
     }
 
-    /// Like [`Stats::save`], but gives up, with an error of the kind [`ErrorKind::TimedOut`], when another
-    /// process is at it for longer than that. What was not saved is saved the next time.
-    pub fn save_within(&self, store: &Store, name: &str, patience: Duration) -> io::Result<()> {
-        self.save_under(store, name, || store.lock_within(&lock_name(name), patience))
+    /// Like [`Stats::save`], but fails with [`ErrorKind::TimedOut`] when another process holds the lock for longer than the
+    /// timeout. The next save includes what this one did not write.
+    pub fn save_within(&self, store: &Store, name: &str, timeout: Duration) -> io::Result<()> {
+        self.save_under(store, name, || store.lock_within(&lock_name(name), timeout))
     }
 
     fn save_under(
@@ -113,10 +114,10 @@ impl Stats {
         take_lock: impl FnOnce() -> io::Result<StoreLock>,
     ) -> io::Result<()> {
         let mut unsaved = self.unsaved.lock();
-        for (tool, live) in self.tools.lock().iter_mut() {
-            if live.recent.calls > 0 {
-                let recent = live.take_recent();
-                live.base.merge(&recent);
+        for (tool, counters) in self.tools.lock().iter_mut() {
+            if counters.recent.calls > 0 {
+                let recent = counters.take_recent();
+                counters.base.merge(&recent);
                 unsaved.entry(tool.to_string()).or_default().merge(&recent);
             }
         }
@@ -139,7 +140,7 @@ impl Stats {
         Ok(())
     }
 
-    /// The saved figures; none if nothing was saved yet. A damaged file is an error of the kind
+    /// Loads saved statistics; empty if nothing was saved yet. A damaged file is an error of the kind
     /// [`ErrorKind::InvalidData`].
     pub fn load(store: &Store, name: &str) -> io::Result<BTreeMap<String, ToolStats>> {
         let Some(bytes) = store.read(name)? else {
@@ -159,27 +160,27 @@ impl Stats {
 }
 
 impl ToolStats {
-    /// How long a call took on average.
+    /// The average duration of a call.
     pub fn average(&self) -> Option<Duration> {
         self.total_ns.checked_div(self.calls).map(Duration::from_nanos)
     }
 
-    /// How long a call took that half of them did not exceed, to within 3.2 %.
+    /// The median duration, to within 3.2 %.
     pub fn p50(&self) -> Option<Duration> {
         self.percentile(50)
     }
 
-    /// How long a call took that 95 % of them did not exceed, to within 3.2 %.
+    /// The 95th percentile of the duration, to within 3.2 %.
     pub fn p95(&self) -> Option<Duration> {
         self.percentile(95)
     }
 
-    /// The part of the calls that succeeded, from 0 to 1.
+    /// The fraction of calls that succeeded, from 0 to 1.
     pub fn success_rate(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.successes as f64 / self.calls as f64)
     }
 
-    /// Adds the figures of other calls.
+    /// Adds the statistics of other calls.
     pub fn merge(&mut self, other: &ToolStats) {
         if other.calls == 0 {
             return;
@@ -199,7 +200,7 @@ impl ToolStats {
         }
         let rank = (u128::from(self.calls) * u128::from(percent)).div_ceil(100);
         let rank = u64::try_from(rank).unwrap_or(u64::MAX).max(1);
-        // The ends are known exactly, which is what makes the figures of few calls right.
+        // Minimum and maximum are exact, which makes the percentiles of few calls right.
         let ns = match rank {
             1 => self.min_ns,
             _ if rank == self.calls => self.max_ns,
@@ -215,7 +216,7 @@ impl ToolStats {
     }
 }
 
-impl Live {
+impl Counters {
     fn record(&mut self, took: Duration, outcome: Outcome) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let recent = &mut self.recent;
@@ -246,16 +247,16 @@ fn lock_name(name: &str) -> String {
     format!("{name}.lock")
 }
 
-/// Copies a damaged file to a name that no other damaged one has; the file itself is about to be replaced.
+/// Copies a damaged file to an unused name; the caller then replaces the file itself.
 fn set_aside(store: &Store, name: &str) -> io::Result<()> {
     let Some(bytes) = store.read(name)? else {
         return Ok(());
     };
-    let mut aside = format!("{name}.damaged");
+    let mut copy = format!("{name}.damaged");
     let mut number = 1;
-    while store.read(&aside)?.is_some() {
+    while store.read(&copy)?.is_some() {
         number += 1;
-        aside = format!("{name}.damaged-{number}");
+        copy = format!("{name}.damaged-{number}");
     }
-    store.write(&aside, &bytes)
+    store.write(&copy, &bytes)
 }

@@ -1,6 +1,10 @@
-//! "Did you mean": the names nearest to one that does not exist.
+//! "Did you mean": suggests the names that are most similar to an unknown one.
 
-/// The names most like `name`, best first, at most `most`. Case, `_` and `-` count for nothing.
+/// The names most similar to `name`, best first, at most `most`. Ignores case, `_` and `-`.
+///
+/// ```
+/// assert_eq!(haft_core::suggest::nearest("read-fil", ["ReadFile", "Write"], 3), ["ReadFile"]);
+/// ```
 pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let wanted = fold(name);
     let mut found: Vec<(f64, &str)> = among

@@ -1,5 +1,5 @@
-//! How one dialect spells an operation, typed for authors and erased for the registry. Nothing here runs a
-//! call; the engine does.
+//! Tools: [`Tool`] is typed, for authors; [`DynTool`] and [`Prepared`] are the erased forms that the registry and the
+//! engine use. Knows nothing of scheduling or permissions; the engine runs calls.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -13,69 +13,166 @@ use serde_json::Value;
 use crate::permissions::Approval;
 use crate::{Claims, Context, Fault, Operation, Preview, Reply, Spec, decode, preview};
 
-/// A boxed future, as erased traits return it.
+/// A boxed future, as the object-safe traits return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// How one dialect spells an operation.
+/// A tool: how one dialect presents an [`Operation`] to a model. For a single tool, [`function`](crate::function) is
+/// shorter.
+///
+/// ```
+/// use haft_core::{Claims, Context, Engine, Fault, Operation, Reply, Spec, Tool, Typed, Workspace};
+/// # use schemars::JsonSchema; use serde::Deserialize;
+///
+/// /// The operation: no JSON, no tool name.
+/// struct Repeat {
+///     text: String,
+///     times: usize,
+/// }
+///
+/// impl Operation for Repeat {
+///     type Output = String;
+///
+///     fn claims(&self) -> Claims {
+///         Claims::none()
+///     }
+///
+///     async fn run(self, _cx: &Context) -> Result<String, Fault> {
+///         Ok(self.text.repeat(self.times))
+///     }
+/// }
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Input {
+///     /// The text to repeat
+///     text: String,
+/// }
+///
+/// /// The tool: name, description, input type, and the conversion in both directions.
+/// struct Twice;
+///
+/// impl Tool for Twice {
+///     const NAME: &'static str = "twice";
+///     const DESCRIPTION: &'static str = "Repeats a text";
+///     type Input = Input;
+///     type Op = Repeat;
+///
+///     fn spec(spec: Spec) -> Spec {
+///         spec.read_only()
+///     }
+///
+///     fn lower(input: &Input, _cx: &Context) -> Result<Repeat, Fault> {
+///         Ok(Repeat { text: input.text.clone(), times: 2 })
+///     }
+///
+///     fn render(_input: &Input, output: String, _cx: &Context) -> Result<Reply, Fault> {
+///         Ok(Reply::text(output))
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workspace = Workspace::open(".".as_ref())?;
+/// let session = Engine::default().session(workspace).tool(Typed::<Twice>::new()).start();
+/// assert!(session.tools().get("twice").is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub trait Tool: 'static {
-    /// The name that the model uses.
+    /// The name by which the model calls the tool.
     const NAME: &'static str;
-    /// What the model is told; usually `include_str!` of a text file beside the code.
+    /// The description for the model; usually `include_str!` of a text file beside the code.
     const DESCRIPTION: &'static str;
-    /// The model's words. Its schema is the tool's schema.
+    /// The input type. Its schema is the tool's schema.
     type Input: DeserializeOwned + JsonSchema + Send;
-    /// The engine's words.
+    /// The operation that the tool runs.
     type Op: Operation;
 
-    /// Says what else there is to know of the tool.
+    /// Completes the tool's specification: category, sensitivity, limits.
     fn spec(spec: Spec) -> Spec {
         spec
     }
 
-    /// Why the tool cannot be used here and now; `None` where it can.
+    /// Why the tool is not available in this session; `None` if it is.
     fn unavailable(cx: &Context) -> Option<Fault> {
         Self::Op::unavailable(cx)
     }
 
-    /// From the model's words to the engine's.
+    /// Converts the input into the operation, with every path resolved.
     fn lower(input: &Self::Input, cx: &Context) -> Result<Self::Op, Fault>;
 
-    /// Whether what the input means depends on what earlier calls of the session do, such as "the last change". The
-    /// engine then lowers it once those have ended.
+    /// Whether the meaning of the input depends on earlier calls of the session, such as "the last change". The engine
+    /// then calls [`lower`](Tool::lower) once those have ended.
     fn refers_to_earlier_calls(_input: &Self::Input) -> bool {
         false
     }
 
-    /// Whether somebody must be asked first.
+    /// Whether the call needs approval.
     fn approval(_input: &Self::Input, _op: &Self::Op, _cx: &Context) -> Approval {
         Approval::BySensitivity
     }
 
-    /// From what came out to what the model reads, or a fault where it cannot be shown in this tool's form.
+    /// Converts the output into the reply, or a fault if this tool's form cannot show it.
     fn render(
         input: &Self::Input,
         output: <Self::Op as Operation>::Output,
         cx: &Context,
     ) -> Result<Reply, Fault>;
 
-    /// One line for people that says what is about to happen.
+    /// One line that tells a person what the call is about to do.
     fn preview_use(_input: &Self::Input) -> Option<String> {
         None
     }
 }
 
-/// Any tool, types erased: what the registry holds.
+/// A tool with its types erased, as the [`Registry`](crate::Registry) holds it. Implement it directly for tools whose
+/// schema is known only at run time; others implement [`Tool`], or use [`function`](crate::function).
+///
+/// ```
+/// use haft_core::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Spec};
+/// use serde_json::{Value, json};
+///
+/// /// A tool that a configuration file defines.
+/// struct Canned {
+///     spec: Spec,
+///     reply: String,
+/// }
+///
+/// impl DynTool for Canned {
+///     fn spec(&self) -> &Spec {
+///         &self.spec
+///     }
+///
+///     fn prepare(&self, _input: &Value, _cx: &Context) -> Result<Box<dyn Prepared>, Fault> {
+///         Ok(Box::new(CannedCall(self.reply.clone())))
+///     }
+/// }
+///
+/// struct CannedCall(String);
+///
+/// impl Prepared for CannedCall {
+///     fn claims(&self) -> Claims {
+///         Claims::none()
+///     }
+///
+///     fn run(self: Box<Self>, _cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
+///         Box::pin(async move { Ok(Reply::text(self.0)) })
+///     }
+/// }
+///
+/// let schema = json!({"type": "object", "properties": {}});
+/// let tool = Canned { spec: Spec::from_schema("motd", "The message of the day", schema).read_only(), reply: "hi".into() };
+/// assert_eq!(tool.spec().title(), "Motd");
+/// ```
 pub trait DynTool: Send + Sync + 'static {
-    /// What there is to know of the tool.
+    /// The tool's specification.
     fn spec(&self) -> &Spec;
 
-    /// What the model is told, which may depend on where it is told.
+    /// The description for the model, which may depend on the session.
     fn describe(&self, _cx: &Context) -> Cow<'_, str> {
         Cow::Borrowed(&self.spec().description)
     }
 
-    /// Why the tool cannot be used here and now; `None` where it can. It is then not offered, and a call is answered with
-    /// this fault.
+    /// Why the tool is not available in this session; `None` if it is. An unavailable tool is not offered to the model, and
+    /// a call of it gets this fault.
     fn unavailable(&self, _cx: &Context) -> Option<Fault> {
         None
     }
@@ -85,26 +182,55 @@ pub trait DynTool: Send + Sync + 'static {
         false
     }
 
-    /// Takes an input that fits the schema and makes it ready to run. Changes nothing.
+    /// Prepares a call with an input that fits the schema. Must not change anything.
     fn prepare(&self, input: &Value, cx: &Context) -> Result<Box<dyn Prepared>, Fault>;
 
-    /// One line for people that says what is about to happen.
+    /// One line that tells a person what the call is about to do.
     fn preview_use(&self, _input: &Value) -> Option<String> {
         None
     }
 
-    /// A few lines for people that show what came out.
+    /// A few lines that show a person the result.
     fn preview_result(&self, reply: &Reply, max_lines: usize) -> Vec<String> {
         preview::result(reply, max_lines)
     }
 }
 
-/// A call that is ready to run.
+/// A call that is ready to run: what [`DynTool::prepare`] returns.
+///
+/// ```
+/// use haft_core::permissions::Approval;
+/// use haft_core::{BoxFuture, Claims, Context, Fault, Prepared, Reply, Resource};
+///
+/// struct Deploy {
+///     host: String,
+/// }
+///
+/// impl Prepared for Deploy {
+///     fn claims(&self) -> Claims {
+///         Claims::none().write(Resource::Host(self.host.clone()))
+///     }
+///
+///     fn approval(&self, _cx: &Context) -> Approval {
+///         Approval::NeededAlways(format!("it changes what runs on {}", self.host))
+///     }
+///
+///     fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
+///         Box::pin(async move {
+///             cx.output("uploading\n");
+///             Ok(Reply::text(format!("deployed to {}", self.host)))
+///         })
+///     }
+/// }
+///
+/// let call = Deploy { host: "example.org".to_owned() };
+/// assert!(!call.claims().is_read_only());
+/// ```
 pub trait Prepared: Send {
-    /// Everything it may touch.
+    /// Everything the call may touch.
     fn claims(&self) -> Claims;
 
-    /// Whether somebody must be asked first.
+    /// Whether the call needs approval.
     fn approval(&self, _cx: &Context) -> Approval {
         Approval::BySensitivity
     }
@@ -129,18 +255,18 @@ pub trait Prepared: Send {
         Err(Fault::failed("this change is made as a whole or not at all"))
     }
 
-    /// Does it, and renders what came out.
+    /// Runs the call, and renders the reply.
     fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>>;
 }
 
-/// A [`Tool`] as the registry holds it.
+/// Adapts a [`Tool`] to [`DynTool`], as the registry holds it.
 pub struct Typed<T> {
     spec: Spec,
     tool: PhantomData<fn() -> T>,
 }
 
 impl<T: Tool> Typed<T> {
-    /// Erases the tool.
+    /// Erases the types of a tool.
     pub fn new() -> Self {
         Self { spec: T::spec(Spec::of::<T::Input>(T::NAME, T::DESCRIPTION)), tool: PhantomData }
     }

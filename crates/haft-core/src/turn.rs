@@ -1,4 +1,5 @@
-//! The calls of one assistant message: submitted as each is complete, answered in call order.
+//! Turns: the calls of one assistant message, submitted as each is complete and answered in call order. Also remembers
+//! the calls of the turn, for dialects that refuse repeats.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,28 +13,28 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Call, Fault, FaultKind, Reply, Session};
 
-/// The calls of one assistant message. Dropping it cancels those that are unfinished.
+/// The calls of one assistant message: see [`Session::turn`]. Dropping it cancels the calls that are unfinished.
 pub struct Turn {
     session: Session,
     pending: VecDeque<Submitted>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the calls of a turn share.
+/// The state that the calls of a turn share.
 pub(crate) struct Shared {
     pub(crate) number: u64,
     pub(crate) cancel: CancellationToken,
     repeats: Mutex<HashMap<u64, Earlier>>,
 }
 
-/// A call that was made before in the turn.
+/// An earlier call of the turn, and the fingerprint of what it read.
 #[derive(Clone)]
 pub(crate) struct Earlier {
     pub(crate) call: Arc<str>,
     pub(crate) fingerprint: u64,
 }
 
-/// A call that is under way.
+/// A handle to a call that is under way, to cancel it.
 pub struct CallHandle {
     id: Arc<str>,
     cancel: CancellationToken,
@@ -44,12 +45,12 @@ impl CallHandle {
         Self { id, cancel }
     }
 
-    /// The call.
+    /// The id of the call.
     pub fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// Stops this call; its siblings go on. Its reply says that it was cancelled.
+    /// Cancels this call; the other calls of the turn go on. Its reply says that it was cancelled.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
@@ -67,8 +68,8 @@ impl Turn {
         Self { session, pending: VecDeque::new(), shared }
     }
 
-    /// Takes on a call, which runs as soon as no earlier one is in its way. Calls may be submitted while
-    /// the message is still streaming.
+    /// Submits a call, which runs as soon as no earlier one conflicts with it. Calls may be submitted while the message is
+    /// still streaming.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -76,13 +77,13 @@ impl Turn {
         let (id, name) = (call.id.clone(), call.name.clone());
         let job = self.session.engine().take_on(&self.session, self, call);
         let handle = job.handle();
-        // Boxed when it is first polled: a call that waits its turn to run is then small, however many do.
+        // Boxed on first poll, so that a spawned task that has not been polled yet stays small.
         let reply = Handle::current().spawn(async move { Box::pin(job.carry_out()).await });
         self.pending.push_back(Submitted { id, name, reply });
         handle
     }
 
-    /// The next reply, in call order. Tells the engine that no further calls will come.
+    /// Waits for the next reply, in call order; `None` after the last. Seals the turn: see [`Turn::seal`].
     pub async fn next(&mut self) -> Option<Reply> {
         self.seal();
         let submitted = self.pending.front_mut()?;
@@ -100,7 +101,7 @@ impl Turn {
         Some(reply)
     }
 
-    /// All replies that are left, in call order.
+    /// Waits for all remaining replies, in call order.
     pub async fn finish(mut self) -> Vec<Reply> {
         let mut replies = Vec::with_capacity(self.pending.len());
         while let Some(reply) = self.next().await {
@@ -109,13 +110,13 @@ impl Turn {
         replies
     }
 
-    /// Says that no further calls will come. Under [`Policy::SafeFirst`](crate::Policy::SafeFirst) the calls
-    /// that change things wait for this.
+    /// Declares that no further calls will be submitted. Under [`Policy::SafeFirst`](crate::Policy::SafeFirst) calls that
+    /// change something wait for this.
     pub fn seal(&self) {
         self.session.schedule().seal(self.shared.number);
     }
 
-    /// Stops every call of the turn.
+    /// Cancels every call of the turn.
     pub fn cancel(&self) {
         self.shared.cancel.cancel();
     }
@@ -131,7 +132,7 @@ impl Drop for Turn {
 }
 
 impl Shared {
-    /// An earlier call of the same tool with the same arguments that saw what this one would see.
+    /// An earlier call with this key, if it read what this one would read.
     pub(crate) fn earlier(&self, key: u64, fingerprint: u64) -> Option<Earlier> {
         let repeats = self.repeats.lock();
         repeats.get(&key).filter(|earlier| earlier.fingerprint == fingerprint).cloned()
@@ -142,7 +143,7 @@ impl Shared {
     }
 }
 
-/// The same for the same tool and the same arguments, in whatever order the arguments stand.
+/// A hash of tool and arguments that does not depend on the order of fields.
 pub(crate) fn repeat_key(tool: &str, input: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     tool.hash(&mut hasher);

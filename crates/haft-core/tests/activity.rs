@@ -1,4 +1,4 @@
-//! The stream of events: nobody is held up by it, and nobody misses an end.
+//! The stream of events: it never blocks a call, and no subscriber misses the end of one.
 
 use haft_core::events::{Event, EventKind, EventPayload, Progress};
 use haft_core::{Context, Mode, function};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::common::*;
 
-/// A tool that prints its word as often as it says, telling its progress in between.
+/// A tool that prints its word the given number of times, with progress reports in between.
 fn print() -> haft_core::Function<Printing> {
     function("print", "Prints", async |input: Printing, cx: Context| {
         for number in 0..input.times {
@@ -42,7 +42,7 @@ fn kinds(events: &[std::sync::Arc<Event>]) -> Vec<EventKind> {
 }
 
 #[tokio::test]
-async fn everything_is_told_in_order_to_whoever_wants_it() {
+async fn events_arrive_in_order() {
     let rig = rig();
     let mut all = rig.engine.activity().subscribe();
     let mut output = rig.engine.activity().subscribe_to(&[EventKind::Output]);
@@ -63,7 +63,7 @@ async fn everything_is_told_in_order_to_whoever_wants_it() {
 }
 
 #[tokio::test]
-async fn asking_and_answering_are_told() {
+async fn requests_and_answers_are_events() {
     let approver = Script::say([haft_core::permissions::Decision::AllowOnce]);
     let rig = Rig::new(|engine| engine.approver(approver), |session| session);
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Asked, EventKind::Answered]);
@@ -77,7 +77,7 @@ async fn asking_and_answering_are_told() {
 }
 
 #[tokio::test]
-async fn nothing_is_told_before_subscribing_nor_after() {
+async fn no_events_before_subscribing_nor_after_unsubscribing() {
     let rig = rig();
     rig.call("print", json!({"word": "x", "times": 1})).await;
     let mut events = rig.engine.activity().subscribe();
@@ -89,7 +89,7 @@ async fn nothing_is_told_before_subscribing_nor_after() {
 }
 
 #[tokio::test]
-async fn who_listens_to_one_call_hears_of_no_other() {
+async fn a_subscription_to_one_call_gets_no_other_events() {
     let rig = rig();
     let mut own = rig.engine.activity().subscribe_to_call("call".into(), &[EventKind::Output]);
     let mut other = rig.engine.activity().subscribe_to_call("another".into(), &[EventKind::Output]);
@@ -98,9 +98,9 @@ async fn who_listens_to_one_call_hears_of_no_other() {
     assert!(drain(&mut other).is_empty());
 }
 
-/// Who reads nothing until the end holds nobody up, loses output, and is told how much.
+/// A subscriber that reads nothing until the end blocks no call, loses output, and learns how much.
 #[tokio::test]
-async fn a_slow_subscriber_misses_no_end_and_is_told_what_it_missed() {
+async fn a_slow_subscriber_gets_every_end_and_a_gap() {
     let rig = rig();
     let mut slow = rig.engine.activity().subscribe();
     let mut only_output = rig.engine.activity().subscribe_to(&[EventKind::Output]);
@@ -111,9 +111,9 @@ async fn a_slow_subscriber_misses_no_end_and_is_told_what_it_missed() {
     let gaps: Vec<u64> = gaps(&events);
     assert_eq!((gaps.len(), output as u64 + gaps[0]), (1, 5000));
     assert_eq!(events.last().unwrap().what.kind(), EventKind::Ended);
-    // A gap is told even to those who did not ask for it by name.
+    // Gaps reach even a subscriber that did not subscribe to them.
     assert_eq!(self::gaps(&drain(&mut only_output)), gaps);
-    // Having caught up, it hears everything again.
+    // Once the subscriber has caught up, it gets everything again.
     rig.call("print", json!({"word": "x", "times": 3})).await;
     assert_eq!(kinds(&drain(&mut slow)).len(), 5);
 }
@@ -147,7 +147,7 @@ async fn two_calls_that_flood_in_turns_leave_one_gap() {
     assert_eq!(told as u64 + gaps.iter().sum::<u64>(), 20_000);
 }
 
-/// The gap stands where the first lost event would have stood, and says whose it was.
+/// The gap is at the position of the first lost event, and names its call.
 #[tokio::test]
 async fn a_gap_begins_with_the_call_that_lost_first() {
     let rig = rig();
@@ -187,7 +187,7 @@ async fn a_subscription_ends_with_the_engine() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_woken_by_the_end_of_the_engine() {
+async fn a_waiting_subscriber_is_woken_when_the_engine_is_dropped() {
     let rig = rig();
     let mut events = rig.engine.activity().subscribe();
     let waiting = tokio::spawn(async move { events.next().await.is_none() });

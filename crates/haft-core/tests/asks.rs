@@ -1,4 +1,4 @@
-//! Questions to people, plans that are approved later, values that last, and what else a call does to its session.
+//! Questions to a person, asynchronous approval of plans, saved state of tools, and the effects of calls on a session.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,9 @@ use haft_core::events::{EventKind, EventPayload};
 use haft_core::limits::KeptResults;
 use haft_core::permissions::Rule;
 use haft_core::plans::{PlanAnswer, PlanApprover, PlanRequest};
-use haft_core::questions::{Answer as Told, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::questions::{
+    Answer as QuestionAnswer, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent,
+};
 use haft_core::sessions::{Lasting, LastingValues, SavedSession};
 use haft_core::{
     BoxFuture, Claims, Effect, Fault, Function, Mode, Resource, Sensitivity, Session, Store,
@@ -19,25 +21,25 @@ use serde_json::json;
 
 use crate::common::{Any, Rig, assert_ok, assert_says, drain, echo, kind, within};
 
-/// Somebody who always says the same.
+/// A respondent that always gives the same answers.
 #[derive(Clone, Default)]
 struct Says {
-    answers: Vec<Told>,
+    answers: Vec<QuestionAnswer>,
     asked: Arc<Mutex<Vec<QuestionSet>>>,
 }
 
 impl Respondent for Says {
-    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Told>, Fault>> {
+    fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<QuestionAnswer>, Fault>> {
         self.asked.lock().unwrap().push(set);
         Box::pin(async { Ok(self.answers.clone()) })
     }
 }
 
-/// Somebody who never says anything.
+/// A respondent that never answers.
 struct Silent;
 
 impl Respondent for Silent {
-    fn answer(&self, _set: QuestionSet) -> BoxFuture<'_, Result<Vec<Told>, Fault>> {
+    fn answer(&self, _set: QuestionSet) -> BoxFuture<'_, Result<Vec<QuestionAnswer>, Fault>> {
         Box::pin(std::future::pending())
     }
 }
@@ -57,7 +59,7 @@ fn asks(choosing: Choosing) -> Function<Any> {
     .read_only()
 }
 
-async fn asked(answers: Vec<Told>, choosing: Choosing) -> haft_core::Reply {
+async fn asked(answers: Vec<QuestionAnswer>, choosing: Choosing) -> haft_core::Reply {
     let says = Says { answers, ..Says::default() };
     let rig = Rig::new(|engine| engine.respondent(says.clone()), |session| session.tool(asks(choosing)));
     let reply = rig.call("asks", json!({})).await;
@@ -68,22 +70,22 @@ async fn asked(answers: Vec<Told>, choosing: Choosing) -> haft_core::Reply {
 
 #[tokio::test]
 async fn a_question_is_answered_by_a_choice_or_in_words() {
-    assert_says(&asked(vec![Told::option(1)], Choosing::One).await, &["chosen: [1]"]);
-    assert_says(&asked(vec![Told::other("neither")], Choosing::One).await, &["neither"]);
-    let both = Told { chosen: vec![0, 1], other: Some("more".to_owned()) };
+    assert_says(&asked(vec![QuestionAnswer::option(1)], Choosing::One).await, &["chosen: [1]"]);
+    assert_says(&asked(vec![QuestionAnswer::other("neither")], Choosing::One).await, &["neither"]);
+    let both = QuestionAnswer { chosen: vec![0, 1], other: Some("more".to_owned()) };
     assert_says(&asked(vec![both], Choosing::Several).await, &["chosen: [0, 1]", "more"]);
-    assert_ok(&asked(vec![Told::default()], Choosing::Several).await);
+    assert_ok(&asked(vec![QuestionAnswer::default()], Choosing::Several).await);
 }
 
 #[tokio::test]
-async fn an_answer_that_fits_no_question_is_none() {
-    let two = Told { chosen: vec![0, 1], other: None };
-    let twice = Told { chosen: vec![0, 0], other: None };
+async fn an_answer_that_fits_no_question_is_rejected() {
+    let two = QuestionAnswer { chosen: vec![0, 1], other: None };
+    let twice = QuestionAnswer { chosen: vec![0, 0], other: None };
     for (answers, choosing) in [
         (vec![], Choosing::One),
-        (vec![Told::option(0), Told::option(1)], Choosing::One),
-        (vec![Told::option(2)], Choosing::One),
-        (vec![Told::default()], Choosing::One),
+        (vec![QuestionAnswer::option(0), QuestionAnswer::option(1)], Choosing::One),
+        (vec![QuestionAnswer::option(2)], Choosing::One),
+        (vec![QuestionAnswer::default()], Choosing::One),
         (vec![two], Choosing::One),
         (vec![twice], Choosing::Several),
     ] {
@@ -93,7 +95,7 @@ async fn an_answer_that_fits_no_question_is_none() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_model_is_told_to_go_on() {
+async fn without_a_respondent_the_model_gets_a_hint_to_go_on() {
     let rig = Rig::new(|engine| engine, |session| session.tool(asks(Choosing::One)));
     let reply = rig.call("asks", json!({})).await;
     assert_eq!(kind(&reply), "failed");
@@ -101,7 +103,7 @@ async fn where_nobody_can_be_asked_the_model_is_told_to_go_on() {
 }
 
 #[tokio::test]
-async fn an_answer_is_waited_for_only_so_long() {
+async fn a_question_times_out() {
     let rig = Rig::new(
         |engine| engine.respondent(Silent).patience(Duration::from_millis(10)),
         |session| session.tool(asks(Choosing::One)),
@@ -110,15 +112,15 @@ async fn an_answer_is_waited_for_only_so_long() {
     assert_says(&reply, &["there was no answer within"]);
 }
 
-/// Somebody who takes plans, and answers them early if told to.
+/// A plan approver, which can answer before it returns the id.
 #[derive(Clone, Default)]
-struct Leader {
+struct TestPlanApprover {
     plans: Arc<Mutex<Vec<PlanRequest>>>,
     early: Arc<Mutex<Option<(Session, PlanAnswer)>>>,
     fails: bool,
 }
 
-impl PlanApprover for Leader {
+impl PlanApprover for TestPlanApprover {
     fn submit(&self, plan: PlanRequest) -> BoxFuture<'_, Result<String, Fault>> {
         Box::pin(async move {
             if self.fails {
@@ -133,25 +135,25 @@ impl PlanApprover for Leader {
     }
 }
 
-/// A tool that hands in a plan, for which `note(a)` is to be allowed.
-fn hands_in() -> Function<Any> {
+/// A tool that submits a plan, which asks for the rule `note(a)`.
+fn submits_plan() -> Function<Any> {
     function("hands_in", "Hands in a plan", async |_: Any, cx: haft_core::Context| {
         cx.submit_plan("do it".to_owned(), vec![Rule("note(a)".to_owned())]).await
     })
     .read_only()
 }
 
-fn planning(leader: &Leader) -> Rig {
+fn planning(leader: &TestPlanApprover) -> Rig {
     let leader = leader.clone();
-    let rig = Rig::new(|engine| engine.plan_approver(leader), |session| session.tool(hands_in()));
+    let rig = Rig::new(|engine| engine.plan_approver(leader), |session| session.tool(submits_plan()));
     rig.session.set_mode(Mode::AcceptEdits);
     rig.session.set_mode(Mode::Plan);
     rig
 }
 
 #[tokio::test]
-async fn a_plan_that_was_handed_in_changes_nothing_until_it_is_approved() {
-    let leader = Leader::default();
+async fn a_submitted_plan_changes_nothing_until_it_is_approved() {
+    let leader = TestPlanApprover::default();
     let rig = planning(&leader);
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Finished]);
     let reply = rig.call("hands_in", json!({})).await;
@@ -179,8 +181,8 @@ async fn a_plan_that_was_handed_in_changes_nothing_until_it_is_approved() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_rejected_is_planned_on() {
-    let rig = planning(&Leader::default());
+async fn plan_mode_goes_on_after_a_rejection() {
+    let rig = planning(&TestPlanApprover::default());
     rig.call("hands_in", json!({})).await;
     let answer = PlanAnswer::Rejected { feedback: Some("smaller steps".to_owned()) };
     rig.session.answer_plan("request 1", answer).unwrap();
@@ -189,12 +191,12 @@ async fn a_plan_that_is_rejected_is_planned_on() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_plan_is_written_down_or_does_not_count() {
-    let (leader, kept) = (Leader::default(), tempfile::tempdir().unwrap());
+async fn the_answer_to_a_plan_counts_only_once_it_is_in_the_audit_log() {
+    let (leader, kept) = (TestPlanApprover::default(), tempfile::tempdir().unwrap());
     let store = Store::at(kept.path());
     let rig = Rig::new(
         |engine| engine.plan_approver(leader).audit(haft_core::audit::Audit::new(store.clone())),
-        |session| session.mode(Mode::Plan).tool(hands_in()),
+        |session| session.mode(Mode::Plan).tool(submits_plan()),
     );
     rig.call("hands_in", json!({})).await;
     let file = kept.path().join("audit.jsonl");
@@ -218,7 +220,7 @@ async fn the_answer_to_a_plan_is_written_down_or_does_not_count() {
 
 #[tokio::test]
 async fn an_answer_may_come_before_the_id_is_known() {
-    let leader = Leader::default();
+    let leader = TestPlanApprover::default();
     let rig = planning(&leader);
     *leader.early.lock().unwrap() = Some((rig.session.clone(), PlanAnswer::Approved));
     assert_ok(&rig.call("hands_in", json!({})).await);
@@ -226,16 +228,16 @@ async fn an_answer_may_come_before_the_id_is_known() {
 }
 
 #[tokio::test]
-async fn a_plan_that_cannot_be_handed_in_does_not_wait() {
-    let rig = planning(&Leader { fails: true, ..Leader::default() });
+async fn a_plan_that_cannot_be_submitted_is_not_pending() {
+    let rig = planning(&TestPlanApprover { fails: true, ..TestPlanApprover::default() });
     assert_says(&rig.call("hands_in", json!({})).await, &["could not be handed in: the office is closed"]);
     assert_says(&rig.call("hands_in", json!({})).await, &["could not be handed in"]);
     assert_eq!((rig.session.mode(), rig.session.awaited_plan()), (Mode::Plan, None));
 }
 
 #[tokio::test]
-async fn whoever_ends_the_planning_waits_for_no_approval() {
-    let rig = planning(&Leader::default());
+async fn leaving_plan_mode_withdraws_a_pending_plan() {
+    let rig = planning(&TestPlanApprover::default());
     rig.call("hands_in", json!({})).await;
     rig.session.set_mode(Mode::Default);
     assert!(rig.session.answer_plan("request 1", PlanAnswer::Approved).is_err());
@@ -243,21 +245,21 @@ async fn whoever_ends_the_planning_waits_for_no_approval() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_kept_while_it_planned_goes_on_planning() {
-    let rig = planning(&Leader::default());
+async fn a_session_saved_in_plan_mode_resumes_in_plan_mode() {
+    let rig = planning(&TestPlanApprover::default());
     rig.call("hands_in", json!({})).await;
     let saved = serde_json::to_string(&rig.session.save()).unwrap();
     let saved: SavedSession = serde_json::from_str(&saved).unwrap();
     let later = rig.engine.session(rig.session.workspace()).mode(Mode::Default).resume(saved).start();
     assert_eq!((later.mode(), later.awaited_plan().as_deref()), (Mode::Plan, Some("request 1")));
-    // What follows is what this run was started with, whatever an earlier one was.
+    // After plan mode comes the mode of this run, not that of the earlier one.
     later.answer_plan("request 1", PlanAnswer::Approved).unwrap();
     assert_eq!((later.mode(), later.grants()), (Mode::Default, vec![Rule("note(a)".to_owned())]));
     assert_eq!(later.save().planning, None);
 }
 
 #[tokio::test]
-async fn the_plan_file_is_written_without_a_question_and_nothing_else_is() {
+async fn only_the_plan_file_is_written_without_approval_in_plan_mode() {
     let rig = Rig::new(|engine| engine, |session| session.mode(Mode::Plan));
     let workspace = rig.session.workspace();
     let plan = workspace.resolve(workspace.root(), "plan.md").unwrap().path;
@@ -299,7 +301,7 @@ fn add(session: &Session) -> u32 {
 }
 
 #[tokio::test]
-async fn what_lasts_is_kept_and_what_nobody_knows_is_passed_on() {
+async fn lasting_values_are_saved_and_unknown_ones_preserved() {
     let rig = Rig::new(|engine| engine, |session| session);
     let saved = r#"{"lasting": {"tally": 4, "of the future": [1]}}"#;
     let session = |saved: &str| {
@@ -311,16 +313,16 @@ async fn what_lasts_is_kept_and_what_nobody_knows_is_passed_on() {
     let kept = serde_json::to_string(&first.save()).unwrap();
     assert!(kept.contains(r#""lasting":{"of the future":[1],"tally":5}"#), "{kept}");
     assert_eq!(add(&session(&kept)), 6);
-    // What cannot be read is begun anew.
+    // A value that cannot be deserialized starts from its default.
     assert_eq!(add(&session(r#"{"lasting": {"tally": "many"}}"#)), 1);
-    // What was only looked at is not kept.
+    // A value that was only read is not saved.
     let looked = session("{}");
     assert_eq!(*looked.lasting::<Tally>().0.lock().unwrap(), 0);
     assert_eq!(looked.save().lasting, BTreeMap::new());
 }
 
 #[tokio::test]
-async fn of_two_processes_the_one_that_changed_a_value_has_the_last_word() {
+async fn of_two_processes_the_one_that_changed_a_value_wins() {
     let rig = Rig::new(|engine| engine, |session| session);
     let on_disk = BTreeMap::from([("tally".to_owned(), json!(7))]);
     let (idle, busy) = (rig.session.save(), rig.engine.session(rig.session.workspace()).start());
@@ -331,7 +333,7 @@ async fn of_two_processes_the_one_that_changed_a_value_has_the_last_word() {
 }
 
 #[tokio::test]
-async fn sessions_that_are_one_to_the_user_share_what_lasts() {
+async fn sessions_can_share_lasting_values() {
     let rig = Rig::new(|engine| engine, |session| session);
     let values = LastingValues::default();
     let session = || rig.engine.session(rig.session.workspace()).lasting(values.clone()).start();
@@ -340,7 +342,7 @@ async fn sessions_that_are_one_to_the_user_share_what_lasts() {
     assert_eq!(add(&other), 2);
 }
 
-/// A tool that reports an effect, and fails after that if it is told to.
+/// A tool that reports an effect, and then fails if its input says so.
 fn does(name: &str, effect: impl Fn(&haft_core::Context) -> Effect + Send + Sync + 'static) -> Function<Any> {
     blocking_function(
         name.to_owned(),
@@ -354,7 +356,7 @@ fn does(name: &str, effect: impl Fn(&haft_core::Context) -> Effect + Send + Sync
 }
 
 #[tokio::test]
-async fn what_a_call_does_to_its_session_counts_if_it_succeeds() {
+async fn effects_are_applied_if_the_call_succeeds() {
     let below = |cx: &haft_core::Context| cx.workspace().resolve(cx.workspace().root(), "src").unwrap().path;
     let rig = Rig::new(
         |engine| engine,
@@ -382,7 +384,7 @@ async fn what_a_call_does_to_its_session_counts_if_it_succeeds() {
 }
 
 #[tokio::test]
-async fn what_calls_of_a_turn_do_to_the_same_part_of_the_session_is_done_in_call_order() {
+async fn effects_of_one_turn_are_applied_in_call_order() {
     let queues = |name: &'static str| {
         let claims =
             |_: &Any, _: &haft_core::Context| Ok(Claims::none().write(Resource::State("queue".into())));
@@ -424,7 +426,7 @@ async fn a_focus_holds_for_calls_that_come_later_and_can_be_changed_and_cleared(
     rig.session.set_focus(Some("docs")).unwrap();
     assert_ok(&rig.note("a.txt", "x").await);
     assert_eq!(rig.file("docs/a.txt").as_deref(), Some("x"));
-    // One that is none changes nothing.
+    // An invalid focus changes nothing.
     assert!(rig.session.set_focus(Some("missing")).is_err());
     assert!(rig.session.focus().unwrap().as_path().ends_with("docs"));
     rig.session.set_focus(None).unwrap();

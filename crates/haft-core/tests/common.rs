@@ -1,5 +1,4 @@
-//! What the tests share: a session in a temporary folder, people and rules that follow a script, and a
-//! tool that writes files.
+//! Shared by the tests: a session in a temporary folder, scripted approvers and judges, and a tool that writes files.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -29,7 +28,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// With the tool `note`, and whatever else is said.
+    /// A session with the tool `note`, configured further by the closures.
     pub(crate) fn new(
         engine: impl FnOnce(EngineBuilder) -> EngineBuilder,
         session: impl FnOnce(SessionBuilder) -> SessionBuilder,
@@ -172,13 +171,13 @@ pub(crate) fn echo() -> Function<Any> {
     function("echo", "Says a word again", async |input: Any, _cx| input.word).read_only()
 }
 
-/// Somebody who answers by a script, and remembers what was asked.
+/// An approver that answers by a script, and remembers the requests.
 #[derive(Clone, Default)]
 pub(crate) struct Script(Arc<Mutex<(VecDeque<Answer>, Vec<ApprovalRequest>)>>);
 
 pub(crate) enum Answer {
     Say(Decision),
-    /// Always, by the rule that was offered.
+    /// Allow always, by the rule that was offered.
     Always,
     Fail(&'static str),
     Panic,
@@ -273,41 +272,41 @@ impl Judge for Grants {
     }
 }
 
-/// A judge that always says the same.
+/// A judge that always gives the same verdict.
 pub(crate) fn verdict(verdict: Verdict) -> impl Judge {
     Says(move |_: &Question<'_>| Ok(verdict.clone()))
 }
 
-/// A hook made of a closure; it remembers what it was told.
+/// A hook made of a closure; it records its inputs.
 #[derive(Clone)]
-pub(crate) struct Listener {
+pub(crate) struct TestHook {
     name: &'static str,
     event: HookEvent,
-    heard: Arc<Mutex<Vec<Value>>>,
+    inputs: Arc<Mutex<Vec<Value>>>,
     answer: Arc<Answers>,
 }
 
 type Answers = dyn Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, Fault> + Send + Sync;
 
-impl Listener {
+impl TestHook {
     pub(crate) fn new(
         name: &'static str,
         event: HookEvent,
         answer: impl Fn(&HookInput<'_>, &Context) -> Result<HookAnswer, Fault> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, event, heard: Arc::default(), answer: Arc::new(answer) }
+        Self { name, event, inputs: Arc::default(), answer: Arc::new(answer) }
     }
 
     pub(crate) fn before(answer: HookAnswer) -> Self {
         Self::new("listener", HookEvent::PreToolUse, move |_, _| Ok(answer.clone()))
     }
 
-    pub(crate) fn heard(&self) -> Vec<Value> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn inputs(&self) -> Vec<Value> {
+        self.inputs.lock().unwrap().clone()
     }
 }
 
-impl Hook for Listener {
+impl Hook for TestHook {
     fn name(&self) -> &str {
         self.name
     }
@@ -321,16 +320,16 @@ impl Hook for Listener {
         input: &'a HookInput<'a>,
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<HookAnswer, Fault>> {
-        self.heard.lock().unwrap().push(serde_json::to_value(input).unwrap());
+        self.inputs.lock().unwrap().push(serde_json::to_value(input).unwrap());
         Box::pin(async move {
-            // Others get to run while a hook does.
+            // Other tasks can run while a hook does.
             tokio::task::yield_now().await;
             (self.answer)(input, cx)
         })
     }
 }
 
-/// Everything that has happened so far.
+/// All events so far.
 pub(crate) fn drain(events: &mut Subscription) -> Vec<Arc<Event>> {
     std::iter::from_fn(|| events.try_next()).collect()
 }

@@ -1,5 +1,4 @@
-//! From what a model sent to what a tool takes: repaired where it can only be meant one way, otherwise a
-//! fault that says what to send instead.
+//! Decoding of input: unambiguous mistakes are repaired, and everything else is a fault that says what to send instead.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -41,7 +40,7 @@ enum Outer {
     Sized { size: u32 },
 }
 
-/// One field of every sort.
+/// One field of every type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Order {
     count: i64,
@@ -135,7 +134,7 @@ fn taken(reply: &Reply) -> Order {
 }
 
 #[tokio::test]
-async fn what_fits_is_neither_changed_nor_noted() {
+async fn valid_input_is_neither_changed_nor_noted() {
     let rig = rig();
     let reply = rig.call("take", serde_json::to_value(order()).unwrap()).await;
     assert_eq!(taken(&reply), order());
@@ -153,7 +152,7 @@ async fn what_fits_is_neither_changed_nor_noted() {
 }
 
 #[tokio::test]
-async fn what_can_only_be_meant_one_way_is_repaired_and_noted() {
+async fn unambiguous_mistakes_are_repaired_and_noted() {
     let rig = rig();
     let whole = serde_json::to_value(order()).unwrap();
     let cases = [
@@ -188,7 +187,7 @@ async fn what_can_only_be_meant_one_way_is_repaired_and_noted() {
         assert_eq!(taken(&reply), order(), "{pointer}");
         assert_eq!(notes(&reply), [note]);
     }
-    // One inside of the other.
+    // One string of JSON inside of another.
     let reply = rig.call("take", with("/place", json!(r#"{"x":"1","y":2}"#))).await;
     assert_eq!((taken(&reply), notes(&reply).len()), (order(), 2));
     let reply = rig.call("take", json!(whole.to_string())).await;
@@ -216,7 +215,7 @@ async fn whole_numbers_and_nulls_are_taken_as_they_are_meant() {
 }
 
 #[tokio::test]
-async fn what_could_be_meant_in_two_ways_is_not_repaired() {
+async fn ambiguous_mistakes_are_not_repaired() {
     let rig = rig();
     for (pointer, value) in [
         ("/sizes", json!("[1")),
@@ -245,7 +244,7 @@ async fn what_could_be_meant_in_two_ways_is_not_repaired() {
 }
 
 #[tokio::test]
-async fn a_fault_names_the_place_what_is_wanted_and_what_came() {
+async fn a_fault_names_the_field_the_expected_type_and_the_value() {
     let rig = rig();
     let cases: Vec<(Value, &str, &str)> = vec![
         (without("title"), "`title` is missing", "title"),
@@ -302,7 +301,7 @@ async fn a_fault_in_one_of_several_forms_speaks_of_the_nearest() {
 }
 
 #[tokio::test]
-async fn several_problems_are_told_at_once_but_not_all_of_them() {
+async fn several_problems_are_listed_at_once_up_to_a_limit() {
     let rig = rig();
     let reply = rig.call("take", json!({"count": true})).await;
     let text = reply.full_text();
@@ -358,7 +357,7 @@ async fn a_foreign_schema_is_followed_through_its_references() {
     assert_ok(&reply);
     let mended = json!({"tree": {"children": [{"size": 3, "children": [{"size": 4}]}]}});
     assert_eq!(reply.structured.unwrap(), mended);
-    // A schema that leads in a circle, and one that is none: the tool judges its input itself.
+    // A circular schema, and an invalid one: the tool validates its input itself.
     for schema in [json!({"$ref": "#"}), json!({"type": 5}), json!({"$ref": "#/nowhere"}), json!(true)] {
         rig.session.tools().replace(std::sync::Arc::new(tool(schema)));
         let reply = rig.call("foreign", json!({"a": "1"})).await;
@@ -387,7 +386,7 @@ async fn text_that_is_too_long_is_refused_unread() {
     assert_says(&reply, &["104857600 bytes", "at most 33554432"]);
 }
 
-/// Sixteen million numbers are a short text and a gigabyte of values.
+/// Sixteen million numbers are a short text, but a gigabyte of parsed values.
 #[tokio::test]
 async fn text_of_too_many_values_is_refused_before_it_is_read() {
     let rig = rig();
@@ -427,11 +426,11 @@ async fn text_that_no_two_parsers_read_alike_is_refused() {
         assert_eq!(kind(&reply), "invalid_input", "{}", &hostile[..20.min(hostile.len())]);
         assert_says(&reply, &["not valid JSON"]);
         assert!(Call::parse(&hostile).is_err());
-        // As a string where an object is wanted it is not read either.
+        // Not parsed either as a string in the place of an object.
         let reply = rig.call("take", with("/place", json!(hostile))).await;
         assert_eq!(kind(&reply), "invalid_input");
     }
-    // Within the limit it is read, however odd it is.
+    // Within the limit it is parsed, however odd it is.
     assert_eq!(kind(&text(&rig, format!("{{\"a\":{}}}", deep(100))).await), "invalid_input");
 }
 
@@ -459,7 +458,7 @@ async fn numbers_beyond_every_type_are_faults() {
     assert_eq!(taken(&reply).count, i64::MIN);
 }
 
-/// How much memory and time goes into what is refused must not depend on how wrong it is.
+/// Memory and time for rejected input must not grow with the number of its problems.
 #[tokio::test]
 async fn a_million_wrong_items_are_one_fault() {
     let rig = rig();
@@ -508,7 +507,7 @@ async fn names_and_values_of_any_length_are_shown_short() {
     }
 }
 
-// What must always hold
+// Properties
 
 fn any_place() -> impl Strategy<Value = Place> {
     (any::<i32>(), any::<i32>(), prop::option::of("[a-z]{0,5}")).prop_map(|(x, y, label)| Place {
@@ -565,37 +564,37 @@ fn any_order() -> impl Strategy<Value = Order> {
     })
 }
 
-/// Spoils a value as models do, wherever the next of `whims` says so. Tells how much was spoilt.
-fn spoil(value: &mut Value, whims: &mut impl Iterator<Item = bool>, is_root: bool) -> usize {
-    let mut spoilt = 0;
+/// Introduces mistakes that models make, wherever the next of `choices` says so. Returns their number.
+fn damage(value: &mut Value, choices: &mut impl Iterator<Item = bool>, is_root: bool) -> usize {
+    let mut damaged = 0;
     match value {
         Value::Array(items) => {
             if let [Value::String(only)] = &items[..]
-                && whims.next() == Some(true)
+                && choices.next() == Some(true)
             {
                 *value = Value::String(only.clone());
                 return 1;
             }
             for item in items.iter_mut() {
-                spoilt += spoil(item, whims, false);
+                damaged += damage(item, choices, false);
             }
         }
         Value::Object(fields) => {
             for field in fields.values_mut() {
-                spoilt += spoil(field, whims, false);
+                damaged += damage(field, choices, false);
             }
         }
         Value::Number(_) | Value::Bool(_) => {}
-        Value::String(_) | Value::Null => return spoilt,
+        Value::String(_) | Value::Null => return damaged,
     }
-    if !is_root && whims.next() == Some(true) {
+    if !is_root && choices.next() == Some(true) {
         *value = Value::String(value.to_string());
-        spoilt += 1;
+        damaged += 1;
     }
-    spoilt
+    damaged
 }
 
-/// One session for every case: making the validator is what takes long.
+/// One session for all cases, since compiling the validator takes long.
 fn on_one_rig<T>(work: impl AsyncFnOnce(&Rig) -> T) -> T {
     static RIG: OnceLock<Rig> = OnceLock::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -606,13 +605,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_spoilt_input_is_read_as_it_was_meant(order in any_order(), whims in prop::collection::vec(prop::bool::weighted(0.3), 200)) {
+    fn a_damaged_input_is_repaired(order in any_order(), choices in prop::collection::vec(prop::bool::weighted(0.3), 200)) {
         let mut input = serde_json::to_value(&order).unwrap();
-        let spoilt = spoil(&mut input, &mut whims.into_iter(), true);
+        let damaged = damage(&mut input, &mut choices.into_iter(), true);
         let reply = on_one_rig(async |rig| rig.call("take", input.clone()).await);
         prop_assert!(!reply.is_error, "{}\n{}", input, reply.full_text());
         prop_assert_eq!(taken(&reply), order);
-        prop_assert_eq!(notes(&reply).len(), spoilt);
+        prop_assert_eq!(notes(&reply).len(), damaged);
     }
 
     #[test]
@@ -624,7 +623,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_sent_breaks_anything(text in "\\PC{0,200}|[\\[\\]{}\",:0-9a-z\\\\ ]{0,60}") {
+    fn no_input_causes_a_panic(text in "\\PC{0,200}|[\\[\\]{}\",:0-9a-z\\\\ ]{0,60}") {
         let _ = Call::parse(&text);
         let reply = on_one_rig(async |rig| self::text(rig, text.clone()).await);
         prop_assert_eq!(kind(&reply), "invalid_input");
@@ -658,6 +657,6 @@ async fn a_schema_with_several_forms_at_every_level_is_decoded_in_time() {
         let name = if level % 2 == 0 { "not" } else { "minus" };
         expression = json!({ name: {"inner": expression} });
     }
-    // Whether the float is found or not, there is an answer.
+    // Whether the float is converted or not, the call gets a reply.
     assert_eq!(rig.call("evaluate", json!({"expression": expression})).await.content.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Sessions that work for another one.
+//! Delegated sessions, which work for another one.
 
 use haft_core::permissions::Decision;
 use haft_core::{Call, Mode, Reply, Session, Typed};
@@ -15,7 +15,7 @@ async fn note(session: &Session, path: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn it_asks_whom_the_other_asks_under_its_own_name() {
+async fn it_asks_the_approver_of_its_parent_under_its_own_id() {
     let (asked, unasked) = (Script::say([Decision::AllowOnce]), Script::default());
     let rig = Rig::new(
         |engine| engine.approver(unasked.clone()),
@@ -33,7 +33,7 @@ async fn it_asks_whom_the_other_asks_under_its_own_name() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_the_session_is_so_for_both() {
+async fn grants_apply_to_both() {
     let script = Script::new([Answer::Always]);
     let rig = Rig::new(|engine| engine.approver(script.clone()), |session| session);
     let helper = helper(&rig, Mode::Default);
@@ -71,7 +71,7 @@ async fn it_is_never_more_permissive() {
 }
 
 #[tokio::test]
-async fn it_has_what_the_other_was_given_and_keeps_its_own() {
+async fn it_inherits_initial_extensions_and_keeps_its_own() {
     #[derive(Default)]
     struct Given(u32);
     let rig = Rig::new(|engine| engine, |session| session.extension(Given(7)).mode(Mode::Bypass));
@@ -83,7 +83,7 @@ async fn it_has_what_the_other_was_given_and_keeps_its_own() {
 }
 
 #[tokio::test]
-async fn it_ends_with_the_other_and_not_the_other_with_it() {
+async fn it_is_cancelled_with_its_parent_but_not_the_other_way_round() {
     let rig = Rig::new(|engine| engine, |session| session.mode(Mode::Bypass));
     let first = helper(&rig, Mode::Bypass);
     first.cancel();

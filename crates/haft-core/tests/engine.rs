@@ -1,5 +1,4 @@
-//! The engine as a library user meets it: through the public API, in real temporary folders, with real
-//! processes.
+//! Integration tests of the engine through its public API, with real temporary folders and processes.
 #![allow(clippy::disallowed_methods)] // tests look at the files that the engine is said to have written
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! Code and commands that see every call. None of them fails open.
+//! Hooks in process and as external commands: they fail closed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn command(event: HookEvent, dir: &Path, command: &str) -> CommandHook {
     }
 }
 
-/// A session whose calls go past one command first; whoever is asked says no.
+/// A session with one external hook before its calls, and an approver that denies everything.
 fn before(script: &str) -> (Rig, Script) {
     let asked = Script::default();
     let dir = std::env::temp_dir();
@@ -55,7 +55,7 @@ async fn every_form_of_an_answer_is_understood() {
         json!({"decision": "block", "reason": "because"}),
         json!({"decision": "deny", "reason": "because"}),
         json!({"continue": false, "stopReason": "because"}),
-        // Two words that disagree: the stricter one counts.
+        // Of two contradicting decisions the stricter one counts.
         json!({"decision": "block", "reason": "because", "hookSpecificOutput": {"permissionDecision": "allow"}}),
         json!({"decision": "approve", "reason": "because", "permissionDecision": "deny"}),
     ];
@@ -119,7 +119,7 @@ async fn a_hook_that_fails_in_any_way_denies_and_is_named() {
         ("yes '{' | head -c 3000000", "not an answer in JSON"),
     ];
     for (script, problem) in failures {
-        // Bypass, so that nothing but the hook stands in the way.
+        // Bypass mode, so that only the hook can deny.
         let (rig, asked) = before(script);
         rig.session.set_mode(Mode::Bypass);
         let reply = rig.note("a", "x").await;
@@ -139,16 +139,15 @@ async fn a_hook_that_cannot_be_started_denies() {
 }
 
 fn is_alive(pid: &str) -> bool {
-    // A killed process that nobody has waited for yet is still listed.
+    // A zombie process is still listed.
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z')))
 }
 
 #[tokio::test]
-async fn a_hook_that_hangs_is_ended_with_its_whole_tree_and_denies() {
+async fn a_hook_that_hangs_is_killed_with_its_children_and_denies() {
     let dir = tempfile::tempdir().unwrap();
-    // The tree has written its pids long before the time is over only if it got to run at all, so the
-    // time is generous.
+    // The processes must have written their pids before the timeout, so it is generous.
     let mut hook = command(
         HookEvent::PreToolUse,
         dir.path(),
@@ -167,7 +166,7 @@ async fn a_hook_that_hangs_is_ended_with_its_whole_tree_and_denies() {
 }
 
 #[tokio::test]
-async fn cancelling_a_call_ends_the_hook_that_looks_at_it() {
+async fn cancelling_a_call_kills_its_running_hook() {
     let dir = tempfile::tempdir().unwrap();
     let fifo = dir.path().join("started");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -194,12 +193,12 @@ async fn cancelling_a_call_ends_the_hook_that_looks_at_it() {
 
 #[tokio::test]
 async fn a_hook_that_crashes_in_process_denies() {
-    let hook = Listener::new("fragile", HookEvent::PreToolUse, |_, _| panic!("glass"));
+    let hook = TestHook::new("fragile", HookEvent::PreToolUse, |_, _| panic!("glass"));
     let rig = Rig::new(|engine| engine.hook(hook), |session| session.mode(Mode::Bypass));
     let reply = rig.note("a", "x").await;
     assert_eq!(kind(&reply), "denied");
     assert_says(&reply, &["the PreToolUse hook `fragile` crashed: glass"]);
-    let hook = Listener::new("strict", HookEvent::PreToolUse, |_, _| Err("is out of order".into()));
+    let hook = TestHook::new("strict", HookEvent::PreToolUse, |_, _| Err("is out of order".into()));
     let rig = Rig::new(|engine| engine.hook(hook), |session| session.mode(Mode::Bypass));
     assert_says(&rig.note("a", "x").await, &["the PreToolUse hook `strict` is out of order"]);
 }
@@ -212,7 +211,7 @@ async fn allowing_skips_the_question_but_not_a_rule_that_denies() {
         Ok(if question.input["path"] == "secret" { Verdict::Deny("secret".into()) } else { Verdict::Abstain })
     });
     let rig = Rig::new(
-        |engine| engine.hook(Listener::before(allow)).approver(asked.clone()).judge(judge),
+        |engine| engine.hook(TestHook::before(allow)).approver(asked.clone()).judge(judge),
         |session| session,
     );
     assert_ok(&rig.note("a", "x").await);
@@ -220,8 +219,8 @@ async fn allowing_skips_the_question_but_not_a_rule_that_denies() {
     assert_eq!((asked.times(), rig.file("secret")), (0, None));
 }
 
-fn rewriting(name: &'static str, rewrite: fn(&Value) -> Value) -> Listener {
-    Listener::new(name, HookEvent::PreToolUse, move |input, _| {
+fn rewriting(name: &'static str, rewrite: fn(&Value) -> Value) -> TestHook {
+    TestHook::new(name, HookEvent::PreToolUse, move |input, _| {
         Ok(HookAnswer::allow().updated_input(rewrite(input.call().unwrap().tool_input)))
     })
 }
@@ -236,7 +235,7 @@ fn with_path(input: &Value, path: &str) -> Value {
 async fn rewritten_inputs_chain_and_go_through_every_stage_again() {
     let first = rewriting("first", |input| with_path(input, "b"));
     let second = rewriting("second", |input| json!({"path": input["path"], "text": "y", "times": "2"}));
-    let third = Listener::new("third", HookEvent::PreToolUse, |_, _| Ok(HookAnswer::default()));
+    let third = TestHook::new("third", HookEvent::PreToolUse, |_, _| Ok(HookAnswer::default()));
     let rig = Rig::new(
         |engine| engine.hook(first.clone()).hook(second.clone()).hook(third.clone()),
         |session| session,
@@ -245,16 +244,16 @@ async fn rewritten_inputs_chain_and_go_through_every_stage_again() {
     assert_ok(&reply);
     assert_says(&reply, &["to b", "`times` came as a string and was read as 2"]);
     assert_eq!((rig.file("a"), rig.file("b").as_deref()), (None, Some("yy")));
-    assert_eq!(third.heard()[0]["tool_input"], json!({"path": "b", "text": "y", "times": "2"}));
+    assert_eq!(third.inputs()[0]["tool_input"], json!({"path": "b", "text": "y", "times": "2"}));
     assert_eq!(logged(&rig.session), ["check x", "check yy", "run yy"]);
-    // All are called again, so that each has seen what is run.
-    assert_eq!((first.heard().len(), second.heard().len(), third.heard().len()), (2, 2, 2));
-    assert_eq!(first.heard()[1]["tool_input"], json!({"path": "b", "text": "y", "times": "2"}));
+    // All hooks run again, so that each has seen the final input.
+    assert_eq!((first.inputs().len(), second.inputs().len(), third.inputs().len()), (2, 2, 2));
+    assert_eq!(first.inputs()[1]["tool_input"], json!({"path": "b", "text": "y", "times": "2"}));
 }
 
 #[tokio::test]
 async fn a_later_hook_cannot_rewrite_past_an_earlier_one() {
-    let guard = Listener::new("guard", HookEvent::PreToolUse, |input, _| {
+    let guard = TestHook::new("guard", HookEvent::PreToolUse, |input, _| {
         let is_secret = input.call().unwrap().tool_input["path"] == "secret";
         Ok(if is_secret { HookAnswer::deny("it is secret") } else { HookAnswer::default() })
     });
@@ -308,12 +307,12 @@ async fn a_rewritten_input_is_decoded_claimed_judged_and_checked() {
 }
 
 #[tokio::test]
-async fn what_a_hook_adds_is_for_the_model_alone() {
+async fn context_from_a_hook_is_for_the_model_only() {
     let context = |text: &str| HookAnswer::default().additional_context(text);
     let after = context("formatted by the way");
     let rig = Rig::new(
         |engine| {
-            engine.hook(Listener::before(context("mind the gap"))).hook(Listener::new(
+            engine.hook(TestHook::before(context("mind the gap"))).hook(TestHook::new(
                 "after",
                 HookEvent::PostToolUse,
                 move |_, _| Ok(after.clone()),
@@ -329,20 +328,20 @@ async fn what_a_hook_adds_is_for_the_model_alone() {
     assert_says(&reply, &["mind the gap", "formatted by the way"]);
 }
 
-/// A tool that answers with a value has no text for notes to stand in.
+/// A reply of a structured value has no text block to which a note could be added.
 #[tokio::test]
-async fn what_a_hook_adds_reaches_the_model_beside_a_value() {
+async fn context_from_a_hook_reaches_the_model_beside_a_value() {
     let context = HookAnswer::default().additional_context("mind the gap");
     let tool =
         function("value", "Answers with a value", async |_: Any, _cx| json!({"answer": 42})).read_only();
-    let rig = Rig::new(|engine| engine.hook(Listener::before(context)), |session| session.tool(tool));
+    let rig = Rig::new(|engine| engine.hook(TestHook::before(context)), |session| session.tool(tool));
     let reply = rig.call("value", json!({})).await;
     assert_says(&reply, &["mind the gap"]);
     assert_eq!(reply.display_text(), r#"{"answer":42}"#);
 }
 
 #[tokio::test]
-async fn a_command_is_told_what_existing_scripts_expect() {
+async fn a_command_reads_the_json_that_existing_scripts_expect() {
     let dir = tempfile::tempdir().unwrap();
     let hook = command(
         HookEvent::PreToolUse,
@@ -369,31 +368,31 @@ async fn a_command_is_told_what_existing_scripts_expect() {
 }
 
 #[tokio::test]
-async fn post_hooks_hear_of_success_and_of_failure() {
-    let success = Listener::new("success", HookEvent::PostToolUse, |_, _| Ok(HookAnswer::default()));
-    let failure = Listener::new("failure", HookEvent::PostToolUseFailure, |_, _| Ok(HookAnswer::default()));
+async fn post_hooks_run_after_success_and_failure() {
+    let success = TestHook::new("success", HookEvent::PostToolUse, |_, _| Ok(HookAnswer::default()));
+    let failure = TestHook::new("failure", HookEvent::PostToolUseFailure, |_, _| Ok(HookAnswer::default()));
     let rig = Rig::new(
         |engine| engine.hook(success.clone()).hook(failure.clone()),
         |session| session.mode(Mode::Bypass),
     );
     rig.note("a", "x").await;
     rig.note("a", "").await;
-    assert_eq!((success.heard().len(), failure.heard().len()), (1, 1));
-    let heard = &success.heard()[0];
-    assert_eq!(heard["hook_event_name"], "PostToolUse");
-    assert_eq!(heard["tool_response"]["content"][0]["text"], "wrote 1 bytes to a");
-    assert_eq!(heard["tool_response"]["is_error"], false);
-    assert_eq!(heard.get("error"), None);
-    let heard = &failure.heard()[0];
-    assert_eq!(heard["tool_response"]["is_error"], true);
-    assert_eq!(heard["error"], "there is nothing to write");
-    assert_eq!(heard["tool_input"]["text"], "");
+    assert_eq!((success.inputs().len(), failure.inputs().len()), (1, 1));
+    let input = &success.inputs()[0];
+    assert_eq!(input["hook_event_name"], "PostToolUse");
+    assert_eq!(input["tool_response"]["content"][0]["text"], "wrote 1 bytes to a");
+    assert_eq!(input["tool_response"]["is_error"], false);
+    assert_eq!(input.get("error"), None);
+    let input = &failure.inputs()[0];
+    assert_eq!(input["tool_response"]["is_error"], true);
+    assert_eq!(input["error"], "there is nothing to write");
+    assert_eq!(input["tool_input"]["text"], "");
 }
 
 #[tokio::test]
-async fn a_post_hook_that_fails_or_crashes_is_told_but_fails_nothing() {
+async fn a_post_hook_that_fails_or_panics_is_reported_but_fails_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let crash = Listener::new("fragile", HookEvent::PostToolUse, |_, _| panic!("glass"));
+    let crash = TestHook::new("fragile", HookEvent::PostToolUse, |_, _| panic!("glass"));
     let rig = Rig::new(
         |engine| engine.hook(command(HookEvent::PostToolUse, dir.path(), "exit 3")).hook(crash),
         |session| session.mode(Mode::Bypass),
@@ -411,7 +410,7 @@ async fn a_post_hook_that_fails_or_crashes_is_told_but_fails_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_post_hook_blocks_is_told_to_the_model() {
+async fn the_reason_of_a_blocking_post_hook_reaches_the_model() {
     let dir = tempfile::tempdir().unwrap();
     let rig = Rig::new(
         |engine| {
@@ -425,7 +424,7 @@ async fn what_a_post_hook_blocks_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn post_hooks_hear_of_a_cancelled_call() {
+async fn post_hooks_run_after_a_cancelled_call() {
     let dir = tempfile::tempdir().unwrap();
     let hook = command(HookEvent::PostToolUseFailure, dir.path(), "cat > told");
     let forever = function("forever", "Never ends", async |_: Any, _cx| {
@@ -444,11 +443,11 @@ async fn post_hooks_hear_of_a_cancelled_call() {
     assert_eq!(faults(&drain(&mut events)).len(), 1, "only the call itself failed");
 }
 
-/// A hook that formats what a call wrote must be done before the next call reads it.
+/// A hook that formats a written file must be done before the next call reads the file.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_call_waits_for_the_post_hooks_of_the_one_before() {
     for _ in 0..20 {
-        let hook = Listener::new("format", HookEvent::PostToolUse, |input, cx| {
+        let hook = TestHook::new("format", HookEvent::PostToolUse, |input, cx| {
             std::thread::yield_now();
             log(cx, format!("hook {}", input.call().unwrap().tool_use_id));
             Ok(HookAnswer::default())

@@ -1,4 +1,4 @@
-//! No reply exceeds its limit, splits a character or loses what it cut.
+//! Limits: no reply exceeds its limit or splits a character, and the full text of a cut one is kept.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 
 use crate::common::*;
 
-/// A tool that answers with what it was made with.
+/// A tool that always gives the same reply.
 fn answering(reply: Reply) -> Function<Any> {
     function("answer", "Answers", move |_: Any, _cx| std::future::ready(reply.clone())).read_only()
 }
 
-/// The reply to a call of a tool that answers so, and the folder where the whole is kept.
+/// Calls a tool that gives this reply. Returns the cut reply, and the folder with the full text.
 async fn answered(reply: Reply, max: usize, cut: Cut) -> (Reply, TempDir) {
     let store = TempDir::new().unwrap();
     let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
@@ -32,7 +32,7 @@ fn length(reply: &Reply) -> usize {
     reply.content.iter().filter_map(|block| block.content.text()).map(|text| text.chars().count()).sum()
 }
 
-/// What is in the one file that was kept, which the reply must name.
+/// The content of the only kept file, which the reply must name.
 #[track_caller]
 fn kept_whole(reply: &Reply, store: &TempDir) -> String {
     let text = reply.full_text();
@@ -60,7 +60,7 @@ async fn a_long_text_is_cut_by_each_strategy_and_kept_whole() {
 }
 
 #[tokio::test]
-async fn what_fits_is_neither_cut_nor_kept() {
+async fn a_short_reply_is_neither_cut_nor_kept() {
     let text = "ü".repeat(1000);
     let (reply, store) = answered(Reply::text(text.clone()), 1000, Cut::End).await;
     assert_eq!(reply.full_text(), text);
@@ -68,7 +68,7 @@ async fn what_fits_is_neither_cut_nor_kept() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_keep_it_the_cut_is_still_told() {
+async fn without_a_store_the_cut_is_still_marked() {
     let tool = answering(Reply::text(lines(1000))).about(|spec| spec.max_result(1000, Cut::End));
     let rig = Rig::new(|engine| engine, |session| session.tool(tool));
     let reply = rig.call("answer", json!({})).await;
@@ -94,7 +94,7 @@ async fn several_long_texts_are_cut_and_each_says_so() {
 }
 
 #[tokio::test]
-async fn very_many_texts_end_with_one_word_about_the_cut() {
+async fn very_many_texts_end_with_one_notice() {
     let mut reply = Reply::text("0");
     for number in 1..20_000 {
         reply = reply.internal(number.to_string());
@@ -116,7 +116,7 @@ async fn a_value_is_cut_to_valid_json_that_says_what_is_missing() {
     assert_eq!((&read["success"], &read["count"]), (&json!(true), &json!(1000)));
     assert!(read["content"].as_str().unwrap().starts_with("line 1\n"));
     assert_eq!(read["cut"]["fields"], json!(["/content"]));
-    // The one text that was cut is kept as it is, so that it can be read by lines.
+    // The one string that was cut is kept as plain text, so that it can be read by lines.
     let kept = std::fs::read_to_string(read["cut"]["whole"].as_str().unwrap()).unwrap();
     assert_eq!(kept, lines(1000));
     drop(store);
@@ -132,7 +132,7 @@ async fn a_value_that_is_cut_in_several_places_is_kept_laid_out() {
 }
 
 #[tokio::test]
-async fn a_cut_value_that_cannot_say_so_itself_is_followed_by_a_word_about_it() {
+async fn a_cut_value_without_room_for_a_mark_is_followed_by_a_notice() {
     for value in [json!([lines(1000)]), json!({"cut": "mine", "content": lines(1000)})] {
         let (reply, store) = answered(Reply::object(value.clone()), 2000, Cut::Start).await;
         assert!(length(&reply) <= 2000);
@@ -152,7 +152,7 @@ async fn a_value_may_be_for_the_model_alone_and_have_notes() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_none_is_replaced_by_words() {
+async fn an_invalid_image_is_replaced_by_text() {
     for (media_type, data, problem) in [
         ("image/png", b"<script>".to_vec(), "it is no PNG, JPEG, GIF or WebP picture"),
         ("image/png", Vec::new(), "it is no PNG, JPEG, GIF or WebP picture"),
@@ -169,7 +169,7 @@ async fn a_picture_that_is_none_is_replaced_by_words() {
 }
 
 #[tokio::test]
-async fn what_has_an_address_is_cut_like_any_text() {
+async fn a_resource_is_cut_like_any_text() {
     let body = Body::Text(lines(1000));
     let resource = Content::Resource { uri: "a://b".to_owned(), media_type: None, body };
     let reply = Reply::text("this is it").block(resource);
@@ -184,7 +184,7 @@ async fn what_has_an_address_is_cut_like_any_text() {
 }
 
 #[tokio::test]
-async fn a_sound_is_passed_on_unless_it_is_too_large() {
+async fn audio_passes_unless_it_is_too_large() {
     let (reply, _store) =
         answered(Reply::blocks(vec![Block::audio("audio/wav", vec![7])]), 100, Cut::End).await;
     assert_eq!(
@@ -197,7 +197,7 @@ async fn a_sound_is_passed_on_unless_it_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_picture_is_named_as_what_its_first_bytes_say() {
+async fn an_image_gets_the_media_type_of_its_first_bytes() {
     let data = b"\x89PNG\r\n\x1a\n rest".to_vec();
     let (reply, _store) = answered(Reply::image("image/jpeg", data.clone()), 1000, Cut::End).await;
     assert_eq!(reply.content[0].content, Content::Image { media_type: "image/png".to_owned(), data });
@@ -227,12 +227,12 @@ async fn a_fault_is_held_to_the_limit_too() {
     assert!(reply.is_error && length(&reply) < 1000);
 }
 
-/// What a hook adds must not make a second cut of the first one.
+/// A note of a hook must not cause a second cut of the reply.
 #[tokio::test]
-async fn what_is_kept_is_whole_even_when_a_hook_adds_to_it() {
+async fn the_full_reply_is_kept_even_when_a_hook_adds_to_it() {
     let store = TempDir::new().unwrap();
     let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
-    let hook = Listener::new("adds", HookEvent::PostToolUse, |_, _| {
+    let hook = TestHook::new("adds", HookEvent::PostToolUse, |_, _| {
         Ok(HookAnswer::default().additional_context("an addition"))
     });
     let whole = lines(1000);
@@ -244,7 +244,7 @@ async fn what_is_kept_is_whole_even_when_a_hook_adds_to_it() {
     assert_eq!(reply.full_text().matches("an addition").count(), 1);
     assert!(kept_whole(&reply, &store).starts_with(&whole));
     // The hook itself is shown the cut reply.
-    let shown = hook.heard()[0]["tool_response"]["content"][0]["text"].as_str().unwrap().chars().count();
+    let shown = hook.inputs()[0]["tool_response"]["content"][0]["text"].as_str().unwrap().chars().count();
     assert!(shown <= 1000);
 }
 

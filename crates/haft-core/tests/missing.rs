@@ -1,4 +1,4 @@
-//! Calls whose files an earlier call of their turn is about to make.
+//! Calls that use a file which an earlier call of the turn is about to create.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ struct One {
     name: String,
 }
 
-/// The place of a file that must be there.
+/// The path of a file that must exist.
 fn present(cx: &Context, name: &str) -> Result<AbsPath, Fault> {
     let path = cx.workspace().as_named(&cx.cwd(), name);
     match path.as_path().exists() {
@@ -34,7 +34,7 @@ fn present(cx: &Context, name: &str) -> Result<AbsPath, Fault> {
     }
 }
 
-/// Makes a file once it is let go.
+/// Creates a file once the test releases it.
 fn make(go: &Arc<Semaphore>) -> Function<One> {
     let go = go.clone();
     let body = move |one: One, cx: Context| {
@@ -50,7 +50,7 @@ fn make(go: &Arc<Semaphore>) -> Function<One> {
     })
 }
 
-/// Moves a file. What it touches is not known before the file is there.
+/// Moves a file. Its claims are not known before the file exists.
 fn shift() -> Function<Pair> {
     let body = |pair: Pair, cx: Context| async move {
         let root = cx.workspace().root().as_path();
@@ -73,7 +73,7 @@ fn show() -> Function<One> {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_its_file_is_waited_for_in_turn() {
+async fn later_calls_wait_for_a_deferred_call() {
     let go = Arc::new(Semaphore::new(0));
     let tools = |session: haft_core::sessions::SessionBuilder| {
         session.tool(make(&go)).tool(shift()).tool(show()).mode(Mode::Bypass)
@@ -85,7 +85,7 @@ async fn a_call_that_waits_for_its_file_is_waited_for_in_turn() {
     turn.submit(Call::new("3", "shift", json!({"from": "b", "to": "c"})));
     turn.submit(Call::new("4", "show", json!({"name": "c"})));
     turn.submit(Call::new("5", "show", json!({"name": "never"})));
-    // Those that do not wait have given up by now.
+    // Calls that do not wait have failed by now.
     tokio::time::sleep(Duration::from_millis(50)).await;
     go.add_permits(1);
     let replies = within(turn.finish()).await;
@@ -94,9 +94,9 @@ async fn a_call_that_waits_for_its_file_is_waited_for_in_turn() {
     assert_eq!(kind(&replies[4]), "not_found");
 }
 
-/// Its maker ends just after the file was found missing.
+/// The call that creates the file ends just after the other one has found it missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_made_while_it_is_looked_for_is_found() {
+async fn a_file_created_during_the_lookup_is_found() {
     let go = Arc::new(Semaphore::new(0));
     let ended: Arc<Mutex<Option<Subscription>>> = Arc::default();
     let slow = {

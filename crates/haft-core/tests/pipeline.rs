@@ -1,4 +1,4 @@
-//! What happens to one call, stage by stage.
+//! The pipeline, stage by stage, with one call at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ async fn a_tool_that_is_switched_off_here_is_a_fault() {
 // 2 decode, 3 claim
 
 #[tokio::test]
-async fn what_does_not_fit_never_reaches_the_tool() {
+async fn invalid_input_never_reaches_the_tool() {
     let approver = Script::default();
     let rig = rig(&approver);
     let reply = rig.call("note", json!({"path": "a"})).await;
@@ -82,7 +82,7 @@ async fn what_does_not_fit_never_reaches_the_tool() {
 }
 
 #[tokio::test]
-async fn what_was_repaired_is_told_to_the_model_alone() {
+async fn repair_notes_are_for_the_model_only() {
     let rig = rig(&Script::say([Decision::AllowOnce]));
     let reply = rig.call("note", json!({"path": "a", "text": "x", "times": "3"})).await;
     assert_ok(&reply);
@@ -94,19 +94,19 @@ async fn what_was_repaired_is_told_to_the_model_alone() {
 // 5 check
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_call_that_cannot_run() {
+async fn a_call_that_cannot_run_asks_for_no_approval() {
     let approver = Script::say([Decision::AllowOnce]);
-    let hook = Listener::before(HookAnswer::default());
+    let hook = TestHook::before(HookAnswer::default());
     let rig = Rig::new(|engine| engine.approver(approver.clone()).hook(hook.clone()), |session| session);
     let reply = rig.note("a", "").await;
     assert_says(&reply, &["there is nothing to write"]);
-    assert_eq!((approver.times(), hook.heard().len()), (0, 0));
+    assert_eq!((approver.times(), hook.inputs().len()), (0, 0));
 }
 
 // 6 permit
 
 #[tokio::test]
-async fn a_session_may_have_somebody_of_its_own_to_ask() {
+async fn a_session_may_have_its_own_approver() {
     let (everybodys, own) = (Script::say([Decision::AllowOnce]), Script::say([Decision::AllowOnce]));
     let rig = Rig::new(
         |engine| engine.approver(everybodys.clone()),
@@ -117,7 +117,7 @@ async fn a_session_may_have_somebody_of_its_own_to_ask() {
 }
 
 #[tokio::test]
-async fn whoever_is_asked_sees_the_whole_call() {
+async fn the_approver_sees_the_whole_call() {
     let approver = Script::say([Decision::AllowOnce]);
     let rig = rig(&approver);
     let reply = rig.note("a", "x").await;
@@ -160,7 +160,7 @@ async fn allowed_always_is_not_asked_again_but_for_something_else() {
     assert_eq!(approver.times(), 1);
     let rule = Rule(format!("note({path})"));
     assert_eq!(rig.session.grants(), [rule]);
-    // The script is over, so being asked denies.
+    // The script is exhausted, so a request would be denied.
     assert_eq!(kind(&rig.note("b", "x").await), "denied");
     assert_eq!(approver.times(), 2);
 }
@@ -210,7 +210,7 @@ async fn an_edited_input_is_judged_again() {
     let reply = rig.note("a", "x").await;
     assert_eq!(kind(&reply), "denied");
     assert_says(&reply, &["secrets stay secret"]);
-    // The person who wrote the new input has thereby been asked about it.
+    // The person who wrote the new input has thereby approved it.
     assert_ok(&rig.note("a", "x").await);
     assert_eq!(approver.times(), 2);
     assert_eq!((rig.file("secret"), rig.file("odd").as_deref()), (None, Some("x")));
@@ -274,7 +274,7 @@ async fn extreme_harm_is_asked_every_time() {
 }
 
 #[tokio::test]
-async fn a_tool_can_say_that_this_call_needs_nobody_or_somebody() {
+async fn a_tool_can_decide_whether_a_call_needs_approval() {
     let approver = Script::say([Decision::AllowOnce]);
     let rig = Rig::new(
         |engine| engine.approver(approver.clone()),
@@ -292,7 +292,7 @@ async fn a_tool_can_say_that_this_call_needs_nobody_or_somebody() {
 #[tokio::test]
 async fn a_judge_denies_at_once() {
     let approver = Script::default();
-    let hook = Listener::before(HookAnswer::default());
+    let hook = TestHook::before(HookAnswer::default());
     let rig = Rig::new(
         |engine| {
             let engine = engine.approver(approver.clone()).hook(hook.clone());
@@ -306,7 +306,7 @@ async fn a_judge_denies_at_once() {
     assert_eq!(kind(&reply), "denied");
     assert_says(&reply, &["not on a sunday"]);
     assert_eq!(kind(&rig.call("echo", json!({})).await), "denied");
-    assert_eq!((approver.times(), hook.heard().len(), logged(&rig.session).len()), (0, 0, 0));
+    assert_eq!((approver.times(), hook.inputs().len(), logged(&rig.session).len()), (0, 0, 0));
 }
 
 #[tokio::test]
@@ -352,7 +352,7 @@ async fn a_judge_that_asks_beats_one_that_allows_and_every_grant() {
     }
 }
 
-/// "Always" would be a promise that the next call breaks.
+/// A rule that asks would ask again, so "always" would be a false promise.
 #[tokio::test]
 async fn always_is_not_offered_where_a_rule_asks() {
     let rule = Rule("note".into());
@@ -368,7 +368,7 @@ async fn always_is_not_offered_where_a_rule_asks() {
 
 /// "Always" for one host was once "always" for every host.
 #[tokio::test]
-async fn always_covers_what_a_call_that_changes_nothing_looks_at() {
+async fn always_covers_only_the_resources_that_a_call_reads() {
     let approver = Script::new([Answer::Always]);
     let fetch = function("fetch", "Fetches", async |input: Any, _cx| input.word)
         .claims(|input, _| Ok(Claims::none().read(Resource::Host(input.word.clone()))));
@@ -381,7 +381,7 @@ async fn always_covers_what_a_call_that_changes_nothing_looks_at() {
 }
 
 #[tokio::test]
-async fn a_judge_that_allows_asks_nobody() {
+async fn a_judge_that_allows_makes_approval_unnecessary() {
     let approver = Script::default();
     let rig = Rig::new(
         |engine| {
@@ -402,7 +402,7 @@ async fn a_hook_that_allows_beats_neither_a_judge_that_asks_nor_plan_mode() {
     let approver = Script::say([denied("I was asked")]);
     let rig = Rig::new(
         |engine| {
-            let engine = engine.approver(approver.clone()).hook(Listener::before(allow.clone()));
+            let engine = engine.approver(approver.clone()).hook(TestHook::before(allow.clone()));
             engine.judge(verdict(Verdict::Ask("the rule says ask".into())))
         },
         |session| session,
@@ -410,7 +410,7 @@ async fn a_hook_that_allows_beats_neither_a_judge_that_asks_nor_plan_mode() {
     assert_says(&rig.note("a", "x").await, &["I was asked"]);
     assert_eq!(approver.times(), 1);
 
-    let rig = Rig::new(|engine| engine.hook(Listener::before(allow)), |session| session.mode(Mode::Plan));
+    let rig = Rig::new(|engine| engine.hook(TestHook::before(allow)), |session| session.mode(Mode::Plan));
     assert_eq!(kind(&rig.note("a", "x").await), "denied");
     assert_eq!(rig.file("a"), None);
 }
@@ -419,17 +419,17 @@ async fn a_hook_that_allows_beats_neither_a_judge_that_asks_nor_plan_mode() {
 async fn a_hook_that_asks_is_answered_once_even_when_the_input_is_edited() {
     let ask = HookAnswer::ask("the hook wonders");
     let approver = Script::say([edited("b", "y"), denied("asked twice")]);
-    let hook = Listener::before(ask);
+    let hook = TestHook::before(ask);
     let rig = Rig::new(|engine| engine.approver(approver.clone()).hook(hook.clone()), |session| session);
     assert_ok(&rig.note("a", "x").await);
     assert_eq!(approver.asked()[0].reason, "the hook wonders");
-    // The hook sees what will be run; the person is not asked about their own words.
-    assert_eq!((approver.times(), hook.heard().len()), (1, 2));
-    assert_eq!(hook.heard()[1]["tool_input"]["path"], "b");
+    // The hook sees the final input; the person is not asked again about their own edit.
+    assert_eq!((approver.times(), hook.inputs().len()), (1, 2));
+    assert_eq!(hook.inputs()[1]["tool_input"]["path"], "b");
     assert_eq!(rig.file("b").unwrap(), "y");
 }
 
-/// Whoever is asked may write another rule than the one that was offered.
+/// An approver may grant another rule than the one that was offered.
 #[tokio::test]
 async fn always_is_granted_as_it_was_answered() {
     let approver = Script::say([always(Rule("note(elsewhere)".into())), denied("no")]);
@@ -439,7 +439,7 @@ async fn always_is_granted_as_it_was_answered() {
     assert_eq!(kind(&rig.note("a", "x").await), "denied");
 }
 
-/// Somebody who is asked and never answers; counts the questions that were withdrawn.
+/// An approver that never answers; counts the withdrawn requests.
 #[derive(Clone, Default)]
 struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
@@ -470,7 +470,7 @@ async fn until(count: &AtomicUsize, wanted: usize) {
 }
 
 #[tokio::test]
-async fn answers_can_be_given_beforehand() {
+async fn answers_can_be_scripted() {
     let answers = haft_core::permissions::Scripted::new([Decision::AllowOnce, denied("not twice")]);
     let rig = Rig::new(|engine| engine.approver(answers), |session| session);
     assert_ok(&rig.note("a", "x").await);
@@ -510,7 +510,7 @@ async fn a_turn_that_is_withdrawn_withdraws_its_questions() {
 }
 
 #[tokio::test]
-async fn what_is_not_answered_in_time_is_denied() {
+async fn a_request_that_times_out_is_denied() {
     let patience = std::time::Duration::from_secs(1);
     let rig = Rig::new(|engine| engine.approver(Silent::default()).patience(patience), |session| session);
     let reply = rig.session.call(Call::new("1", "note", json!({"path": "a", "text": "x"}))).await;
@@ -567,7 +567,7 @@ async fn plan_mode_changes_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn accept_edits_asks_for_nothing_but_what_lies_beyond_the_files() {
+async fn accept_edits_asks_only_about_calls_beyond_files() {
     let approver = Script::default();
     let elsewhere = function("post", "Posts", async |input: Any, _cx| input.word)
         .claims(|_, _| Ok(Claims::none().write(Resource::Host("example.org".into()))));
@@ -582,7 +582,7 @@ async fn accept_edits_asks_for_nothing_but_what_lies_beyond_the_files() {
 }
 
 #[tokio::test]
-async fn bypass_asks_nobody_but_what_is_denied_stays_denied() {
+async fn bypass_needs_no_approval_but_denials_hold() {
     let approver = Script::default();
     let judge = Says(|question: &Question<'_>| {
         Ok(if question.input["path"] == "secret" { Verdict::Deny("no".into()) } else { Verdict::Abstain })
@@ -598,7 +598,7 @@ async fn bypass_asks_nobody_but_what_is_denied_stays_denied() {
 }
 
 #[tokio::test]
-async fn with_nobody_to_ask_the_reply_says_how_to_allow_it() {
+async fn without_an_approver_the_reply_says_how_to_allow_the_call() {
     let rig = Rig::new(|engine| engine, |session| session);
     let reply = rig.note("a", "x").await;
     assert_eq!(reply.fault().map(Fault::kind), Some(FaultKind::Denied));
@@ -629,7 +629,7 @@ impl Dialect for NoRepeats {
     }
 }
 
-/// Looks at something that never changes, and counts how often.
+/// Reads something that never changes, and counts the reads.
 struct Peek;
 struct PeekOp(String);
 static PEEKS: AtomicUsize = AtomicUsize::new(0);
@@ -680,14 +680,14 @@ async fn a_repeat_is_refused_by_name_and_only_within_its_turn() {
     assert_eq!(kind(&replies[1]), "redundant");
     assert_says(&replies[1], &["as `1`"]);
     assert_ok(&replies[2]);
-    // A call that failed has no reply that could be used.
+    // A failed call has no reply that a repeat could use instead.
     assert_eq!((kind(&replies[3]), kind(&replies[4])), ("failed", "failed"));
     assert_ok(&within(rig.session.call(peek("5", "a"))).await);
 }
 
 #[tokio::test]
 async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
-    let hook = Listener::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
+    let hook = TestHook::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
         Ok(HookAnswer::default().updated_input(input.call().unwrap().tool_input.clone()))
     });
     let rig = Rig::new(|engine| engine.hook(hook), |session| session.dialect(Arc::new(NoRepeats)));
@@ -698,7 +698,7 @@ async fn a_call_that_is_rewritten_to_itself_does_not_repeat_itself() {
 
 #[tokio::test]
 async fn a_call_that_became_another_is_not_what_was_asked() {
-    let hook = Listener::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
+    let hook = TestHook::new("rewrite", haft_core::hooks::HookEvent::PreToolUse, |input, _| {
         let is_first = input.call().unwrap().tool_use_id == "1";
         let other = HookAnswer::default().updated_input(json!({"word": "other"}));
         Ok(if is_first { other } else { HookAnswer::default() })
@@ -712,7 +712,7 @@ async fn a_call_that_became_another_is_not_what_was_asked() {
     assert_eq!(replies[1].full_text(), "a");
 }
 
-/// How repeats are found must not look like a change to anybody.
+/// Detecting repeats must not make a call count as one that writes.
 #[tokio::test]
 async fn refusing_repeats_makes_no_reader_a_writer() {
     let rig = Rig::new(|engine| engine, |session| session.dialect(Arc::new(NoRepeats)).mode(Mode::Plan));
@@ -747,7 +747,7 @@ async fn refusing_repeats_holds_no_reader_back() {
 // 9 record
 
 #[tokio::test]
-async fn figures_count_every_call_of_a_tool_that_exists() {
+async fn statistics_count_every_call_of_a_known_tool() {
     let rig = rig(&Script::say([Decision::AllowOnce]));
     rig.note("a", "x").await;
     rig.note("a", "x").await;

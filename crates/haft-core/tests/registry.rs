@@ -1,4 +1,4 @@
-//! The tools of a session, and how they are described to others.
+//! The registry of tools, and their definitions for APIs.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ async fn a_prompt_lists_each_tool_in_a_line() {
     assert_eq!(prompt, "- note: Writes a note.\n- b: Second.\n- a: Third\n");
 }
 
-/// Off unless the session says otherwise, and described by where it is.
+/// Available only in the session `friends`; its description names the session.
 struct Shy(Function<Any>);
 
 impl DynTool for Shy {
@@ -115,7 +115,7 @@ impl DynTool for Shy {
 }
 
 #[tokio::test]
-async fn tools_that_cannot_be_used_are_not_shown() {
+async fn unavailable_tools_are_not_listed() {
     let shown = |id: &'static str| {
         let rig = Rig::new(|engine| engine, |session| session.id(id).tool(Shy(named("shy", "Shy"))));
         let cx = rig.session.context();
@@ -190,7 +190,7 @@ fn a_title_is_the_name_as_a_person_writes_it() {
 }
 
 #[tokio::test]
-async fn whoever_wants_to_know_is_told_when_tools_come_and_go() {
+async fn watchers_are_notified_when_tools_change() {
     let rig = rig();
     let tools = rig.session.tools();
     let mut changes = tools.changes();

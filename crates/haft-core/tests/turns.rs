@@ -1,4 +1,4 @@
-//! Many calls at once: order, waiting, failing, stopping.
+//! Concurrent calls: order, waiting, failures, cancellation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ struct Work {
     writes: Vec<String>,
 }
 
-/// Holds the calls of `work` until the test lets them go.
+/// Holds the calls of `work` until the test releases them.
 #[derive(Clone, Default)]
 struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
 
@@ -53,7 +53,7 @@ impl Gates {
         self.of(call).go.add_permits(1);
     }
 
-    /// A tool whose calls wait to be let go.
+    /// A tool whose calls wait until the test releases them.
     fn work(&self) -> Function<Work> {
         let gates = self.clone();
         let body = move |_: Work, cx: Context| {
@@ -129,7 +129,7 @@ async fn a_call_runs_while_the_message_still_streams() {
     gates.started("2").await;
     gates.open("1");
     assert_eq!(within(turn.next()).await.unwrap().full_text(), "done 1");
-    // Even after the first reply was taken.
+    // Even after the first reply was received.
     turn.submit(writes("3", "c"));
     gates.started("3").await;
     gates.open("3");
@@ -138,7 +138,7 @@ async fn a_call_runs_while_the_message_still_streams() {
 }
 
 #[tokio::test]
-async fn only_conflicting_calls_wait_and_say_for_whom() {
+async fn only_conflicting_calls_wait_and_report_their_blocker() {
     let gates = Gates::default();
     let rig = rig(&gates);
     let mut events = rig.engine.activity().subscribe();
@@ -176,7 +176,7 @@ async fn calls_of_other_turns_wait_as_well() {
     assert_eq!(texts(&within(second.finish()).await), ["done 2"]);
 }
 
-/// Whatever a tool is made of crashes in the stage that it was told to.
+/// A tool that panics in the stage that its input names.
 struct Crash;
 struct CrashOp(String);
 
@@ -221,7 +221,7 @@ impl Tool for Crash {
 }
 
 #[tokio::test]
-async fn a_crash_anywhere_is_a_fault_of_that_call_alone() {
+async fn a_panic_in_any_stage_fails_only_that_call() {
     let early = |_: Any, _: Context| -> std::future::Ready<&'static str> { panic!("crash in early") };
     let blocking = |_: Any, _: Context| -> &'static str { panic!("crash in blocking") };
     let rig = Rig::new(
@@ -269,9 +269,9 @@ async fn a_call_that_fails_touches_no_other() {
     assert_eq!(ids, ["1", "2", "3", "4"]);
 }
 
-/// A dialect that cannot tell of a failure must not take anybody down with it.
+/// A dialect that panics while it presents a fault must not affect other calls.
 #[tokio::test]
-async fn a_dialect_that_crashes_is_replaced_by_plain_words() {
+async fn a_dialect_that_panics_is_replaced_by_plain_text() {
     struct Fragile;
     impl Dialect for Fragile {
         fn name(&self) -> &'static str {
@@ -367,11 +367,11 @@ async fn a_cancelled_call_waits_for_what_belongs_to_its_change() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_taken_on_alone_keeps_its_place_and_can_be_stopped() {
+async fn a_single_call_keeps_its_position_and_can_be_cancelled() {
     let gates = Gates::default();
     let rig = rig(&gates);
     let (first, work) = rig.session.take_on(writes("1", "a"));
-    // It comes first though nobody has begun to carry it out.
+    // It comes first although its future was not polled yet.
     let (_, later) = rig.session.take_on(writes("2", "a"));
     let later = tokio::spawn(later);
     let work = tokio::spawn(work);
@@ -428,7 +428,7 @@ async fn dropping_a_turn_or_a_call_cancels_and_frees_what_it_claimed() {
         () = gates.started("3") => {}
     }
     drop(call);
-    // Never polled, never begun.
+    // Never polled.
     drop(rig.session.call(writes("4", "a")));
     gates.open("5");
     assert_eq!(within(rig.session.call(writes("5", "a"))).await.full_text(), "done 5");
@@ -498,7 +498,7 @@ async fn ten_thousand_calls_in_one_turn() {
         .subscribe_to(&[haft_core::events::EventKind::Started, haft_core::events::EventKind::Ended]);
     let count = Arc::new(Mutex::new((0_u32, 0_u32)));
     let counter = count.clone();
-    // Not atomic on purpose: what is claimed is what keeps the calls apart.
+    // Not atomic on purpose: the claims alone keep the calls apart.
     let add = move |_: Any, _: Context| {
         let counter = counter.clone();
         async move {
@@ -550,9 +550,9 @@ async fn a_tool_that_takes_too_long_is_stopped() {
     assert_says(&reply, &["took longer than 0.02 s"]);
     assert_eq!(reply.structured.as_ref().unwrap()["fault"]["details"]["limit_ms"], 20);
     assert_eq!(kind(&rig.call("stubborn", json!({})).await), "timeout");
-    // A thread cannot be stopped, but it is told.
+    // A thread cannot be stopped, but it can see that its call was cancelled.
     within(told).await.unwrap();
-    // Those who waited for the calls that were stopped go on.
+    // Calls that waited for the cancelled ones go on.
     assert_ok(&rig.note("a", "x").await);
 }
 
@@ -625,7 +625,7 @@ async fn an_edited_input_waits_for_what_it_now_touches() {
     assert_eq!(approver.times(), 2);
 }
 
-/// Sees a file, and tells the session so.
+/// Reports that the model has seen a file.
 fn see() -> Function<Any> {
     function("see", "Sees", async |input: Any, cx: Context| {
         let place = cx.workspace().resolve(&cx.cwd(), &input.word)?;
@@ -639,7 +639,7 @@ fn see() -> Function<Any> {
     })
 }
 
-/// Says whether the session has seen a file.
+/// Answers whether the model has seen a file.
 fn seen() -> Function<Any> {
     function("seen", "Says whether a file was seen", async |input: Any, cx: Context| {
         let path = cx.workspace().resolve(&cx.cwd(), &input.word)?.path;
@@ -651,10 +651,10 @@ fn seen() -> Function<Any> {
     })
 }
 
-/// The claims were once given up before the session knew what the call had learnt.
+/// Regression: the claims were released before the call's effects were applied.
 #[tokio::test]
-async fn what_a_call_has_learnt_is_known_to_the_next() {
-    let hook = Listener::new("slow", HookEvent::PostToolUse, |_, _| Ok(HookAnswer::default()));
+async fn effects_of_a_call_are_visible_to_the_next() {
+    let hook = TestHook::new("slow", HookEvent::PostToolUse, |_, _| Ok(HookAnswer::default()));
     let rig =
         Rig::new(|engine| engine.hook(hook), |session| session.tool(see()).tool(seen()).mode(Mode::Bypass));
     for number in 0..30 {
@@ -668,7 +668,7 @@ async fn what_a_call_has_learnt_is_known_to_the_next() {
 }
 
 #[tokio::test]
-async fn what_a_failed_call_claims_to_have_learnt_is_forgotten() {
+async fn read_effects_of_a_failed_call_are_dropped() {
     let liar = function("liar", "Fails", async |input: Any, cx: Context| {
         let place = cx.workspace().resolve(&cx.cwd(), &input.word)?;
         let stamp = cx.workspace().stat(&place.path)?.stamp;
@@ -712,7 +712,7 @@ async fn calls_are_read_in_every_form_that_apis_send() {
 }
 
 #[test]
-fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
+fn a_malformed_call_does_not_affect_its_siblings() {
     let turn = json!([
         {"name": "a"},
         {"id": "x", "inptu": {}, "name": "b"},
@@ -741,7 +741,7 @@ fn one_call_that_makes_no_sense_does_not_take_its_siblings_along() {
 }
 
 #[test]
-fn sessions_over_the_same_files_are_kept_as_one() {
+fn saved_sessions_over_the_same_files_merge() {
     let seen = |path: &str, changed: u64| haft_core::sessions::SavedSeen {
         path: path.to_owned(),
         stamp: [0, 0, 0, 0, changed],
@@ -758,7 +758,7 @@ fn sessions_over_the_same_files_are_kept_as_one() {
 }
 
 #[test]
-fn a_kept_session_may_have_more_in_it_than_is_known_or_less() {
+fn a_saved_session_may_have_unknown_or_missing_fields() {
     let saved: SavedSession = serde_json::from_str(r#"{"cwd":"/a","of the future":[1]}"#).unwrap();
     assert_eq!((saved.version, saved.cwd.as_deref()), (SavedSession::VERSION, Some("/a")));
 }

@@ -4,7 +4,7 @@
 use haft::{Call, Engine, Workspace, blocking_function, function};
 use serde_json::json;
 
-/// What the model sends. The schema it is shown comes from here, with these words.
+/// The input. The tool's schema is generated from it, with these descriptions.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Words {
     /// The text whose words are counted
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words = function("word_count", "Counts the words of a text", async |input: Words, _cx| {
         format!("{} words", input.text.split_whitespace().count())
     });
-    // Work that blocks or computes for long runs on a thread of its own.
+    // Work that blocks or computes for long runs on a blocking thread.
     let fibonacci = blocking_function("fibonacci", "Finds a Fibonacci number", |input: Fibonacci, _cx| {
         let (number, _) = (0..input.n).fold((0_u64, 1_u64), |(a, b), _| (b, a + b));
         json!({"number": number})
@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workspace = Workspace::open(".".as_ref())?;
     let session = engine.session(workspace).tool(words.read_only()).tool(fibonacci.read_only()).start();
 
-    // The calls of one message run side by side and are answered in order. The last one is a mistake, and
-    // its reply tells the model what to send instead.
+    // The calls of one message run concurrently and are answered in order. The last one has a wrong argument,
+    // and its reply tells the model what to send instead.
     let mut turn = session.turn();
     turn.submit(Call::new("1", "word_count", json!({"text": "a handle for a model"})));
     turn.submit(Call::new("2", "fibonacci", json!({"n": "50"})));

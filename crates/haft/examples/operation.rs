@@ -1,4 +1,4 @@
-//! A tool on an operation of one's own, with a check, a preview and somebody who is asked:
+//! A tool with its own operation, a check, a preview and an approver:
 //! `cargo run -p haft --example operation`.
 #![allow(clippy::print_stdout)]
 
@@ -11,11 +11,11 @@ use haft::{
 };
 use serde_json::json;
 
-/// The shopping list, which the session keeps between calls.
+/// The shopping list: an extension of the session, which lives between calls.
 #[derive(Default)]
 struct List(Mutex<Vec<String>>);
 
-/// What the engine can do, in its own words: no JSON, no tool name.
+/// The operation: no JSON, no tool name.
 struct Add {
     item: String,
 }
@@ -23,12 +23,12 @@ struct Add {
 impl Operation for Add {
     type Output = usize;
 
-    // Calls that change the same thing wait for each other; all others run beside them.
+    // Calls that write the same resource wait for each other; all others run concurrently.
     fn claims(&self) -> Claims {
         Claims::none().write(Resource::State("shopping list".into()))
     }
 
-    // Nobody is asked about a call that could not run.
+    // Runs before the approver is asked: a call that cannot run needs no approval.
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
         let list = cx.session().extension::<List>();
         let is_there = list.0.lock().is_ok_and(|list| list.contains(&self.item));
@@ -46,7 +46,7 @@ impl Operation for Add {
     }
 }
 
-/// How a model says it.
+/// The tool: how a model calls the operation.
 struct AddTool;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -70,7 +70,7 @@ impl Tool for AddTool {
     }
 }
 
-/// Says yes to everything but chocolate. A real one would ask a person.
+/// Approves everything but chocolate. A real approver would ask a person.
 struct Careful;
 
 impl Approver for Careful {

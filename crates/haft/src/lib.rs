@@ -1,39 +1,39 @@
 #![doc = include_str!("../README.md")]
 
 pub use haft_core::*;
-/// How models spell what haft can do: one dialect of tools for each family.
+/// Dialects: sets of tools, one for each family of models.
 pub use haft_dialects as dialects;
-/// Settings, trust, grants and state as the command `haft` has them.
+/// The settings, trust, grants and state of the command `haft`.
 #[cfg(feature = "host")]
 pub use haft_host as host;
-/// The durable record of changes, from which undo and redo work.
+/// The journal: a durable record of changes, for undo and redo.
 pub use haft_journal as journal;
 /// The Model Context Protocol: sessions served to clients, and other servers' tools.
 #[cfg(feature = "mcp")]
 pub use haft_mcp as mcp;
-/// What haft can do, in its own words, for tools of one's own that spell it differently.
+/// Operations: what tools can do, for tools of one's own that present it differently.
 pub use haft_ops as ops;
-/// Rules about calls: which happen, which are asked about, which never happen.
+/// Rules that allow calls, deny them, or require approval.
 #[cfg(feature = "commands")]
 pub use haft_rules as rules;
 /// Files, processes and the sandbox.
 pub use haft_sandbox as sandbox;
-/// What a shell command would do, as far as its text tells.
+/// Static analysis of shell commands.
 #[cfg(feature = "commands")]
 pub use haft_shell as shell;
 /// Text in files: encodings, edits, differences, syntax checks.
 pub use haft_text as text;
 
-/// Sets up the sandbox that commands run in. Call it first in `main`, before any thread is started: the program is started
-/// once more to go into the sandbox, and then does not return from here. Without it, tools that run commands are not
-/// offered.
+/// Sets up the sandbox for commands. Call it first in `main`, before any thread starts: to run a command, haft executes the
+/// program again inside of the sandbox, and in that process this function does not return. Without it, tools that run
+/// commands are not offered.
 ///
 /// With tokio, write a plain `main` and start the runtime in it; `#[tokio::main]` starts threads first.
 pub fn arm() {
     haft_sandbox::cage::arm_with(haft_ops::WORKERS);
 }
 
-/// The tools of every dialect, as those that rules can be about.
+/// The tools of every dialect, whose names rules may use.
 #[cfg(feature = "commands")]
 pub fn known_tools() -> rules::KnownTools {
     rules::KnownTools::of(dialects::all().iter().flat_map(|dialect| dialect.tools()))

@@ -91,15 +91,15 @@ fn every_decision_is_audited_and_tampering_is_detected() {
     std::fs::write(&file, text.replacen("denied", "allowed", 1)).unwrap();
     let changed = fixture.run(&["audit"]);
     assert!(changed.code == 1 && changed.stdout.contains("from line 2 on"), "{changed:?}");
-    for entry in std::fs::read_dir(lab.state()).unwrap().map(Result::unwrap) {
+    for entry in std::fs::read_dir(fixture.state()).unwrap().map(Result::unwrap) {
         if entry.file_name().to_string_lossy().starts_with("audit.") {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    let gone = lab.run(&["audit"]);
+    let gone = fixture.run(&["audit"]);
     assert_eq!(gone.code, 1, "{gone:?}");
     assert!(gone.stdout.contains("all lines are gone, although 4 calls were made here"), "{gone:?}");
-    let unused = Lab::new(&[]).run(&["audit"]);
+    let unused = Fixture::new(&[]).run(&["audit"]);
     assert_eq!((unused.code, unused.stdout.as_str()), (0, "no call was decided about here yet\n"));
 }
 

@@ -1,33 +1,32 @@
-//! Mends an input along its schema where it can only have been meant one way: a number, a boolean or JSON
-//! that came as a string, a bare string where an array of strings is wanted, `null` for what may be left
-//! out. Goes through the input once, however much is wrong with it. Whether the result fits is for the
-//! caller to see.
+//! Repairs an input along its schema where only one meaning is possible: a number, a boolean or JSON inside of a string,
+//! a bare string instead of an array of strings, `null` for an optional field. One pass over the input, however much is
+//! wrong with it. Does not validate: the caller checks whether the result fits.
 
 use serde_json::{Map, Value};
 
-use super::{brief, field};
+use super::{field, show_short};
 use crate::{json, spec};
 
-/// More repairs than this in one input are no slip any more.
+/// The most repairs in one input; beyond them it is not a slip but another format.
 const MAX_REPAIRS: usize = 64;
-/// Strings that are no slip: after this many, no further one is looked into.
+/// The most strings that are parsed in search of a repair.
 const MAX_TRIES: usize = 1024;
-/// References that lead deeper than this lead in a circle.
-/// How many places of an input are looked at for floats that stand for integers.
-const MAX_PLACES: usize = 4_000_000;
+/// The most values that are visited in search of floats that stand for integers.
+const MAX_VISITS: usize = 4_000_000;
+/// The deepest nesting of references; deeper ones are circular.
 const MAX_DEPTH: usize = 128;
 
-/// Mends what can be mended and says what was.
+/// Repairs a value in place, and returns a note for each repair.
 pub(super) fn repair(value: &mut Value, schema: &Value) -> Vec<String> {
     let mut repair = Repair { root: schema, path: Vec::new(), notes: Vec::new(), tries: 0, depth: 0 };
-    repair.mend(value, schema);
+    repair.value(value, schema);
     repair.notes
 }
 
-/// Writes `5.0` as `5` where an integer is wanted: to JSON they are the same, to serde they are not.
+/// Writes `5.0` as `5` where the schema wants an integer: JSON does not distinguish them, serde does.
 pub(super) fn integral(value: &mut Value, schema: &Value) {
     if has_float(value) {
-        each_float(value, schema, schema, 0, &mut { MAX_PLACES });
+        convert_floats(value, schema, schema, 0, &mut { MAX_VISITS });
     }
 }
 
@@ -39,39 +38,43 @@ struct Repair<'a> {
     depth: usize,
 }
 
-/// A step on the way to a value.
+/// A step of a JSON pointer.
 enum Step {
     Item(usize),
     Field(String),
 }
 
 impl<'a> Repair<'a> {
-    fn mend(&mut self, value: &mut Value, schema: &'a Value) {
-        let is_mendable = matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_));
-        if !is_mendable || self.notes.len() >= MAX_REPAIRS || self.depth >= MAX_DEPTH {
+    fn value(&mut self, value: &mut Value, schema: &'a Value) {
+        let is_repairable = matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_));
+        if !is_repairable || self.notes.len() >= MAX_REPAIRS || self.depth >= MAX_DEPTH {
             return;
         }
         self.depth += 1;
         let schema = resolve(schema, self.root);
         if let Value::String(text) = value
-            && let Some(meant) = self.meant(text, schema)
+            && let Some(parsed) = self.parse_string(text, schema)
         {
-            self.notes.push(format!("`{}` came as a string and was read as {}", self.place(), brief(&meant)));
-            *value = meant;
+            self.notes.push(format!(
+                "`{}` came as a string and was read as {}",
+                self.field_name(),
+                show_short(&parsed)
+            ));
+            *value = parsed;
         }
         for part in list(schema, "allOf") {
-            self.mend(value, part);
+            self.value(value, part);
         }
         if let Some(branch) = self.branch(value, schema) {
-            self.mend(value, branch);
+            self.value(value, branch);
         }
         match value {
-            Value::Object(fields) => self.mend_fields(fields, schema),
+            Value::Object(fields) => self.fields(fields, schema),
             Value::Array(items) => {
                 for (at, item) in items.iter_mut().enumerate() {
                     if let Some(schema) = item_schema(schema, at) {
                         self.path.push(Step::Item(at));
-                        self.mend(item, schema);
+                        self.value(item, schema);
                         self.path.pop();
                     }
                 }
@@ -81,7 +84,7 @@ impl<'a> Repair<'a> {
         self.depth -= 1;
     }
 
-    fn mend_fields(&mut self, fields: &mut Map<String, Value>, schema: &'a Value) {
+    fn fields(&mut self, fields: &mut Map<String, Value>, schema: &'a Value) {
         let root = self.root;
         let required = spec::strings(schema.get("required"));
         fields.retain(|name, value| {
@@ -97,13 +100,13 @@ impl<'a> Repair<'a> {
         for (name, value) in fields.iter_mut() {
             if let Some(schema) = field_schema(schema, name) {
                 self.path.push(Step::Field(name.clone()));
-                self.mend(value, schema);
+                self.value(value, schema);
                 self.path.pop();
             }
         }
     }
 
-    fn place(&self) -> String {
+    fn field_name(&self) -> String {
         let steps = self.path.iter().map(|step| match step {
             Step::Item(at) => format!("/{at}"),
             Step::Field(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
@@ -111,8 +114,8 @@ impl<'a> Repair<'a> {
         field(&steps.collect::<String>())
     }
 
-    /// What a string was meant to be where no string is wanted.
-    fn meant(&mut self, text: &str, schema: &'a Value) -> Option<Value> {
+    /// The value that a string stands for, where the schema does not accept the string itself.
+    fn parse_string(&mut self, text: &str, schema: &'a Value) -> Option<Value> {
         if self.tries >= MAX_TRIES {
             return None;
         }
@@ -142,11 +145,12 @@ impl<'a> Repair<'a> {
         }
         let items = item_schema(schema, 0).and_then(|items| self::kinds(items, self.root, 0));
         let of_strings = items.is_some_and(|kinds| kinds.contains(&"string"));
-        // What begins like an array may be a name, or an array that was cut short.
+        // A text that starts with `[` is ambiguous: a name, or an array that was cut short.
         (wants("array") && of_strings && !trimmed.starts_with('[')).then(|| Value::Array(vec![text.into()]))
     }
 
-    /// The one form, of those that the schema offers, that the value has or almost has.
+    /// The one branch of `anyOf` or `oneOf` that the value matches by type, required fields and tags; `None` if there are
+    /// several.
     fn branch(&self, value: &Value, schema: &'a Value) -> Option<&'a Value> {
         let branches =
             list(schema, "anyOf").chain(list(schema, "oneOf")).map(|branch| resolve(branch, self.root));
@@ -172,14 +176,14 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// Looks at every place where a float may stand for an integer. A schema that offers several forms at every
-/// level has exponentially many such places, so only so many are looked at.
-fn each_float(value: &mut Value, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
+/// Converts every float that stands for an integer. A schema with branches at every level leads to exponentially many
+/// visits, so `left` limits them.
+fn convert_floats(value: &mut Value, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
     let Some(fewer) = left.checked_sub(1).filter(|_| depth < MAX_DEPTH) else { return };
     *left = fewer;
     let schema = resolve(schema, root);
     for part in ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| list(schema, key)) {
-        each_float(value, part, root, depth + 1, left);
+        convert_floats(value, part, root, depth + 1, left);
     }
     match value {
         Value::Number(number) if number.is_f64() && is_integral(number) => {
@@ -193,14 +197,14 @@ fn each_float(value: &mut Value, schema: &Value, root: &Value, depth: usize, lef
         Value::Array(items) => {
             for (at, item) in items.iter_mut().enumerate() {
                 if let Some(schema) = item_schema(schema, at) {
-                    each_float(item, schema, root, depth + 1, left);
+                    convert_floats(item, schema, root, depth + 1, left);
                 }
             }
         }
         Value::Object(fields) => {
             for (name, value) in fields {
                 if let Some(schema) = field_schema(schema, name) {
-                    each_float(value, schema, root, depth + 1, left);
+                    convert_floats(value, schema, root, depth + 1, left);
                 }
             }
         }
@@ -217,14 +221,14 @@ fn has_float(value: &Value) -> bool {
     }
 }
 
-/// Whether a number is a whole one that every reader reads alike.
+/// Whether a number is a whole one that a float represents exactly.
 fn is_integral(number: &serde_json::Number) -> bool {
     number.as_f64().is_some_and(|float| {
         !number.is_f64() || (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0)
     })
 }
 
-/// The kinds of value that a schema takes; `None` where it does not say.
+/// The JSON types that a schema accepts; `None` if it does not restrict them.
 fn kinds<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Option<Vec<&'a str>> {
     let schema = resolve(schema, root);
     match schema.get("type") {
@@ -242,7 +246,7 @@ fn kinds<'a>(schema: &'a Value, root: &'a Value, depth: usize) -> Option<Vec<&'a
     (!kinds.is_empty()).then_some(kinds)
 }
 
-/// Whether a schema that takes strings takes this one: a list of words takes only its words.
+/// Whether a schema that accepts strings accepts this one: an enum accepts only its members.
 fn takes_text(schema: &Value, text: &str, root: &Value, depth: usize) -> bool {
     let schema = resolve(schema, root);
     let words = || list(schema, "enum").chain(schema.get("const"));
@@ -285,7 +289,7 @@ fn field_schema<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema.get("properties").and_then(|all| all.get(name)).or_else(|| schema.get("additionalProperties"))
 }
 
-/// What a schema refers to, if it refers to another part of the same document.
+/// Follows references to other parts of the same document.
 fn resolve<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
     for _ in 0..MAX_DEPTH {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));

@@ -1,4 +1,4 @@
-//! An engine that is being set up: who is asked, who judges, what listens, and what is kept.
+//! Configures an engine: judges, approvers, hooks, the audit log, timeouts and limits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,72 +16,74 @@ use crate::plans::PlanApprover;
 use crate::questions::Respondent;
 use crate::stats::Stats;
 
-/// An engine that is being set up.
+/// Configures an [`Engine`]. Everything is optional.
 pub struct EngineBuilder(Inner);
 
 impl EngineBuilder {
-    /// Adds something that is called before and after calls.
+    /// Adds a hook, which is called before and after calls.
     pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
         self.0.hooks.push(Arc::new(hook));
         self
     }
 
-    /// Sets what makes pictures in replies ones that a model can be shown. Unless this is said, they are passed on by what
-    /// their first bytes say.
+    /// Sets what decodes and scales images in replies. Default: images pass unchanged if their first bytes are those of a
+    /// format that models take.
     pub fn images(mut self, fitter: impl ImageFitter + 'static) -> Self {
         self.0.images = Arc::new(fitter);
         self
     }
 
-    /// Adds somebody who judges calls by rules.
+    /// Adds a judge, which allows, denies or asks about calls by rules.
     pub fn judge(mut self, judge: impl Judge + 'static) -> Self {
         self.0.judges.push(Arc::new(judge));
         self
     }
 
-    /// Sets who is asked, where a session has nobody of its own. Nobody, unless this is said: what must be asked is then denied.
+    /// Sets who approves calls in sessions without an approver of their own. Default: [`NoApprover`], which denies every
+    /// call that needs approval.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.0.approver = Arc::new(approver);
         self
     }
 
-    /// Sets who answers the questions of tools. Nobody, unless this is said.
+    /// Sets who answers the questions of tools in sessions without a respondent of their own. Default: none.
     pub fn respondent(mut self, respondent: impl Respondent + 'static) -> Self {
         self.0.respondent = Some(Arc::new(respondent));
         self
     }
 
-    /// Sets who approves of plans in their own time, in place of whoever is asked at once.
+    /// Sets who approves plans asynchronously. Default: none, and the approver is asked about a plan like about a call.
     pub fn plan_approver(mut self, approver: impl PlanApprover + 'static) -> Self {
         self.0.plan_approver = Some(Arc::new(approver));
         self
     }
 
-    /// Sets where it is written down what was decided about calls.
+    /// Sets the audit log, to which the engine writes every decision about a call.
     pub fn audit(mut self, audit: Audit) -> Self {
         self.0.audit = Some(audit);
         self
     }
 
-    /// Sets how long an answer is waited for. What is not answered by then is denied.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.0.patience = Some(patience);
+    /// Sets the timeout for answers of approvers and respondents. A call that is not answered in time is denied. Default:
+    /// no timeout.
+    pub fn patience(mut self, timeout: Duration) -> Self {
+        self.0.answer_timeout = Some(timeout);
         self
     }
 
-    /// Sets where the whole of a reply is kept that had to be cut.
+    /// Sets where the engine offloads the full text of replies that it cuts.
     pub fn keep_results(mut self, kept: KeptResults) -> Self {
         self.0.kept = Some(kept);
         self
     }
 
-    /// Sets the longest reply of a tool, in characters.
+    /// Sets the longest reply of a tool, in characters, instead of the limit in its [`Spec`](crate::Spec).
     pub fn max_result(mut self, tool: impl Into<String>, chars: usize) -> Self {
         self.0.max_results.insert(tool.into(), chars);
         self
     }
 
-    /// The engine.
+    /// Builds the engine.
     pub fn build(self) -> Engine {
         Engine(Arc::new(self.0))
     }
@@ -99,7 +101,7 @@ impl Default for EngineBuilder {
             plan_approver: None,
             images: Arc::new(BySignature),
             kept: None,
-            patience: None,
+            answer_timeout: None,
             audit: None,
             max_results: HashMap::new(),
         })
@@ -111,12 +113,12 @@ impl Engine {
         self.0.respondent.as_ref()
     }
 
-    /// Who approves of plans in their own time, if anybody does.
+    /// Who approves plans asynchronously, if the engine has such an approver.
     pub fn plan_approver(&self) -> Option<&Arc<dyn PlanApprover>> {
         self.0.plan_approver.as_ref()
     }
 
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        self.0.patience
+    pub(crate) fn answer_timeout(&self) -> Option<Duration> {
+        self.0.answer_timeout
     }
 }

@@ -1,4 +1,4 @@
-//! How the pipeline itself fails, in words.
+//! The faults of the pipeline itself: a panic, a repeated call, a timeout.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! External hooks: shell commands that read JSON and answer by exit code or JSON, in the words that existing
-//! agents' hook scripts use. What cannot be understood is a failure, never a yes.
+//! External hooks: shell commands that read JSON from standard input and answer by exit code or JSON, in the format of
+//! existing agents' hook scripts. An answer that cannot be parsed is a failure, never an approval.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use serde_json::Value;
 use super::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern};
 use crate::{BoxFuture, Context, Fault, json};
 
-/// How long an external hook may take when nothing else is said.
+/// The default timeout of an external hook.
 pub const DEFAULT_HOOK_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much of what an external hook prints is read.
+/// The most bytes that are read of an external hook's output.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
-/// An external hook: a shell command that reads JSON and answers by exit code or JSON.
+/// An external hook: a shell command that reads [`HookInput`] as JSON and answers by exit code or JSON.
 #[derive(Clone, Debug)]
 pub struct CommandHook {
-    /// When it is called.
+    /// The event at which the hook runs.
     pub event: HookEvent,
-    /// For which tools.
+    /// The tools for which it runs.
     pub tools: ToolPattern,
     /// The command, run by `sh`.
     pub command: String,
     /// The folder it runs in, which it also finds in `HAFT_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`.
     pub dir: PathBuf,
-    /// How long it may take.
+    /// The longest it may run; after that it counts as failed.
     pub timeout: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Hook for CommandHook {
     }
 }
 
-/// The JSON that an external hook may print. Both the nested form and the older flat one are known.
+/// The JSON that an external hook may print: the nested form or the older flat one.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Printed {
@@ -110,31 +110,32 @@ fn answer(finished: &Finished, timeout: Duration) -> Result<HookAnswer, String> 
     if stdout.trim().is_empty() {
         return Ok(HookAnswer::default());
     }
-    let nonsense =
+    let invalid =
         |error: &dyn std::fmt::Display| format!("printed something that is not an answer in JSON ({error})");
-    let value = json::parse(stdout.trim()).map_err(|fault| nonsense(&fault.message()))?;
-    no_slips(&value)?;
+    let value = json::parse(stdout.trim()).map_err(|fault| invalid(&fault.message()))?;
+    reject_typos(&value)?;
     if let Some(specific) = value.get("hookSpecificOutput").filter(|specific| !specific.is_null()) {
         if !specific.is_object() {
-            return Err(nonsense(&format!("`hookSpecificOutput` is {}", json::kind_of(specific))));
+            return Err(invalid(&format!("`hookSpecificOutput` is {}", json::kind_of(specific))));
         }
-        no_slips(specific)?;
+        reject_typos(specific)?;
     }
-    read(serde_json::from_value(value).map_err(|error| nonsense(&error))?)
+    interpret(serde_json::from_value(value).map_err(|error| invalid(&error))?)
 }
 
 /// The fields by which an answer decides.
 const DECIDING: [&str; 5] =
     ["continue", "decision", "hookSpecificOutput", "permissionDecision", "updatedInput"];
-/// This many letters wrong, missing, added or swapped are a slip.
-const SLIP: usize = 2;
+/// The largest edit distance at which an unknown field counts as a misspelling of a deciding one.
+const MAX_TYPO_DISTANCE: usize = 2;
 
-/// A misspelt `permissionDecision` must not be read as no decision. Other fields that are not known may be
-/// news from another agent, and are passed over.
-fn no_slips(answer: &Value) -> Result<(), String> {
+/// Rejects misspelled fields: a misspelled `permissionDecision` must not be read as no decision. Other unknown fields may
+/// be those of another agent, and are ignored.
+fn reject_typos(answer: &Value) -> Result<(), String> {
     let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     for key in answer.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
-        let near = |field: &&str| strsim::damerau_levenshtein(&folded(key), &folded(field)) <= SLIP;
+        let near =
+            |field: &&str| strsim::damerau_levenshtein(&folded(key), &folded(field)) <= MAX_TYPO_DISTANCE;
         if !DECIDING.contains(&key)
             && key.len() < 100
             && let Some(field) = DECIDING.iter().find(|field| near(field))
@@ -145,20 +146,20 @@ fn no_slips(answer: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn read(printed: Printed) -> Result<HookAnswer, String> {
+fn interpret(printed: Printed) -> Result<HookAnswer, String> {
     let specific = printed.hook_specific_output.unwrap_or_default();
     let flat = printed.flat;
     let mut decision = None;
-    // An answer that says two things is taken at its strictest.
+    // Of contradicting decisions the strictest counts.
     for word in [specific.permission_decision, flat.permission_decision, printed.decision] {
-        let said = match word.as_deref() {
+        let parsed = match word.as_deref() {
             None => None,
             Some("allow" | "approve") => Some(HookDecision::Allow),
             Some("ask") => Some(HookDecision::Ask),
             Some("deny" | "block") => Some(HookDecision::Deny),
             Some(other) => return Err(format!("decided `{other}`, which is none of allow, ask and deny")),
         };
-        decision = decision.max(said);
+        decision = decision.max(parsed);
     }
     let mut reason =
         specific.permission_decision_reason.or(flat.permission_decision_reason).or(printed.reason);

@@ -1,5 +1,5 @@
-//! Cutting a JSON value. One pass weighs every part, one pass shares the room out from the top: what is
-//! light stays whole, what is heavy gets an equal share. Keys and short scalars are never touched.
+//! Cuts a JSON value. One pass measures every part; a second pass distributes the available length from the top: small
+//! parts stay whole, large ones get equal shares. Keys and short scalars are never cut.
 
 use std::fmt::{self, Write as _};
 
@@ -7,29 +7,31 @@ use serde_json::{Map, Value};
 
 use super::{Cut, dropped, joined};
 
-/// A place in a value where something was cut.
+/// A part of a JSON value that was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CutField {
-    /// The place as a JSON pointer into the value as it is now.
+    /// JSON pointer to the part in the value after the cut.
     pub path: String,
-    /// What is missing there.
+    /// What was removed there.
     pub lost: Lost,
 }
 
-/// What a cut took away.
+/// What a cut has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lost {
-    /// That many characters of a string.
+    /// This many characters of a string.
     Chars(usize),
-    /// That many items of an array.
+    /// This many items of an array.
     Items(usize),
-    /// The whole value; `{"truncated":true}` stands in its place.
+    /// The whole value; `{"truncated":true}` replaces it.
     Everything,
 }
 
-/// A string that prints no longer than this is a short scalar.
+/// A string whose JSON is no longer than this counts as a short scalar.
 const SHORT: usize = 40;
-/// An array of no more items than this is a record: its items are cut rather than dropped.
+/// An array of at most this many items counts as a record: its items are cut rather than dropped.
 const RECORD: usize = 16;
 
 /// Whether the compact text of a value has at most `max` characters.
@@ -37,8 +39,8 @@ pub(crate) fn json_fits(value: &Value, max: usize) -> bool {
     fits(value, &mut { max })
 }
 
-/// Cuts the value until its compact text has at most `max` characters, and tells what was cut; nothing if
-/// it already fits.
+/// Cuts a value until its compact text has at most `max` characters, and returns what was cut; `None` if it already
+/// fits.
 ///
 /// Long strings are cut, with a `…` where something is missing, and long arrays lose items. The
 /// keys of an object stay. Where even the keys and short scalars do not fit, all that remains is
@@ -47,18 +49,18 @@ pub fn cut_json(value: &mut Value, max: usize, keep: Cut) -> Option<Vec<CutField
     if fits(value, &mut { max }) {
         return None;
     }
-    let weight = Weight::of(value);
-    let mut shears = Shears { keep, path: String::new(), cuts: Vec::new() };
-    if weight.least <= max {
-        shears.cut(value, &weight, max);
+    let size = Size::of(value);
+    let mut cutter = Cutter { keep, path: String::new(), cuts: Vec::new() };
+    if size.min <= max {
+        cutter.cut(value, &size, max);
     } else {
         *value = Value::Object(Map::from_iter([("truncated".to_owned(), Value::Bool(true))]));
-        shears.note(Lost::Everything);
+        cutter.note(Lost::Everything);
     }
-    Some(shears.cuts)
+    Some(cutter.cuts)
 }
 
-/// Whether the value prints within what is `left`; stops looking as soon as it does not.
+/// Whether the compact text of a value has at most `left` characters; stops as soon as it has more.
 fn fits(value: &Value, left: &mut usize) -> bool {
     match value {
         // A character has at most four bytes, so a huge text need not be counted.
@@ -80,81 +82,81 @@ fn take(left: &mut usize, count: usize) -> bool {
     rest.is_some()
 }
 
-/// How long a value prints, and how short it can be made.
-struct Weight {
+/// The length of a value's compact text, and the shortest it can be cut to.
+struct Size {
     length: usize,
-    least: usize,
-    /// Of its items or fields.
-    parts: Vec<Weight>,
+    min: usize,
+    /// The sizes of its items or fields.
+    parts: Vec<Size>,
 }
 
-impl Weight {
+impl Size {
     fn of(value: &Value) -> Self {
         match value {
             Value::String(text) => {
                 let length = string_length(text);
                 // A lone `…` in quotes.
-                let least = if length <= SHORT { length } else { 3 };
-                Self { length, least, parts: Vec::new() }
+                let min = if length <= SHORT { length } else { 3 };
+                Self { length, min, parts: Vec::new() }
             }
             Value::Array(items) => {
-                let parts: Vec<Weight> = items.iter().map(Weight::of).collect();
+                let parts: Vec<Size> = items.iter().map(Size::of).collect();
                 let frame = 2 + items.len().saturating_sub(1);
                 let length = frame + parts.iter().map(|part| part.length).sum::<usize>();
-                Self { length, least: 2, parts }
+                Self { length, min: 2, parts }
             }
             Value::Object(fields) => {
-                let parts: Vec<Weight> = fields.values().map(Weight::of).collect();
+                let parts: Vec<Size> = fields.values().map(Size::of).collect();
                 let frame = object_frame(fields);
                 let length = frame + parts.iter().map(|part| part.length).sum::<usize>();
-                let least = frame + parts.iter().map(|part| part.least).sum::<usize>();
-                Self { length, least, parts }
+                let min = frame + parts.iter().map(|part| part.min).sum::<usize>();
+                Self { length, min, parts }
             }
             scalar => {
                 let length = scalar_length(scalar);
-                Self { length, least: length, parts: Vec::new() }
+                Self { length, min: length, parts: Vec::new() }
             }
         }
     }
 }
 
-struct Shears {
+struct Cutter {
     keep: Cut,
     path: String,
     cuts: Vec<CutField>,
 }
 
-impl Shears {
+impl Cutter {
     fn note(&mut self, lost: Lost) {
         self.cuts.push(CutField { path: self.path.clone(), lost });
     }
 
-    /// Makes the value print within `room`, which is no less than the least it can be.
-    fn cut(&mut self, value: &mut Value, weight: &Weight, room: usize) {
-        if weight.length <= room {
+    /// Cuts the value to a length of at most `room`, which must be at least its minimum.
+    fn cut(&mut self, value: &mut Value, size: &Size, room: usize) {
+        if size.length <= room {
             return;
         }
         match value {
             Value::String(text) => self.cut_string(text, room),
-            Value::Array(items) => self.cut_array(items, &weight.parts, room),
+            Value::Array(items) => self.cut_array(items, &size.parts, room),
             Value::Object(fields) => {
-                let share = share(&weight.parts, room - object_frame(fields));
-                for ((key, field), part) in fields.iter_mut().zip(&weight.parts) {
-                    self.cut_at(key, field, part, share.max(part.least));
+                let share = share(&size.parts, room - object_frame(fields));
+                for ((key, field), part) in fields.iter_mut().zip(&size.parts) {
+                    self.cut_at(key, field, part, share.max(part.min));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn cut_at(&mut self, step: &str, value: &mut Value, weight: &Weight, room: usize) {
-        if weight.length <= room {
+    fn cut_at(&mut self, step: &str, value: &mut Value, size: &Size, room: usize) {
+        if size.length <= room {
             return;
         }
         let length = self.path.len();
         self.path.push('/');
         self.path.push_str(&step.replace('~', "~0").replace('/', "~1"));
-        self.cut(value, weight, room);
+        self.cut(value, size, room);
         self.path.truncate(length);
     }
 
@@ -165,13 +167,13 @@ impl Shears {
         *text = joined(text, dropped, MARKER);
     }
 
-    fn cut_array(&mut self, items: &mut Vec<Value>, weights: &[Weight], room: usize) {
+    fn cut_array(&mut self, items: &mut Vec<Value>, sizes: &[Size], room: usize) {
         let frame = 2 + items.len().saturating_sub(1);
-        let least = frame + weights.iter().map(|weight| weight.least).sum::<usize>();
-        if items.len() <= RECORD && least <= room {
-            let share = share(weights, room - frame);
-            for (at, (item, weight)) in items.iter_mut().zip(weights).enumerate() {
-                self.cut_at(&at.to_string(), item, weight, share.max(weight.least));
+        let min = frame + sizes.iter().map(|size| size.min).sum::<usize>();
+        if items.len() <= RECORD && min <= room {
+            let share = share(sizes, room - frame);
+            for (at, (item, size)) in items.iter_mut().zip(sizes).enumerate() {
+                self.cut_at(&at.to_string(), item, size, share.max(size.min));
             }
             return;
         }
@@ -186,9 +188,9 @@ impl Shears {
             };
             let at = if from_head { head } else { items.len() - 1 - tail };
             let comma = usize::from(head + tail > 0);
-            let fits = weights[at].length + comma <= left;
-            // One item may be cut, if what it can still have is worth having.
-            let worth = left > room / 4 && weights[at].least + comma <= left;
+            let fits = sizes[at].length + comma <= left;
+            // One item may be cut instead of dropped, if a good part of the room is left for it.
+            let worth = left > room / 4 && sizes[at].min + comma <= left;
             if !fits && !worth {
                 break;
             }
@@ -201,7 +203,7 @@ impl Shears {
                 partial = Some((at, from_head, left - comma));
                 break;
             }
-            left -= weights[at].length + comma;
+            left -= sizes[at].length + comma;
         }
         let lost = items.len() - head - tail;
         if lost > 0 {
@@ -209,20 +211,20 @@ impl Shears {
         }
         if let Some((at, from_head, room)) = partial {
             let now = if from_head { at } else { at - lost };
-            self.cut_at(&now.to_string(), &mut items[at], &weights[at], room);
+            self.cut_at(&now.to_string(), &mut items[at], &sizes[at], room);
         }
         items.drain(head..head + lost);
     }
 }
 
-/// How much each part may have so that all fit into `room` and the light ones stay whole.
-fn share(parts: &[Weight], room: usize) -> usize {
+/// The largest length per part with which all parts fit into `room`, by binary search. Parts shorter than it stay whole.
+fn share(parts: &[Size], room: usize) -> usize {
     let needed =
-        |share: usize| -> usize { parts.iter().map(|part| part.length.min(share).max(part.least)).sum() };
-    let (mut enough, mut too_much) = (0, room + 1);
-    while too_much - enough > 1 {
-        let middle = enough + (too_much - enough) / 2;
-        if needed(middle) <= room { enough = middle } else { too_much = middle }
+        |share: usize| -> usize { parts.iter().map(|part| part.length.min(share).max(part.min)).sum() };
+    let (mut enough, mut too_large) = (0, room + 1);
+    while too_large - enough > 1 {
+        let middle = enough + (too_large - enough) / 2;
+        if needed(middle) <= room { enough = middle } else { too_large = middle }
     }
     enough
 }
@@ -236,7 +238,7 @@ fn string_length(text: &str) -> usize {
     2 + text.chars().map(escaped_length).sum::<usize>()
 }
 
-/// How many characters serde_json prints for one.
+/// The number of characters that serde_json writes for a character.
 fn escaped_length(char: char) -> usize {
     match char {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

@@ -1,4 +1,5 @@
-//! What was cut out of replies, kept whole in files for a while. Knows nothing of why a text was cut.
+//! Files with the full text of replies that were cut, with limits on age and total size. Knows nothing of why a text was
+//! cut.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,37 +11,37 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use haft_sandbox::{Store, StoreEntry};
 use parking_lot::Mutex;
 
-/// After how many kept texts the old ones are looked through, so that keeping costs the same however
-/// many there are.
+/// Sweep once per this many new files, so that the cost per file does not grow with their number.
 const SWEEP_EVERY: u64 = 64;
 
-/// The texts that were too long for a reply.
+/// A store for the full text of replies that were cut, with limits on age and total size.
 #[derive(Debug)]
 pub struct KeptResults {
     store: Store,
     max_age: Duration,
     max_bytes: u64,
     count: AtomicU64,
-    /// A reply names this one at this moment, so it is never swept.
+    /// The newest file. A reply that is on its way names it, so it is never swept.
     latest: Mutex<Option<String>>,
 }
 
 /// What a sweep removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Swept {
-    /// How many files.
+    /// The number of files.
     pub files: usize,
-    /// How many bytes they had.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
 impl KeptResults {
-    /// Texts are kept in `store`, no longer than `max_age` and no more than `max_bytes` of them.
+    /// Keeps texts in files of `store`, no longer than `max_age` and at most `max_bytes` in total.
     pub fn new(store: Store, max_age: Duration, max_bytes: u64) -> Self {
         Self { store, max_age, max_bytes, count: AtomicU64::new(0), latest: Mutex::new(None) }
     }
 
-    /// Keeps a text in a file of its own, whose name begins like `id_hint`. Now and then sweeps.
+    /// Writes a text to a new file whose name starts with `id_hint`. Sweeps old files from time to time.
     pub fn keep(&self, id_hint: &str, text: &str) -> io::Result<PathBuf> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let name = file_name(id_hint, count);
@@ -48,13 +49,13 @@ impl KeptResults {
         let path = self.store.path(&name);
         *self.latest.lock() = Some(name);
         if count.is_multiple_of(SWEEP_EVERY) {
-            // The text is safe; what could not be swept now is swept another time.
+            // The text is written; a failed sweep is retried by a later one.
             let _ = self.sweep();
         }
         Ok(path)
     }
 
-    /// Begins to keep a text that is still being made, at most a quarter of all that may be kept.
+    /// Starts a new file for a text that is still being produced, at most a quarter of the total size limit.
     pub fn begin(&self, id_hint: &str) -> io::Result<Keeping> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let name = file_name(id_hint, count);
@@ -65,7 +66,7 @@ impl KeptResults {
         Ok(Keeping { file, path, bytes: 0, room: self.max_bytes / 4 })
     }
 
-    /// Removes a text before its time.
+    /// Removes a file before it expires.
     pub fn remove(&self, file: &Path) -> io::Result<()> {
         match file.file_name().and_then(|name| name.to_str()) {
             Some(name) if self.store.path(name) == file => self.store.remove(name),
@@ -73,7 +74,7 @@ impl KeptResults {
         }
     }
 
-    /// Removes what is too old, then the oldest until the rest is small enough; never the text kept last.
+    /// Removes expired files, then the oldest ones until the rest is within the size limit; never the newest file.
     pub fn sweep(&self) -> io::Result<Swept> {
         let latest = self.latest.lock().clone();
         let mut entries = self.store.entries()?;
@@ -99,7 +100,7 @@ impl KeptResults {
     }
 }
 
-/// A text that is kept while it is made.
+/// A file to which a long text is written while it is being produced.
 #[derive(Debug)]
 pub struct Keeping {
     file: File,
@@ -109,7 +110,7 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Adds to the text, as far as there is room. What cannot be written is not kept, and nothing after it.
+    /// Appends to the file, up to its size limit. After a write error nothing more is written.
     pub fn add(&mut self, bytes: &[u8]) {
         let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
         match self.file.write_all(&bytes[..fits]) {
@@ -121,12 +122,12 @@ impl Keeping {
         }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes are kept.
+    /// The number of bytes written.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -134,7 +135,7 @@ impl Keeping {
 
 const SUFFIX: &str = ".txt";
 
-/// A name that no other process and no other text has.
+/// A file name that is unique among processes and texts.
 fn file_name(hint: &str, count: u64) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
     let hint: String = hint.chars().filter(|char| plain(*char)).take(40).collect();

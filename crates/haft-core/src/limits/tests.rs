@@ -1,4 +1,4 @@
-//! A cut text fits, and what it lost is told exactly.
+//! A cut text fits into its limit, and its marker has the exact number of dropped characters.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn a_cut_text_fits_and_tells_what_it_lost(text in any_text(), max in 0..250_usize, keep in any_cut()) {
+    fn a_cut_text_fits_and_marks_what_it_lost(text in any_text(), max in 0..250_usize, keep in any_cut()) {
         let total = text.chars().count();
         let Some(cut) = cut_text(&text, max, keep, &marker) else {
             prop_assert!(total <= max);
@@ -58,7 +58,7 @@ proptest! {
         };
         prop_assert!(total > max);
         prop_assert!(cut.chars().count() <= max);
-        // Rebuild the parts from what the marker tells.
+        // Rebuild the parts from the number in the marker.
         let found = (1..=total).find_map(|count| {
             let (head, tail) = cut.split_once(&marker(count))?;
             let kept = head.chars().count() + tail.chars().count();
@@ -129,7 +129,7 @@ fn characters_that_belong_together_stay_together() {
 }
 
 #[test]
-fn the_heavy_fields_pay() {
+fn the_largest_fields_are_cut() {
     let mut value =
         json!({"path": "src/main.rs", "lines": 3, "text": "x".repeat(5000), "also": "y".repeat(60)});
     let cuts = cut_json(&mut value, 300, Cut::Start).unwrap();
@@ -160,7 +160,7 @@ fn a_record_in_an_array_is_cut_inside() {
 }
 
 #[test]
-fn keys_that_do_not_fit_leave_a_mark_only() {
+fn keys_that_do_not_fit_leave_only_a_mark() {
     let fields = (0..100).map(|n| (format!("key{n}"), Value::from(n))).collect();
     let mut value = Value::Object(fields);
     let cuts = cut_json(&mut value, 200, Cut::End).unwrap();

@@ -1,5 +1,5 @@
-//! Asking somebody: what they are told, what they can answer, and what becomes of the answer. Knows nothing of how a
-//! person is reached.
+//! Approval by a person: the request, the possible answers, and how an answer is applied. Knows nothing of how a person
+//! is reached.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{Asking, Judge, Mode, Question, Rule, Scope, Verdict, denied};
-use crate::crash::{catch_panic, caught};
+use super::{Judge, Mode, NeededApproval, Question, Rule, Scope, Verdict, denied};
+use crate::crash::{catch_panic, catch_panic_async};
 use crate::events::{EventKind, EventPayload};
 use crate::{BoxFuture, Claims, Context, Fault, FaultKind, Preview};
 
-/// What somebody is asked.
+/// A request for approval of one call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// The call.
+    /// The id of the call.
     pub call: Arc<str>,
-    /// The session.
+    /// The id of the session.
     pub session: Arc<str>,
-    /// The session that it works for, if there is one.
+    /// The id of the session that delegated work to it, if any.
     pub works_for: Option<Arc<str>>,
     /// The tool's name.
     pub tool: Arc<str>,
@@ -30,20 +30,20 @@ pub struct ApprovalRequest {
     pub input: Value,
     /// Everything the call may touch.
     pub claims: Claims,
-    /// What it would change.
+    /// What the call would change.
     pub preview: Option<Preview>,
-    /// Why it is asked.
+    /// Why the call needs approval.
     pub reason: String,
-    /// How else the user could allow it, where there is a way of its own.
+    /// Another way in which the user could allow the call, such as an option of the command line.
     pub advice: Option<String>,
-    /// The mode in which it would not be asked that lets the least else through.
+    /// The strictest mode in which the call needs no approval.
     pub mode: Mode,
-    /// The answers that are offered.
+    /// The answers to offer.
     pub choices: Vec<Choice>,
 }
 
 impl ApprovalRequest {
-    /// The rules that would allow it for good, if that is offered.
+    /// The rules that [`Choice::AllowAlways`] offers; empty if it is not offered.
     pub fn offered(&self) -> &[Rule] {
         let rules = self.choices.iter().find_map(|choice| match choice {
             Choice::AllowAlways(rules) => Some(rules.as_slice()),
@@ -53,52 +53,74 @@ impl ApprovalRequest {
     }
 }
 
-/// An answer that is offered.
+/// An answer that a person can choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Choice {
-    /// Just this call.
+    /// Allow this call only.
     AllowOnce,
-    /// Every call that these rules cover. Not offered for calls that do extreme harm.
+    /// Allow every call that these rules cover. Not offered for calls that can do harm that cannot be undone.
     AllowAlways(Vec<Rule>),
-    /// Some parts of the change, and not the others.
+    /// Allow some parts of the change, and not the others.
     AllowParts,
-    /// This call with other arguments.
+    /// Allow this call with other arguments.
     Edit,
-    /// Not this call.
+    /// Deny this call.
     Deny,
 }
 
-/// An answer.
+/// A person's answer to an [`ApprovalRequest`].
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Decision {
-    /// Just this call.
+    /// Allow this call only.
     AllowOnce,
-    /// This call and every later one that the rules cover: those that were offered, or others in their place.
+    /// Allow this call and every later one that the rules cover: those that were offered, or others instead.
     AllowAlways {
         /// The rules.
         rules: Vec<Rule>,
-        /// For how long.
+        /// How long and where they apply.
         scope: Scope,
     },
-    /// Only these parts of the change, counted from 0 in the preview.
+    /// Allow only these parts of the change, counted from 0 in the preview.
     AllowParts(Vec<usize>),
-    /// With these arguments instead; they are decoded and checked again.
+    /// Allow the call with these arguments instead, which are decoded and checked again.
     AllowEdited(Value),
-    /// No; the model is told the feedback.
+    /// Deny the call.
     Deny {
-        /// What to do instead.
+        /// What the model should do instead; the reply quotes it.
         feedback: Option<String>,
     },
 }
 
-/// Somebody who can be asked. An error denies.
+/// Asks a person for approval. An error or a panic denies the call.
+///
+/// ```
+/// use haft_core::permissions::{ApprovalRequest, Approver, Decision};
+/// use haft_core::{BoxFuture, Engine, Fault};
+///
+/// /// Approves everything in a scratch session. A real approver would ask a person.
+/// struct Scratch;
+///
+/// impl Approver for Scratch {
+///     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
+///         let decision = match request.session.starts_with("scratch-") {
+///             true => Decision::AllowOnce,
+///             false => Decision::Deny { feedback: Some(format!("do it without {}", request.tool)) },
+///         };
+///         Box::pin(std::future::ready(Ok(decision)))
+///     }
+/// }
+///
+/// let engine = Engine::builder().approver(Scratch).build();
+/// # drop(engine);
+/// ```
 pub trait Approver: Send + Sync {
-    /// Asks, and waits for the answer for as long as it takes. When the question is withdrawn, because nobody wants
-    /// the call any more or another answer has settled it, the future is dropped.
+    /// Asks, and waits for the answer. The engine drops the future to withdraw the question: when the call is
+    /// cancelled, when the answer takes too long, or when an answer to another question covers this call.
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>>;
 
-    /// Whether there is anybody who can be asked about a call. If not, a session's questions go to the engine's approver.
+    /// Whether a person can be reached about a call. If not, the engine asks its own approver instead of the session's.
     fn is_there(&self, _call: &str) -> bool {
         true
     }
@@ -114,17 +136,17 @@ impl<T: Approver + ?Sized> Approver for Arc<T> {
     }
 }
 
-/// Nobody to ask: every question is answered with no.
+/// Denies every call that needs approval: for programs without a person to ask.
 #[derive(Default)]
 pub struct NoApprover {
-    how: Option<String>,
+    advice: Option<String>,
 }
 
 impl NoApprover {
-    /// Says how the user can allow what nobody can be asked about. `{mode}` in it is the name of the mode that
-    /// lets the call through and the least else, `{rule}` the rules that would.
+    /// Adds a text to every denial that says how the user can allow such calls. `{mode}` in it stands for the strictest
+    /// mode in which the call needs no approval.
     pub fn telling(how: impl Into<String>) -> Self {
-        Self { how: Some(how.into()) }
+        Self { advice: Some(how.into()) }
     }
 }
 
@@ -132,7 +154,7 @@ impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let ApprovalRequest { tool, reason, advice, mode, .. } = &request;
         let mut feedback = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
-        if let Some(how) = advice.as_ref().or(self.how.as_ref()) {
+        if let Some(how) = advice.as_ref().or(self.advice.as_ref()) {
             feedback = format!("{feedback}; {}", how.replace("{mode}", mode.name()));
         }
         if let ([rule, rest @ ..], None) = (request.offered(), advice) {
@@ -143,12 +165,12 @@ impl Approver for NoApprover {
     }
 }
 
-/// Answers that were given beforehand, one question after another. When there are none left, the answer is no.
+/// Answers requests from a prepared list, in order, and denies once the list is empty: for tests and scripts.
 #[derive(Debug, Default)]
 pub struct Scripted(Mutex<VecDeque<Decision>>);
 
 impl Scripted {
-    /// Answers so, in this order.
+    /// An approver that gives these answers, in this order.
     pub fn new(answers: impl IntoIterator<Item = Decision>) -> Self {
         Self(Mutex::new(answers.into_iter().collect()))
     }
@@ -162,66 +184,67 @@ impl Approver for Scripted {
     }
 }
 
-/// What has been settled about a call's permission. An input that is rewritten is decoded, claimed and
-/// checked again, but neither hooks nor people are asked twice.
+/// How far the permission of a call has come. A rewritten input is decoded, claimed and checked again, but neither hooks
+/// nor people are asked twice.
 #[derive(Default)]
-pub(crate) struct Settled {
-    pub(crate) hooked: bool,
-    /// A hook said that nobody needs to be asked.
-    pub(crate) allowed: bool,
-    /// A hook said that somebody must be asked, and why.
-    pub(crate) must_ask: Option<String>,
-    /// Somebody was asked and did not deny.
-    pub(crate) answered: bool,
-    /// By what or whom it was allowed.
-    pub(crate) by: By,
+pub(crate) struct PermissionState {
+    /// The hooks before the call have run.
+    pub(crate) hooks_ran: bool,
+    /// A hook allowed the call without approval.
+    pub(crate) hook_allows: bool,
+    /// A hook asked for approval, for this reason.
+    pub(crate) hook_asks: Option<String>,
+    /// The approver has approved the call.
+    pub(crate) approved: bool,
+    /// What allowed the call, for the audit log.
+    pub(crate) by: DecidedBy,
 }
 
-/// By what or whom something was decided.
+/// What decided about a call, for the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum By {
-    /// Nobody needed to be asked.
+pub(crate) enum DecidedBy {
+    /// The call needed no approval.
     #[default]
-    Nobody,
+    NotNeeded,
     /// A rule, or a hook.
     Rule(String),
-    /// The mode that the session is in.
+    /// The session's mode.
     Mode(Mode),
-    /// A person, and how.
+    /// A person, with the kind of answer.
     Person(&'static str),
-    /// Whatever the words say.
-    Said(String),
+    /// The reason for which it was denied.
+    Reason(String),
 }
 
-impl By {
-    /// By what something is allowed that nobody is asked about.
+impl DecidedBy {
+    /// What allowed a call without approval.
     pub(crate) fn verdict(verdict: &Verdict, mode: Mode) -> Self {
         match (verdict, mode) {
-            (Verdict::Allow { by, .. }, _) => By::Rule(by.clone()),
-            (_, Mode::AcceptEdits | Mode::Bypass) => By::Mode(mode),
-            _ => By::Nobody,
+            (Verdict::Allow { by, .. }, _) => DecidedBy::Rule(by.clone()),
+            (_, Mode::AcceptEdits | Mode::Bypass) => DecidedBy::Mode(mode),
+            _ => DecidedBy::NotNeeded,
         }
     }
 }
 
-impl fmt::Display for By {
+impl fmt::Display for DecidedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            By::Nobody => f.write_str("nobody needs to be asked"),
-            By::Rule(rule) => write!(f, "the rule `{rule}`"),
-            By::Mode(mode) => write!(f, "the mode `{}`", mode.name()),
-            By::Person(how) => write!(f, "the user, {how}"),
-            By::Said(words) => f.write_str(words),
+            DecidedBy::NotNeeded => f.write_str("nobody needs to be asked"),
+            DecidedBy::Rule(rule) => write!(f, "the rule `{rule}`"),
+            DecidedBy::Mode(mode) => write!(f, "the mode `{}`", mode.name()),
+            DecidedBy::Person(how) => write!(f, "the user, {how}"),
+            DecidedBy::Reason(reason) => f.write_str(reason),
         }
     }
 }
 
-impl Settled {
-    /// What judges and hooks say together: a hook can ask, or allow what no judge has a word on.
+impl PermissionState {
+    /// The combined verdict of judges and hooks: a hook can ask for approval, or allow a call on which the judges abstain.
     pub(crate) fn verdict(&self, judged: &Verdict) -> Verdict {
-        match (judged, &self.must_ask) {
+        match (judged, &self.hook_asks) {
             (_, Some(reason)) => Verdict::Ask(reason.clone()),
-            (Verdict::Abstain, None) if self.allowed => {
+            (Verdict::Abstain, None) if self.hook_allows => {
                 Verdict::Allow { by: "a hook".to_owned(), exactly: true }
             }
             (verdict, None) => verdict.clone(),
@@ -229,17 +252,17 @@ impl Settled {
     }
 }
 
-/// The question to a person, with the answers that are offered.
+/// The request for a person, with the answers to offer.
 pub(crate) fn request(
     question: &Question<'_>,
     judges: &[Arc<dyn Judge>],
     verdict: &Verdict,
     preview: Option<Preview>,
-    Asking { reason, advice, mode, is_extreme }: Asking,
+    NeededApproval { reason, advice, mode, is_extreme }: NeededApproval,
 ) -> ApprovalRequest {
     let Question { input, claims, cx, .. } = question;
     let mut choices = vec![Choice::AllowOnce];
-    // Where a rule or a hook asks, it asks again however often the user says "always".
+    // A rule or a hook that asks for approval would ask again, so "always" is not offered.
     if !is_extreme && !matches!(verdict, Verdict::Ask(_)) {
         let offer = |judge: &Arc<dyn Judge>| catch_panic(|| judge.offer(question)).unwrap_or_default();
         let rules: Vec<Rule> = judges.iter().map(offer).find(|rules| !rules.is_empty()).unwrap_or_default();
@@ -266,41 +289,41 @@ pub(crate) fn request(
     }
 }
 
-/// What a call goes on with.
-pub(crate) enum Answer {
-    /// As it is.
-    Go,
-    /// With rules that were remembered.
-    Remembered,
-    /// As it is, since another answer covers it.
-    Settled,
+/// How an approved call goes on.
+pub(crate) enum Approved {
+    /// As it is, this time.
+    Once,
+    /// As it is, and a judge has remembered the rules.
+    Always,
+    /// As it is, since an answer to another question covers it.
+    ByOtherAnswer,
     /// With other arguments.
     Edited(Value),
     /// With some parts of its change.
     Parts(Vec<usize>),
 }
 
-/// Asks, and waits for the answer, for so long at most.
+/// Asks the approver, waits for the answer until the timeout, and has the judges remember granted rules.
 pub(crate) async fn ask(
     approver: &dyn Approver,
     judges: &[Arc<dyn Judge>],
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     request: ApprovalRequest,
     cx: &Context,
-) -> Result<Answer, Fault> {
+) -> Result<Approved, Fault> {
     let may_remember = !request.offered().is_empty();
     let parts = request.preview.as_ref().map_or(0, |preview| preview.parts.len());
     cx.emit(EventKind::Asked, || EventPayload::Asked { reason: request.reason.clone() });
-    let asking = caught(async { approver.ask(request).await });
+    let asking = catch_panic_async(async { approver.ask(request).await });
     let asking =
         async { asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}")))) };
-    let decision = match patience {
+    let decision = match timeout {
         None => asking.await,
-        Some(patience) => match tokio::time::timeout(patience, asking).await {
+        Some(timeout) => match tokio::time::timeout(timeout, asking).await {
             Ok(decision) => decision,
             Err(_) => {
-                let told = format!("there was no answer within {} s", patience.as_secs());
-                Err(Fault::new(FaultKind::Timeout, told))
+                let message = format!("there was no answer within {} s", timeout.as_secs());
+                Err(Fault::new(FaultKind::Timeout, message))
             }
         },
     };
@@ -316,24 +339,24 @@ pub(crate) async fn ask(
     match decision
         .map_err(|error| denied(format!("nobody could be asked for permission: {}", error.message())))?
     {
-        Decision::AllowOnce => Ok(Answer::Go),
-        // An answer that was not offered counts for once.
-        Decision::AllowAlways { .. } if !may_remember => Ok(Answer::Go),
+        Decision::AllowOnce => Ok(Approved::Once),
+        // "Always" was not offered: it counts as "once".
+        Decision::AllowAlways { .. } if !may_remember => Ok(Approved::Once),
         Decision::AllowAlways { rules, scope } => {
             let remember = |judge: &Arc<dyn Judge>| {
                 catch_panic(|| judge.remember(&rules, scope, cx))
                     .unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}"))))
             };
-            // It was allowed, whether or not somebody can remember that.
+            // The call is approved even if no judge can remember the rules.
             let remembered = judges.iter().any(|judge| remember(judge).is_ok());
-            Ok(if remembered { Answer::Remembered } else { Answer::Go })
+            Ok(if remembered { Approved::Always } else { Approved::Once })
         }
         Decision::AllowParts(chosen) if chosen.is_empty() || chosen.iter().any(|part| *part >= parts) => {
             Err(denied(format!("the user agreed to no part of the change of `{}`", cx.tool())))
         }
-        Decision::AllowParts(chosen) if (0..parts).all(|part| chosen.contains(&part)) => Ok(Answer::Go),
-        Decision::AllowParts(chosen) => Ok(Answer::Parts(chosen)),
-        Decision::AllowEdited(input) => Ok(Answer::Edited(input)),
+        Decision::AllowParts(chosen) if (0..parts).all(|part| chosen.contains(&part)) => Ok(Approved::Once),
+        Decision::AllowParts(chosen) => Ok(Approved::Parts(chosen)),
+        Decision::AllowEdited(input) => Ok(Approved::Edited(input)),
         Decision::Deny { feedback } => {
             Err(denied(feedback.unwrap_or_else(|| format!("the user denied `{}`", cx.tool()))))
         }

@@ -1,6 +1,6 @@
-//! The state behind the schedule. Each waiting entry is registered with exactly one entry that is in its
-//! way and looks again when that one is gone, so memory stays in proportion to the calls however many of
-//! them conflict. Does not wake anybody itself: that is for the caller, after unlocking.
+//! The state behind the schedule. Each waiting entry is registered with exactly one entry that blocks it, and checks
+//! again when that one has finished, so memory stays proportional to the number of calls however many of them conflict.
+//! Does not wake tasks itself: the caller does, after unlocking.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,14 +8,14 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use super::Blocker;
 use super::index::{Class, Index, Key, Mark, NodeId, State};
+use super::{Blocker, Blocks};
 use crate::claim::{Access, Claims, Resource};
 
-/// Freed entries are kept for reuse; this many are given back once there is no call left.
+/// Freed entries are reused. Once no call is left, an arena larger than this is deallocated.
 const KEPT_WHEN_EMPTY: usize = 1024;
 
-/// The unfinished calls, and who waits for whom among them.
+/// The unfinished calls, and which of them wait for which.
 pub(super) struct Calls {
     pub(super) index: Index,
     pub(super) entries: Vec<Entry>,
@@ -27,8 +27,8 @@ pub(super) struct Calls {
     last_sealed: Option<u64>,
 }
 
-/// A turn is a resource of its own, which safe calls read and the others write. Until it is sealed a gate
-/// reads it too, which holds the writers back.
+/// A turn under `SafeFirst`. It is a resource of its own, which safe calls read and the others write. Until the turn is
+/// sealed, a gate reads it too: an entry without a call that holds the writers back.
 pub(super) struct Turn {
     start: u64,
     node: NodeId,
@@ -37,24 +37,25 @@ pub(super) struct Turn {
 
 /// An unfinished call.
 pub(super) struct Entry {
-    /// None for a gate.
+    /// `None` for a gate.
     call: Option<Arc<str>>,
     turn: Option<u64>,
     key: Key,
     state: State,
-    /// One per claim, then one for the turn, then what others wait for although this one does not.
+    /// One per claim, then one for the turn, then one on everything if the real claims are not known yet. That last one
+    /// blocks later calls, but the call itself does not wait for it.
     marks: Vec<Mark>,
-    /// How many of the marks this one waits for.
-    looks: usize,
+    /// How many of the marks, from the first on, the call itself waits for.
+    own_marks: usize,
     /// The claims, kept only while the call waits.
     claims: Claims,
-    /// Whom to tell when this one is out of the way.
+    /// The entries that wait for this one.
     waiters: Vec<usize>,
-    /// The one entry this one waits for, and its place among that one's waiters.
+    /// The entry that this one waits for, and its index among that one's waiters.
     blocker: Option<(usize, usize)>,
     waker: Option<Waker>,
-    /// The blocker that was last reported.
-    told: Option<u64>,
+    /// The sequence number of the blocker that was last reported, so that each is reported once.
+    reported: Option<u64>,
 }
 
 impl Entry {
@@ -66,11 +67,11 @@ impl Entry {
     }
 }
 
-/// Whom to wake once the lock is released.
+/// The wakers to wake once the lock is released.
 #[derive(Default)]
 pub(super) struct Freed {
     waiters: Vec<Waker>,
-    /// The waker of the freed call itself, of no use any more; dropped without the lock like the others.
+    /// The waker of the freed call itself; only dropped, but outside of the lock like the others.
     _own: Option<Waker>,
 }
 
@@ -80,11 +81,11 @@ impl Freed {
     }
 }
 
-/// What an entry finds when it looks whether it may run.
-pub(super) enum Look {
-    Start,
-    /// With the blocker, if it is a new one.
-    Wait(Option<Blocker>),
+/// Whether an entry may run.
+pub(super) enum Readiness {
+    Ready,
+    /// With the blocker, if it was not reported yet.
+    Blocked(Option<Blocker>),
 }
 
 impl Calls {
@@ -119,12 +120,12 @@ impl Calls {
             key,
             state: State::Waiting,
             marks: Vec::new(),
-            looks: 0,
+            own_marks: 0,
             claims: Claims::none(),
             waiters: Vec::new(),
             blocker: None,
             waker: None,
-            told: None,
+            reported: None,
         });
         slot
     }
@@ -138,7 +139,7 @@ impl Calls {
         if self.last_sealed.is_none_or(|last| turn > last) {
             let gate = self.add(None, None);
             let mark = Mark { node, access: Access::Read };
-            self.index.place(mark, self.entries[gate].key, State::Running);
+            self.index.insert(mark, self.entries[gate].key, State::Running);
             self.entries[gate].marks.push(mark);
             self.entries[gate].state = State::Running;
             opened.gate = Some(gate);
@@ -154,7 +155,7 @@ impl Calls {
         freed
     }
 
-    /// Forgets a turn on which nothing stands any more, neither a call nor the gate.
+    /// Removes a turn that neither a call nor the gate holds any more.
     fn close_turn(&mut self, turn: u64) {
         if let Some(over) = self.turns.get(&turn)
             && self.index.is_unmarked(over.node)
@@ -164,9 +165,9 @@ impl Calls {
         }
     }
 
-    /// Marks the claims of an entry that has none. It starts at once if nothing is in the way, so that
-    /// only those who wait pay for waiting. With `blind`, later ones wait for it as if it touched everything.
-    pub(super) fn claim(&mut self, slot: usize, claims: &Claims, access: Access, blind: bool) -> State {
+    /// Marks the claims of an entry that has none. It starts at once if nothing blocks it, so that only calls that wait pay
+    /// for waiting.
+    pub(super) fn claim(&mut self, slot: usize, claims: &Claims, access: Access, blocks: Blocks) -> State {
         let mut marks = mem::take(&mut self.entries[slot].marks);
         marks
             .extend(claims.iter().map(|(access, resource)| Mark { node: self.index.node(resource), access }));
@@ -183,22 +184,22 @@ impl Calls {
             None => State::Running,
             Some(_) => State::Waiting,
         };
-        let looks = marks.len();
-        if blind {
+        let own_marks = marks.len();
+        if blocks == Blocks::All {
             marks.push(Mark { node: self.index.node(&Resource::Everything), access });
         }
         for mark in &marks {
-            self.index.place(*mark, key, state);
+            self.index.insert(*mark, key, state);
         }
         let entry = &mut self.entries[slot];
         if state == State::Waiting {
             entry.claims = claims.clone();
         }
-        (entry.marks, entry.looks, entry.key, entry.state) = (marks, looks, key, state);
+        (entry.marks, entry.own_marks, entry.key, entry.state) = (marks, own_marks, key, state);
         state
     }
 
-    /// Takes all claims of an entry back. Whoever waits for it has to look again.
+    /// Releases all claims of an entry. The entries that wait for it have to check again.
     pub(super) fn unclaim(&mut self, slot: usize) -> Freed {
         self.stop_waiting(slot);
         let entry = &mut self.entries[slot];
@@ -206,7 +207,7 @@ impl Calls {
         let mut freed = Freed { waiters: Vec::new(), _own: entry.waker.take() };
         entry.claims = Claims::none();
         for mark in entry.marks.drain(..) {
-            self.index.unplace(mark, key, state);
+            self.index.remove(mark, key, state);
         }
         for waiter in mem::take(&mut entry.waiters) {
             let waiter = &mut self.entries[waiter];
@@ -220,7 +221,7 @@ impl Calls {
         let freed = self.unclaim(slot);
         let entry = &mut self.entries[slot];
         entry.call = None;
-        entry.told = None;
+        entry.reported = None;
         entry.state = State::Waiting;
         if let Some(turn) = entry.turn.take() {
             self.close_turn(turn);
@@ -233,17 +234,17 @@ impl Calls {
         freed
     }
 
-    pub(super) fn look(&mut self, slot: usize, cx: &Context<'_>) -> (Look, Option<Waker>) {
+    pub(super) fn poll_ready(&mut self, slot: usize, cx: &Context<'_>) -> (Readiness, Option<Waker>) {
         let entry = &mut self.entries[slot];
         if entry.state == State::Running {
-            return (Look::Start, None);
+            return (Readiness::Ready, None);
         }
         if entry.blocker.is_some() {
-            return (Look::Wait(None), entry.replace_waker(cx));
+            return (Readiness::Blocked(None), entry.replace_waker(cx));
         }
-        let (key, looks) = (entry.key, entry.looks);
+        let (key, own_marks) = (entry.key, entry.own_marks);
         let marks = mem::take(&mut entry.marks);
-        let conflict = self.conflict(&marks[..looks], key);
+        let conflict = self.conflict(&marks[..own_marks], key);
         if conflict.is_none() {
             for mark in &marks {
                 self.index.start(*mark, key);
@@ -254,14 +255,14 @@ impl Calls {
         let Some((blocker, claim)) = conflict else {
             entry.state = State::Running;
             entry.claims = Claims::none();
-            return (Look::Start, entry.waker.take());
+            return (Readiness::Ready, entry.waker.take());
         };
         let old = entry.replace_waker(cx);
-        (Look::Wait(self.wait_for(slot, blocker, claim)), old)
+        (Readiness::Blocked(self.wait_for(slot, blocker, claim)), old)
     }
 
-    /// The latest entry in the way, and which of the marks it is in the way of. Waiting for the latest
-    /// makes a chain of conflicting calls wait each for its neighbour.
+    /// The latest conflicting entry, and the index of the mark that it conflicts with. Waiting for the latest, each of a
+    /// chain of conflicting calls waits for its neighbour and is woken once, instead of all being woken by the first.
     fn conflict(&self, marks: &[Mark], key: Key) -> Option<(Key, usize)> {
         let mut found: Option<(Key, usize)> = None;
         for (claim, mark) in marks.iter().enumerate() {
@@ -276,16 +277,16 @@ impl Calls {
 
     fn wait_for(&mut self, slot: usize, blocker: Key, claim: usize) -> Option<Blocker> {
         let holder = &mut self.entries[blocker.slot];
-        let place = holder.waiters.len();
+        let index = holder.waiters.len();
         holder.waiters.push(slot);
-        // A gate is nobody's call: what it stands for are those that may still come.
+        // A gate stands for the calls that may still be submitted.
         let call = holder.call.clone().unwrap_or_else(|| "the rest of the turn".into());
         let entry = &mut self.entries[slot];
-        entry.blocker = Some((blocker.slot, place));
-        if entry.told.replace(blocker.seq) == Some(blocker.seq) {
+        entry.blocker = Some((blocker.slot, index));
+        if entry.reported.replace(blocker.seq) == Some(blocker.seq) {
             return None;
         }
-        // Past the claims comes the mark of the turn.
+        // The mark after the claims is that of the turn.
         let resource = match entry.claims.iter().nth(claim) {
             Some((_, resource)) => resource.clone(),
             None => Resource::State(Cow::Borrowed("turn")),
@@ -294,13 +295,13 @@ impl Calls {
     }
 
     fn stop_waiting(&mut self, slot: usize) {
-        let Some((blocker, place)) = self.entries[slot].blocker.take() else {
+        let Some((blocker, index)) = self.entries[slot].blocker.take() else {
             return;
         };
         let waiters = &mut self.entries[blocker].waiters;
-        waiters.swap_remove(place);
-        if let Some(&moved) = waiters.get(place) {
-            self.entries[moved].blocker = Some((blocker, place));
+        waiters.swap_remove(index);
+        if let Some(&moved) = waiters.get(index) {
+            self.entries[moved].blocker = Some((blocker, index));
         }
     }
 }

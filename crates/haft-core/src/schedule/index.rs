@@ -1,6 +1,6 @@
-//! Where every unfinished call stands: a trie of resources whose nodes hold the calls in order. A claim
-//! is marked in full on its own node and as an intention on every node above it, so that a conflict with
-//! anything above or below is found on one path from leaf to root. Knows nothing of waiting or waking.
+//! The index of claims: a trie of resources whose nodes hold the calls in order. It works like the intention locks of a
+//! database: a claim is marked in full on its own node and as an intention on every node above it, so that a conflict
+//! with anything above or below is found on one path from leaf to root. Knows nothing of waiting or waking.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use crate::claim::{Access, Resource};
 
-/// The place of a call in the order. The lower key goes first.
+/// The position of a call in the order. The lower key goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// Where the group of calls begins that is ordered among itself: a turn, or the call alone.
+    /// The first sequence number of the group of calls that `class` orders: a turn, or the call alone.
     pub(super) group: u64,
     pub(super) class: Class,
     /// Unique, rising with every call.
     pub(super) seq: u64,
-    /// Where the call is stored; plays no part in the order because `seq` is unique.
+    /// The index of the call's entry; irrelevant for the order because `seq` is unique.
     pub(super) slot: usize,
 }
 
@@ -37,14 +37,14 @@ pub(super) enum State {
 
 pub(super) type NodeId = usize;
 
-/// One claim, as the node it stands on.
+/// A claim as a node of the trie.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) node: NodeId,
     pub(super) access: Access,
 }
 
-/// In what way a call is marked on a node.
+/// How a call is marked on a node: a claim of the node itself, or an intention for a claim below it.
 #[derive(Clone, Copy)]
 enum Mode {
     Read,
@@ -62,7 +62,7 @@ const HOSTS: NodeId = 3;
 const STATES: NodeId = 4;
 const FIXED: usize = 5;
 
-/// The arena keeps freed nodes for reuse; one this large is given back once nothing lives in it.
+/// Freed nodes are reused. An arena larger than this is deallocated once it is empty.
 const KEPT_WHEN_EMPTY: usize = 1024;
 
 /// The trie of everything that unfinished calls claim.
@@ -86,8 +86,8 @@ impl Index {
         Self { nodes: fixed_nodes(), free: Vec::new() }
     }
 
-    /// The node of a resource, made if it is not there. A node that gets no mark afterwards would stay,
-    /// so every call of this is followed by [`Index::place`].
+    /// The node of a resource, created if it does not exist. Only [`Index::remove`] prunes nodes, so every call of this
+    /// must be followed by [`Index::insert`].
     pub(super) fn node(&mut self, resource: &Resource) -> NodeId {
         match resource {
             Resource::Everything => TOP,
@@ -108,7 +108,7 @@ impl Index {
         }
     }
 
-    /// A node of its own, below and above nothing; lives until [`Index::remove_root`].
+    /// A node without parent and children; it lives until [`Index::remove_root`].
     pub(super) fn add_root(&mut self) -> NodeId {
         self.add(Node::default())
     }
@@ -118,8 +118,11 @@ impl Index {
         self.recycle(node);
     }
 
-    /// The latest call that a call at `key` with this claim must wait for: an earlier one, or one that
-    /// already runs. The call itself must not be marked as running.
+    /// The latest call that a call at `key` with this claim must wait for: an earlier one, or one that already runs. The
+    /// call itself must not be marked as running.
+    ///
+    /// On the claim's own node, full marks and intentions conflict: an intention stands for a claim below. On the nodes
+    /// above, only full marks do: an intention there may be for a sibling.
     pub(super) fn conflict(&self, mark: Mark, key: Key) -> Option<Key> {
         let (here, above): (&[Mode], &[Mode]) = match mark.access {
             Access::Read => (&[Mode::Write, Mode::WriteBelow], &[Mode::Write]),
@@ -136,7 +139,8 @@ impl Index {
         found
     }
 
-    pub(super) fn place(&mut self, mark: Mark, key: Key, state: State) {
+    /// Marks a claim on its node, and its intention on every node above.
+    pub(super) fn insert(&mut self, mark: Mark, key: Key, state: State) {
         let mut next = Some(mark.node);
         let (mut mode, above) = modes(mark.access);
         while let Some(id) = next {
@@ -147,8 +151,8 @@ impl Index {
         }
     }
 
-    /// Takes a mark back and prunes the nodes on which nothing stands any more.
-    pub(super) fn unplace(&mut self, mark: Mark, key: Key, state: State) {
+    /// Removes a mark, and prunes the nodes that have no marks left.
+    pub(super) fn remove(&mut self, mark: Mark, key: Key, state: State) {
         let mut next = Some(mark.node);
         let (mut mode, above) = modes(mark.access);
         while let Some(id) = next {
@@ -160,7 +164,7 @@ impl Index {
                 && id >= FIXED
                 && node.is_unmarked()
             {
-                // Whatever is marked below has an intention here, so an unmarked node has no children.
+                // A mark below has an intention here, so an unmarked node has no children.
                 let name = node.name.take();
                 node.parent = None;
                 if let Some(name) = name {
@@ -171,7 +175,7 @@ impl Index {
         }
     }
 
-    /// The mark goes from the waiting to the running ones.
+    /// Moves a mark from waiting to running.
     pub(super) fn start(&mut self, mark: Mark, key: Key) {
         let mut next = Some(mark.node);
         let (mut mode, above) = modes(mark.access);
@@ -220,7 +224,7 @@ impl Index {
         }
     }
 
-    /// How many nodes there are besides the fixed ones.
+    /// The number of nodes in use besides the fixed ones.
     pub(super) fn live(&self) -> usize {
         self.nodes.len() - FIXED - self.free.len()
     }
@@ -252,8 +256,8 @@ impl Node {
     }
 }
 
-/// An ordered set that counts how often a key was added, since one call may claim two places below one
-/// folder. Most nodes hold one call, and one call needs no allocation.
+/// An ordered multiset of keys, since one call may claim two paths below one folder. Most nodes hold one call, which
+/// needs no allocation.
 #[derive(Default)]
 enum Keys {
     #[default]
@@ -314,7 +318,7 @@ impl Keys {
     }
 }
 
-/// How a claim is marked on its own node, and on those above.
+/// The mode of a claim on its own node, and of its intentions on the nodes above.
 fn modes(access: Access) -> (Mode, Mode) {
     match access {
         Access::Read => (Mode::Read, Mode::ReadBelow),

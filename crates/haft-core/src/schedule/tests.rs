@@ -1,4 +1,4 @@
-//! The schedule against its plain definition: every pair of calls compared with every other.
+//! The schedule against a simple model that compares every pair of calls.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,16 +38,16 @@ fn access(claims: &Claims) -> Access {
     if claims.is_read_only() { Access::Read } else { Access::Write }
 }
 
-fn place(turn: u64, policy: Policy, claims: &Claims) -> Position {
+fn position(turn: u64, policy: Policy, claims: &Claims) -> Position {
     Position { turn, policy, access: access(claims) }
 }
 
 fn enter(schedule: &Schedule, call: &str, claims: &Claims) -> Ticket {
-    schedule.enter(&call.into(), place(0, Policy::Claims, claims), claims)
+    schedule.enter(&call.into(), position(0, Policy::Claims, claims), claims)
 }
 
-/// Polls once, as a task would; the future is dropped each time, so all of this also shows that `ready`
-/// may be dropped. Gives the blockers that were reported.
+/// Polls once, as a task would, and returns the reported blockers. Drops the future each time, which also tests that
+/// `ready` is cancel-safe.
 fn poll(ticket: &mut Ticket, bell: &Arc<Bell>) -> (bool, Vec<Blocker>) {
     let waker = Waker::from(bell.clone());
     let mut blockers = Vec::new();
@@ -67,7 +67,7 @@ fn assert_empty(schedule: &Schedule) {
     assert!(calls.turns.is_empty());
 }
 
-// The plain definition.
+// The model.
 
 struct Call {
     ticket: Option<Ticket>,
@@ -78,9 +78,9 @@ struct Call {
     key: (u64, u8, u64),
     running: bool,
     bell: Arc<Bell>,
-    /// How often the bell had rung when a poll last found the call waiting.
+    /// The number of wake-ups when a poll last found the call waiting.
     polled: Option<usize>,
-    told: Vec<Arc<str>>,
+    reported: Vec<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Model {
         both || turn
     }
 
-    fn in_the_way(&self, of: usize, other: usize) -> bool {
+    fn blocks(&self, of: usize, other: usize) -> bool {
         let (of_it, it) = (&self.calls[of], &self.calls[other]);
         other != of
             && it.ticket.is_some()
@@ -117,7 +117,7 @@ impl Model {
     }
 
     fn may_run(&self, call: usize) -> bool {
-        !self.is_gated(call) && (0..self.calls.len()).all(|other| !self.in_the_way(call, other))
+        !self.is_gated(call) && (0..self.calls.len()).all(|other| !self.blocks(call, other))
     }
 
     fn key(&self, turn: Option<u64>, claims: &Claims, seq: u64) -> (u64, u8, u64) {
@@ -127,7 +127,7 @@ impl Model {
         }
     }
 
-    fn enter(&mut self, schedule: &Schedule, claims: Claims, turn: u64, policy: Policy, blind: bool) {
+    fn enter(&mut self, schedule: &Schedule, claims: Claims, turn: u64, policy: Policy, unknown: bool) {
         let turn_of_policy = (policy == Policy::SafeFirst).then_some(turn);
         if let Some(turn) = turn_of_policy {
             let sealed = self.last_sealed.is_some_and(|last| turn <= last);
@@ -135,14 +135,14 @@ impl Model {
         }
         self.time += 1;
         let call = self.calls.len();
-        let (id, place) = (call.to_string().into(), place(turn, policy, &claims));
-        let (ticket, held) = match (blind, place.access) {
-            (false, _) => (schedule.enter(&id, place, &claims), claims.clone()),
+        let (id, position) = (call.to_string().into(), position(turn, policy, &claims));
+        let (ticket, held) = match (unknown, position.access) {
+            (false, _) => (schedule.enter(&id, position, &claims), claims.clone()),
             (true, Access::Read) => {
-                (schedule.enter_blind(&id, place, &claims), claims.clone().read(Resource::Everything))
+                (schedule.enter_unknown(&id, position, &claims), claims.clone().read(Resource::Everything))
             }
             (true, Access::Write) => {
-                (schedule.enter_blind(&id, place, &claims), claims.clone().write(Resource::Everything))
+                (schedule.enter_unknown(&id, position, &claims), claims.clone().write(Resource::Everything))
             }
         };
         self.calls.push(Call {
@@ -154,7 +154,7 @@ impl Model {
             running: false,
             bell: Arc::default(),
             polled: None,
-            told: Vec::new(),
+            reported: Vec::new(),
         });
         self.calls[call].running = self.may_run(call);
     }
@@ -179,12 +179,12 @@ impl Model {
         (it.running, it.polled) = (ready, (!ready).then_some(rung));
         for blocker in blockers {
             match blocker.call.parse() {
-                Ok(other) => assert!(self.in_the_way(call, other), "{call} waits for {other} without need"),
+                Ok(other) => assert!(self.blocks(call, other), "{call} waits for {other} without need"),
                 Err(_) => assert!(self.is_gated(call), "{call} waits for the rest of a turn that is sealed"),
             }
             let it = &mut self.calls[call];
-            assert_ne!(it.told.last(), Some(&blocker.call), "{call} was told twice of {}", blocker.call);
-            it.told.push(blocker.call);
+            assert_ne!(it.reported.last(), Some(&blocker.call), "{call} was told twice of {}", blocker.call);
+            it.reported.push(blocker.call);
         }
     }
 
@@ -228,7 +228,7 @@ impl Model {
         }
     }
 
-    /// Lets everything end as tasks would: a call is polled first of its own accord, then only when woken.
+    /// Runs all calls to their end as tasks would: each is polled once, then only when woken.
     fn drain(&mut self, schedule: &Schedule) {
         for turn in 0..TURNS {
             self.seal(schedule, turn);
@@ -294,7 +294,7 @@ fn any_claims() -> impl Strategy<Value = Claims> {
 fn any_steps(policies: &'static [Policy]) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (any_claims(), 0..TURNS, proptest::sample::select(policies), proptest::bool::weighted(0.2))
-            .prop_map(|(claims, turn, policy, blind)| Step::Enter(claims, turn, policy, blind)),
+            .prop_map(|(claims, turn, policy, unknown)| Step::Enter(claims, turn, policy, unknown)),
         8 => any::<usize>().prop_map(Step::Poll),
         4 => any::<usize>().prop_map(Step::Finish),
         1 => any::<usize>().prop_map(Step::Cancel),
@@ -312,7 +312,9 @@ fn run(steps: Vec<Step>) {
             (0..model.calls.len()).filter(|i| model.calls[*i].ticket.is_some()).collect();
         let nth = |n: usize| (!unfinished.is_empty()).then(|| unfinished[n % unfinished.len()]);
         match step {
-            Step::Enter(claims, turn, policy, blind) => model.enter(&schedule, claims, turn, policy, blind),
+            Step::Enter(claims, turn, policy, unknown) => {
+                model.enter(&schedule, claims, turn, policy, unknown)
+            }
             Step::Seal(turn) => model.seal(&schedule, turn),
             Step::Poll(n) => nth(n).into_iter().for_each(|call| model.poll(call)),
             Step::Reclaim(n, claims) => {
@@ -357,7 +359,7 @@ proptest! {
 }
 
 #[test]
-fn only_what_conflicts_waits() {
+fn only_conflicting_calls_wait() {
     let schedule = Schedule::new();
     let mut edit_a = enter(&schedule, "edit a", &reads("/w/a").write(path("/w/a")));
     let mut read_a = enter(&schedule, "read a", &reads("/w/a"));
@@ -367,7 +369,7 @@ fn only_what_conflicts_waits() {
     let (ready, blockers) = poll(&mut read_a, &bell);
     assert!(!ready);
     assert_eq!(blockers, [Blocker { call: "edit a".into(), resource: path("/w/a") }]);
-    assert_eq!(poll(&mut read_a, &bell), (false, vec![]), "told once");
+    assert_eq!(poll(&mut read_a, &bell), (false, vec![]), "reported once");
     drop(edit_a);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     assert!(is_ready(&mut read_a));
@@ -406,7 +408,7 @@ fn a_rewritten_call_waits_for_a_later_one_only_if_that_runs() {
 fn safe_calls_of_a_turn_go_first_and_the_others_one_by_one() {
     let schedule = Schedule::new();
     let enter = |call: &str, claims: &Claims| {
-        schedule.enter(&call.into(), place(7, Policy::SafeFirst, claims), claims)
+        schedule.enter(&call.into(), position(7, Policy::SafeFirst, claims), claims)
     };
     let mut edit_a = enter("edit a", &writes("/a"));
     let mut edit_b = enter("edit b", &writes("/b"));

@@ -1,4 +1,4 @@
-//! A session that is being set up.
+//! Configures and starts a session.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::sessions::LastingValues;
 use crate::{Dialect, DynTool, Engine, Mode, Policy, Registry};
 use haft_journal::Journal;
 
-/// A session that is being set up.
+/// Configures a [`Session`]: see [`Engine::session`]. Everything is optional.
 pub struct SessionBuilder {
     engine: Engine,
     workspace: Workspace,
@@ -59,16 +59,16 @@ impl SessionBuilder {
         }
     }
 
-    /// A session that works for another one.
-    pub(super) fn below(parent: &Session, name: &str) -> Self {
-        let Inner { engine, dialect, policy, journal, given, .. } = &*parent.0;
+    /// A session that works for another one: see [`Session::delegate`].
+    pub(super) fn delegate(parent: &Session, id: &str) -> Self {
+        let Inner { engine, dialect, policy, journal, initial_extensions, .. } = &*parent.0;
         Self {
             dialect: dialect.clone(),
-            id: Some(name.into()),
+            id: Some(id.into()),
             mode: parent.mode(),
             policy: *policy,
             journal: journal.clone(),
-            extensions: given.clone(),
+            extensions: initial_extensions.clone(),
             parent: Some(parent.clone()),
             ..Self::new(engine.clone(), parent.workspace())
         }
@@ -86,70 +86,70 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds a tool that is shared already.
+    /// Adds a tool that several sessions share.
     pub fn shared_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Names the session.
+    /// Sets the session's id. Default: a random one.
     pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Sets how permissive it is.
+    /// Sets the session's mode.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Sets who waits for whom.
+    /// Sets in which order the calls of a turn may run.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Sets who is asked about this session's calls, in place of whom the engine asks.
+    /// Sets who approves this session's calls, instead of the engine's approver.
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Sets who answers the questions of this session's tools, in place of whom the engine asks.
+    /// Sets who answers the questions of this session's tools, instead of the engine's respondent.
     pub fn respondent(mut self, respondent: Arc<dyn Respondent>) -> Self {
         self.respondent = Some(respondent);
         self
     }
 
-    /// Goes on where an earlier run stopped.
+    /// Restores the state that an earlier run saved.
     pub fn resume(mut self, saved: SavedSession) -> Self {
         self.saved = saved;
         self
     }
 
-    /// Sets where the content of files that the model has seen is kept between runs, so that a later run
-    /// can show what has changed in them.
+    /// Sets the store that keeps the content of files that the model has seen, so that a later run can show how they have
+    /// changed.
     pub fn keep_seen(mut self, contents: Store) -> Self {
         self.contents = Some(contents);
         self
     }
 
-    /// Sets where changes of files are recorded, and how surely they are on disk when they are reported as
-    /// done. Without a journal no file can be changed.
+    /// Sets the journal that records changes of files, and how durable a change is when the call reports it as done.
+    /// Without a journal no call can change a file.
     pub fn journal(mut self, journal: Arc<Journal>, durability: Durability) -> Self {
         self.journal = Some(Journaled { journal, durability });
         self
     }
 
-    /// Sets a value of the session's own that tools ask for by its type: see [`Session::extension`].
+    /// Sets a value that tools get by its type: see [`Session::extension`].
     pub fn extension<T: Any + Send + Sync>(mut self, value: T) -> Self {
         self.extensions.insert(TypeId::of::<T>(), Arc::new(value));
         self
     }
 
-    /// Shares what tools keep with another session, instead of what is resumed of that: sessions of several dialects
-    /// may be one to the user.
+    /// Shares the saved state of tools with another session, instead of restoring it: to the user, sessions of several
+    /// dialects may be one conversation.
     pub fn lasting(mut self, values: LastingValues) -> Self {
         self.lasting = Some(values);
         self
@@ -180,11 +180,11 @@ impl SessionBuilder {
             cancel: cancel.unwrap_or_default(),
             turns: AtomicU64::new(1),
             state: Mutex::new(state),
-            given: self.extensions.clone(),
+            initial_extensions: self.extensions.clone(),
             extensions: Mutex::new(self.extensions),
             lasting,
             journal: self.journal,
-            loosened: watch::Sender::new(()),
+            relaxed: watch::Sender::new(()),
         }))
     }
 }

@@ -1,5 +1,4 @@
-//! What a session keeps between runs besides what it knows of files: values of its tools, each by a name. Knows
-//! nothing of what is in them.
+//! State of tools that is saved with a session, each value under a name. Knows nothing of what the values hold.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,55 +9,80 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A value of a session's own that is kept with the session, if that is kept: see [`Session::lasting`](crate::Session::lasting).
+/// State of a tool that is saved with the session: see [`Session::lasting`](crate::Session::lasting).
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use haft_core::sessions::Lasting;
+/// use haft_core::{Engine, Workspace};
+///
+/// /// Notes that the model has taken.
+/// #[derive(Default, serde::Serialize, serde::Deserialize)]
+/// struct Notes(Mutex<Vec<String>>);
+///
+/// impl Lasting for Notes {
+///     const NAME: &'static str = "notes";
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::default();
+/// let first = engine.session(Workspace::open(".".as_ref())?).start();
+/// first.lasting::<Notes>().0.lock().unwrap().push("remember the milk".to_owned());
+///
+/// let second = engine.session(Workspace::open(".".as_ref())?).resume(first.save()).start();
+/// assert_eq!(*second.lasting::<Notes>().0.lock().unwrap(), ["remember the milk"]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Lasting: Serialize + DeserializeOwned + Default + Any + Send + Sync {
-    /// The name it is kept by. No other has it.
+    /// The unique name under which the value is saved.
     const NAME: &'static str;
 }
 
-/// The lasting values of a session, or of several that are one to the user. Cheap to clone.
+/// The saved state of a session's tools, which several sessions may share. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct LastingValues(Arc<Mutex<Values>>);
 
 #[derive(Default)]
 struct Values {
-    /// As they were kept. What nobody asks for stays so.
+    /// As an earlier run saved them. Values that no tool asks for are saved again unchanged.
     saved: BTreeMap<String, Value>,
-    live: BTreeMap<&'static str, Live>,
+    loaded: BTreeMap<&'static str, Loaded>,
 }
 
-struct Live {
+struct Loaded {
     value: Arc<dyn Any + Send + Sync>,
     save: fn(&(dyn Any + Send + Sync)) -> Option<Value>,
-    /// What it is when there is none.
-    new: Option<Value>,
+    /// The default value, to tell whether a value that was not saved before has changed.
+    default: Option<Value>,
 }
 
 impl LastingValues {
-    /// Values as an earlier run kept them.
+    /// Values as an earlier run saved them.
     pub fn new(saved: BTreeMap<String, Value>) -> Self {
-        Self(Arc::new(Mutex::new(Values { saved, live: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Values { saved, loaded: BTreeMap::new() })))
     }
 
-    /// A value, as it was kept or as it is when there is none. What cannot be read any more is begun anew.
+    /// The saved value, or the default if none was saved or the saved one cannot be deserialized.
     pub(crate) fn get<T: Lasting>(&self) -> Arc<T> {
         let mut values = self.values();
         let saved = values.saved.get(T::NAME).cloned();
-        let live = values.live.entry(T::NAME).or_insert_with(|| {
+        let loaded = values.loaded.entry(T::NAME).or_insert_with(|| {
             let value: T = saved.and_then(|saved| serde_json::from_value(saved).ok()).unwrap_or_default();
-            Live { value: Arc::new(value), save: save::<T>, new: save::<T>(&T::default()) }
+            Loaded { value: Arc::new(value), save: save::<T>, default: save::<T>(&T::default()) }
         });
-        live.value.clone().downcast().unwrap_or_default()
+        loaded.value.clone().downcast().unwrap_or_default()
     }
 
-    /// All of them as they are to be kept, and the names of those that are not what they were.
+    /// All values to save, and the names of those that have changed.
     pub(crate) fn save(&self) -> (BTreeMap<String, Value>, BTreeSet<String>) {
         let values = self.values();
         let (mut all, mut changed) = (values.saved.clone(), BTreeSet::new());
-        for (name, live) in &values.live {
-            let Some(now) = (live.save)(&*live.value) else { continue };
-            // A value that was only looked at is what it is when there is none.
-            let before = values.saved.get(*name).or(live.new.as_ref());
+        for (name, loaded) in &values.loaded {
+            let Some(now) = (loaded.save)(&*loaded.value) else { continue };
+            // A value that was only read still equals the default.
+            let before = values.saved.get(*name).or(loaded.default.as_ref());
             if before != Some(&now) {
                 changed.insert((*name).to_owned());
                 all.insert((*name).to_owned(), now);

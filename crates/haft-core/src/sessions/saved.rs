@@ -1,4 +1,4 @@
-//! What is kept of a session between runs, and how two that were kept become one.
+//! The saved form of a session, and how two saved sessions merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,30 +10,30 @@ use crate::permissions::Rule;
 use crate::plans::SavedPlanning;
 use crate::sessions::SavedSeen;
 
-/// What is kept of a session between runs. Paths are text, as [`names::show`](haft_sandbox::names::show) gives it,
-/// since a name need not be UTF-8 and JSON must be. Fields that a later version may add are passed over when it is
-/// read.
+/// The saved state of a session: see [`Session::save`](crate::Session::save). Paths are escaped by
+/// [`names::show`](haft_sandbox::names::show), since a file name need not be UTF-8 and JSON must be. Unknown fields of a
+/// later version are ignored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SavedSession {
-    /// The form of all this: [`SavedSession::VERSION`] or an earlier one.
+    /// The version of the format: [`SavedSession::VERSION`] or an earlier one.
     pub version: u32,
     /// The current folder.
     pub cwd: Option<String>,
-    /// What was allowed for good.
+    /// The rules that were granted for the session.
     #[serde(deserialize_with = "only_rules")]
     pub grants: Vec<Rule>,
-    /// The files that the model has seen, each with the state it saw.
+    /// The files that the model has seen.
     pub seen: Vec<SavedSeen>,
-    /// The files that were changed last, newest first.
+    /// The most recently changed files, newest first.
     pub modified: Vec<String>,
-    /// If the session only plans: on what.
+    /// The plan, if the session is in plan mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<SavedPlanning>,
-    /// What its tools keep, by name: see [`Lasting`](crate::sessions::Lasting).
+    /// The state of tools, by name: see [`Lasting`](crate::sessions::Lasting).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lasting: BTreeMap<String, Value>,
-    /// The names of what has changed of that since the session was resumed.
+    /// The names in `lasting` whose values have changed since the session was resumed.
     #[serde(skip)]
     pub changed: BTreeSet<String>,
 }
@@ -54,11 +54,11 @@ impl Default for SavedSession {
 }
 
 impl SavedSession {
-    /// The form that is written now. It changes when an older haft could no longer read it.
+    /// The current version of the format. It changes when an older haft could no longer read it.
     pub const VERSION: u32 = 1;
 
-    /// Adds what another session over the same files knows: what either was granted, and of each file the
-    /// newest state that either has seen. The current folder stays.
+    /// Merges another session over the same files into this one: the grants of both, and of each file the newest state
+    /// that either has seen. The current folder stays.
     pub fn merge(&mut self, other: SavedSession) {
         self.merge_grants(other.grants);
         let changed = other.changed;
@@ -69,7 +69,7 @@ impl SavedSession {
             }
         }
         self.planning = self.planning.take().or(other.planning);
-        // The last word is when the file last changed; who saw the later one saw it later.
+        // Word 4 of a stamp is the time of the last status change (ctime): the higher one was seen later.
         let mut all: BTreeMap<String, SavedSeen> = BTreeMap::new();
         for seen in std::mem::take(&mut self.seen).into_iter().chain(other.seen) {
             let newer = all.get(&seen.path).is_none_or(|known| seen.stamp[4] > known.stamp[4]);
@@ -85,7 +85,7 @@ impl SavedSession {
         }
     }
 
-    /// Adds what was granted elsewhere.
+    /// Adds granted rules that are not there yet.
     pub fn merge_grants(&mut self, grants: Vec<Rule>) {
         for rule in grants {
             if !self.grants.contains(&rule) {
@@ -94,14 +94,14 @@ impl SavedSession {
         }
     }
 
-    /// Takes over what tools keep elsewhere, but for what this session has changed.
+    /// Replaces the state of tools, except for the values that this session has changed.
     pub fn merge_lasting(&mut self, lasting: BTreeMap<String, Value>) {
         let own = std::mem::replace(&mut self.lasting, lasting);
         self.lasting.extend(own.into_iter().filter(|(name, _)| self.changed.contains(name)));
     }
 }
 
-/// The rules of a list. What an older haft has kept in another form is asked again.
+/// Deserializes a list of rules and skips entries in an older form: such calls need approval again.
 fn only_rules<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Rule>, D::Error> {
     let all = Vec::<Value>::deserialize(from)?;
     Ok(all.into_iter().filter_map(|rule| serde_json::from_value(rule).ok()).collect())

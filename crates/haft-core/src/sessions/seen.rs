@@ -1,6 +1,6 @@
-//! What the model has seen of each file, so that it never changes what it does not know. Content decides,
-//! not time: a file that was only touched is unchanged, and one that was changed within a tick of the clock
-//! is not. Knows files by path, and nothing of tools.
+//! The files that the model has seen, so that it never changes a file whose content it does not know. Content decides,
+//! not time: a file that was only touched is unchanged, and one that was changed within a tick of the clock is changed.
+//! Contents live in a cache with an upper limit; beyond it only hashes stay. Knows nothing of tools.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use bytes::Bytes;
 use haft_sandbox::{AbsPath, Hash, Stamp, Store, Workspace, names};
 use serde::{Deserialize, Serialize};
 
-/// As much content is held in memory; of what was seen longest ago only the hash stays.
-const MAX_HELD: usize = 32 << 20;
-/// As much content is kept on disk between runs.
-const MAX_KEPT: u64 = 64 << 20;
+/// The most bytes of content in memory. Beyond it, the least recently seen files keep only their hash.
+const MAX_CACHED: usize = 32 << 20;
+/// The most bytes of content on disk.
+const MAX_STORED: u64 = 64 << 20;
 
-/// What was seen of a file.
+/// What the model has seen of a file, and the file's stamp at that time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     stamp: Stamp,
@@ -24,28 +24,27 @@ pub struct Seen {
 enum Known {
     Content(Bytes),
     Hash(Hash),
-    /// A part of it. The stamp tells whether it changed.
+    /// A part of the file. Only the stamp shows whether it changed.
     Part,
 }
 
 impl Seen {
-    /// All of it, and this is it.
+    /// The whole file, with its content.
     pub fn content(stamp: Stamp, content: Bytes) -> Self {
         Self { stamp, known: Known::Content(content) }
     }
 
-    /// All of it, and this is its hash.
+    /// The whole file, with the hash of its content.
     pub fn hash(stamp: Stamp, hash: Hash) -> Self {
         Self { stamp, known: Known::Hash(hash) }
     }
 
-    /// A part of a file that is too large to be read whole for that. The stamp must be one that the next
-    /// change is sure to change.
+    /// A part of a file that is too large to be hashed. The stamp must be one that the next change is sure to alter.
     pub fn part(stamp: Stamp) -> Self {
         Self { stamp, known: Known::Part }
     }
 
-    /// The file's state when it was seen.
+    /// The file's stamp when the model saw it.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -58,7 +57,7 @@ impl Seen {
         }
     }
 
-    fn held(&self) -> usize {
+    fn cached_bytes(&self) -> usize {
         match &self.known {
             Known::Content(content) => content.len(),
             _ => 0,
@@ -74,28 +73,28 @@ impl Seen {
     }
 }
 
-/// How a file stands to what the model has seen of it.
+/// How a file's current content compares with what the model has seen of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// The model has not seen it.
+    /// The model has not seen the file.
     Unseen,
-    /// It is as the model saw it.
+    /// The file is as the model saw it.
     Current,
-    /// It was changed since.
+    /// The file has changed since the model saw it.
     Changed {
-        /// What the model saw, if that is still known.
+        /// The content that the model saw, if it is still cached.
         was: Option<Bytes>,
     },
 }
 
-/// What is kept of a file between runs.
+/// The saved form of what the model has seen of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedSeen {
     /// The file.
     pub path: String,
-    /// Its state when it was seen.
+    /// The file's stamp when the model saw it.
     pub stamp: [u64; 5],
-    /// The hash of its content, if all of it was known.
+    /// The hash of the content, if the model saw the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }
@@ -104,14 +103,15 @@ pub struct SavedSeen {
 #[derive(Default)]
 pub(crate) struct SeenFiles {
     files: HashMap<AbsPath, (u64, Seen)>,
-    /// Counts what is seen, to tell what was seen longest ago.
+    /// Rises with every insertion, to order files by when they were last seen.
     clock: u64,
-    held: usize,
+    /// Bytes of content in memory.
+    cached: usize,
     contents: Option<Store>,
 }
 
 impl SeenFiles {
-    /// What an earlier run has seen. A file that is gone is forgotten.
+    /// Restores what an earlier run has seen. Files that no longer exist are skipped.
     pub(crate) fn resume(saved: &[SavedSeen], contents: Option<Store>, workspace: &Workspace) -> Self {
         let mut seen = Self { contents, ..Self::default() };
         for SavedSeen { path, stamp, hash } in saved {
@@ -131,22 +131,22 @@ impl SeenFiles {
 
     pub(crate) fn insert(&mut self, path: AbsPath, seen: Seen) {
         self.clock += 1;
-        self.held += seen.held();
+        self.cached += seen.cached_bytes();
         if let Some((_, before)) = self.files.insert(path, (self.clock, seen)) {
-            self.held -= before.held();
+            self.cached -= before.cached_bytes();
         }
-        if self.held > MAX_HELD {
-            self.let_go();
+        if self.cached > MAX_CACHED {
+            self.evict();
         }
     }
 
     pub(crate) fn remove(&mut self, path: &AbsPath) {
         if let Some((_, before)) = self.files.remove(path) {
-            self.held -= before.held();
+            self.cached -= before.cached_bytes();
         }
     }
 
-    /// What was at a place or below it is now at another.
+    /// Moves the entries of a path and of everything below it to another path.
     pub(crate) fn rename(&mut self, from: &AbsPath, to: &AbsPath) {
         self.remove(to);
         let moved: Vec<AbsPath> = self.files.keys().filter(|path| path.is_within(from)).cloned().collect();
@@ -154,12 +154,12 @@ impl SeenFiles {
             if let (Some(entry), Ok(below)) =
                 (self.files.remove(&path), path.as_path().strip_prefix(from.as_path()))
             {
-                let now_at = if below.as_os_str().is_empty() {
+                let new_path = if below.as_os_str().is_empty() {
                     to.clone()
                 } else {
                     AbsPath::lexical(&to.as_path().join(below))
                 };
-                self.files.insert(now_at, entry);
+                self.files.insert(new_path, entry);
             }
         }
     }
@@ -175,34 +175,34 @@ impl SeenFiles {
         }
         let was = match &seen.known {
             Known::Content(content) => Some(content.clone()),
-            Known::Hash(hash) => self.kept(hash),
+            Known::Hash(hash) => self.stored(hash),
             Known::Part => None,
         };
         Standing::Changed { was }
     }
 
-    fn kept(&self, hash: &Hash) -> Option<Bytes> {
+    fn stored(&self, hash: &Hash) -> Option<Bytes> {
         let content = self.contents.as_ref()?.read(&hash.to_string()).ok()??;
         (Hash::of(&content) == *hash).then(|| content.into())
     }
 
-    /// Lets go of half of the content that is held, that of the files seen longest ago.
-    fn let_go(&mut self) {
+    /// Evicts the content of the least recently seen files until the cache is half full. Their hashes stay.
+    fn evict(&mut self) {
         let mut oldest: Vec<&mut (u64, Seen)> = self.files.values_mut().collect();
         oldest.sort_by_key(|(when, _)| *when);
         for (_, seen) in oldest {
-            if self.held <= MAX_HELD / 2 {
+            if self.cached <= MAX_CACHED / 2 {
                 break;
             }
             if let Some(hash) = seen.known_hash() {
-                self.held -= seen.held();
+                self.cached -= seen.cached_bytes();
                 seen.known = Known::Hash(hash);
             }
         }
     }
 
-    /// What to keep for a later run. The content is kept as well, as far as there is a place for it: without
-    /// it a later run still notices every change, it only cannot show what it was.
+    /// The saved form of all entries. Also writes the contents to the store, if there is one: without them a later run
+    /// still notices every change, but cannot show the content before it.
     pub(crate) fn save(&self) -> Vec<SavedSeen> {
         let mut saved: Vec<SavedSeen> =
             self.files.iter().map(|(path, (_, seen))| self.saved(path, seen)).collect();
@@ -229,13 +229,13 @@ impl SeenFiles {
     }
 }
 
-/// Removes the oldest contents where there are too many.
+/// Removes the oldest contents from the store until it is within its limit.
 fn sweep(store: &Store) -> std::io::Result<()> {
     let mut entries = store.entries()?;
     let mut bytes: u64 = entries.iter().map(|entry| entry.size).sum();
     entries.sort_by_key(|entry| entry.modified);
     for entry in entries {
-        if bytes <= MAX_KEPT {
+        if bytes <= MAX_STORED {
             break;
         }
         store.remove(&entry.name)?;

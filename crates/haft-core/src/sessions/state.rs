@@ -1,4 +1,4 @@
-//! What a session knows and what it may do: changed by one call after the other, under one lock.
+//! The mutable state of a session, behind one lock: current folder, mode, grants, seen files and ended calls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::permissions::Rule;
 use crate::plans::Planning;
 use crate::{Effect, KnownContent, Mode};
 
-/// How many files a session remembers as changed.
+/// The most changed files that a session remembers.
 pub(super) const MAX_MODIFIED: usize = 20;
-/// How many calls a session remembers.
+/// The most ended calls that a session remembers.
 const MAX_CALLS: usize = 1000;
 
 pub(super) struct State {
@@ -24,13 +24,13 @@ pub(super) struct State {
     pub(super) planning: Planning,
     pub(super) seen: SeenFiles,
     pub(super) modified: VecDeque<AbsPath>,
-    /// What waits for whoever leads the conversation.
+    /// Messages for the program that leads the conversation.
     pub(super) queued: Vec<String>,
     pub(super) calls: Calls,
 }
 
 impl State {
-    /// Places are looked up again: what has moved out of the workspace since is forgotten.
+    /// Restores saved state. Resolves paths again, and skips those that no longer exist or have left the workspace.
     pub(super) fn resume(
         workspace: &Workspace,
         mode: Mode,
@@ -43,7 +43,7 @@ impl State {
             place.stat.map(|_| place.path)
         };
         let cwd = saved.cwd.as_ref().and_then(place).unwrap_or_else(|| start.clone());
-        // Planning goes on; what comes after it is what this run was started with.
+        // Plan mode goes on; after it the session returns to the mode of this run.
         let planning = Planning::resume(saved.planning.as_ref(), mode, workspace);
         State {
             cwd,
@@ -61,7 +61,7 @@ impl State {
         match (self.mode, mode) {
             (Mode::Plan, Mode::Plan) => {}
             (before, Mode::Plan) => self.planning.before = before,
-            // Whoever has ended the planning waits for nobody's approval of it.
+            // Leaving plan mode by other means withdraws a pending plan.
             _ => self.planning.request = None,
         }
         self.mode = mode;
@@ -73,8 +73,8 @@ impl State {
         }
     }
 
-    /// What a call did to what the model knows of files.
-    pub(super) fn learn(&mut self, effect: Effect) {
+    /// Applies an effect on the files that the model knows; ignores all others.
+    pub(super) fn apply_file_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Read { path, seen } | Effect::Shown { path, seen } => self.seen.insert(path, seen),
             Effect::Changed { path, now } => {
@@ -98,17 +98,17 @@ impl State {
     }
 }
 
-/// A call that has ended, as far as something is kept of it.
+/// A call that has ended, with the files that hold its full output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PastCall {
     /// The tool.
     pub tool: Arc<str>,
-    /// The files that hold what did not fit into the reply.
+    /// Files with the output that did not fit into the reply.
     pub files: Vec<PathBuf>,
 }
 
-/// The calls that have ended, the oldest forgotten first.
+/// The calls that have ended, as a first-in, first-out cache.
 #[derive(Default)]
 pub(super) struct Calls {
     by_id: BTreeMap<Arc<str>, PastCall>,
@@ -120,7 +120,7 @@ impl Calls {
         self.by_id.get(id)
     }
 
-    /// Of two calls of one id the later one counts.
+    /// Adds a call. A later call with the same id replaces the earlier one.
     pub(super) fn insert(&mut self, id: Arc<str>, call: PastCall) {
         if self.by_id.insert(id.clone(), call).is_some() {
             self.order.retain(|known| *known != id);

@@ -1,18 +1,18 @@
-//! Counts of values in buckets whose width grows with the value: 32 buckets for each doubling, so that a
-//! value is known to within a thirty-second of itself however large it is, and histograms add up exactly.
+//! A logarithmic histogram, like HdrHistogram: 32 buckets per doubling, so that the relative error is at most 1/32
+//! however large a value is, and histograms merge exactly.
 
 use serde::{Deserialize, Serialize};
 
-/// How many buckets there are for each doubling, as a power of two.
+/// The number of buckets per doubling, as a power of two.
 const BITS: u32 = 5;
 const PER_DOUBLING: u64 = 1 << BITS;
 const BUCKETS: usize = ((64 - BITS as usize) + 1) << BITS;
 
-/// The counts while they are being made: every bucket has a place, so that adding never allocates.
+/// The dense form, for recording: a count for every bucket, so that adding never allocates.
 #[derive(Debug)]
 pub(super) struct Buckets(Box<[u64]>);
 
-/// The counts at rest: only the buckets that hold something, rising.
+/// The sparse form, for saving and merging: the buckets that are not empty, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Histogram(Vec<(u16, u64)>);
@@ -59,7 +59,7 @@ impl Histogram {
         self.0 = merged;
     }
 
-    /// About the value that has this rank, counted from 1: the middle of its bucket.
+    /// Approximates the value of this rank, counted from 1, by the middle of its bucket.
     pub(super) fn value_at(&self, rank: u64) -> u64 {
         let mut seen: u64 = 0;
         for (bucket, count) in &self.0 {
@@ -71,7 +71,7 @@ impl Histogram {
         self.0.last().map_or(0, |(bucket, _)| middle(*bucket))
     }
 
-    /// Whether this can be the histogram of that many values.
+    /// Whether this is a valid histogram of that many values.
     pub(super) fn is_sound(&self, values: u64) -> bool {
         let rising = self.0.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let known = self.0.last().is_none_or(|(bucket, _)| usize::from(*bucket) < BUCKETS);
@@ -80,7 +80,7 @@ impl Histogram {
     }
 }
 
-/// Small values have a bucket each; then the leading bits and their place make the number.
+/// The bucket of a value: a small value has its own; for others, the exponent and the leading bits make the number.
 fn bucket(value: u64) -> u16 {
     let Some(shift) = value.checked_ilog2().and_then(|top| top.checked_sub(BITS)) else {
         return value as u16;

@@ -1,4 +1,4 @@
-//! Figures against the exact ones, and files shared by many writers.
+//! Percentiles against exact ones, and files shared by many writers.
 
 use std::thread;
 
@@ -82,7 +82,7 @@ fn writers_side_by_side_lose_nothing() {
     let store = Store::at(dir.path());
     let shared = Stats::new();
     thread::scope(|scope| {
-        // Some threads share their figures as the calls of one process do, others stand for processes.
+        // Some threads share their statistics like the calls of one process, others stand for processes.
         for n in 0..6 {
             let (store, shared) = (store.clone(), &shared);
             scope.spawn(move || {
@@ -104,7 +104,7 @@ fn writers_side_by_side_lose_nothing() {
 }
 
 #[test]
-fn a_failed_save_is_made_up_for() {
+fn the_next_save_includes_a_failed_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path());
     let stats = Stats::new();
@@ -119,7 +119,7 @@ fn a_failed_save_is_made_up_for() {
 }
 
 #[test]
-fn saved_figures_are_not_saved_again() {
+fn merged_statistics_are_not_saved_again() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path());
     let stats = Stats::new();

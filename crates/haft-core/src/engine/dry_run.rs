@@ -1,4 +1,4 @@
-//! What would become of a call: the stages up to the permission, without waiting, asking or doing.
+//! Dry run: the stages up to the permission, without waiting, asking or changing anything.
 
 use super::Engine;
 use crate::permissions::{self, Question};
@@ -6,8 +6,8 @@ use crate::permissions::{DryRun, Prediction, Verdict};
 use crate::{Call, Claims, Context, Fault, FaultKind, Session};
 
 impl Engine {
-    /// What would become of a call, without making it: nobody is asked, and no hook is called.
-    pub(crate) async fn consider(&self, session: &Session, call: Call) -> Result<DryRun, Fault> {
+    /// Predicts the outcome of a call without running it. Asks no approver and calls no hook.
+    pub(crate) async fn dry_run(&self, session: &Session, call: Call) -> Result<DryRun, Fault> {
         let cx = Context::new(session.clone(), 0, call.id, call.name, session.cancel_token().child_token());
         let entry = session.tools().find(cx.tool(), &cx)?;
         let mut input = call.input.into_value();
@@ -22,8 +22,8 @@ impl Engine {
         };
         prepared.check(&cx).await?;
         let question = Question { spec: entry.tool.spec(), input: &input, claims: &claims, cx: &cx };
-        let outcome = match permissions::weigh(&question, &verdict, &prepared.approval(&cx)) {
-            Ok(Some(asking)) => Prediction::Asked(asking.reason().to_owned()),
+        let outcome = match permissions::needs_approval(&question, &verdict, &prepared.approval(&cx)) {
+            Ok(Some(needed)) => Prediction::Asked(needed.reason().to_owned()),
             Ok(None) => match verdict {
                 Verdict::Allow { by, .. } => Prediction::Allowed(Some(by)),
                 _ => Prediction::Allowed(None),

@@ -9,7 +9,7 @@ pub use haft_host as host;
 /// The durable record of changes, from which undo and redo work.
 pub use haft_journal as journal;
 /// The Model Context Protocol: sessions served to clients, and other servers' tools.
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp-client", feature = "mcp-server"))]
 pub use haft_mcp as mcp;
 /// What haft can do, in its own words, for tools of one's own that spell it differently.
 pub use haft_ops as ops;

@@ -160,7 +160,7 @@ impl ClientHandler for NotificationHandler {
             let form = ElicitationCapability::new().with_form(FormElicitationCapability::default());
             can.elicitation = Some(form.with_url(UrlElicitationCapability::default()));
         }
-        ClientConfig::new(can, Implementation::new(crate::host::PROGRAM, env!("CARGO_PKG_VERSION")))
+        ClientConfig::new(can, Implementation::new(crate::wire::PROGRAM, env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 

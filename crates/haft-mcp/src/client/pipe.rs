@@ -15,7 +15,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::bounds;
-use crate::lines::MAX_LINE;
+use crate::wire::MAX_MESSAGE_BYTES;
 
 /// So much of a line that is too long is looked at for whose answer it is, at each end.
 const MAX_LOOKED_AT: usize = 256;
@@ -144,7 +144,7 @@ impl Pipe {
             let used = end.map_or(read.len(), |end| end + 1);
             match &mut self.long {
                 Some(long) => long.add(&read[..used]),
-                None if self.line.len() + used > MAX_LINE => {
+                None if self.line.len() + used > MAX_MESSAGE_BYTES => {
                     let line = std::mem::take(&mut self.line);
                     let start = if line.is_empty() { &read[..used] } else { &line };
                     let start = start[..start.len().min(MAX_LOOKED_AT)].to_vec();
@@ -188,7 +188,9 @@ impl Transport<RoleClient> for Pipe {
                 Ok(Line::TooLong(long)) => match long.answers() {
                     Some(id) => {
                         let bytes = long.bytes;
-                        let why = format!("its answer has {bytes} bytes, and at most {MAX_LINE} are taken");
+                        let why = format!(
+                            "its answer has {bytes} bytes, and at most {MAX_MESSAGE_BYTES} are taken"
+                        );
                         return Some(untaken(id, why));
                     }
                     None => self.noise.add(&long.start, long.bytes),

@@ -19,7 +19,7 @@ use super::listing::{Hints, Offered};
 use super::paths::{self, Touch};
 use super::server::ServerTransport;
 use super::{answer, handler};
-use crate::withdraw;
+use crate::wire;
 
 /// The category of tools that other servers offer.
 pub(super) const CATEGORY: haft_core::Category = haft_core::Category::Mcp;
@@ -184,5 +184,5 @@ async fn ask(
     let listening = link.surroundings.listen(cx.clone());
     let asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
     listening.by(&asked.progress_token);
-    withdraw::answered(asked).await
+    wire::response(asked).await
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Once;
 
-use axum::http::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 use url::Url;
 
 /// No request is sent on more often.

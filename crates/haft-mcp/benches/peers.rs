@@ -1,9 +1,9 @@
-//! haft beside other servers of the Model Context Protocol, all driven by the same few lines: whole messages are
-//! written and read, and only the first answer of each kind is looked at, so that what is measured is the server.
-//! Rounds go from server to server, and of each figure the best round counts. `bench/mcp` installs the others; with the
-//! word `durable`, only edits that outlast a power cut are made (`bench/slow-disk`).
+//! Compares haft with other MCP servers, all driven by the same minimal client: it writes and reads whole messages and
+//! parses only the first answer of each kind, so that the server dominates the time. Rounds alternate between servers, and
+//! the best round of each measurement counts. `bench/mcp` installs the others; with the argument `durable`, only durable
+//! edits are measured (`bench/slow-disk`).
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // a bench
-#![allow(clippy::disallowed_methods)] // the files of a bench are its own
+#![allow(clippy::disallowed_methods)] // uses std::fs directly
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,13 +21,13 @@ mod programs;
 
 const IN_FLIGHT: usize = 64;
 const ROUNDS: usize = 3;
-/// A row of a round takes about so long.
+/// The approximate duration of one measurement.
 const ROW: Duration = Duration::from_millis(1500);
 const STARTS: usize = 7;
-/// So many durable edits of a kind are made before those of another.
+/// How many durable edits of one kind are made before switching to the next kind.
 const AT_A_TIME: usize = 20;
 
-/// A server, and how it spells what is asked of it.
+/// A server, and the names and arguments of its tools.
 struct Peer {
     name: &'static str,
     read: Option<(&'static str, Value)>,
@@ -87,7 +87,7 @@ fn peers(dir: &Path) -> Vec<Peer> {
     ]
 }
 
-/// A server that runs.
+/// A running server.
 struct Server {
     child: Child,
     write: ChildStdin,
@@ -133,8 +133,8 @@ impl Server {
         format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
     }
 
-    /// Reads to the next answer, past everything else that a server may say.
-    fn answer(&mut self) {
+    /// Reads the next response, skipping notifications.
+    fn read_response(&mut self) {
         loop {
             self.line.clear();
             let read = self.read.read_until(b'\n', &mut self.line).unwrap();
@@ -147,25 +147,25 @@ impl Server {
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
-        self.await_answer(method, params);
+        self.request_unparsed(method, params);
         serde_json::from_slice(&self.line).unwrap()
     }
 
-    /// Asks, and looks no closer at the answer.
-    fn await_answer(&mut self, method: &str, params: &Value) {
+    /// Sends a request, and does not parse the response.
+    fn request_unparsed(&mut self, method: &str, params: &Value) {
         let line = self.request(method, params);
         self.write.write_all(line.as_bytes()).unwrap();
-        self.answer();
+        self.read_response();
     }
 
-    /// Calls a tool that must do what is asked.
+    /// Calls a tool, and checks that it succeeds.
     fn call(&mut self, (tool, arguments): (&str, &Value)) -> Value {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
         assert!(answer["result"].is_object() && answer["result"]["isError"] != true, "{tool}: {answer}");
         answer["result"].clone()
     }
 
-    /// How long one call takes after the other, in the middle.
+    /// The median latency of sequential calls.
     fn sequential(&mut self, calls: impl Fn(usize) -> (&'static str, Value)) -> Duration {
         for at in 0..4 {
             let (tool, arguments) = calls(at);
@@ -177,12 +177,12 @@ impl Server {
             let line = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
             let start = Instant::now();
             self.write.write_all(line.as_bytes()).unwrap();
-            self.answer();
+            self.read_response();
             taken.push(start.elapsed());
             assert!(!is_error(&self.line), "{}", String::from_utf8_lossy(&self.line));
         }
         if taken.len() % 2 == 1 {
-            // An edit and its counterpart.
+            // An edit and its inverse.
             let (tool, arguments) = calls(taken.len());
             self.call((tool, &arguments));
         }
@@ -190,7 +190,7 @@ impl Server {
         taken[taken.len() / 2]
     }
 
-    /// How many calls are answered in a second while there are always as many under way.
+    /// Calls per second with a constant number in flight.
     fn pipelined(&mut self, (tool, arguments): (&str, &Value)) -> f64 {
         let params = json!({"name": tool, "arguments": arguments});
         let (mut sent, mut answered, begun) = (0, 0, Instant::now());
@@ -204,9 +204,9 @@ impl Server {
             }
             self.write.write_all(batch.as_bytes()).unwrap();
             batch.clear();
-            // Whatever is there already is taken before more is sent.
+            // Reads everything that is buffered before sending more.
             loop {
-                self.answer();
+                self.read_response();
                 assert!(!is_error(&self.line), "{}", String::from_utf8_lossy(&self.line));
                 answered += 1;
                 if answered == sent || !self.read.buffer().contains(&b'\n') {
@@ -222,7 +222,7 @@ impl Server {
         }
     }
 
-    /// The most memory that the server has had, in megabytes.
+    /// The server's peak memory, in megabytes.
     fn peak(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -277,11 +277,11 @@ impl World {
     }
 }
 
-/// What is written down of an edit before it is made, about as long as haft's.
+/// The size of a write-ahead record, about that of haft's.
 const INTENT: [u8; 700] = [b'i'; 700];
 
-/// What a careful program does by hand: a temporary file, on disk before it is renamed, and the folder after. One that can
-/// take it back, or go on after a crash, has written down before what it is about to do.
+/// A durable edit without haft: writes a temporary file, syncs it, renames it and syncs the folder. With `intents`, syncs a
+/// write-ahead record first, as undo and crash recovery need.
 fn by_hand(path: &Path, folder: &File, intents: Option<&File>, old: &str, new: &str) {
     let text = std::fs::read_to_string(path).unwrap().replacen(old, new, 1);
     if let Some(intents) = intents {
@@ -296,12 +296,11 @@ fn by_hand(path: &Path, folder: &File, intents: Option<&File>, old: &str, new: &
     folder.sync_all().unwrap();
 }
 
-/// Makes one edit, of one text to another.
+/// Makes one edit, from one text to another.
 type Editor<'a> = Box<dyn FnMut(&str, &str) + 'a>;
 
-/// How many times as long an edit of haft's takes that outlasts a power cut as what is named, and how long that takes, in
-/// milliseconds. Some of each kind are made at a time, so that whatever else the disk does falls on all, and none is slower
-/// for what the others left in the caches.
+/// The duration of haft's durable edit relative to each baseline, and the baseline's in milliseconds. Batches of each kind
+/// alternate, so that other load on the disk and the state of the caches affect all alike.
 fn durable(haft: &str, minimal: Option<&str>, world: &World) -> Vec<(&'static str, (f64, f64))> {
     world.set_durability("full");
     let code = world.work.join("code.rs");
@@ -366,7 +365,7 @@ fn durable(haft: &str, minimal: Option<&str>, world: &World) -> Vec<(&'static st
     names.into_iter().skip(1).zip(taken).map(|(name, theirs)| (name, (ours / theirs, theirs * 1e3))).collect()
 }
 
-/// What was measured of one server, the best of all rounds.
+/// The measurements of one server, the best of all rounds.
 #[derive(Default)]
 struct Row {
     start: Option<f64>,
@@ -388,7 +387,7 @@ fn round(peer: &Peer, command: &str, world: &World, row: &mut Row) {
     for _ in 0..STARTS {
         let start = Instant::now();
         let mut server = Server::start(command, world);
-        server.await_answer("tools/list", &json!({}));
+        server.request_unparsed("tools/list", &json!({}));
         best(&mut row.start, start.elapsed().as_secs_f64() * 1e3, f64::min);
         let listed: Value = serde_json::from_slice(&server.line).unwrap();
         assert!(listed["result"]["tools"].is_array(), "{listed}");
@@ -453,7 +452,7 @@ fn language(peer: &Peer, server: &mut Server, program: &Program, world: &World, 
     }
 }
 
-fn told(figure: Option<f64>, digits: usize) -> String {
+fn format_figure(figure: Option<f64>, digits: usize) -> String {
     figure.map_or("–".to_owned(), |figure| format!("{figure:.digits$}"))
 }
 
@@ -493,11 +492,11 @@ fn main() {
     judge(&peers, &rows, if only_durable { Judged::Durable } else { Judged::All });
 }
 
-/// Which figures have limits.
+/// Which measurements have limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Judged {
     All,
-    /// Those of durable edits, on a disk slow enough for the syncs to be most of an edit.
+    /// Durable edits, on a disk slow enough that syncs dominate.
     Durable,
 }
 
@@ -510,12 +509,12 @@ fn tabulate(peers: &[Peer], rows: &[Row]) {
         println!(
             "| {} | {} | {} | {} | {} | {} | {} |",
             peer.name,
-            told(row.start, 1),
-            told(row.read, 3),
-            told(row.pipelined, 0),
-            told(row.edit, 2),
-            told(row.shell, 2),
-            told(row.peak, 1),
+            format_figure(row.start, 1),
+            format_figure(row.read, 3),
+            format_figure(row.pipelined, 0),
+            format_figure(row.edit, 2),
+            format_figure(row.shell, 2),
+            format_figure(row.peak, 1),
         );
     }
 }
@@ -532,14 +531,14 @@ fn tabulate_languages(peers: &[Peer], rows: &[Row]) {
     for (peer, row) in peers.iter().zip(rows) {
         let figures = names.iter().map(|name| {
             let [edit, write] = row.languages.get(name).copied().unwrap_or_default();
-            format!("{} / {}", told(edit, 2), told(write, 2))
+            format!("{} / {}", format_figure(edit, 2), format_figure(write, 2))
         });
         println!("| {} | {} |", peer.name, figures.collect::<Vec<_>>().join(" | "));
     }
     println!();
 }
 
-/// haft's figures beside their limits.
+/// Compares haft's measurements with their limits.
 fn judge(peers: &[Peer], rows: &[Row], judged: Judged) {
     let of = |name: &str| peers.iter().position(|peer| peer.name == name).map(|at| &rows[at]);
     let Some(haft) = of("haft") else { return };

@@ -1,7 +1,7 @@
-//! Many calls to one `haft mcp`, 64 at once, with commands and changes among them: memory, descriptors and processes must
-//! be after all of them what they were after the first.
+//! A soak test: many calls to one `haft mcp`, 64 in flight, commands and changes among them. Memory, descriptors and
+//! processes must not grow.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)] // a bench
-#![allow(clippy::disallowed_methods)] // the files of a bench are its own
+#![allow(clippy::disallowed_methods)] // uses std::fs directly
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const CALLS: usize = 100_000;
 const AT_ONCE: usize = 64;
-/// What may be held more after all calls than after the first tenth, in kilobytes.
+/// How much memory may grow between the first tenth of the calls and the last, in kilobytes.
 const SLACK: u64 = 4 * 1024;
 
 #[derive(Debug)]

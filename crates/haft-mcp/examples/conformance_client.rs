@@ -1,5 +1,5 @@
-//! A client for the conformance suite of the protocol, on the public library alone: it joins the server whose address is
-//! its last argument to a session, logs in where it must, and calls every tool with an example of its input.
+//! A client for the protocol's conformance suite, on the public API alone: connects a session to the server at the URL in
+//! its last argument, logs in if required, and calls every tool with an example of its input.
 //! `conformance/run` runs it.
 
 use std::process::ExitCode;
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 /// What the suite calls the server.
 const SERVER: &str = "suite";
-/// A server that wants to allow more each time is not followed for ever.
+/// The most logins, for a server that asks for more scopes each time.
 const MAX_LOGINS: usize = 3;
-/// The suite reads who the client is from here, where a server wants a document.
+/// The client metadata document that the suite expects.
 const METADATA: &str = "https://conformance-test.local/client-metadata.json";
 
 #[tokio::main]
@@ -56,12 +56,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         .start();
     let servers = Servers::new(vec![server], folder.path());
     servers.join(&session);
-    let outcome = talk(&servers, &session).await;
+    let outcome = call_all_tools(&servers, &session).await;
     servers.close().await;
     outcome
 }
 
-async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::error::Error>> {
+async fn call_all_tools(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::error::Error>> {
     let mut logins = 0;
     while let Err(fault) = servers.start(SERVER).await {
         if logins == MAX_LOGINS || !fault.message().contains("haft mcp login") {
@@ -81,7 +81,7 @@ async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::e
             if !reply.is_error || logins == MAX_LOGINS || !reply.full_text().contains("haft mcp login") {
                 break;
             }
-            // It must be allowed more for this tool.
+            // This tool needs more scopes.
             logins += 1;
             servers.login(SERVER, &Browser).await?;
         }
@@ -92,7 +92,7 @@ async fn talk(servers: &Servers, session: &Session) -> Result<(), Box<dyn std::e
     }
 }
 
-/// Takes the first answer that is offered, and says 1 where none is.
+/// Chooses the first option of every question, or answers 1.
 struct First;
 
 impl Respondent for First {
@@ -103,7 +103,7 @@ impl Respondent for First {
     }
 }
 
-/// Goes to the page by itself: the suite's login asks nothing and sends back at once.
+/// Visits the login page itself: the suite's login redirects at once.
 struct Browser;
 
 impl Visitor for Browser {

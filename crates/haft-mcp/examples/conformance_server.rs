@@ -1,7 +1,7 @@
-//! A server for the protocol's own conformance suite: the tools, prompts and resources that it asks for by name, said
-//! with haft's library. `conformance/run` starts it, and tells what the suite says of it.
+//! A server for the protocol's conformance suite: the tools, prompts and resources that the suite expects, built with
+//! haft's library. `conformance/run` starts it and reports the results.
 //!
-//! It listens on a port of this machine and prints its address.
+//! Listens on the loopback interface, and prints its URL.
 #![allow(missing_docs, clippy::print_stdout)] // an example
 #![allow(deprecated)] // the suite wants to see a log
 
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let http = Http {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         token: None,
-        // Pages of this machine are let in: the suite looks whether they are, and whether others are not.
+        // The suite checks that local pages are allowed, and others refused.
         origins: ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:*")).into(),
         idle: Duration::from_secs(600),
     };

@@ -1,7 +1,6 @@
-//! The least that a server built on the SDK can be: it reads a file and numbers its lines, replaces a text in one and
-//! waits until that is on disk, or runs a command. It checks nothing and confines nothing. What haft costs is told beside
-//! it.
-#![allow(missing_docs, clippy::disallowed_methods)] // a yardstick goes through no door
+//! A minimal server on the SDK, the baseline of the benchmarks: reads a file with line numbers, replaces text in a file
+//! and syncs it, or runs a command. It checks nothing and confines nothing.
+#![allow(missing_docs, clippy::disallowed_methods)] // the baseline uses std::fs directly
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -33,8 +32,8 @@ fn numbered(text: &str) -> String {
     out
 }
 
-/// A temporary file, on disk before it is renamed, and the folder after.
-fn edited(path: &Path, old: &str, new: &str) -> io::Result<String> {
+/// Writes a temporary file, syncs it, renames it and syncs the folder.
+fn edit(path: &Path, old: &str, new: &str) -> io::Result<String> {
     let text = std::fs::read_to_string(path)?.replacen(old, new, 1);
     let temp = path.with_extension("new");
     let mut file = File::create(&temp)?;
@@ -71,7 +70,7 @@ impl ServerHandler for Minimal {
         let said = |name: &str| arguments.get(name).and_then(|value| value.as_str()).unwrap_or_default();
         let text = match &*request.name {
             "read" => std::fs::read_to_string(said("path")).map(|text| numbered(&text)),
-            "edit" => edited(Path::new(said("path")), said("old"), said("new")),
+            "edit" => edit(Path::new(said("path")), said("old"), said("new")),
             _ => std::process::Command::new("bash")
                 .args(["-c", said("command")])
                 .output()

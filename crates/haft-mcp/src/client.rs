@@ -1,6 +1,6 @@
-//! Other servers' tools as one's own: which servers there are, how they are started and ended, and how what they offer
-//! becomes tools of a session. A server is not believed: what it calls itself, says of its tools and sends back is
-//! bounded, and whether a call may happen is decided as for every tool.
+//! The tools of MCP servers, used in a session: configuration, start and end of servers, and their tools as tools of the
+//! session. Servers are untrusted: their names, descriptions and answers are bounded and sanitized, and their calls go
+//! through permissions like every other.
 
 mod answer;
 mod bounds;

@@ -1,35 +1,20 @@
-//! haft and the Model Context Protocol: sessions served to clients over standard input and output or over HTTP, and the
-//! tools of other servers used as one's own (`client`). One connection is one session. The protocol itself is the SDK's
-//! matter; what a session may do is its host's.
+//! haft and the Model Context Protocol: sessions served to clients over standard input and output or over HTTP (feature
+//! `server`), and the tools of other servers used in a session (feature `client`). One connection is one session. The
+//! SDK implements the protocol; the host decides what a session may do.
 
-mod approve;
-mod caller;
-mod calls;
+#[cfg(feature = "client")]
 pub mod client;
-mod connection;
-mod conversation;
-mod host;
-mod http;
-mod lines;
 mod name;
-mod news;
-mod page;
-mod relay;
-mod resources;
-mod respond;
-mod result;
-mod roots;
-mod rounds;
-mod sessions;
-mod stdio;
-mod withdraw;
+#[cfg(feature = "server")]
+mod server;
+#[cfg(any(feature = "client", feature = "server"))]
+mod wire;
 
-pub use caller::{Caller, Elicited};
-pub use host::{Client, Offers, SessionHost};
-pub use http::{Http, HttpServer};
 pub use name::{ToolName, is_of, qualified};
-pub use news::News;
-pub use result::{OutputSchema, STRUCTURED, call_result};
-/// The words of the protocol: prompts, resources, errors and the rest, as the SDK has them.
+/// The SDK's types for the messages of the protocol: prompts, resources, errors and the rest.
 pub use rmcp::{ErrorData, model};
-pub use stdio::{serve, serve_stdio};
+#[cfg(feature = "server")]
+pub use server::{
+    Caller, Client, Elicited, Http, HttpServer, News, Offers, OutputSchema, STRUCTURED, SessionHost,
+    call_result, serve, serve_stdio,
+};

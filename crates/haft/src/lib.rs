@@ -9,7 +9,7 @@ pub use haft_host as host;
 /// The journal: a durable record of changes, for undo and redo.
 pub use haft_journal as journal;
 /// The Model Context Protocol: sessions served to clients, and other servers' tools.
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp-client", feature = "mcp-server"))]
 pub use haft_mcp as mcp;
 /// Operations: what tools can do, for tools of one's own that present it differently.
 pub use haft_ops as ops;

@@ -1,4 +1,4 @@
-//! The prompts and resources that the suite asks for.
+//! The prompts and resources that the suite expects.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// One red dot.
+/// A PNG with one red pixel.
 pub(crate) const PNG: &[u8] = &[
     0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00,
     0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x02, 0x00, 0x00, 0x00, 0x90, 0x77, 0x53, 0xde, 0x00,
@@ -21,7 +21,7 @@ pub(crate) const PNG: &[u8] = &[
     0x82,
 ];
 
-/// No sound at all.
+/// An empty WAV file.
 const WAV: &[u8] = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00";
 
 #[derive(Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ struct Message {
 pub(crate) fn all(news: News) -> Vec<Arc<dyn DynTool>> {
     let mut all: Vec<Arc<dyn DynTool>> = vec![Arc::new(Schema::new())];
     all.extend(content());
-    all.extend(telling(news));
+    all.extend(notifying(news));
     all.extend(asking());
     all.extend(rounds());
     all
@@ -61,7 +61,7 @@ where
     Function<I>: DynTool,
     I: serde::de::DeserializeOwned + JsonSchema + Send + 'static,
 {
-    // None of them touches anything, so they need no permission and run side by side.
+    // They have no effects, so they need no approval and run in parallel.
     Arc::new(function.read_only().claims(|_, _| Ok(Claims::none())))
 }
 
@@ -70,7 +70,7 @@ fn resource(uri: &str, media_type: &str, text: &str) -> Content {
     Content::Resource { uri, media_type, body: Body::Text(text.to_owned()) }
 }
 
-/// Every kind of content.
+/// Tools that return every kind of content.
 fn content() -> Vec<Arc<dyn DynTool>> {
     vec![
         tool(
@@ -108,8 +108,8 @@ async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// What is told while a tool runs, or because it ran.
-fn telling(news: News) -> Vec<Arc<dyn DynTool>> {
+/// Tools that send notifications.
+fn notifying(news: News) -> Vec<Arc<dyn DynTool>> {
     vec![
         tool("test_tool_with_logging", "Writes into the log", async |_: Nothing, cx: Context| {
             let caller = caller(&cx)?;
@@ -167,7 +167,7 @@ fn form(fields: Value) -> Value {
     json!({"type": "object", "properties": fields, "required": names})
 }
 
-fn told(elicited: Elicited) -> String {
+fn describe(elicited: Elicited) -> String {
     match elicited {
         Elicited::Accepted(content) => format!("action=accept, content={content}"),
         Elicited::Declined => "action=decline, content={}".to_owned(),
@@ -175,23 +175,23 @@ fn told(elicited: Elicited) -> String {
     }
 }
 
-fn sampling(prompt: &str, most: u32) -> Value {
+fn sampling(prompt: &str, max_tokens: u32) -> Value {
     json!({"messages": [{"role": "user", "content": {"type": "text", "text": prompt}}], "maxTokens": most})
 }
 
-/// The text of what a model said.
-fn said(answer: &Value) -> String {
+/// The text of a model's answer.
+fn text_of(answer: &Value) -> String {
     let content = &answer["content"];
     let block = content.get(0).unwrap_or(content);
     block["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Questions to the client's user and to its model.
+/// Tools that ask the client's user or its model.
 fn asking() -> Vec<Arc<dyn DynTool>> {
     vec![
         shared(function("test_sampling", "Asks the model", async |input: Prompt, cx: Context| {
             let answer = caller(&cx)?.sample("answer", sampling(&input.prompt, 100)).await?;
-            Ok::<_, Fault>(format!("LLM response: {}", said(&answer)))
+            Ok::<_, Fault>(format!("LLM response: {}", text_of(&answer)))
         })),
         shared(function("test_elicitation", "Asks the user", async |input: Message, cx: Context| {
             let form = form(json!({
@@ -199,7 +199,7 @@ fn asking() -> Vec<Arc<dyn DynTool>> {
                 "email": {"type": "string", "description": "User's email address"},
             }));
             let answer = caller(&cx)?.elicit("user", input.message, form).await?;
-            Ok::<_, Fault>(format!("User response: {}", told(answer)))
+            Ok::<_, Fault>(format!("User response: {}", describe(answer)))
         })),
         tool(
             "test_elicitation_sep1034_defaults",
@@ -218,7 +218,7 @@ fn asking() -> Vec<Arc<dyn DynTool>> {
                     "verified": {"type": "boolean", "description": "Verification status", "default": true},
                 }));
                 let answer = caller(&cx)?.elicit("user", "Please check what is known of you", form).await?;
-                Ok::<_, Fault>(format!("Elicitation completed: {}", told(answer)))
+                Ok::<_, Fault>(format!("Elicitation completed: {}", describe(answer)))
             },
         ),
         tool("test_elicitation_sep1330_enums", "Asks to choose", async |_: Nothing, cx: Context| {
@@ -240,16 +240,16 @@ fn asking() -> Vec<Arc<dyn DynTool>> {
                 "titledMulti": {"type": "array", "items": {"anyOf": titled("Choice")}},
             }});
             let answer = caller(&cx)?.elicit("choices", "Please choose", form).await?;
-            Ok::<_, Fault>(format!("Elicitation completed: {}", told(answer)))
+            Ok::<_, Fault>(format!("Elicitation completed: {}", describe(answer)))
         }),
         tool("test_missing_capability", "Needs a model", async |_: Nothing, cx: Context| {
             let answer = caller(&cx)?.sample("answer", sampling("Are you there?", 10)).await?;
-            Ok::<_, Fault>(said(&answer))
+            Ok::<_, Fault>(text_of(&answer))
         }),
         tool("test_streaming_elicitation", "Asks the user meanwhile", async |_: Nothing, cx: Context| {
             let form = form(json!({"name": {"type": "string"}}));
             let answer = caller(&cx)?.elicit("name", "What is your name?", form).await?;
-            Ok::<_, Fault>(told(answer))
+            Ok::<_, Fault>(describe(answer))
         }),
     ]
 }
@@ -262,7 +262,7 @@ async fn field(caller: &Caller, key: &str, message: &str, field: (&str, &str)) -
     }
 }
 
-/// The same where a server answers with its questions. None of these tools knows which way it asks.
+/// Tools whose questions the server returns as the answer to the call. Their code is the same either way.
 fn rounds() -> Vec<Arc<dyn DynTool>> {
     vec![
         tool("test_input_required_result_elicitation", "Asks for a name", async |_: Nothing, cx: Context| {
@@ -272,7 +272,7 @@ fn rounds() -> Vec<Arc<dyn DynTool>> {
         tool("test_input_required_result_sampling", "Asks for a capital", async |_: Nothing, cx: Context| {
             let question = sampling("What is the capital of France?", 100);
             let answer = caller(&cx)?.sample("capital_question", question).await?;
-            Ok::<_, Fault>(format!("The model says: {}", said(&answer)))
+            Ok::<_, Fault>(format!("The model says: {}", text_of(&answer)))
         }),
         tool("test_input_required_result_list_roots", "Asks for folders", async |_: Nothing, cx: Context| {
             let roots = caller(&cx)?.roots("client_roots").await?;
@@ -299,7 +299,7 @@ fn rounds() -> Vec<Arc<dyn DynTool>> {
                     caller.roots("client_roots"),
                 );
                 let (name, greeting, roots) = (name?, greeting?, roots?);
-                Ok::<_, Fault>(format!("{}: {name}, {} roots", said(&greeting), roots.len()))
+                Ok::<_, Fault>(format!("{}: {name}, {} roots", text_of(&greeting), roots.len()))
             },
         ),
         tool("test_input_required_result_multi_round", "Asks twice", async |_: Nothing, cx: Context| {
@@ -334,7 +334,7 @@ fn rounds() -> Vec<Arc<dyn DynTool>> {
     ]
 }
 
-/// A tool whose schema is known only when it runs, with words of JSON Schema 2020-12 that no Rust type has.
+/// A tool with a schema written by hand, with keywords of JSON Schema 2020-12 that no Rust type produces.
 struct Schema(Spec);
 
 impl Schema {

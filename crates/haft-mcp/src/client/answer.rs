@@ -1,5 +1,5 @@
-//! What a server answers, as a reply. What is said of texts, pictures and sounds is bounded; they themselves are held to
-//! the limits of every reply.
+//! Converts a server's results to replies. Bounds the metadata (names, URIs, media types); the content itself is cut by
+//! the engine's limits for every reply.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::bounds;
 
-/// The result of a call.
+/// Converts the result of a call. A result with `isError` is a fault.
 pub(super) fn reply(server: &str, result: CallToolResult) -> Result<Reply, Fault> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let structured = structured_content.filter(|value| !value.is_null());
@@ -24,21 +24,21 @@ pub(super) fn reply(server: &str, result: CallToolResult) -> Result<Reply, Fault
     if is_error == Some(true) { Err(failed(server, &reply, structured)) } else { Ok(reply) }
 }
 
-/// A result that has parts which are not as they should be: the others, and a line for each of these.
-pub(super) fn salvaged(mut result: Value) -> Option<CallToolResult> {
+/// Decodes a result that the SDK could not: each malformed part becomes a line of text.
+pub(super) fn lenient(mut result: Value) -> Option<CallToolResult> {
     let Value::Array(parts) = result.get_mut("content")?.take() else { return None };
     result["content"] = Value::Array(Vec::new());
     let mut result: CallToolResult = serde_json::from_value(result).ok()?;
     let part = |part: Value| {
-        let told = unknown(part.get("type").and_then(Value::as_str));
-        serde_json::from_value(part).unwrap_or_else(|_| ContentBlock::text(told))
+        let placeholder = placeholder(part.get("type").and_then(Value::as_str));
+        serde_json::from_value(part).unwrap_or_else(|_| ContentBlock::text(placeholder))
     };
     result.content = parts.into_iter().map(part).collect();
     Some(result)
 }
 
-/// What stands for a part that cannot be shown.
-fn unknown(kind: Option<&str>) -> String {
+/// The text that replaces a malformed part.
+fn placeholder(kind: Option<&str>) -> String {
     const KNOWN: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
     match kind {
         Some(kind) if KNOWN.contains(&kind) => format!("[a part of type `{kind}` cannot be read]"),
@@ -47,14 +47,14 @@ fn unknown(kind: Option<&str>) -> String {
     }
 }
 
-/// A tool that says itself that it failed.
+/// The fault of a tool that reports a failure.
 fn failed(server: &str, reply: &Reply, structured: Option<Value>) -> Fault {
-    let said = reply.full_text();
-    let told = match said.trim() {
+    let text = reply.full_text();
+    let message = match text.trim() {
         "" => "the tool failed, and did not say why",
-        said => said,
+        text => text,
     };
-    let fault = Fault::failed(told).with("server", server);
+    let fault = Fault::failed(message).with("server", server);
     match structured {
         Some(value) => fault.with("structured", value),
         None => fault,
@@ -63,16 +63,18 @@ fn failed(server: &str, reply: &Reply, structured: Option<Value>) -> Fault {
 
 fn block(content: ContentBlock) -> Block {
     match content {
-        ContentBlock::Text(text) => meant(Block::text(text.text), text.annotations.as_ref()),
+        ContentBlock::Text(text) => for_audience(Block::text(text.text), text.annotations.as_ref()),
         ContentBlock::Image(image) => {
-            let block = decoded(&image.data, &image.mime_type, Block::image);
-            meant(block, image.annotations.as_ref())
+            let block = decode(&image.data, &image.mime_type, Block::image);
+            for_audience(block, image.annotations.as_ref())
         }
         ContentBlock::Audio(audio) => {
-            let block = decoded(&audio.data, &audio.mime_type, Block::audio);
-            meant(block, audio.annotations.as_ref())
+            let block = decode(&audio.data, &audio.mime_type, Block::audio);
+            for_audience(block, audio.annotations.as_ref())
         }
-        ContentBlock::Resource(embedded) => meant(contents(embedded.resource), embedded.annotations.as_ref()),
+        ContentBlock::Resource(embedded) => {
+            for_audience(contents(embedded.resource), embedded.annotations.as_ref())
+        }
         ContentBlock::ResourceLink(link) => Block::from(Content::Link {
             uri: bounds::word(&link.uri),
             name: bounds::word(link.title.as_deref().unwrap_or(&link.name)),
@@ -83,11 +85,11 @@ fn block(content: ContentBlock) -> Block {
     }
 }
 
-/// What stands for content that haft does not know.
+/// Replaces content of a kind that haft does not know.
 const UNKNOWN: &str = "(something that haft does not know)";
 
-/// A block for whom it is meant.
-fn meant(mut block: Block, annotations: Option<&Annotations>) -> Block {
+/// Marks a block that is for the model only.
+fn for_audience(mut block: Block, annotations: Option<&Annotations>) -> Block {
     let audience = annotations.and_then(|annotations| annotations.audience.as_deref());
     if audience == Some(&[Role::Assistant]) {
         block.audience = Audience::Model;
@@ -95,7 +97,7 @@ fn meant(mut block: Block, annotations: Option<&Annotations>) -> Block {
     block
 }
 
-/// What a resource holds.
+/// The contents of a resource as a block.
 pub(super) fn contents(contents: ResourceContents) -> Block {
     match contents {
         ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
@@ -108,8 +110,8 @@ pub(super) fn contents(contents: ResourceContents) -> Block {
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
             let kind = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
             match kind.starts_with("image/") {
-                true => decoded(&blob, &kind, Block::image),
-                false => decoded(&blob, &kind, |kind, data| {
+                true => decode(&blob, &kind, Block::image),
+                false => decode(&blob, &kind, |kind, data| {
                     let (uri, media_type, body) = (bounds::word(&uri), Some(kind), Body::Bytes(data));
                     Block::from(Content::Resource { uri, media_type, body })
                 }),
@@ -119,8 +121,8 @@ pub(super) fn contents(contents: ResourceContents) -> Block {
     }
 }
 
-/// A resource that could be read.
-pub(super) fn described(resource: &Resource) -> String {
+/// One line about a resource, for a listing.
+pub(super) fn describe(resource: &Resource) -> String {
     let mut text = bounds::word(&resource.uri);
     let name = resource.title.as_deref().unwrap_or(&resource.name);
     if !name.is_empty() {
@@ -138,8 +140,8 @@ pub(super) fn described(resource: &Resource) -> String {
     }
 }
 
-/// What was sent as base64.
-fn decoded(data: &str, kind: &str, block: impl FnOnce(String, Vec<u8>) -> Block) -> Block {
+/// Decodes base64 into a block.
+fn decode(data: &str, kind: &str, block: impl FnOnce(String, Vec<u8>) -> Block) -> Block {
     let kind = bounds::word(kind);
     match BASE64.decode(data.trim()) {
         Ok(bytes) => block(kind, bytes),

@@ -1,35 +1,37 @@
-//! What a server may say, and how much of it. Its words go to a model and to terminals, so nothing in them may hide or
-//! steer; its schemas are compiled and walked, so they may be neither large nor deep.
+//! Limits and sanitizing for what a server sends. Its texts go to a model and to terminals, so invisible and control
+//! characters are removed; its schemas are compiled and traversed, so their size, depth and references are bounded.
 
 use std::collections::HashMap;
 
 use haft_core::is_invisible;
 use serde_json::{Map, Value, json};
 
-/// No server has more tools.
+/// The most tools of one server.
 pub(super) const MAX_TOOLS: usize = 500;
-/// No list has more pages.
+/// The most pages of one list.
 pub(super) const MAX_PAGES: usize = 100;
 /// The longest description of a tool, in characters.
 pub(super) const MAX_DESCRIPTION: usize = 8_000;
-/// The longest name, title or other word.
+/// The longest name, title or other single-line text, in characters.
 pub(super) const MAX_WORD: usize = 200;
-/// The longest message that is told, such as one of a log.
+/// The longest message in characters, such as one of a log.
 pub(super) const MAX_MESSAGE: usize = 4_000;
 /// The largest schema, as bytes of JSON.
 const MAX_SCHEMA: usize = 128 * 1024;
-/// The deepest schema.
+/// The deepest nesting of a schema.
 const MAX_DEPTH: usize = 40;
-/// So many references may be followed for one value, each as often as it is met, and so many one behind the other.
+/// The most references that validating one value may follow, counting repeats. Two branches at each of 28 levels would be
+/// 2^28.
 const MAX_FOLLOWED: u64 = 10_000;
+/// The longest chain of references.
 const MAX_CHAIN: usize = 200;
 
-/// A text of at most so many characters, without any that cannot be seen.
-pub(super) fn text(text: &str, most: usize) -> String {
-    let seen = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c));
-    let mut out: String = text.chars().filter(seen).take(most + 1).collect();
-    if out.chars().count() > most {
-        let keep = most.saturating_sub(1);
+/// A text without control and invisible characters, cut to `max` characters.
+pub(super) fn text(text: &str, max: usize) -> String {
+    let is_visible = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c));
+    let mut out: String = text.chars().filter(is_visible).take(max + 1).collect();
+    if out.chars().count() > max {
+        let keep = max.saturating_sub(1);
         let end = out.char_indices().nth(keep).map_or(out.len(), |(at, _)| at);
         out.truncate(end);
         out.push('…');
@@ -37,12 +39,12 @@ pub(super) fn text(text: &str, most: usize) -> String {
     out
 }
 
-/// The same in one line.
+/// A sanitized single-line text of at most [`MAX_WORD`] characters.
 pub(super) fn word(word: &str) -> String {
     text(word, MAX_WORD).replace(['\n', '\t'], " ")
 }
 
-/// The schema of an input, as far as it can be taken: or why it cannot.
+/// Checks and sanitizes the schema of an input. The error says why it is refused.
 pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     let mut value = Value::Object(schema.clone());
     let depth = depth(&value);
@@ -68,7 +70,7 @@ pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     if let Some(hidden) = hidden(&value) {
         return Err(format!("a word of its schema has characters that cannot be seen: `{}`", word(hidden)));
     }
-    tidy(&mut value);
+    sanitize(&mut value);
     haft_core::check_schema(&value).map_err(|why| format!("its schema is none: {}", word(&why)))?;
     let root = value.as_object_mut().ok_or("its schema is no object")?;
     match root.get("type") {
@@ -87,7 +89,7 @@ pub(super) fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     Ok(value)
 }
 
-/// The same for the structured part of an answer. It is open: haft says there what it has cut.
+/// Checks and sanitizes an output schema. Opens it to additional properties, because haft adds notes about what it cut.
 pub(super) fn output_schema(output: &Map<String, Value>) -> Result<Value, String> {
     let mut value = schema(output)?;
     if let Some(root) = value.as_object_mut() {
@@ -108,7 +110,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// A reference that leads out of the schema.
+/// The first reference to outside of the schema.
 fn foreign_reference(value: &Value) -> Option<&str> {
     match value {
         Value::Array(items) => items.iter().find_map(foreign_reference),
@@ -122,15 +124,15 @@ fn foreign_reference(value: &Value) -> Option<&str> {
     }
 }
 
-/// Whether a reference leads to itself through nothing but references and alternatives: to check a value against such a
-/// schema would never end.
+/// Whether a reference leads to itself through references and alternatives alone, without descending into the value:
+/// validating against such a schema would never end.
 fn is_circular(root: &Value) -> bool {
     let mut references = Vec::new();
     collect_references(root, &mut references);
     references.iter().any(|start| {
-        let mut open = vec![*start];
+        let mut stack = vec![*start];
         let mut seen = Vec::new();
-        while let Some(reference) = open.pop() {
+        while let Some(reference) = stack.pop() {
             let Some(target) = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) else {
                 continue;
             };
@@ -140,7 +142,7 @@ fn is_circular(root: &Value) -> bool {
                 }
                 if !seen.contains(&next) {
                     seen.push(next);
-                    open.push(next);
+                    stack.push(next);
                 }
             }
         }
@@ -148,7 +150,8 @@ fn is_circular(root: &Value) -> bool {
     })
 }
 
-/// How many references are followed to check one value against what a reference leads to. None leads to itself.
+/// How many references validating one value against a reference's target follows. Memoized in `known`. Call only after
+/// [`is_circular`] has ruled out cycles.
 fn followed<'v>(reference: &'v str, root: &'v Value, chain: usize, known: &mut HashMap<&'v str, u64>) -> u64 {
     if let Some(known) = known.get(reference) {
         return *known;
@@ -179,7 +182,7 @@ fn collect_references<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
     }
 }
 
-/// The references that are followed for the same value that this schema is asked about.
+/// The references that apply to the same value as this schema, rather than to a part of it.
 fn immediate(schema: &Value) -> Vec<&str> {
     let Value::Object(fields) = schema else { return Vec::new() };
     let mut found = Vec::new();
@@ -199,7 +202,8 @@ fn immediate(schema: &Value) -> Vec<&str> {
     found
 }
 
-/// A name or a value of a schema in which something cannot be seen: to take it out would change what is meant.
+/// The first name or value of a schema with invisible characters. Removing them would change its meaning, so the schema is
+/// refused.
 fn hidden(value: &Value) -> Option<&str> {
     let is_hidden =
         |text: &str| text.chars().any(|c| !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c)));
@@ -208,27 +212,27 @@ fn hidden(value: &Value) -> Option<&str> {
         Value::Array(items) => items.iter().find_map(hidden),
         Value::Object(fields) => fields.iter().find_map(|(key, field)| match field {
             _ if is_hidden(key) => Some(key.as_str()),
-            Value::String(_) if SAID.contains(&key.as_str()) => None,
+            Value::String(_) if PROSE.contains(&key.as_str()) => None,
             field => hidden(field),
         }),
         _ => None,
     }
 }
 
-/// What a schema says to people.
-const SAID: [&str; 3] = ["description", "title", "$comment"];
+/// Keywords whose value is prose for people.
+const PROSE: [&str; 3] = ["description", "title", "$comment"];
 
-/// Makes what a schema says to people harmless.
-fn tidy(value: &mut Value) {
+/// Sanitizes the prose of a schema.
+fn sanitize(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(sanitize),
         Value::Object(fields) => {
             for (key, field) in fields.iter_mut() {
                 match field {
-                    Value::String(said) if SAID.contains(&key.as_str()) => {
-                        *said = text(said, MAX_DESCRIPTION);
+                    Value::String(prose) if PROSE.contains(&key.as_str()) => {
+                        *prose = text(prose, MAX_DESCRIPTION);
                     }
-                    other => tidy(other),
+                    other => sanitize(other),
                 }
             }
         }
@@ -240,53 +244,53 @@ fn tidy(value: &mut Value) {
 mod tests {
     use super::*;
 
-    fn taken(value: Value) -> Result<Value, String> {
+    fn checked(value: Value) -> Result<Value, String> {
         schema(value.as_object().unwrap())
     }
 
     #[test]
-    fn nothing_hides_in_a_text() {
+    fn invisible_characters_are_removed() {
         assert_eq!(text("a\u{1b}[2Jb\u{202e}c\u{e0041}\n\td", 100), "a[2Jbc\n\td");
         assert_eq!(text("ééééé", 3), "éé…");
         assert_eq!(word("a\nb"), "a b");
     }
 
     #[test]
-    fn a_schema_is_one_of_an_object() {
-        assert_eq!(taken(json!({})).unwrap(), json!({"type": "object", "properties": {}}));
-        assert!(taken(json!({"type": "array"})).unwrap_err().contains("not one of an object"));
+    fn a_schema_must_be_an_object() {
+        assert_eq!(checked(json!({})).unwrap(), json!({"type": "object", "properties": {}}));
+        assert!(checked(json!({"type": "array"})).unwrap_err().contains("not one of an object"));
     }
 
     #[test]
-    fn large_deep_and_foreign_schemas_are_not_taken() {
+    fn large_deep_and_foreign_schemas_are_refused() {
         let mut deep = json!({});
         for _ in 0..100 {
             deep = json!({"properties": {"a": deep}});
         }
-        assert!(taken(deep).unwrap_err().contains("deep"));
-        assert!(taken(json!({"description": "x".repeat(200_000)})).unwrap_err().contains("bytes"));
+        assert!(checked(deep).unwrap_err().contains("deep"));
+        assert!(checked(json!({"description": "x".repeat(200_000)})).unwrap_err().contains("bytes"));
         let foreign = json!({"properties": {"a": {"$ref": "https://a.example/schema"}}});
-        assert!(taken(foreign).unwrap_err().contains("https://a.example/schema"));
+        assert!(checked(foreign).unwrap_err().contains("https://a.example/schema"));
     }
 
     #[test]
-    fn a_schema_may_refer_to_itself_only_where_that_ends() {
+    fn recursion_must_descend_into_the_value() {
         let tree = json!({
             "type": "object",
             "properties": {"tree": {"$ref": "#/$defs/node"}},
             "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
         });
-        assert!(taken(tree).is_ok());
-        assert!(taken(json!({"$ref": "#"})).is_err());
+        assert!(checked(tree).is_ok());
+        assert!(checked(json!({"$ref": "#"})).is_err());
         let circle = json!({
             "properties": {"a": {"$ref": "#/$defs/a"}},
             "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}},
         });
-        assert!(taken(circle).unwrap_err().contains("without an end"));
+        assert!(checked(circle).unwrap_err().contains("without an end"));
     }
 
     #[test]
-    fn a_schema_may_branch_only_so_much() {
+    fn branching_is_bounded() {
         let branching = |levels: usize| {
             let mut defs = Map::new();
             for level in 0..levels {
@@ -294,7 +298,7 @@ mod tests {
                 defs.insert(format!("a{level}"), json!({"anyOf": [next, next]}));
             }
             defs.insert(format!("a{levels}"), json!({"type": "number"}));
-            taken(json!({"properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": defs}))
+            checked(json!({"properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": defs}))
         };
         assert!(branching(8).is_ok());
         assert!(branching(28).unwrap_err().contains("more alternatives"));
@@ -302,21 +306,21 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_hides_nothing_and_is_one() {
+    fn hidden_characters_and_invalid_schemas_are_refused() {
         for hidden in ["\u{202e}", "\u{e0041}", "\u{1b}[2J"] {
             for schema in [
                 json!({"properties": {hidden: {}}}),
                 json!({"properties": {"a": {"enum": [hidden]}}}),
                 json!({"properties": {"a": {"default": hidden}}}),
             ] {
-                assert!(taken(schema).unwrap_err().contains("cannot be seen"));
+                assert!(checked(schema).unwrap_err().contains("cannot be seen"));
             }
         }
         for schema in [
             json!({"properties": {"a": {"type": "zork"}}}),
             json!({"properties": {"a": {"pattern": "((a{1000}){1000}){1000}"}}}),
         ] {
-            assert!(taken(schema).unwrap_err().contains("its schema is none"));
+            assert!(checked(schema).unwrap_err().contains("its schema is none"));
         }
     }
 }

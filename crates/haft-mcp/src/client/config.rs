@@ -1,5 +1,5 @@
-//! Servers as people write them down: in `.mcp.json`, and in haft's settings. What is wrong is told with the server and
-//! the key; nothing is guessed.
+//! Server configuration as written in `.mcp.json` and in haft's settings. Errors name the server and the key; nothing is
+//! guessed. The doc comments of `ServerConfig` are the settings reference.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,12 +53,12 @@ pub struct ServerConfig {
     pub believe_read_only: bool,
 }
 
-/// What is wrong with a server as it is written.
+/// An error in a server's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadServer {
-    /// The server, unless the whole file is wrong.
+    /// The server. None if the error concerns the whole file.
     pub server: Option<String>,
-    /// What is wrong.
+    /// The error message.
     pub why: String,
 }
 
@@ -83,20 +83,20 @@ impl std::fmt::Display for BadServer {
 
 impl std::error::Error for BadServer {}
 
-/// What `${NAME}` stands for.
+/// Looks up the value of `${NAME}`.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A server of a file that is there for every program.
+/// A server of `.mcp.json`, the file that programs share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What is said of it, or what is wrong with that.
+    /// Its configuration, or the error in it.
     pub config: Result<ServerConfig, BadServer>,
 }
 
-/// The servers of a `.mcp.json` file, in the order they are written. Other programs use the file, too, and have keys of
-/// their own: those are passed over. What is wrong with one server is no matter of the others.
+/// Parses a `.mcp.json` file into its servers, in the order of the file. Unknown keys are skipped, because other programs
+/// have keys of their own there. An error in one server does not affect the others.
 pub fn servers_in(text: &str) -> Result<Vec<Shared>, BadServer> {
     let value = strict::parse(text).map_err(|fault| BadServer::file(fault.message()))?;
     let Value::Object(mut top) = value else {
@@ -119,7 +119,7 @@ pub fn servers_in(text: &str) -> Result<Vec<Shared>, BadServer> {
                 is_known(key)
             });
         }
-        let config = serde_path(value).map_err(|why| BadServer::of(&name, why));
+        let config = decode(value).map_err(|why| BadServer::of(&name, why));
         let config = config.and_then(|config: ServerConfig| config.check(&name).map(|()| config));
         let config = config.map_err(|bad| match foreign.as_slice() {
             [] => bad,
@@ -132,7 +132,8 @@ pub fn servers_in(text: &str) -> Result<Vec<Shared>, BadServer> {
     Ok(servers.into_iter().map(read).collect())
 }
 
-fn serde_path(value: Value) -> Result<ServerConfig, String> {
+/// Decodes a configuration. Errors name the path of the field.
+fn decode(value: Value) -> Result<ServerConfig, String> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let why = error.inner().to_string();
@@ -141,7 +142,7 @@ fn serde_path(value: Value) -> Result<ServerConfig, String> {
 }
 
 impl ServerConfig {
-    /// Checks what the types cannot say. Looks at nothing but what is written.
+    /// Checks what the types cannot express. Expands no variables and touches no files.
     pub fn check(&self, name: &str) -> Result<(), BadServer> {
         let bad = |why: String| Err(BadServer::of(name, why));
         if name.trim().is_empty() {
@@ -164,7 +165,7 @@ impl ServerConfig {
         };
         match self.r#type.as_deref() {
             None => {}
-            Some(said) if said == kind => {}
+            Some(given) if given == kind => {}
             Some("streamable-http" | "streamableHttp") if kind == "http" => {}
             Some("sse") => {
                 return bad(
@@ -172,8 +173,8 @@ impl ServerConfig {
                         .to_owned(),
                 );
             }
-            Some(said @ ("stdio" | "http")) => {
-                return bad(format!("`type` is `{said}`, but what else is said of it makes it `{kind}`"));
+            Some(given @ ("stdio" | "http")) => {
+                return bad(format!("`type` is `{given}`, but what else is said of it makes it `{kind}`"));
             }
             Some(other) => return bad(format!("`type` is `{other}`: it can be `stdio` or `http`")),
         }
@@ -192,14 +193,14 @@ impl ServerConfig {
                 ("cwd", self.cwd.is_some()),
             ],
         };
-        if let Some((key, _)) = foreign.iter().find(|(_, is_said)| *is_said) {
+        if let Some((key, _)) = foreign.iter().find(|(_, is_set)| *is_set) {
             let with = if kind == "stdio" { "url" } else { "command" };
             return bad(format!("`{key}` is for servers with `{with}`"));
         }
         Ok(())
     }
 
-    /// The server, with its variables expanded.
+    /// Converts the configuration to a server, with variables expanded.
     pub fn expand(&self, name: &str, variables: Variables<'_>) -> Result<Server, BadServer> {
         self.check(name)?;
         let expanded = |key: &str, text: &str| {
@@ -218,7 +219,7 @@ impl ServerConfig {
                 dir: self
                     .cwd
                     .as_deref()
-                    .map(|cwd| place(cwd, variables))
+                    .map(|cwd| expand_home(cwd, variables))
                     .transpose()
                     .map_err(|why| BadServer::of(name, format!("`cwd`: {why}")))?,
                 env: all("env", &self.env)?,
@@ -252,14 +253,15 @@ impl ServerConfig {
                 }
             }
         };
-        let usual = Limits::default();
-        let seconds = |set: Option<u64>, usual| set.map_or(usual, |set| Duration::from_secs(set.min(86_400)));
+        let defaults = Limits::default();
+        let seconds =
+            |set: Option<u64>, default| set.map_or(default, |set| Duration::from_secs(set.min(86_400)));
         Ok(Server {
             name: name.to_owned(),
             access,
             limits: Limits {
-                start: seconds(self.startup_seconds, usual.start),
-                call: seconds(self.call_seconds, usual.call),
+                start: seconds(self.startup_seconds, defaults.start),
+                call: seconds(self.call_seconds, defaults.call),
             },
             protocol: Protocol::default(),
             believed: self.believe_read_only,
@@ -267,8 +269,8 @@ impl ServerConfig {
     }
 }
 
-/// A folder in which `~` at the beginning is the home.
-fn place(folder: &Path, variables: Variables<'_>) -> Result<PathBuf, String> {
+/// Expands a leading `~` to the home folder.
+fn expand_home(folder: &Path, variables: Variables<'_>) -> Result<PathBuf, String> {
     let Ok(rest) = folder.strip_prefix("~") else { return Ok(folder.to_owned()) };
     match variables("HOME").filter(|home| !home.is_empty()) {
         Some(home) => Ok(Path::new(&home).join(rest)),
@@ -279,7 +281,7 @@ fn place(folder: &Path, variables: Variables<'_>) -> Result<PathBuf, String> {
     }
 }
 
-/// A text in which `${NAME}` is what the variable is, and `${NAME:-other}` is `other` where there is none.
+/// Expands `${NAME}`, and `${NAME:-default}` for a variable that may be unset.
 fn expand(text: &str, variables: Variables<'_>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_expanded_and_may_have_another_value() {
+    fn variables_are_expanded_and_may_have_a_default() {
         let expanded = |text| expand(text, &variables);
         assert_eq!(expanded("${HOME}/bin:${X:-y}$z ${EMPTY:-e}"), Ok("/people/me/bin:y$z e".to_owned()));
         assert_eq!(expanded("${X:-}"), Ok(String::new()));
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_as_everybody_writes_it() {
+    fn a_common_file_is_read() {
         let server = only(
             r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "${HOME}"], "env": {"A": "1"}}}}"#,
         );
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_want_to_know_is_passed_over() {
+    fn unknown_keys_are_skipped() {
         let text = r#"{"$schema": "x", "inputs": [], "mcpServers": {
             "a": {"command": "x", "timeout": 60000, "alwaysAllow": ["y"]}, "b": {"command": 7}}}"#;
         let servers = servers_in(text).unwrap();
@@ -374,11 +376,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_the_server_and_the_key() {
+    fn errors_name_the_server_and_the_key() {
         let wrong = |server: &str, words: &[&str]| {
-            let told = only(&format!(r#"{{"mcpServers": {{"fs": {server}}}}}"#)).unwrap_err();
-            assert!(words.iter().all(|word| told.contains(word)), "{server}: {told}");
-            assert!(told.contains("`fs`"), "{told}");
+            let error = only(&format!(r#"{{"mcpServers": {{"fs": {server}}}}}"#)).unwrap_err();
+            assert!(words.iter().all(|word| error.contains(word)), "{server}: {error}");
+            assert!(error.contains("`fs`"), "{error}");
         };
         wrong(r#"{"command": "a", "url": "http://b"}"#, &["`command`", "`url`"]);
         wrong(r#"{}"#, &["neither `command` nor `url`"]);
@@ -395,15 +397,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_told() {
+    fn a_malformed_file_is_an_error() {
         for (text, why) in [
             ("[]", "must be an object"),
             ("{}", "`mcpServers` is missing"),
             (r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, "a"),
             ("{", ""),
         ] {
-            let told = servers_in(text).unwrap_err().to_string();
-            assert!(told.contains(why), "{text}: {told}");
+            let error = servers_in(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 }

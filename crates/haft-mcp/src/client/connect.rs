@@ -1,5 +1,5 @@
-//! From a server as it is described to a connection that is open, and to why it is not. A server that haft starts is
-//! ended with its connection.
+//! Connects to a server, over pipes or HTTP, and explains failures: exit code, last lines of stderr, refused logins. A
+//! server that haft starts ends with its connection.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,27 +21,27 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use super::bounds;
-use super::handler::{NotificationHandler, Surroundings};
+use super::handler::{NotificationHandler, SharedState};
 use super::listing::About;
 use super::login::{self, Logins};
-use super::notifications::Overheard;
-use super::pipe::{Noise, Pipe, not_taken};
+use super::notifications::Observed;
+use super::pipe::{Noise, Pipe, rejection};
 use super::server::{Protocol, Server, ServerTransport};
 use super::web;
 
-/// So much of what a server says on standard error is kept.
-const MAX_SAID: usize = 16 * 1024;
-/// So much of that is told when it fails.
-const MAX_TOLD: usize = 1_500;
-const MAX_TOLD_LINES: usize = 12;
-/// How long it may take until it is known how a server ended that hangs up.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How long hanging up may take, and how often it is looked whether it is done.
-const FAREWELL: Duration = Duration::from_secs(1);
-const GLANCE: Duration = Duration::from_millis(2);
+/// The most bytes of a server's stderr that are kept.
+const MAX_STDERR: usize = 16 * 1024;
+/// The most characters and lines of stderr in a fault.
+const MAX_TAIL: usize = 1_500;
+const MAX_TAIL_LINES: usize = 12;
+/// How long to wait for the exit code of a server that has closed the connection.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long closing a connection may take, and how often it is polled: the SDK has no event for it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Variables that every program needs, and that are no secrets.
-const PASSED: [&str; 17] = [
+/// Environment variables that every server gets: needed by most programs, and not secret.
+const DEFAULT_ENV: [&str; 17] = [
     "HOME",
     "LANG",
     "LANGUAGE",
@@ -61,45 +61,45 @@ const PASSED: [&str; 17] = [
     "SSL_CERT_FILE",
 ];
 
-/// A connection that is open, and the process at its other end if haft has started that.
-pub(super) struct Live {
+/// An open connection, with the server's process if haft has started it.
+pub(super) struct OpenConnection {
     pub(super) running: RunningService<RoleClient, NotificationHandler>,
-    end: Arc<End>,
+    remote: Arc<RemoteEnd>,
     pub(super) about: About,
     pub(super) since: Instant,
-    /// Cancelled with this.
-    over: DropGuard,
-    /// The folders that the server knows of.
+    /// Cancels `closed` when the connection is dropped.
+    close_guard: DropGuard,
+    /// The roots that the server was last notified of.
     folders: Mutex<Vec<PathBuf>>,
     logins: Logins,
 }
 
-/// The other end of a connection.
+/// The server's end of a connection.
 #[derive(Default)]
-struct End {
+struct RemoteEnd {
     partner: Option<Partner>,
     noise: Option<Arc<Noise>>,
-    /// An address that may hold a secret.
+    /// The URL. Its query or user part may hold a secret, so faults show it without them.
     address: Option<Url>,
 }
 
-impl Live {
-    /// Begins a connection.
+impl OpenConnection {
+    /// Connects. Falls back to `server/discover` if the server refuses `initialize`.
     pub(super) async fn open(
         server: &Server,
         root: &Path,
         logins: &Logins,
-        ears: impl Fn() -> NotificationHandler,
+        handler: impl Fn() -> NotificationHandler,
     ) -> Result<Self, Fault> {
-        let newest =
+        let discover =
             || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
         let first = match server.protocol {
             Protocol::Initialize => ClientLifecycleMode::Initialize,
-            Protocol::Discover => newest(),
+            Protocol::Discover => discover(),
         };
-        match attempt(server, root, logins, ears(), first).await {
+        match attempt(server, root, logins, handler(), first).await {
             Err((_, error)) if server.protocol == Protocol::Initialize && wants_discovery(&error) => {
-                let again = attempt(server, root, logins, ears(), newest()).await;
+                let again = attempt(server, root, logins, handler(), discover()).await;
                 again.map_err(|(fault, _)| fault)
             }
             outcome => outcome.map_err(|(fault, _)| fault),
@@ -110,59 +110,61 @@ impl Live {
         self.running.peer()
     }
 
-    /// Tells the server if the folders of the workspace are others than it knows.
-    pub(super) async fn tell_folders(&self, surroundings: &Surroundings) {
-        let now = surroundings.folders();
-        let is_news = {
+    /// Notifies the server if the folders of the workspace have changed.
+    pub(super) async fn sync_roots(&self, shared: &SharedState) {
+        let current = shared.folders();
+        let has_changed = {
             let mut known = self.folders.lock();
-            let is_news = *known != now;
-            *known = now;
-            is_news
+            let has_changed = *known != current;
+            *known = current;
+            has_changed
         };
-        if is_news {
-            // One that cannot be told will not answer a call, either.
+        if has_changed {
+            // Fails only if the connection is closed, which the next call reports.
             let _ = self.peer().notify_roots_list_changed().await;
         }
     }
 
-    /// How long the server takes to answer, if it does.
-    pub(super) async fn ping(&self, patience: Duration) -> Option<Duration> {
-        let asked = Instant::now();
+    /// The round-trip time of a ping, if the server answers it.
+    pub(super) async fn ping(&self, timeout: Duration) -> Option<Duration> {
+        let sent = Instant::now();
         let ping = self.peer().send_request(ClientRequest::PingRequest(PingRequest::default()));
-        tokio::time::timeout(patience, ping).await.ok()?.ok()?;
-        Some(asked.elapsed())
+        tokio::time::timeout(timeout, ping).await.ok()?.ok()?;
+        Some(sent.elapsed())
     }
 
-    /// Cancelled when this is dropped.
-    pub(super) fn over(&self) -> CancellationToken {
-        self.over.token().clone()
+    /// A token that is cancelled when the connection is dropped.
+    pub(super) fn closed(&self) -> CancellationToken {
+        self.close_guard.token().clone()
     }
 
-    /// Whether nothing can be asked any more.
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether the connection is closed or the server's process has ended.
+    pub(super) fn is_closed(&self) -> bool {
         self.running.is_closed()
             || self.peer().is_transport_closed()
-            || self.end.partner.as_ref().is_some_and(|partner| partner.exit().is_some())
+            || self.remote.partner.as_ref().is_some_and(|partner| partner.exit().is_some())
     }
 
-    /// Why it is over.
+    /// The fault of a connection that the server has closed.
     pub(super) async fn exit_reason(&self, server: &str) -> Fault {
-        self.end.failed(server, "has hung up").await
+        self.remote.failed(server, "has hung up").await
     }
 
-    /// What a request that failed says of the server.
+    /// Converts the error of a failed request to a fault.
     pub(super) async fn failed(&self, server: &str, error: ServiceError) -> Fault {
         match error {
             ServiceError::McpError(error) => refused(server, &error),
             ServiceError::TransportClosed => self.exit_reason(server).await,
             ServiceError::TransportSend(error) if login::challenge(&error).is_some() => {
                 self.logins.challenged(login::challenge(&error));
-                self.end.failed(server, &unknown_here(server)).await
+                self.remote.failed(server, &login_required(server)).await
             }
-            ServiceError::TransportSend(error) if is_gone(&*error.error) => self.exit_reason(server).await,
+            ServiceError::TransportSend(error) if is_broken_pipe(&*error.error) => {
+                self.exit_reason(server).await
+            }
             ServiceError::TransportSend(error) => {
                 let why = format!("could not be spoken to: {}", chain(&*error.error));
-                self.end.failed(server, &why).await
+                self.remote.failed(server, &why).await
             }
             ServiceError::UnexpectedResponse => {
                 Fault::failed(format!("the MCP server `{server}` has answered something else than was asked"))
@@ -171,49 +173,49 @@ impl Live {
         }
     }
 
-    /// Ends the connection, and the process at its other end.
+    /// Closes the connection, and ends the server's process if haft has started it.
     pub(super) async fn close(&self) {
         self.running.cancellation_token().cancel();
-        let hanging_up = async {
+        let closing = async {
             while !self.peer().is_transport_closed() {
-                tokio::time::sleep(GLANCE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        // A server that is somewhere else is told, too; but it need not listen.
-        let _ = tokio::time::timeout(FAREWELL, hanging_up).await;
-        self.end.end().await;
+        // An HTTP server gets a request to end the session, and may not answer it.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+        self.remote.end().await;
     }
 }
 
-impl Drop for Live {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        // The connection ends by being dropped, and by that the server is told. It may end by itself if there is time.
-        let end = std::mem::take(&mut self.end);
-        if end.partner.is_some()
+        // Dropping the transport closes the server's stdin. The task gives it time to exit by itself before it is killed.
+        let remote = std::mem::take(&mut self.remote);
+        if remote.partner.is_some()
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(async move { end.end().await });
+            runtime.spawn(async move { remote.end().await });
         }
     }
 }
 
-impl End {
+impl RemoteEnd {
     async fn end(&self) {
         if let Some(partner) = &self.partner {
             partner.end().await;
         }
     }
 
-    /// The fault of a server that cannot be spoken to, with how it ended and what it said last.
+    /// The fault of a server that cannot be used, with its exit code and the last lines of its stderr.
     async fn failed(&self, server: &str, why: &str) -> Fault {
         let why = match &self.address {
-            Some(address) => why.replace(address.as_str(), &web::shown(address)),
+            Some(address) => why.replace(address.as_str(), &web::redacted(address)),
             None => why.to_owned(),
         };
         let mut message = format!("the MCP server `{server}` {why}");
-        let mut fault_details = None;
+        let mut stderr = None;
         if let Some(partner) = &self.partner {
-            let exit = tokio::time::timeout(LAST_WORDS, partner.ended()).await.ok();
+            let exit = tokio::time::timeout(EXIT_TIMEOUT, partner.ended()).await.ok();
             match exit {
                 Some(Exit::Code(code)) => message = format!("{message}: its process ended with code {code}"),
                 Some(Exit::Signal(signal)) => {
@@ -221,18 +223,18 @@ impl End {
                 }
                 _ => {}
             }
-            if let Some(noise) = self.noise.as_ref().and_then(|noise| noise.told()) {
+            if let Some(noise) = self.noise.as_ref().and_then(|noise| noise.summary()) {
                 message = format!("{message}; {noise}");
             }
-            let said = last_words(&partner.said());
-            if !said.is_empty() {
-                message = format!("{message}; it said last:\n{said}");
-                fault_details = Some(said);
+            let tail = last_lines(&partner.said());
+            if !tail.is_empty() {
+                message = format!("{message}; it said last:\n{tail}");
+                stderr = Some(tail);
             }
         }
         let fault = Fault::failed(message).hint(advice(server)).with("server", server);
-        match fault_details {
-            Some(said) => fault.with("stderr", said),
+        match stderr {
+            Some(tail) => fault.with("stderr", tail),
             None => fault,
         }
     }
@@ -243,7 +245,7 @@ fn advice(server: &str) -> String {
 }
 
 /// The fault of a server that has not started in time.
-pub(super) fn too_slow(server: &Server) -> Fault {
+pub(super) fn start_timeout(server: &Server) -> Fault {
     let seconds = server.limits.start.as_secs_f64();
     let name = &server.name;
     Fault::new(FaultKind::Timeout, format!("the MCP server `{name}` has not started within {seconds} s"))
@@ -251,26 +253,26 @@ pub(super) fn too_slow(server: &Server) -> Fault {
         .with("server", name)
 }
 
-/// What a server refuses, or what it answered that was not taken.
+/// The fault of an error response, or of a response that haft rejected.
 fn refused(server: &str, error: &ErrorData) -> Fault {
-    if let Some(why) = not_taken(error) {
-        let told = format!(
+    if let Some(why) = rejection(error) {
+        let message = format!(
             "the MCP server `{server}` was not understood: {}",
             bounds::text(why, bounds::MAX_MESSAGE)
         );
-        return Fault::failed(told).with("server", server);
+        return Fault::failed(message).with("server", server);
     }
-    let said = bounds::text(&error.message, bounds::MAX_MESSAGE);
+    let message = bounds::text(&error.message, bounds::MAX_MESSAGE);
     let kind = match error.code {
         ErrorCode::INVALID_PARAMS => FaultKind::InvalidInput,
         ErrorCode::RESOURCE_NOT_FOUND => FaultKind::NotFound,
         _ => FaultKind::Failed,
     };
-    let said = if said.trim().is_empty() { format!("error {}", error.code.0) } else { said };
-    Fault::new(kind, format!("the MCP server `{server}` says: {said}")).with("code", error.code.0)
+    let message = if message.trim().is_empty() { format!("error {}", error.code.0) } else { message };
+    Fault::new(kind, format!("the MCP server `{server}` says: {message}")).with("code", error.code.0)
 }
 
-/// Whether a server speaks, but not as it was spoken to.
+/// Whether a server speaks the protocol, but refuses `initialize`.
 fn wants_discovery(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::JsonRpcError(error) => {
@@ -281,95 +283,100 @@ fn wants_discovery(error: &ClientInitializeError) -> bool {
     }
 }
 
+/// Connects with one kind of handshake.
 async fn attempt(
     server: &Server,
     root: &Path,
     logins: &Logins,
-    ears: NotificationHandler,
+    handler: NotificationHandler,
     lifecycle: ClientLifecycleMode,
-) -> Result<Live, (Fault, ClientInitializeError)> {
-    let wrong = |why: String| {
+) -> Result<OpenConnection, (Fault, ClientInitializeError)> {
+    let unreachable = |why: String| {
         let fault = Fault::failed(format!("the MCP server `{}` cannot be reached: {why}", server.name))
             .hint(advice(&server.name))
             .with("server", &server.name);
         (fault, ClientInitializeError::Cancelled)
     };
-    let folders = ears.surroundings.folders();
-    let mut end = End::default();
-    let begun = match &server.access {
+    let folders = handler.shared.folders();
+    let mut remote = RemoteEnd::default();
+    let connected = match &server.access {
         ServerTransport::Command { .. } => {
             let (partner, pipe, noise) =
-                start(&server.access, root).map_err(|error| wrong(error.to_string()))?;
-            (end.partner, end.noise) = (Some(partner), Some(noise));
-            serve(ears, pipe, lifecycle).await
+                start(&server.access, root).map_err(|error| unreachable(error.to_string()))?;
+            (remote.partner, remote.noise) = (Some(partner), Some(noise));
+            serve(handler, pipe, lifecycle).await
         }
-        ServerTransport::Unusable(why) => return Err(wrong(why.clone())),
+        ServerTransport::Unusable(why) => return Err(unreachable(why.clone())),
         ServerTransport::Http { url, headers, bearer, .. } => {
-            end.address = Url::parse(url).ok();
+            remote.address = Url::parse(url).ok();
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-            config = config.custom_headers(web::headers(headers).map_err(wrong)?);
+            config = config.custom_headers(web::headers(headers).map_err(unreachable)?);
             if let Some(bearer) = bearer {
                 config = config.auth_header(bearer.as_str());
             }
-            let web = web::client().map_err(|error| wrong(chain(&error)))?;
+            let web = web::client().map_err(|error| unreachable(chain(&error)))?;
             let authorized = match bearer {
                 Some(_) => None,
-                None => logins.authorized(url, web.clone()).await.map_err(wrong)?,
+                None => logins.authorized(url, web.clone()).await.map_err(unreachable)?,
             };
             match authorized {
                 Some(web) => {
-                    serve(ears, StreamableHttpClientTransport::with_client(web, config), lifecycle).await
+                    serve(handler, StreamableHttpClientTransport::with_client(web, config), lifecycle).await
                 }
-                None => serve(ears, StreamableHttpClientTransport::with_client(web, config), lifecycle).await,
+                None => {
+                    serve(handler, StreamableHttpClientTransport::with_client(web, config), lifecycle).await
+                }
             }
         }
     };
-    match begun {
+    match connected {
         Ok(running) => {
             let about = running.peer().peer_info().map(|info| About::read(&info)).unwrap_or_default();
-            let over = CancellationToken::new().drop_guard();
-            Ok(Live {
+            let close_guard = CancellationToken::new().drop_guard();
+            Ok(OpenConnection {
                 running,
-                end: Arc::new(end),
+                remote: Arc::new(remote),
                 about,
                 since: Instant::now(),
-                over,
+                close_guard,
                 folders: Mutex::new(folders),
                 logins: logins.clone(),
             })
         }
         Err(error) => {
             logins.challenged(error.auth_challenge());
-            let why = unwelcome(&error, &server.name);
-            let fault = end.failed(&server.name, &why).await;
-            end.end().await;
+            let why = connect_error(&error, &server.name);
+            let fault = remote.failed(&server.name, &why).await;
+            remote.end().await;
             Err((fault, error))
         }
     }
 }
 
-/// Begins a connection that is listened to.
+/// Runs the handshake on a transport whose notifications are observed.
 async fn serve(
-    ears: NotificationHandler,
+    handler: NotificationHandler,
     inner: impl Transport<RoleClient> + 'static,
     lifecycle: ClientLifecycleMode,
 ) -> Result<RunningService<RoleClient, NotificationHandler>, ClientInitializeError> {
-    let (server, surroundings) = (ears.server.clone(), ears.surroundings.clone());
-    ears.serve_with_lifecycle(Overheard { inner, server, surroundings }, lifecycle).await
+    let (server, shared) = (handler.server.clone(), handler.shared.clone());
+    handler.serve_with_lifecycle(Observed { inner, server, shared }, lifecycle).await
 }
 
-/// Why a connection could not be begun.
-fn unwelcome(error: &ClientInitializeError, server: &str) -> String {
+/// Why a handshake failed.
+fn connect_error(error: &ClientInitializeError, server: &str) -> String {
     if error.is_authorization_required() {
-        return unknown_here(server);
+        return login_required(server);
     }
     match error {
         ClientInitializeError::ConnectionClosed(_) => HUNG_UP.to_owned(),
-        ClientInitializeError::TransportError { error, .. } if is_gone(&*error.error) => HUNG_UP.to_owned(),
+        ClientInitializeError::TransportError { error, .. } if is_broken_pipe(&*error.error) => {
+            HUNG_UP.to_owned()
+        }
         ClientInitializeError::TransportError { error, .. } => {
             format!("cannot be reached: {}", chain(&*error.error))
         }
-        ClientInitializeError::JsonRpcError(error) if not_taken(error).is_some() => {
+        ClientInitializeError::JsonRpcError(error) if rejection(error).is_some() => {
             format!("was not understood: {}", bounds::text(&error.message, bounds::MAX_WORD))
         }
         ClientInitializeError::JsonRpcError(error) => {
@@ -381,26 +388,26 @@ fn unwelcome(error: &ClientInitializeError, server: &str) -> String {
     }
 }
 
-/// What is said of a server that does not know for whom haft acts.
-fn unknown_here(server: &str) -> String {
+/// The message for a server that requires a login.
+fn login_required(server: &str) -> String {
     format!(
         "wants to know for whom it works: log in with `haft mcp login {server}`, or set its `bearer_token`"
     )
 }
 
-/// What is told of a server that ends before anything was said.
+/// The message for a server that closes the connection during the handshake.
 const HUNG_UP: &str = "has hung up before it had begun";
 
-/// Whether an error says no more than that nobody listens: whether that is met while something is said to a server or
-/// while it is listened to is a matter of moments.
-fn is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether an error is a broken pipe. It counts like the end of the input: which of the two comes first when a server
+/// exits is a race.
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_broken = error
         .downcast_ref()
         .is_some_and(|error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe);
-    is_broken || error.source().is_some_and(is_gone)
+    is_broken || error.source().is_some_and(is_broken_pipe)
 }
 
-/// An error with what caused it, each once.
+/// An error with its causes, without repetitions.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -414,8 +421,8 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     bounds::text(&text, bounds::MAX_MESSAGE)
 }
 
-/// Set for every server that haft starts. A project may name haft itself as a server, directly or behind a script; without
-/// this mark each haft would start another one.
+/// An environment variable set for every server that haft starts. A project may name haft itself as a server, directly or
+/// behind a script; without the mark each haft would start another one.
 const NESTED: &str = "HAFT_NESTED";
 
 fn start(access: &ServerTransport, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
@@ -427,30 +434,32 @@ fn start(access: &ServerTransport, root: &Path) -> std::io::Result<(Partner, Pip
             "it is not started: this haft was itself started as a server of another haft, which has servers of its own",
         ));
     }
-    let is_passed = |name: &OsString| {
+    let is_inherited = |name: &OsString| {
         let name = name.to_string_lossy();
-        PASSED.contains(&&*name) || name.starts_with("LC_") || pass_env.iter().any(|passed| *passed == name)
+        DEFAULT_ENV.contains(&&*name)
+            || name.starts_with("LC_")
+            || pass_env.iter().any(|passed| *passed == name)
     };
-    let own = std::env::vars_os()
-        .filter(|(name, _)| is_passed(name) && !env.contains_key(&*name.to_string_lossy()));
+    let inherited = std::env::vars_os()
+        .filter(|(name, _)| is_inherited(name) && !env.contains_key(&*name.to_string_lossy()));
     let set = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let (partner, pipes) = Partner::start(&Start {
         program: program.into(),
         args: args.iter().map(OsString::from).collect(),
         dir: dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(dir)),
-        env: own.chain(set).chain([(NESTED.into(), "1".into())]).collect(),
-        max_said: MAX_SAID,
+        env: inherited.chain(set).chain([(NESTED.into(), "1".into())]).collect(),
+        max_said: MAX_STDERR,
     })?;
     let (pipe, noise) = Pipe::new(pipes);
     Ok((partner, pipe, noise))
 }
 
-/// The last lines of a text.
-fn last_words(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-    let kept = lines[lines.len().saturating_sub(MAX_TOLD_LINES)..].join("\n");
-    let from = kept.ceil_char_boundary(kept.len().saturating_sub(MAX_TOLD));
-    bounds::text(&kept[from..], MAX_TOLD)
+/// The last lines of stderr, without blank ones.
+fn last_lines(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let kept = lines[lines.len().saturating_sub(MAX_TAIL_LINES)..].join("\n");
+    let from = kept.ceil_char_boundary(kept.len().saturating_sub(MAX_TAIL));
+    bounds::text(&kept[from..], MAX_TAIL)
 }
 
 #[cfg(test)]
@@ -458,10 +467,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_words_are_told() {
-        let said: String = (0..100).map(|line| format!("line {line}\n\n")).collect();
-        let told = last_words(&said);
-        assert!(told.starts_with("line 88") && told.ends_with("line 99"), "{told}");
-        assert!(last_words(&"é".repeat(5_000)).chars().count() <= MAX_TOLD);
+    fn only_the_last_lines_are_kept() {
+        let stderr: String = (0..100).map(|line| format!("line {line}\n\n")).collect();
+        let tail = last_lines(&stderr);
+        assert!(tail.starts_with("line 88") && tail.ends_with("line 99"), "{tail}");
+        assert!(last_lines(&"é".repeat(5_000)).chars().count() <= MAX_TAIL);
     }
 }

@@ -1,5 +1,6 @@
-//! A server's questions to the user, as questions of haft. The user first hears who asks and what for, and may decline;
-//! then each field is one question. What cannot be asked, or is not answered, is declined.
+//! A server's questions to the user (elicitation), as questions of haft. The user first sees which server asks and why,
+//! and may decline; then each field of the form is one question. A form that cannot be shown, or is not answered, is
+//! declined.
 
 use haft_core::Context;
 use haft_core::questions::{Answer, AnswerOption, Choosing, Inquiry};
@@ -8,14 +9,14 @@ use serde_json::{Map, Number, Value};
 
 use super::bounds;
 
-/// No form has more fields.
+/// The most fields of a form.
 const MAX_FIELDS: usize = 30;
-/// A field that is answered wrongly is asked again so often.
-const TRIES: usize = 3;
-/// No field offers more answers.
+/// How often a field is asked when the answer does not fit its type.
+const MAX_ATTEMPTS: usize = 3;
+/// The most choices of a field.
 const MAX_OPTIONS: usize = 100;
 
-/// Asks the user what a server wants to know.
+/// Asks the user a server's question.
 pub(super) async fn ask(server: &str, request: ElicitRequestParams, cx: &Context) -> ElicitResult {
     let action = |action| ElicitResult::new(action);
     match request {
@@ -39,6 +40,7 @@ pub(super) async fn ask(server: &str, request: ElicitRequestParams, cx: &Context
     }
 }
 
+/// Asks a form's fields one by one. None if the user declines or gives up.
 async fn form(server: &str, message: &str, schema: &Value, cx: &Context) -> Option<Map<String, Value>> {
     let fields: Vec<Field> = Field::all(schema)?;
     if !agrees(server, message, "Answer", cx).await {
@@ -53,6 +55,7 @@ async fn form(server: &str, message: &str, schema: &Value, cx: &Context) -> Opti
     Some(content)
 }
 
+/// Asks whether the user wants to answer the server.
 async fn agrees(server: &str, message: &str, yes: &str, cx: &Context) -> bool {
     let option =
         |label: &str, about: &str| AnswerOption { label: label.to_owned(), description: about.to_owned() };
@@ -87,8 +90,8 @@ enum Kind {
     Text,
     Number,
     Integer,
-    Yes,
-    /// One of these: what it is called, and the value.
+    Boolean,
+    /// One of these choices, each with its label and value.
     One(Vec<(String, Value)>),
     Several(Vec<(String, Value)>),
 }
@@ -111,70 +114,71 @@ impl Field {
         let kind = match (field["type"].as_str(), choices(field)) {
             (Some("array"), _) => Kind::Several(choices(&field["items"])?),
             (_, Some(choices)) => Kind::One(choices),
-            (Some("boolean"), _) => Kind::Yes,
+            (Some("boolean"), _) => Kind::Boolean,
             (Some("integer"), _) => Kind::Integer,
             (Some("number"), _) => Kind::Number,
             (Some("string"), _) => Kind::Text,
             _ => return None,
         };
-        let said = |key: &str| field[key].as_str().map(|said| bounds::text(said, bounds::MAX_WORD));
-        let title = said("title").unwrap_or_else(|| bounds::word(name));
-        let text = match said("description") {
+        let prose = |key: &str| field[key].as_str().map(|text| bounds::text(text, bounds::MAX_WORD));
+        let title = prose("title").unwrap_or_else(|| bounds::word(name));
+        let text = match prose("description") {
             Some(about) => format!("{title}: {about}"),
             None => title,
         };
         Some(Self { name: name.to_owned(), text, kind, required, default: field.get("default").cloned() })
     }
 
-    /// The answers that are offered, with what they stand for; nothing stands for leaving the field out.
-    fn offered(&self) -> Vec<(String, Option<Value>)> {
-        let mut offered: Vec<(String, Option<Value>)> = Vec::new();
+    /// The choices to show, with their values; None omits the field.
+    fn options(&self) -> Vec<(String, Option<Value>)> {
+        let mut options: Vec<(String, Option<Value>)> = Vec::new();
         let label = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match &self.kind {
             Kind::One(choices) | Kind::Several(choices) => {
-                offered.extend(choices.iter().map(|(label, value)| (label.clone(), Some(value.clone()))));
+                options.extend(choices.iter().map(|(label, value)| (label.clone(), Some(value.clone()))));
             }
-            Kind::Yes => {
-                offered.extend([("yes".to_owned(), Some(true.into())), ("no".to_owned(), Some(false.into()))])
+            Kind::Boolean => {
+                options.extend([("yes".to_owned(), Some(true.into())), ("no".to_owned(), Some(false.into()))])
             }
             Kind::Text | Kind::Number | Kind::Integer => {}
         }
-        // What is so unless something else is said comes first.
+        // The default comes first.
         if let Some(default) = &self.default
             && !matches!(self.kind, Kind::Several(_))
         {
-            offered.retain(|(_, value)| value.as_ref() != Some(default));
-            offered.insert(0, (label(default), Some(default.clone())));
+            options.retain(|(_, value)| value.as_ref() != Some(default));
+            options.insert(0, (label(default), Some(default.clone())));
         }
         if !self.required && !matches!(self.kind, Kind::Several(_)) {
-            offered.push(("(leave out)".to_owned(), None));
+            options.push(("(leave out)".to_owned(), None));
         }
-        offered
+        options
     }
 
-    /// What the user says: a value, or nothing for a field that is left out. No answer at all ends the form.
+    /// Asks the user. The outer None ends the form, the inner one omits the field.
     async fn ask(&self, server: &str, cx: &Context) -> Option<Option<Value>> {
-        let offered = self.offered();
-        let options = offered
+        let options = self.options();
+        let labels = options
             .iter()
             .map(|(label, _)| AnswerOption { label: bounds::word(label), description: String::new() });
         let question = Inquiry {
             header: bounds::word(server),
             text: self.text.clone(),
-            options: options.collect(),
+            options: labels.collect(),
             choosing: if matches!(self.kind, Kind::Several(_)) { Choosing::Several } else { Choosing::One },
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let answer = cx.inquire(vec![question.clone()]).await.ok()?.pop()?;
-            if let Some(value) = self.value(&answer, &offered) {
+            if let Some(value) = self.value(&answer, &options) {
                 return Some(value);
             }
         }
         None
     }
 
-    fn value(&self, answer: &Answer, offered: &[(String, Option<Value>)]) -> Option<Option<Value>> {
-        let chosen = || answer.chosen.iter().filter_map(|index| offered.get(*index));
+    /// The value of an answer. The outer None means that it does not fit the field.
+    fn value(&self, answer: &Answer, options: &[(String, Option<Value>)]) -> Option<Option<Value>> {
+        let chosen = || answer.chosen.iter().filter_map(|index| options.get(*index));
         if matches!(self.kind, Kind::Several(_)) {
             let values = chosen().filter_map(|(_, value)| value.clone()).collect();
             return answer.other.is_none().then_some(Some(Value::Array(values)));
@@ -184,21 +188,21 @@ impl Field {
             Kind::Text => Value::String(text.clone()),
             Kind::Integer => Value::Number(text.trim().parse::<i64>().ok()?.into()),
             Kind::Number => Value::Number(Number::from_f64(text.trim().parse().ok()?)?),
-            Kind::Yes | Kind::One(_) | Kind::Several(_) => return None,
+            Kind::Boolean | Kind::One(_) | Kind::Several(_) => return None,
         };
         Some(Some(value))
     }
 }
 
-/// The values that a field can have, each with what it is called.
+/// The labels and values of a field's choices, if it has any.
 fn choices(field: &Value) -> Option<Vec<(String, Value)>> {
     let plain = field["enum"].as_array().map(|values| {
         let names = field["enumNames"].as_array();
-        let name = |at: usize| names.and_then(|names| names.get(at)?.as_str());
+        let name = |index: usize| names.and_then(|names| names.get(index)?.as_str());
         let all = values
             .iter()
             .enumerate()
-            .filter_map(|(at, value)| Some((name(at).or(value.as_str())?.to_owned(), value.clone())));
+            .filter_map(|(index, value)| Some((name(index).or(value.as_str())?.to_owned(), value.clone())));
         all.collect::<Vec<_>>()
     });
     let titled = || {
@@ -224,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_a_value_of_the_fields_type() {
-        let other = |field: &Field, text: &str| field.value(&Answer::other(text), &field.offered());
+        let other = |field: &Field, text: &str| field.value(&Answer::other(text), &field.options());
         assert_eq!(other(&field(json!({"type": "integer"}), true), "7"), Some(Some(json!(7))));
         assert_eq!(other(&field(json!({"type": "integer"}), true), "x"), None);
         assert_eq!(other(&field(json!({"type": "number"}), true), "1.5"), Some(Some(json!(1.5))));
@@ -233,28 +237,28 @@ mod tests {
     }
 
     #[test]
-    fn the_first_answer_is_the_default() {
+    fn the_first_option_is_the_default() {
         for (default, kind) in [(json!("a"), "string"), (json!(3), "integer"), (json!(false), "boolean")] {
             let field = field(json!({"type": kind, "default": default}), false);
-            assert_eq!(field.value(&Answer::option(0), &field.offered()), Some(Some(default)));
+            assert_eq!(field.value(&Answer::option(0), &field.options()), Some(Some(default)));
         }
         let one = field(json!({"type": "string", "enum": ["a", "b"], "default": "b"}), true);
-        assert_eq!(one.value(&Answer::option(0), &one.offered()), Some(Some(json!("b"))));
-        assert_eq!(one.value(&Answer::option(1), &one.offered()), Some(Some(json!("a"))));
+        assert_eq!(one.value(&Answer::option(0), &one.options()), Some(Some(json!("b"))));
+        assert_eq!(one.value(&Answer::option(1), &one.options()), Some(Some(json!("a"))));
     }
 
     #[test]
-    fn what_is_optional_can_be_left_out() {
+    fn an_optional_field_can_be_omitted() {
         let field = field(json!({"type": "string"}), false);
-        assert_eq!(field.value(&Answer::option(0), &field.offered()), Some(None));
+        assert_eq!(field.value(&Answer::option(0), &field.options()), Some(None));
     }
 
     #[test]
     fn several_can_be_chosen_by_their_titles() {
         let items = json!({"anyOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]});
         let field = field(json!({"type": "array", "items": items}), true);
-        assert_eq!(field.offered()[1].0, "Green");
+        assert_eq!(field.options()[1].0, "Green");
         let answer = Answer { chosen: vec![0, 1], other: None };
-        assert_eq!(field.value(&answer, &field.offered()), Some(Some(json!(["r", "g"]))));
+        assert_eq!(field.value(&answer, &field.options()), Some(Some(json!(["r", "g"]))));
     }
 }

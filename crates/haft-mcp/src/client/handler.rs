@@ -1,5 +1,5 @@
-//! What a server may ask: the folders of the workspace, and questions for the user. What it tells is the matter of
-//! `notifications`, but for that its lists have changed.
+//! Answers a server's requests: the folders of the workspace, and questions to the user. Of its notifications only changed
+//! lists are handled here; `notifications` has the rest.
 #![expect(deprecated, reason = "servers of today have roots")]
 
 use std::path::PathBuf;
@@ -16,31 +16,31 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service as 
 use tokio::sync::Notify;
 use url::Url;
 
-use super::connect::Live;
+use super::connect::OpenConnection;
 use super::elicit;
 
-/// What the connections of a server share, however often it is started anew.
+/// State that all connections of a server share, across restarts.
 #[derive(Default)]
-pub(super) struct Surroundings {
-    /// Whose tools the server's are.
+pub(super) struct SharedState {
+    /// The sessions that have the server's tools.
     sessions: Mutex<Vec<WeakSession>>,
-    calls: Mutex<Vec<Heard>>,
+    calls: Mutex<Vec<ActiveCall>>,
     count: AtomicU64,
-    /// Progress of calls whose token is not known yet.
+    /// Progress that arrived before its call's token was known.
     early: Mutex<Vec<(ProgressToken, Progress)>>,
 }
 
-/// A call that a server may speak of.
-struct Heard {
+/// A call in progress, which the server may report on.
+struct ActiveCall {
     number: u64,
     token: Option<ProgressToken>,
     cx: Context,
 }
 
-/// So many steps of calls whose token is not known yet are remembered.
+/// The most progress notifications kept for calls whose token is not known yet.
 const MAX_EARLY: usize = 64;
 
-impl Surroundings {
+impl SharedState {
     pub(super) fn join(&self, session: &Session) {
         let mut sessions = self.sessions.lock();
         sessions.retain(|known| known.upgrade().is_some());
@@ -51,7 +51,7 @@ impl Surroundings {
         self.sessions.lock().iter().filter_map(WeakSession::upgrade).collect()
     }
 
-    /// The folders that a server is told of: what its sessions may change, without what is haft's own.
+    /// The roots for the server: the focus of its sessions or else their writable folders, without haft's own.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for workspace in self.sessions().iter().map(Session::workspace) {
@@ -61,8 +61,8 @@ impl Surroundings {
                 .iter()
                 .filter(|folder| folder.access == haft_sandbox::FolderAccess::Write);
             let all = all.map(|folder| folder.path.clone()).filter(|path| !workspace.is_guarded(path));
-            let told: Vec<_> = if workspace.focus().is_some() { focus.collect() } else { all.collect() };
-            for path in told.iter().map(|path| path.as_path().to_owned()) {
+            let roots: Vec<_> = if workspace.focus().is_some() { focus.collect() } else { all.collect() };
+            for path in roots.iter().map(|path| path.as_path().to_owned()) {
                 if !folders.contains(&path) {
                     folders.push(path);
                 }
@@ -71,83 +71,82 @@ impl Surroundings {
         folders
     }
 
-    /// Whether somebody can be asked questions.
+    /// Whether a session can ask its user questions.
     pub(super) fn can_ask(&self) -> bool {
         self.sessions().iter().any(|session| session.can_inquire())
     }
 
-    /// Tells on what the server says of a call, until the guard is dropped. It begins before the call is made: an answer
-    /// may come before it is known by which token the server speaks of it.
-    pub(super) fn listen(self: &Arc<Self>, cx: Context) -> Listening {
+    /// Registers a call until the guard is dropped, so that progress and logs reach it. Register before sending the request:
+    /// the server may report progress before the SDK returns the token.
+    pub(super) fn register(self: &Arc<Self>, cx: Context) -> CallGuard {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        self.calls.lock().push(Heard { number, token: None, cx });
-        Listening { surroundings: Arc::downgrade(self), number }
+        self.calls.lock().push(ActiveCall { number, token: None, cx });
+        CallGuard { shared: Arc::downgrade(self), number }
     }
 
-    /// Tells how far a call has come.
+    /// Passes progress on to its call.
     pub(super) fn progress(&self, token: &ProgressToken, progress: Progress) {
         let calls = self.calls.lock();
-        if let Some(heard) = calls.iter().find(|heard| heard.token.as_ref() == Some(token)) {
-            heard.cx.progress(progress);
-        } else if calls.iter().any(|heard| heard.token.is_none()) {
+        if let Some(call) = calls.iter().find(|call| call.token.as_ref() == Some(token)) {
+            call.cx.progress(progress);
+        } else if calls.iter().any(|call| call.token.is_none()) {
             let mut early = self.early.lock();
             early.truncate(MAX_EARLY - 1);
             early.push((token.clone(), progress));
         }
     }
 
-    /// The call that something belongs to of which the server does not say so: the latest.
-    /// Where there is none, it belongs to the first session.
-    pub(super) fn latest(&self) -> Option<Context> {
-        let latest = self.calls.lock().last().map(|heard| heard.cx.clone());
+    /// The context for messages that do not name their call: the latest call, or else the first session.
+    pub(super) fn latest_context(&self) -> Option<Context> {
+        let latest = self.calls.lock().last().map(|call| call.cx.clone());
         latest.or_else(|| self.sessions().first().map(Session::context))
     }
 }
 
-/// Listens to what a server says of a call.
-pub(super) struct Listening {
-    surroundings: Weak<Surroundings>,
+/// Keeps a call registered.
+pub(super) struct CallGuard {
+    shared: Weak<SharedState>,
     number: u64,
 }
 
-impl Listening {
-    /// Says by which token the server speaks of the call.
-    pub(super) fn by(&self, token: &ProgressToken) {
-        let Some(surroundings) = self.surroundings.upgrade() else { return };
-        let mut calls = surroundings.calls.lock();
-        let Some(heard) = calls.iter_mut().find(|heard| heard.number == self.number) else { return };
-        heard.token = Some(token.clone());
-        surroundings.early.lock().retain(|(of, progress)| {
+impl CallGuard {
+    /// Sets the call's progress token, and delivers the progress that came early.
+    pub(super) fn set_token(&self, token: &ProgressToken) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut calls = shared.calls.lock();
+        let Some(call) = calls.iter_mut().find(|call| call.number == self.number) else { return };
+        call.token = Some(token.clone());
+        shared.early.lock().retain(|(of, progress)| {
             if of == token {
-                heard.cx.progress(progress.clone());
+                call.cx.progress(progress.clone());
             }
             of != token
         });
     }
 }
 
-impl Drop for Listening {
+impl Drop for CallGuard {
     fn drop(&mut self) {
-        if let Some(surroundings) = self.surroundings.upgrade() {
-            surroundings.calls.lock().retain(|heard| heard.number != self.number);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.calls.lock().retain(|call| call.number != self.number);
         }
     }
 }
 
-/// Hears one connection of a server.
+/// Handles the requests of one connection to a server.
 pub(super) struct NotificationHandler {
     pub(super) server: Arc<str>,
-    pub(super) surroundings: Arc<Surroundings>,
-    /// Told when the list of tools is another.
+    pub(super) shared: Arc<SharedState>,
+    /// Notified when the server's list of tools has changed.
     pub(super) changed: Arc<Notify>,
-    pub(super) asks: Asks,
+    pub(super) elicitation: Elicitation,
 }
 
 /// Whether a server may ask the user.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Asks {
-    Yes,
-    No,
+pub(super) enum Elicitation {
+    Allowed,
+    Refused,
 }
 
 impl ClientHandler for NotificationHandler {
@@ -156,11 +155,11 @@ impl ClientHandler for NotificationHandler {
         let mut roots = RootsCapabilities::default();
         roots.list_changed = Some(true);
         can.roots = Some(roots);
-        if self.asks == Asks::Yes {
+        if self.elicitation == Elicitation::Allowed {
             let form = ElicitationCapability::new().with_form(FormElicitationCapability::default());
             can.elicitation = Some(form.with_url(UrlElicitationCapability::default()));
         }
-        ClientConfig::new(can, Implementation::new(crate::host::PROGRAM, env!("CARGO_PKG_VERSION")))
+        ClientConfig::new(can, Implementation::new(crate::wire::PROGRAM, env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
@@ -169,8 +168,8 @@ impl ClientHandler for NotificationHandler {
         _: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let told = "haft has no model to ask: it runs tools for one, and offers no sampling";
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, told, None))
+        let message = "haft has no model to ask: it runs tools for one, and offers no sampling";
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
@@ -181,7 +180,7 @@ impl ClientHandler for NotificationHandler {
                 None => root,
             })
         };
-        Ok(ListRootsResult::new(self.surroundings.folders().iter().filter_map(root).collect()))
+        Ok(ListRootsResult::new(self.shared.folders().iter().filter_map(root).collect()))
     }
 
     async fn create_elicitation(
@@ -189,7 +188,8 @@ impl ClientHandler for NotificationHandler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let Some(cx) = self.surroundings.latest().filter(|_| self.asks == Asks::Yes) else {
+        let Some(cx) = self.shared.latest_context().filter(|_| self.elicitation == Elicitation::Allowed)
+        else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
         tokio::select! {
@@ -204,8 +204,11 @@ impl ClientHandler for NotificationHandler {
     }
 }
 
-/// Answers what a server wants to know before it goes on with a call.
-pub(super) async fn fulfil(live: &Live, requests: InputRequests) -> Result<InputResponses, ErrorData> {
+/// Answers the questions that a server returned instead of a call's result.
+pub(super) async fn answer_questions(
+    connection: &OpenConnection,
+    requests: InputRequests,
+) -> Result<InputResponses, ErrorData> {
     let mut responses = InputResponses::default();
     for (key, request) in requests {
         let request = match request {
@@ -219,8 +222,9 @@ pub(super) async fn fulfil(live: &Live, requests: InputRequests) -> Result<Input
                 ));
             }
         };
-        let context = RequestContext::new(NumberOrString::String(key.as_str().into()), live.peer().clone());
-        let response = live.running.service().handle_request(request, context).await?;
+        let context =
+            RequestContext::new(NumberOrString::String(key.as_str().into()), connection.peer().clone());
+        let response = connection.running.service().handle_request(request, context).await?;
         let response = serde_json::to_value(response)
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         responses.insert(key, response);

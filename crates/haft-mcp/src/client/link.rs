@@ -1,5 +1,5 @@
-//! One server over time: started when it is first wanted, started anew when it has died, with a growing pause between
-//! attempts. What it offers goes to every session that has joined.
+//! One server over its lifetime: started on first use and restarted with back-off when it has died. Publishes its tools to
+//! every session that has joined.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -11,79 +11,79 @@ use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, Live};
-use super::handler::{Asks, NotificationHandler, Surroundings};
-use super::listing::{self, About, Listing, Offered};
+use super::connect::{self, OpenConnection};
+use super::handler::{Elicitation, NotificationHandler, SharedState};
+use super::listing::{self, About, ListedTool, Listing};
 use super::login::{Logins, Visitor};
 use super::resources;
 use super::server::Server;
-use super::tool::Remote;
+use super::tool::RemoteTool;
 
-/// The pauses before a server is started anew, by how often it has failed in a row.
-const PAUSES: [Duration; 5] = [
+/// The delay before a restart, by the number of failures in a row.
+const BACKOFF: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_secs(1),
     Duration::from_secs(4),
     Duration::from_secs(15),
     Duration::from_secs(60),
 ];
-/// A server that has run for so long is steady: when it ends, that counts as the first time.
-const STEADY: Duration = Duration::from_secs(60);
-/// A server that says its tools have changed is not asked for them more often.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// After this uptime a failure counts as the first again.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+/// The shortest interval between listings of tools, however often they change.
+const MIN_LIST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// One server.
+/// One server, with its connection if there is one.
 pub(super) struct Link {
     pub(super) server: Server,
-    /// Where relative folders begin.
+    /// The base of relative folders.
     root: PathBuf,
-    pub(super) surroundings: Arc<Surroundings>,
+    pub(super) shared: Arc<SharedState>,
     logins: Logins,
     phase: AsyncMutex<Phase>,
     offers: Mutex<Offers>,
 }
 
 enum Phase {
-    /// Nobody has wanted it yet.
+    /// Not started yet.
     Idle,
-    /// It is there.
-    Up(Arc<Live>, u32),
-    /// It is not there, and why.
+    /// Connected, after this many failures in a row.
+    Up(Arc<OpenConnection>, u32),
+    /// Failed. Not restarted before `next`.
     Down { fault: Fault, failures: u32, next: Instant },
 }
 
-/// What is known of what it offers.
+/// What the server offers, as of the last listing.
 #[derive(Default)]
 struct Offers {
     state: State,
-    tools: Vec<Offered>,
+    tools: Vec<ListedTool>,
     problems: Vec<String>,
 }
 
-/// How a server stands.
+/// The state of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum State {
-    /// Nobody has wanted it yet.
+    /// Not started yet.
     #[default]
     Idle,
-    /// It is there.
+    /// Connected.
     Up(About),
-    /// It is not there, and why.
+    /// Failed, with the reason.
     Down(Fault),
 }
 
-/// A server, how it stands, and what it offers.
+/// A server's state, and what it offers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Status {
-    /// What it is called.
+    /// Its name.
     pub server: String,
-    /// How it stands.
+    /// Its state.
     pub state: State,
-    /// The names of its tools, as a model sees them, with what they do.
+    /// The qualified names of its tools, with their descriptions.
     pub tools: Vec<(String, String)>,
-    /// What of its offers was not taken, and why.
+    /// Messages about tools and schemas that were refused.
     pub problems: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl Link {
             logins: Logins::new(logins, &server),
             server,
             root,
-            surroundings: Arc::default(),
+            shared: Arc::default(),
             phase: AsyncMutex::new(Phase::Idle),
             offers: Mutex::default(),
         })
@@ -113,13 +113,13 @@ impl Link {
         }
     }
 
-    /// Its tools, as far as they are known.
+    /// Its tools, as of the last listing.
     pub(super) fn tools(self: &Arc<Self>) -> Vec<Arc<dyn DynTool>> {
         let tools = self.offers().tools.clone();
-        tools.iter().map(|tool| Arc::new(Remote::new(tool, self.clone())) as Arc<dyn DynTool>).collect()
+        tools.iter().map(|tool| Arc::new(RemoteTool::new(tool, self.clone())) as Arc<dyn DynTool>).collect()
     }
 
-    /// What it says of itself, if it is there.
+    /// The server's description of itself, if it is connected.
     pub(super) fn about(&self) -> Option<About> {
         match &self.offers().state {
             State::Up(about) => Some(about.clone()),
@@ -127,147 +127,160 @@ impl Link {
         }
     }
 
-    /// Offers its tools to a session, now and whenever they change.
+    /// Adds its tools to a session, now and whenever they change.
     pub(super) fn join(self: &Arc<Self>, session: &Session) {
-        self.surroundings.join(session);
+        self.shared.join(session);
         let tools = self.offers().tools.clone();
         self.publish(session, &[], &tools);
     }
 
-    /// The connection, begun now if there is none. Whoever comes meanwhile waits for the same one.
-    pub(super) async fn live(self: &Arc<Self>) -> Result<Arc<Live>, Fault> {
+    /// The connection, opened now if there is none. Concurrent callers wait for the same attempt.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<OpenConnection>, Fault> {
         let mut phase = self.phase.lock().await;
         let failures = match &*phase {
             Phase::Idle => 0,
-            Phase::Up(live, _) if !live.is_over() => return Ok(live.clone()),
-            Phase::Up(live, failures) => {
-                let failures = if live.since.elapsed() >= STEADY { 1 } else { failures + 1 };
-                let fault = live.exit_reason(&self.server.name).await;
-                self.fall(&mut phase, fault, failures)?;
+            Phase::Up(connection, _) if !connection.is_closed() => return Ok(connection.clone()),
+            Phase::Up(connection, failures) => {
+                let failures = if connection.since.elapsed() >= STABLE_AFTER { 1 } else { failures + 1 };
+                let fault = connection.exit_reason(&self.server.name).await;
+                self.fail(&mut phase, fault, failures)?;
                 failures
             }
-            Phase::Down { fault, next, .. } if Instant::now() < *next => return Err(paused(fault, *next)),
+            Phase::Down { fault, next, .. } if Instant::now() < *next => {
+                return Err(backing_off(fault, *next));
+            }
             Phase::Down { failures, .. } => *failures,
         };
-        let starting = tokio::time::timeout(self.server.limits.start, self.begin());
-        let begun = starting.await.unwrap_or_else(|_| Err(connect::too_slow(&self.server)));
-        match begun {
-            Ok((live, listing)) => {
-                let live = Arc::new(live);
-                *phase = Phase::Up(live.clone(), failures);
-                self.offers().state = State::Up(live.about.clone());
-                self.offer(listing);
-                Ok(live)
+        let starting = tokio::time::timeout(self.server.limits.start, self.start());
+        let started = starting.await.unwrap_or_else(|_| Err(connect::start_timeout(&self.server)));
+        match started {
+            Ok((connection, listing)) => {
+                let connection = Arc::new(connection);
+                *phase = Phase::Up(connection.clone(), failures);
+                self.offers().state = State::Up(connection.about.clone());
+                self.update(listing);
+                Ok(connection)
             }
             Err(fault) => {
-                let _ = self.fall(&mut phase, fault.clone(), failures + 1);
+                let _ = self.fail(&mut phase, fault.clone(), failures + 1);
                 Err(fault)
             }
         }
     }
 
-    /// Notes that it is not there. That is an error if it is not to be tried again at once.
-    fn fall(&self, phase: &mut Phase, fault: Fault, failures: u32) -> Result<(), Fault> {
-        let at = usize::try_from(failures).unwrap_or(usize::MAX).saturating_sub(1).min(PAUSES.len() - 1);
-        let next = Instant::now() + PAUSES[at];
+    /// Records a failure. Returns an error unless the back-off allows a retry at once.
+    fn fail(&self, phase: &mut Phase, fault: Fault, failures: u32) -> Result<(), Fault> {
+        let index = usize::try_from(failures).unwrap_or(usize::MAX).saturating_sub(1).min(BACKOFF.len() - 1);
+        let next = Instant::now() + BACKOFF[index];
         self.offers().state = State::Down(fault.clone());
         *phase = Phase::Down { fault: fault.clone(), failures, next };
-        if PAUSES[at].is_zero() { Ok(()) } else { Err(paused(&fault, next)) }
+        if BACKOFF[index].is_zero() { Ok(()) } else { Err(backing_off(&fault, next)) }
     }
 
-    async fn begin(self: &Arc<Self>) -> Result<(Live, Listing), Fault> {
+    /// Connects, and lists the tools.
+    async fn start(self: &Arc<Self>) -> Result<(OpenConnection, Listing), Fault> {
         let changed = Arc::new(Notify::new());
-        let asks = if self.surroundings.can_ask() { Asks::Yes } else { Asks::No };
-        let ears = || NotificationHandler {
+        let elicitation = if self.shared.can_ask() { Elicitation::Allowed } else { Elicitation::Refused };
+        let handler = || NotificationHandler {
             server: self.server.name.as_str().into(),
-            surroundings: self.surroundings.clone(),
+            shared: self.shared.clone(),
             changed: changed.clone(),
-            asks,
+            elicitation,
         };
-        let live = Live::open(&self.server, &self.root, &self.logins, ears).await?;
-        let listing = match live.about.has_tools {
-            true => match listing::tools(&self.server.name, live.peer()).await {
+        let connection = OpenConnection::open(&self.server, &self.root, &self.logins, handler).await?;
+        let listing = match connection.about.has_tools {
+            true => match listing::tools(&self.server.name, connection.peer()).await {
                 Ok(listing) => listing,
-                Err(error) => return Err(live.failed(&self.server.name, error).await),
+                Err(error) => return Err(connection.failed(&self.server.name, error).await),
             },
             false => Listing::default(),
         };
-        tokio::spawn(follow(Arc::downgrade(self), live.peer().clone(), changed, live.over()));
-        Ok((live, listing))
+        tokio::spawn(refresh_tools(
+            Arc::downgrade(self),
+            connection.peer().clone(),
+            changed,
+            connection.closed(),
+        ));
+        Ok((connection, listing))
     }
 
-    /// Takes over what it offers now.
-    fn offer(self: &Arc<Self>, listing: Listing) {
+    /// Publishes a new listing to all sessions.
+    fn update(self: &Arc<Self>, listing: Listing) {
         let Listing { tools, problems } = listing;
         let before = {
             let mut offers = self.offers();
             offers.problems = problems;
             std::mem::replace(&mut offers.tools, tools.clone())
         };
-        for session in self.surroundings.sessions() {
+        for session in self.shared.sessions() {
             self.publish(&session, &before, &tools);
         }
     }
 
-    /// Makes the tools of a session those that are offered. One that stays as it is, is not touched.
-    fn publish(self: &Arc<Self>, session: &Session, before: &[Offered], after: &[Offered]) {
+    /// Replaces a session's tools of this server. Unchanged ones are not touched, so the session sees no change.
+    fn publish(self: &Arc<Self>, session: &Session, before: &[ListedTool], after: &[ListedTool]) {
         let registry = session.tools();
         for tool in before.iter().filter(|tool| !after.iter().any(|other| other.name == tool.name)) {
             registry.remove(&tool.name);
         }
         for tool in after.iter().filter(|tool| !before.contains(tool)) {
-            registry.replace(Arc::new(Remote::new(tool, self.clone())));
+            registry.replace(Arc::new(RemoteTool::new(tool, self.clone())));
         }
         if self.about().is_some_and(|about| about.has_resources) {
             resources::offer(session);
         }
     }
 
-    /// Logs in, and begins anew when it is next wanted.
+    /// Logs in. The next use opens a new connection.
     pub(super) async fn login(&self, visitor: &dyn Visitor) -> Result<(), Fault> {
         self.logins.login(&self.server, visitor).await?;
         self.close().await;
         Ok(())
     }
 
-    /// Ends the connection, and with it the server if haft has started it.
+    /// Closes the connection, and ends the server if haft has started it.
     pub(super) async fn close(&self) {
         let mut phase = self.phase.lock().await;
-        if let Phase::Up(live, _) = std::mem::replace(&mut *phase, Phase::Idle) {
-            live.close().await;
+        if let Phase::Up(connection, _) = std::mem::replace(&mut *phase, Phase::Idle) {
+            connection.close().await;
         }
         self.offers().state = State::Idle;
     }
 }
 
-/// The fault of a server that is not tried again for a while.
-fn paused(fault: &Fault, next: Instant) -> Fault {
+/// The fault of a server that is not retried before `next`.
+fn backing_off(fault: &Fault, next: Instant) -> Fault {
     let seconds = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
-    let told = Fault::new(fault.kind(), format!("{}; it is started again in {seconds} s", fault.message()));
-    let told = fault.details().iter().fold(told, |told, (name, value)| told.with(name, value));
+    let result = Fault::new(fault.kind(), format!("{}; it is started again in {seconds} s", fault.message()));
+    let result = fault.details().iter().fold(result, |result, (name, value)| result.with(name, value));
     match fault.hint_text() {
-        Some(hint) => told.hint(hint),
-        None => told,
+        Some(hint) => result.hint(hint),
+        None => result,
     }
 }
 
-/// Asks for the tools again whenever they have changed, for as long as there is a connection.
-async fn follow(link: Weak<Link>, peer: Peer<RoleClient>, changed: Arc<Notify>, over: CancellationToken) {
+/// Lists the tools again whenever they have changed, until the connection is closed.
+async fn refresh_tools(
+    link: Weak<Link>,
+    peer: Peer<RoleClient>,
+    changed: Arc<Notify>,
+    closed: CancellationToken,
+) {
     loop {
         tokio::select! {
             () = changed.notified() => {}
-            () = over.cancelled() => return,
+            () = closed.cancelled() => return,
         }
         let server = link.upgrade().map(|link| (link.server.name.clone(), link.server.limits.start));
         let Some((name, limit)) = server else { return };
         let listed = tokio::time::timeout(limit, listing::tools(&name, &peer)).await;
         let Some(link) = link.upgrade() else { return };
         match listed {
-            Ok(Ok(listing)) => link.offer(listing),
-            // What it offered before stays; the next change is looked at again.
+            Ok(Ok(listing)) => link.update(listing),
+            // Keeps the tools of the last listing; the next change tries again.
             _ => link.offers().problems = vec!["its tools have changed, but it did not tell them".to_owned()],
         }
         drop(link);
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(MIN_LIST_INTERVAL).await;
     }
 }

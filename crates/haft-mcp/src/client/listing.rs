@@ -1,9 +1,10 @@
-//! What a server says of itself and of its tools, within bounds. What is not taken is told, never silently left out.
+//! Lists a server's tools, and reads its description of itself, within bounds. Every refused tool is reported as a
+//! problem.
 
 use std::collections::HashSet;
 
 use rmcp::model::{
-    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerPeerInfo, ServerResult, Tool as Foreign,
+    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerPeerInfo, ServerResult, Tool,
 };
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
@@ -11,17 +12,17 @@ use serde_json::Value;
 use super::bounds;
 use crate::name::qualified;
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
-    /// What it calls itself.
+    /// The program's name.
     pub name: String,
-    /// Which version it is.
+    /// The program's version.
     pub version: String,
-    /// The version of the protocol that was agreed upon.
+    /// The negotiated protocol version.
     pub protocol: String,
-    /// What it wants models to know.
+    /// Its instructions for models.
     pub instructions: Option<String>,
     /// Whether it has tools.
     pub has_tools: bool,
@@ -47,38 +48,38 @@ impl About {
     }
 }
 
-/// A tool as a server offers it.
+/// A tool of a server, checked and sanitized.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Offered {
-    /// The name under which a model sees it.
+pub(super) struct ListedTool {
+    /// The qualified name, which models use.
     pub(super) name: String,
-    /// The name under which the server knows it.
+    /// The server's own name for it.
     pub(super) own_name: String,
     pub(super) description: String,
     pub(super) schema: Value,
-    /// What the structured part of its answers looks like.
+    /// The output schema, if it declares one.
     pub(super) output: Option<Value>,
     pub(super) hints: Hints,
 }
 
-/// What a server says of a tool. It is not believed for that alone.
+/// A server's hints about a tool, which haft does not trust by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hints {
     pub(super) read_only: bool,
-    /// Said outright, not only for want of another word.
+    /// Set explicitly: the protocol's default is true.
     pub(super) destructive: bool,
 }
 
-/// The tools that were taken, and why others were not.
+/// The accepted tools, and messages about refused ones.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub(super) tools: Vec<Offered>,
+    pub(super) tools: Vec<ListedTool>,
     pub(super) problems: Vec<String>,
 }
 
 /// Asks a server for its tools.
 pub(super) async fn tools(server: &str, peer: &Peer<RoleClient>) -> Result<Listing, ServiceError> {
-    let mut found = Vec::new();
+    let mut listed = Vec::new();
     let mut problems = Vec::new();
     let mut pages = Pages::default();
     loop {
@@ -86,17 +87,17 @@ pub(super) async fn tools(server: &str, peer: &Peer<RoleClient>) -> Result<Listi
         let (tools, next) = match peer.send_request(request).await? {
             ServerResult::ListToolsResult(page) => (page.tools, page.next_cursor),
             ServerResult::CustomResult(page) => {
-                salvaged(page.0, &mut problems).ok_or(ServiceError::UnexpectedResponse)?
+                lenient(page.0, &mut problems).ok_or(ServiceError::UnexpectedResponse)?
             }
             _ => return Err(ServiceError::UnexpectedResponse),
         };
-        found.extend(tools);
-        if found.len() > bounds::MAX_TOOLS {
+        listed.extend(tools);
+        if listed.len() > bounds::MAX_TOOLS {
             problems.push(format!("it has more than {} tools: the others are left out", bounds::MAX_TOOLS));
-            found.truncate(bounds::MAX_TOOLS);
+            listed.truncate(bounds::MAX_TOOLS);
             break;
         }
-        match pages.next(next) {
+        match pages.advance(next) {
             Ok(true) => {}
             Ok(false) => break,
             Err(problem) => {
@@ -105,16 +106,16 @@ pub(super) async fn tools(server: &str, peer: &Peer<RoleClient>) -> Result<Listi
             }
         }
     }
-    let mut listing = read(server, found);
+    let mut listing = check(server, listed);
     listing.problems.extend(problems);
     Ok(listing)
 }
 
-/// The tools of a page that is not as it should be: those that are, and why the others are not.
-fn salvaged(mut page: Value, problems: &mut Vec<String>) -> Option<(Vec<Foreign>, Option<String>)> {
+/// Decodes a page that the SDK could not, tool by tool. Malformed tools become problems.
+fn lenient(mut page: Value, problems: &mut Vec<String>) -> Option<(Vec<Tool>, Option<String>)> {
     let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
     let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else { return None };
-    let mut read = |tool: Value| {
+    let mut decode = |tool: Value| {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         match serde_path_to_error::deserialize(tool) {
             Ok(tool) => Some(tool),
@@ -125,11 +126,11 @@ fn salvaged(mut page: Value, problems: &mut Vec<String>) -> Option<(Vec<Foreign>
             }
         }
     };
-    let most = bounds::MAX_TOOLS + 1;
-    Some((tools.into_iter().take(most).filter_map(&mut read).collect(), next))
+    let max = bounds::MAX_TOOLS + 1;
+    Some((tools.into_iter().take(max).filter_map(&mut decode).collect(), next))
 }
 
-/// The pages of a list.
+/// The cursor of a paginated list. Detects cycles, and bounds the number of pages.
 #[derive(Default)]
 pub(super) struct Pages {
     cursor: Option<String>,
@@ -141,8 +142,8 @@ impl Pages {
         PaginatedRequestParams::default().with_cursor(self.cursor.clone())
     }
 
-    /// Goes on to the next page, if there is one; or tells why the list is not followed to its end.
-    pub(super) fn next(&mut self, cursor: Option<String>) -> Result<bool, String> {
+    /// Advances to the next page. False at the end of the list; the error says why the rest is left out.
+    pub(super) fn advance(&mut self, cursor: Option<String>) -> Result<bool, String> {
         let Some(cursor) = cursor else { return Ok(false) };
         if !self.seen.insert(cursor.clone()) {
             return Err("its list leads back to a page that was there before".to_owned());
@@ -155,8 +156,8 @@ impl Pages {
     }
 }
 
-/// Takes what can be taken.
-fn read(server: &str, tools: Vec<Foreign>) -> Listing {
+/// Checks and sanitizes tools.
+fn check(server: &str, tools: Vec<Tool>) -> Listing {
     let mut listing = Listing::default();
     let mut own_names = HashSet::new();
     let mut names = HashSet::new();
@@ -166,12 +167,15 @@ fn read(server: &str, tools: Vec<Foreign>) -> Listing {
             listing.problems.push(format!("it names a tool `{shown}` twice: the second is left out"));
             continue;
         }
-        let name = apart(qualified(server, &tool.name), &mut names);
+        let name = unique(qualified(server, &tool.name), &mut names);
         match bounds::schema(&tool.input_schema) {
             Err(why) => listing.problems.push(format!("the tool `{shown}` is left out: {why}")),
             Ok(schema) => {
-                let said = tool.annotations.as_ref();
-                let title = tool.title.as_deref().or(said.and_then(|said| said.title.as_deref()));
+                let annotations = tool.annotations.as_ref();
+                let title = tool
+                    .title
+                    .as_deref()
+                    .or(annotations.and_then(|annotations| annotations.title.as_deref()));
                 let description = tool.description.as_deref().filter(|text| !text.trim().is_empty());
                 let description = description.or(title).unwrap_or(&tool.name);
                 let output = tool.output_schema.as_deref().map(bounds::output_schema).transpose();
@@ -181,15 +185,15 @@ fn read(server: &str, tools: Vec<Foreign>) -> Listing {
                         .push(format!("what is said of the output of `{shown}` is left out: {why}"));
                     None
                 });
-                listing.tools.push(Offered {
+                listing.tools.push(ListedTool {
                     name,
                     own_name: tool.name.to_string(),
                     description: bounds::text(description, bounds::MAX_DESCRIPTION),
                     schema,
                     output,
                     hints: Hints {
-                        read_only: said.and_then(|said| said.read_only_hint) == Some(true),
-                        destructive: said.and_then(|said| said.destructive_hint) == Some(true),
+                        read_only: annotations.and_then(|hints| hints.read_only_hint) == Some(true),
+                        destructive: annotations.and_then(|hints| hints.destructive_hint) == Some(true),
                     },
                 });
             }
@@ -198,8 +202,8 @@ fn read(server: &str, tools: Vec<Foreign>) -> Listing {
     listing
 }
 
-/// The name, or one like it that no other tool has.
-fn apart(name: String, taken: &mut HashSet<String>) -> String {
+/// The name, with a number if another tool has it.
+fn unique(name: String, taken: &mut HashSet<String>) -> String {
     let mut candidate = name.clone();
     let mut number = 2;
     while !taken.insert(candidate.clone()) {
@@ -219,49 +223,51 @@ mod tests {
 
     use super::*;
 
-    fn tool(name: &str, schema: Value) -> Foreign {
-        Foreign::new(name.to_owned(), "about", Arc::new(schema.as_object().unwrap().clone()))
+    fn tool(name: &str, schema: Value) -> Tool {
+        Tool::new(name.to_owned(), "about", Arc::new(schema.as_object().unwrap().clone()))
     }
 
     #[test]
-    fn names_that_collide_are_told_apart() {
+    fn colliding_names_get_a_number() {
         let mut taken = HashSet::new();
         let long = "x".repeat(64);
-        assert_eq!(apart(long.clone(), &mut taken), long);
-        let other = apart(long.clone(), &mut taken);
+        assert_eq!(unique(long.clone(), &mut taken), long);
+        let other = unique(long.clone(), &mut taken);
         assert_eq!(other.len(), 64);
         assert!(other.ends_with("_2"), "{other}");
-        assert!(apart(long, &mut taken).ends_with("_3"));
+        assert!(unique(long, &mut taken).ends_with("_3"));
     }
 
     #[test]
-    fn a_tool_that_cannot_be_taken_is_told_and_the_others_are() {
-        let listing =
-            read("s", vec![tool("a", json!({})), tool("b", json!({"type": "string"})), tool("a", json!({}))]);
+    fn a_refused_tool_is_a_problem_and_the_others_are_listed() {
+        let listing = check(
+            "s",
+            vec![tool("a", json!({})), tool("b", json!({"type": "string"})), tool("a", json!({}))],
+        );
         assert_eq!(listing.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(), ["mcp__s__a"]);
         assert!(listing.problems[0].contains("`b`"), "{:?}", listing.problems);
         assert!(listing.problems[1].contains("`a` twice"), "{:?}", listing.problems);
     }
 
     #[test]
-    fn what_is_wrong_with_one_tool_is_no_matter_of_the_others() {
+    fn a_malformed_tool_does_not_affect_the_others() {
         let page = json!({"nextCursor": "n", "tools": [
             {"name": "good", "inputSchema": {"type": "object"}}, {"name": "none"},
             {"name": "null", "inputSchema": null}, 7,
         ]});
         let mut problems = Vec::new();
-        let (tools, next) = salvaged(page, &mut problems).unwrap();
+        let (tools, next) = lenient(page, &mut problems).unwrap();
         assert_eq!((tools.len(), &*tools[0].name, next.as_deref()), (1, "good", Some("n")));
         assert!(problems[0].contains("`none`") && problems[0].contains("inputSchema"), "{problems:?}");
         assert_eq!(problems.len(), 3);
-        assert!(salvaged(json!({"tools": 7}), &mut problems).is_none());
+        assert!(lenient(json!({"tools": 7}), &mut problems).is_none());
     }
 
     #[test]
-    fn a_list_in_circles_ends() {
+    fn a_cycle_of_pages_ends() {
         let mut pages = Pages::default();
-        assert_eq!(pages.next(Some("a".to_owned())), Ok(true));
-        assert_eq!(pages.next(Some("b".to_owned())), Ok(true));
-        assert!(pages.next(Some("a".to_owned())).is_err());
+        assert_eq!(pages.advance(Some("a".to_owned())), Ok(true));
+        assert_eq!(pages.advance(Some("b".to_owned())), Ok(true));
+        assert!(pages.advance(Some("a".to_owned())).is_err());
     }
 }

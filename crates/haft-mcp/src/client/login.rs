@@ -1,11 +1,11 @@
-//! Logging in to a server that wants to know for whom haft acts: OAuth, as the protocol has it. What comes of it is kept,
-//! so that the user is sent to a page once, and renewed by itself.
+//! OAuth logins to servers, as the protocol specifies them. Credentials are stored, so that the user visits the login page
+//! once, and the SDK refreshes tokens by itself.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use haft_core::{BoxFuture, Fault, Store};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest,
@@ -22,28 +22,28 @@ use super::bounds;
 use super::server::{OAuth, Server, ServerTransport};
 use super::web;
 
-/// Somebody who can be sent to a page, and is sent back from there.
+/// Sends the user to a login page, and receives the redirect from it.
 pub trait Visitor: Send + Sync {
-    /// The address to be sent back to.
+    /// The redirect URL to register.
     fn redirect(&self) -> String;
 
-    /// Sends the user to a page, and waits for the address that they are sent back to.
+    /// Sends the user to a page, and waits for the URL that it redirects to.
     fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, Fault>>;
 }
 
-/// Sends the user to a page and waits for them at an address of this machine.
+/// Receives the redirect with a web server on the loopback interface.
 pub struct Loopback<F> {
     listener: TcpListener,
     redirect: String,
-    tell: F,
+    show: F,
 }
 
 impl<F: Fn(&str) + Send + Sync> Loopback<F> {
-    /// Waits at an address that is free. `tell` tells the user which page to open.
-    pub async fn open(tell: F) -> std::io::Result<Self> {
+    /// Listens at a free port. `show` shows the user which page to open.
+    pub async fn open(show: F) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let redirect = format!("http://{}/callback", listener.local_addr()?);
-        Ok(Self { listener, redirect, tell })
+        Ok(Self { listener, redirect, show })
     }
 }
 
@@ -53,23 +53,23 @@ impl<F: Fn(&str) + Send + Sync> Visitor for Loopback<F> {
     }
 
     fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, Fault>> {
-        (self.tell)(page);
+        (self.show)(page);
         Box::pin(async move {
             loop {
                 let (stream, _) = self.listener.accept().await.map_err(|error| error.to_string())?;
                 let mut stream = BufReader::new(stream);
                 let mut line = String::new();
-                let reading = tokio::time::timeout(READING, stream.read_line(&mut line)).await;
+                let reading = tokio::time::timeout(READ_TIMEOUT, stream.read_line(&mut line)).await;
                 let target = line.split_whitespace().nth(1).filter(|target| target.starts_with("/callback?"));
-                let (status, said) = match target {
+                let (status, body) = match target {
                     Some(_) => ("200 OK", "You are logged in, and can close this page."),
                     None => ("404 Not Found", "There is nothing here."),
                 };
-                let length = said.len();
+                let length = body.len();
                 let answer = format!(
-                    "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{said}"
+                    "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
                 );
-                // Whoever does not read it is not told.
+                // The browser may have closed the connection, which does not matter.
                 let _ = stream.get_mut().write_all(answer.as_bytes()).await;
                 if let (Ok(Ok(_)), Some(target)) = (reading, target) {
                     let base = self.redirect.trim_end_matches("/callback");
@@ -80,26 +80,27 @@ impl<F: Fn(&str) + Send + Sync> Visitor for Loopback<F> {
     }
 }
 
-/// How long a browser may take to say what it wants.
-const READING: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long a browser may take to send its request line.
+const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// How haft has logged in to a server, over all of its connections.
+/// The login to a server, which all of its connections share.
 #[derive(Clone, Default)]
 pub(super) struct Logins(Arc<Login>);
 
 #[derive(Default)]
 struct Login {
-    kept: Kept,
+    credentials: Credentials,
     manager: Mutex<Option<Arc<AsyncMutex<AuthorizationManager>>>>,
+    /// The server's latest `WWW-Authenticate` header.
     challenge: Mutex<Option<String>>,
 }
 
 impl Logins {
     pub(super) fn new(store: Option<&Store>, server: &Server) -> Self {
-        Self(Arc::new(Login { kept: Kept::new(store, server), ..Login::default() }))
+        Self(Arc::new(Login { credentials: Credentials::new(store, server), ..Login::default() }))
     }
 
-    /// What authorizes requests, if there was a login.
+    /// A client that authorizes its requests, if there was a login.
     pub(super) async fn authorized(
         &self,
         url: &str,
@@ -108,15 +109,15 @@ impl Logins {
         let known = self.0.manager.lock().clone();
         let manager = match known {
             Some(manager) => manager,
-            None if !self.0.kept.is_there() => return Ok(None),
+            None if !self.0.credentials.exist() => return Ok(None),
             None => {
-                let manager = resumed(url, &self.0.kept).await.map_err(|error| error.to_string())?;
+                let manager = resume(url, &self.0.credentials).await.map_err(|error| error.to_string())?;
                 self.remember(manager)
             }
         };
-        // A client is made with a manager of its own, and then shares the one there is.
-        let spare = AuthorizationManager::new(url).await.map_err(|error| error.to_string())?;
-        let mut client = AuthClient::new(web, spare);
+        // The SDK's constructor wants a manager, which is then replaced by the shared one.
+        let placeholder = AuthorizationManager::new(url).await.map_err(|error| error.to_string())?;
+        let mut client = AuthClient::new(web, placeholder);
         client.auth_manager = manager;
         Ok(Some(client))
     }
@@ -127,34 +128,35 @@ impl Logins {
         manager
     }
 
+    /// Remembers a challenge: it says where to log in, and for which scopes.
     pub(super) fn challenged(&self, challenge: Option<&str>) {
         if let Some(challenge) = challenge {
             *self.0.challenge.lock() = Some(challenge.to_owned());
         }
     }
 
-    /// Logs in anew.
+    /// Logs in, even if there was a login before.
     pub(super) async fn login(&self, server: &Server, visitor: &dyn Visitor) -> Result<(), Fault> {
         web::install_tls();
         let challenge = self.0.challenge.lock().clone();
-        let manager = login(server, challenge.as_deref(), &self.0.kept, visitor).await?;
+        let manager = login(server, challenge.as_deref(), &self.0.credentials, visitor).await?;
         self.remember(manager);
         Ok(())
     }
 }
 
-/// What is kept of a login: in a file, if there is a place for it.
+/// The credentials of a login: in a file if there is a store, else in memory.
 #[derive(Clone, Default)]
-struct Kept {
+struct Credentials {
     file: Option<(Store, String)>,
-    here: Arc<Mutex<Option<StoredCredentials>>>,
-    /// The secret that the settings have.
-    given: Option<Secret>,
-    /// The secret that haft was given when it made itself known. It is kept with the rest.
+    memory: Arc<Mutex<Option<StoredCredentials>>>,
+    /// The client secret from the settings.
+    configured: Option<Secret>,
+    /// The client secret from dynamic registration, stored with the credentials.
     registered: Arc<Mutex<Option<Secret>>>,
 }
 
-/// What haft proves with that it is the client that it says it is.
+/// A client's secret, with which haft authenticates itself.
 #[derive(Clone)]
 struct Secret {
     client_id: String,
@@ -167,72 +169,68 @@ impl Secret {
     }
 }
 
-/// The key of the secret beside those of the credentials.
+/// The key of the client secret in the stored credentials.
 const SECRET: &str = "client_secret";
 
-impl Kept {
+impl Credentials {
     fn new(store: Option<&Store>, server: &Server) -> Self {
         let ServerTransport::Http { url, oauth, .. } = &server.access else { return Self::default() };
         let name = haft_core::Hash::of(url.as_bytes()).to_string();
         Self {
             file: store.map(|store| (store.clone(), format!("{name}.json"))),
-            given: Secret::of(oauth.client_id.as_ref(), oauth.client_secret.as_ref()),
+            configured: Secret::of(oauth.client_id.as_ref(), oauth.client_secret.as_ref()),
             ..Self::default()
         }
     }
 
-    fn registered(&self) -> MutexGuard<'_, Option<Secret>> {
-        self.registered.lock()
-    }
-
     fn read(&self) -> Result<Option<StoredCredentials>, String> {
         let Some((store, name)) = &self.file else {
-            return Ok(self.here.lock().clone());
+            return Ok(self.memory.lock().clone());
         };
         let Some(bytes) = store.read(name).map_err(|error| error.to_string())? else { return Ok(None) };
-        let kept: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-        let secret = kept.get(SECRET).and_then(Value::as_str).map(str::to_owned);
-        let kept: StoredCredentials = serde_json::from_value(kept).map_err(|error| error.to_string())?;
-        if let Some(secret) = Secret::of(Some(&kept.client_id), secret.as_ref()) {
-            *self.registered() = Some(secret);
+        let stored: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let secret = stored.get(SECRET).and_then(Value::as_str).map(str::to_owned);
+        let stored: StoredCredentials = serde_json::from_value(stored).map_err(|error| error.to_string())?;
+        if let Some(secret) = Secret::of(Some(&stored.client_id), secret.as_ref()) {
+            *self.registered.lock() = Some(secret);
         }
-        Ok(Some(kept))
+        Ok(Some(stored))
     }
 
-    /// The secret of a client, if there is one.
+    /// The secret of a client, if it has one.
     fn secret_of(&self, client_id: &str) -> Option<String> {
-        let known = [self.registered().clone(), self.given.clone()];
+        let known = [self.registered.lock().clone(), self.configured.clone()];
         let mut known = known.into_iter().flatten().filter(|known| known.client_id == client_id);
         known.next().map(|known| known.secret)
     }
 
     fn write(&self, credentials: Option<StoredCredentials>) -> Result<(), String> {
         let Some((store, name)) = &self.file else {
-            *self.here.lock() = credentials;
+            *self.memory.lock() = credentials;
             return Ok(());
         };
         let written = match credentials {
             Some(credentials) => {
-                let mut kept = serde_json::to_value(&credentials).map_err(|error| error.to_string())?;
-                let registered = self.registered().clone();
+                let mut stored = serde_json::to_value(&credentials).map_err(|error| error.to_string())?;
+                let registered = self.registered.lock().clone();
                 if let Some(secret) = registered.filter(|known| known.client_id == credentials.client_id) {
-                    kept[SECRET] = Value::String(secret.secret);
+                    stored[SECRET] = Value::String(secret.secret);
                 }
-                store.make().and_then(|()| store.write(name, kept.to_string().as_bytes()))
+                store.make().and_then(|()| store.write(name, stored.to_string().as_bytes()))
             }
             None => store.remove(name),
         };
         written.map_err(|error| error.to_string())
     }
 
-    /// Whether there is anything to log in with.
-    fn is_there(&self) -> bool {
-        self.read().is_ok_and(|kept| kept.is_some())
+    /// Whether there are stored credentials.
+    fn exist(&self) -> bool {
+        self.read().is_ok_and(|stored| stored.is_some())
     }
 }
 
 #[async_trait]
-impl CredentialStore for Kept {
+impl CredentialStore for Credentials {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         self.read().map_err(AuthError::CredentialStoreError)
     }
@@ -246,25 +244,25 @@ impl CredentialStore for Kept {
     }
 }
 
-/// What authorizes requests, with what was kept of an earlier login.
-async fn resumed(url: &str, kept: &Kept) -> Result<AuthorizationManager, AuthError> {
+/// Restores the authorization of an earlier login.
+async fn resume(url: &str, credentials: &Credentials) -> Result<AuthorizationManager, AuthError> {
     let mut manager = AuthorizationManager::new(url).await?;
-    manager.set_credential_store(kept.clone());
-    // The SDK knows the client again, but not its secret.
+    manager.set_credential_store(credentials.clone());
+    // The SDK stores the client's id, but not its secret.
     if manager.initialize_from_store().await?
-        && let Some(client_id) = kept.load().await?.map(|kept| kept.client_id)
-        && let Some(secret) = kept.secret_of(&client_id)
+        && let Some(client_id) = credentials.load().await?.map(|stored| stored.client_id)
+        && let Some(secret) = credentials.secret_of(&client_id)
     {
         manager.configure_client(OAuthClientConfig::new(client_id, url).with_client_secret(secret))?;
     }
     Ok(manager)
 }
 
-/// Logs in. The challenge is what the server answered to somebody it does not know.
+/// Logs in. `challenge` is the server's response to an unauthorized request.
 async fn login(
     server: &Server,
     challenge: Option<&str>,
-    kept: &Kept,
+    credentials: &Credentials,
     visitor: &dyn Visitor,
 ) -> Result<AuthorizationManager, Fault> {
     let name = &server.name;
@@ -275,60 +273,61 @@ async fn login(
     let ServerTransport::Http { url, oauth, .. } = &server.access else {
         return Err(failed("it is started by haft, and knows for whom".to_owned()));
     };
-    let wrong = |error: AuthError| failed(error.to_string());
-    let mut manager = AuthorizationManager::new(url.as_str()).await.map_err(wrong)?;
-    manager.set_credential_store(kept.clone());
-    let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(wrong)?;
+    let auth_failed = |error: AuthError| failed(error.to_string());
+    let mut manager = AuthorizationManager::new(url.as_str()).await.map_err(auth_failed)?;
+    manager.set_credential_store(credentials.clone());
+    let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(auth_failed)?;
     manager.set_metadata(resolved.metadata.clone());
-    let mut request = request(url, oauth, challenge, kept, visitor.redirect());
-    if is_unknown(oauth, &resolved.metadata) {
-        let client = register(&mut manager, &mut request, &resolved.metadata).await.map_err(wrong)?;
-        *kept.registered() = Secret::of(Some(&client.client_id), client.client_secret.as_ref());
+    let mut request = request(url, oauth, challenge, credentials, visitor.redirect());
+    if needs_registration(oauth, &resolved.metadata) {
+        let client = register(&mut manager, &mut request, &resolved.metadata).await.map_err(auth_failed)?;
+        *credentials.registered.lock() = Secret::of(Some(&client.client_id), client.client_secret.as_ref());
         request = request.with_preregistered_client(client.client_id);
         if let Some(secret) = client.client_secret {
             request = request.with_client_secret(secret);
         }
     }
-    let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| wrong(error))?;
-    let back = visitor.visit(session.get_authorization_url()).await;
-    let back = back.map_err(|fault| failed(fault.message().to_owned()))?;
-    session.handle_callback_url(&back).await.map_err(wrong)?;
+    let session =
+        AuthorizationSession::new(manager, request).await.map_err(|(_, error)| auth_failed(error))?;
+    let redirect = visitor.visit(session.get_authorization_url()).await;
+    let redirect = redirect.map_err(|fault| failed(fault.message().to_owned()))?;
+    session.handle_callback_url(&redirect).await.map_err(auth_failed)?;
     Ok(session.auth_manager)
 }
 
-/// Whether haft is known to a login neither by the settings nor by a document.
-fn is_unknown(oauth: &OAuth, login: &AuthorizationMetadata) -> bool {
-    let reads = login.additional_fields.get("client_id_metadata_document_supported");
-    let is_told = oauth.client_metadata_url.is_some() && reads == Some(&Value::Bool(true));
-    oauth.client_id.is_none() && !is_told
+/// Whether haft must register: it has neither a client id nor a metadata document that the login supports.
+fn needs_registration(oauth: &OAuth, login: &AuthorizationMetadata) -> bool {
+    let supports = login.additional_fields.get("client_id_metadata_document_supported");
+    let has_document = oauth.client_metadata_url.is_some() && supports == Some(&Value::Bool(true));
+    oauth.client_id.is_none() && !has_document
 }
 
-/// Makes haft known to a login, as the SDK would: but that keeps the secret to itself.
+/// Registers haft as a client. The SDK could do that, but would not hand out the secret.
 async fn register(
     manager: &mut AuthorizationManager,
     request: &mut AuthorizationRequest,
     login: &AuthorizationMetadata,
 ) -> Result<OAuthClientConfig, AuthError> {
-    const LASTS: &str = "offline_access";
+    const OFFLINE: &str = "offline_access";
     if request.scopes.is_empty() {
         request.scopes = manager.select_initial_scopes(&[]).await;
-    } else if login.scopes_supported.iter().flatten().any(|scope| scope == LASTS)
-        && !request.scopes.iter().any(|scope| scope == LASTS)
+    } else if login.scopes_supported.iter().flatten().any(|scope| scope == OFFLINE)
+        && !request.scopes.iter().any(|scope| scope == OFFLINE)
     {
-        request.scopes.push(LASTS.to_owned());
+        request.scopes.push(OFFLINE.to_owned());
     }
     let scopes: Vec<&str> = request.scopes.iter().map(String::as_str).collect();
     manager.register_client(CLIENT_NAME, &request.redirect_uri, &scopes).await
 }
 
-/// What haft calls itself where it logs in.
+/// The client name that haft registers.
 const CLIENT_NAME: &str = "haft";
 
 fn request(
     url: &str,
     oauth: &OAuth,
     challenge: Option<&str>,
-    kept: &Kept,
+    credentials: &Credentials,
     redirect: String,
 ) -> AuthorizationRequest {
     let OAuth { client_id, client_secret, scopes, client_metadata_url } = oauth;
@@ -347,9 +346,10 @@ fn request(
     if let Some(challenge) = challenge {
         request = request.with_challenge(challenge);
         let params = Url::parse(url).ok().map(|url| WWWAuthenticateParams::parse(challenge, &url));
-        // Whoever may do too little asks for what is missing besides what it may do already.
+        // With insufficient scope, ask for the missing scopes in addition to the granted ones.
         if let Some(params) = params.filter(WWWAuthenticateParams::is_insufficient_scope) {
-            let granted = kept.read().ok().flatten().map(|kept| kept.granted_scopes).unwrap_or_default();
+            let granted =
+                credentials.read().ok().flatten().map(|stored| stored.granted_scopes).unwrap_or_default();
             let missing = params.scope.unwrap_or_default();
             for scope in granted.into_iter().chain(missing.split_whitespace().map(str::to_owned)) {
                 if !wanted.contains(&scope) {
@@ -361,15 +361,15 @@ fn request(
     if wanted.is_empty() { request } else { request.with_scopes(wanted) }
 }
 
-/// What the server answered to somebody whom it does not know, or does not allow enough.
+/// The `WWW-Authenticate` header of an error about a missing login or insufficient scope.
 pub(super) fn challenge(error: &DynamicTransportError) -> Option<&str> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*error.error);
     while let Some(cause) = next {
-        if let Some(unknown) = cause.downcast_ref::<AuthRequiredError>() {
-            return Some(&unknown.www_authenticate_header);
+        if let Some(required) = cause.downcast_ref::<AuthRequiredError>() {
+            return Some(&required.www_authenticate_header);
         }
-        if let Some(too_little) = cause.downcast_ref::<InsufficientScopeError>() {
-            return Some(&too_little.www_authenticate_header);
+        if let Some(insufficient) = cause.downcast_ref::<InsufficientScopeError>() {
+            return Some(&insufficient.www_authenticate_header);
         }
         next = cause.source();
     }
@@ -393,9 +393,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_is_waited_for_until_they_come_back() {
-        let told = Arc::new(Mutex::new(String::new()));
-        let page = told.clone();
+    async fn the_loopback_waits_for_the_redirect() {
+        let shown = Arc::new(Mutex::new(String::new()));
+        let page = shown.clone();
         let loopback = Loopback::open(move |url| page.lock().push_str(url)).await.unwrap();
         let redirect = loopback.redirect();
         let browser = async {
@@ -404,25 +404,26 @@ mod tests {
         };
         let (back, ()) = tokio::join!(loopback.visit("https://login.example/page"), browser);
         assert_eq!(back, Ok(format!("{redirect}?code=a&state=b")));
-        assert_eq!(*told.lock(), "https://login.example/page");
+        assert_eq!(*shown.lock(), "https://login.example/page");
     }
 
     #[tokio::test]
-    async fn a_login_is_kept_for_its_server_alone() {
+    async fn credentials_are_stored_per_server() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().join("logins"));
         let server = |url: &str| {
             let (headers, url) = (Default::default(), url.to_owned());
             Server::new("s", ServerTransport::Http { url, headers, bearer: None, oauth: OAuth::default() })
         };
-        let kept = Kept::new(Some(&store), &server("https://a.example/mcp"));
-        kept.save(StoredCredentials::new("id".to_owned(), None, vec!["read".to_owned()], None))
+        let credentials = Credentials::new(Some(&store), &server("https://a.example/mcp"));
+        credentials
+            .save(StoredCredentials::new("id".to_owned(), None, vec!["read".to_owned()], None))
             .await
             .unwrap();
-        let again = Kept::new(Some(&store), &server("https://a.example/mcp"));
+        let again = Credentials::new(Some(&store), &server("https://a.example/mcp"));
         assert_eq!(again.load().await.unwrap().unwrap().granted_scopes, ["read"]);
-        assert!(!Kept::new(Some(&store), &server("https://b.example/mcp")).is_there());
+        assert!(!Credentials::new(Some(&store), &server("https://b.example/mcp")).exist());
         again.clear().await.unwrap();
-        assert!(!kept.is_there());
+        assert!(!credentials.exist());
     }
 }

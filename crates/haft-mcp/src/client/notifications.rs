@@ -1,5 +1,6 @@
-//! Progress and logs of a server, told on as something that happens to the call they belong to. They are heard where
-//! messages come in, so that nothing of a call is told after its answer. Answers are held to whom they are for.
+//! Passes a server's progress and logs on to the call they belong to. Observes them in the transport, before the SDK
+//! dispatches messages to tasks, so that a call's progress never arrives after its response. Also works around the SDK's
+//! matching of response ids.
 #![expect(deprecated, reason = "servers of today have a log")]
 
 use std::sync::Arc;
@@ -13,16 +14,16 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 
 use super::bounds;
-use super::handler::Surroundings;
+use super::handler::SharedState;
 
-/// A connection that is listened to.
-pub(super) struct Overheard<T> {
+/// A transport whose incoming notifications are observed.
+pub(super) struct Observed<T> {
     pub(super) inner: T,
     pub(super) server: Arc<str>,
-    pub(super) surroundings: Arc<Surroundings>,
+    pub(super) shared: Arc<SharedState>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Overheard<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Observed<T> {
     type Error = T::Error;
 
     fn send(
@@ -35,13 +36,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Overheard<T> {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let mut message = self.inner.receive().await?;
         match &mut message {
-            JsonRpcMessage::Notification(told) => match &told.notification {
-                ServerNotification::ProgressNotification(told) => self.progress(&told.params),
-                ServerNotification::LoggingMessageNotification(told) => self.log(&told.params),
+            JsonRpcMessage::Notification(message) => match &message.notification {
+                ServerNotification::ProgressNotification(progress) => self.progress(&progress.params),
+                ServerNotification::LoggingMessageNotification(log) => self.log(&log.params),
                 _ => {}
             },
-            JsonRpcMessage::Response(answer) => keep_text(&mut answer.id),
-            JsonRpcMessage::Error(answer) => answer.id.iter_mut().for_each(keep_text),
+            JsonRpcMessage::Response(response) => quote_string(&mut response.id),
+            JsonRpcMessage::Error(response) => response.id.iter_mut().for_each(quote_string),
             JsonRpcMessage::Request(_) => {}
         }
         Some(message)
@@ -52,35 +53,35 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Overheard<T> {
     }
 }
 
-/// Makes a text that could be taken for a number one that cannot: the SDK would, and haft's requests have numbers.
-fn keep_text(id: &mut RequestId) {
+/// Quotes a string id. The SDK would match the string "1" to request 1, and haft's requests have numbers.
+fn quote_string(id: &mut RequestId) {
     if let RequestId::String(text) = id {
         *text = format!("{text:?}").into();
     }
 }
 
-impl<T> Overheard<T> {
-    fn progress(&self, told: &ProgressNotificationParam) {
+impl<T> Observed<T> {
+    fn progress(&self, params: &ProgressNotificationParam) {
         let progress = Progress {
-            // What is negative or no number at all counts as nothing.
-            done: told.progress as u64,
-            total: told.total.map(|total| total as u64),
-            message: bounds::text(told.message.as_deref().unwrap_or_default(), bounds::MAX_MESSAGE),
+            // The cast saturates: negative numbers and NaN become 0.
+            done: params.progress as u64,
+            total: params.total.map(|total| total as u64),
+            message: bounds::text(params.message.as_deref().unwrap_or_default(), bounds::MAX_MESSAGE),
         };
-        self.surroundings.progress(&told.progress_token, progress);
+        self.shared.progress(&params.progress_token, progress);
     }
 
-    fn log(&self, told: &LoggingMessageNotificationParam) {
-        let Some(cx) = self.surroundings.latest() else { return };
-        let level = serde_json::to_value(told.level).unwrap_or_default();
-        let said = match &told.data {
-            Value::String(text) => bounds::text(text, bounds::MAX_MESSAGE),
+    fn log(&self, params: &LoggingMessageNotificationParam) {
+        let Some(cx) = self.shared.latest_context() else { return };
+        let level = serde_json::to_value(params.level).unwrap_or_default();
+        let text = match &params.data {
+            Value::String(data) => bounds::text(data, bounds::MAX_MESSAGE),
             other => bounds::text(&other.to_string(), bounds::MAX_MESSAGE),
         };
-        let source = match &told.logger {
+        let source = match &params.logger {
             Some(logger) => format!("{}/{}", self.server, bounds::word(logger)),
             None => self.server.to_string(),
         };
-        cx.log(&source, level.as_str().unwrap_or("info"), &said);
+        cx.log(&source, level.as_str().unwrap_or("info"), &text);
     }
 }

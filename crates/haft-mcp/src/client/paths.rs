@@ -1,14 +1,14 @@
-//! Which arguments of a foreign tool are paths, by their names and what is said of them. Rules about files then hold for
-//! the tool as they hold for every other. What is no path of this machine touches nothing here.
+//! A heuristic for which arguments of a server's tool are paths, by their names and values, so that rules about files
+//! apply to the tool as to every other. URLs of other machines are no paths.
 
 use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Resource};
 use serde_json::Value;
 use url::Url;
 
-/// No more arguments are looked at.
+/// The most paths in one input.
 const MAX_PATHS: usize = 200;
 
-/// Names whose last word says that a path is meant.
+/// Argument names that end with one of these words hold paths.
 const WORDS: [&str; 12] = [
     "path",
     "paths",
@@ -23,17 +23,17 @@ const WORDS: [&str; 12] = [
     "folders",
     "filenames",
 ];
-/// Names that mean a path only as a whole.
+/// Argument names that hold paths if they match as a whole.
 const NAMES: [&str; 5] = ["source", "destination", "src", "dest", "cwd"];
 
-/// How a tool may touch what it is given.
+/// How a tool may access its paths.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Touch {
     Reads,
     Changes,
 }
 
-/// Adds the places that an input names to the claims of a call.
+/// Adds the paths of an input to the claims of a call.
 pub(super) fn claim(mut claims: Claims, input: &Value, touch: Touch, cx: &Context) -> Result<Claims, Fault> {
     let mut named = Vec::new();
     find(input, None, &mut named);
@@ -42,14 +42,14 @@ pub(super) fn claim(mut claims: Claims, input: &Value, touch: Touch, cx: &Contex
             .hint("make several calls, with fewer paths each"));
     }
     if let Some(text) = named.iter().find(|text| text.contains('\0')) {
-        let told = format!("`{}` cannot be a path: it holds the character 0", text.replace('\0', "\\0"));
-        return Err(Fault::invalid(told));
+        let message = format!("`{}` cannot be a path: it holds the character 0", text.replace('\0', "\\0"));
+        return Err(Fault::invalid(message));
     }
-    for path in named.into_iter().flat_map(|text| places(text, cx)) {
+    for path in named.into_iter().flat_map(|text| resolve(text, cx)) {
         if touch == Touch::Changes && cx.workspace().is_guarded(&path) {
-            let told =
+            let message =
                 format!("`{}` is haft's own, and no tool may change it", cx.workspace().display(&path));
-            return Err(Fault::new(FaultKind::AccessDenied, told).hint("ask the user to change it"));
+            return Err(Fault::new(FaultKind::AccessDenied, message).hint("ask the user to change it"));
         }
         claims = match touch {
             Touch::Reads => claims.read(Resource::Path(path)),
@@ -59,13 +59,13 @@ pub(super) fn claim(mut claims: Claims, input: &Value, touch: Touch, cx: &Contex
     Ok(claims)
 }
 
-/// The texts of an input that stand where a path is meant: all there may be, and one more tells that there are more.
+/// Collects the strings of an input that may be paths. Stops at one more than allowed, so that the caller can tell.
 fn find<'v>(value: &'v Value, name: Option<&str>, into: &mut Vec<&'v str>) {
     if into.len() > MAX_PATHS {
         return;
     }
     match value {
-        Value::String(text) if !text.is_empty() && (is_file_address(text) || name.is_some_and(is_path)) => {
+        Value::String(text) if !text.is_empty() && (is_file_url(text) || name.is_some_and(is_path_name)) => {
             into.push(text);
         }
         Value::Array(items) => items.iter().for_each(|item| find(item, name, into)),
@@ -74,12 +74,12 @@ fn find<'v>(value: &'v Value, name: Option<&str>, into: &mut Vec<&'v str>) {
     }
 }
 
-fn is_file_address(text: &str) -> bool {
+fn is_file_url(text: &str) -> bool {
     text.trim().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"))
 }
 
-/// Whether a name says that a path is meant: `path`, `file_path`, `targetFile`, `allowed-dir`.
-fn is_path(name: &str) -> bool {
+/// Whether an argument name suggests a path: `path`, `file_path`, `targetFile`, `allowed-dir`.
+fn is_path_name(name: &str) -> bool {
     let mut last = String::new();
     for c in name.chars() {
         if matches!(c, '_' | '-' | '.' | ' ') {
@@ -95,30 +95,30 @@ fn is_path(name: &str) -> bool {
     WORDS.contains(&last.as_str()) || NAMES.contains(&whole.as_str())
 }
 
-/// The places that a text may name. Who gets it may take away what is around it, or fold it before anything is looked
-/// up: each way to read it counts.
-fn places(text: &str, cx: &Context) -> Vec<AbsPath> {
+/// The files that a string may refer to. The server may trim the string, or normalize `..` before it follows links, so
+/// each interpretation counts.
+fn resolve(text: &str, cx: &Context) -> Vec<AbsPath> {
     let trimmed = text.trim();
-    let readings = match Url::parse(trimmed) {
+    let candidates = match Url::parse(trimmed) {
         Ok(address) if address.scheme() == "file" => vec![percent_decoded(address.path())],
-        // An address of somewhere else.
+        // A URL of another machine.
         Ok(address) if address.scheme().len() > 1 && trimmed.contains("://") => Vec::new(),
         _ if trimmed == text => vec![text.to_owned()],
         _ => vec![text.to_owned(), trimmed.to_owned()],
     };
     let (workspace, base) = (cx.workspace(), cx.cwd());
-    let mut places: Vec<AbsPath> = Vec::new();
-    for text in readings {
-        if let Ok((_, place)) = workspace.reaching(&base, &text, haft_sandbox::FolderAccess::Write) {
-            places.push(place.path);
+    let mut paths: Vec<AbsPath> = Vec::new();
+    for text in candidates {
+        if let Ok((_, target)) = workspace.reaching(&base, &text, haft_sandbox::FolderAccess::Write) {
+            paths.push(target.path);
         }
-        // What cannot be looked at is judged by its name, and so is what is looked at.
+        // Rules apply to the name as written as well as to the resolved path.
         let named = workspace.as_named(&base, &text);
-        if !places.contains(&named) {
-            places.push(named);
+        if !paths.contains(&named) {
+            paths.push(named);
         }
     }
-    places
+    paths
 }
 
 fn percent_decoded(path: &str) -> String {
@@ -147,19 +147,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_paths_are_known() {
+    fn path_names_are_recognized() {
         for name in
             ["path", "file_path", "filePath", "targetFile", "allowed-dir", "PATH", "source", "outputDir"]
         {
-            assert!(is_path(name), "{name}");
+            assert!(is_path_name(name), "{name}");
         }
         for name in ["profile", "pathology", "query", "xpath", "data_source", "text", "empathy"] {
-            assert!(!is_path(name), "{name}");
+            assert!(!is_path_name(name), "{name}");
         }
     }
 
     #[test]
-    fn paths_are_found_wherever_they_stand() {
+    fn paths_are_found_at_any_depth() {
         let input = json!({
             "paths": ["a", "b"], "edits": [{"file": "c", "text": "d"}], "uri": "file:///e", "query": "f",
         });

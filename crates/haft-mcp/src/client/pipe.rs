@@ -1,5 +1,5 @@
-//! The lines between haft and a server that it has started. What is no message is passed over and counted; an answer
-//! that is too long is not kept, and whoever waits for it is told so.
+//! The transport to a server that haft has started: one JSON-RPC message per line. Other output on stdout is skipped and
+//! counted. A response that is too long, or cannot be decoded, becomes an error for the request that waits for it.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -15,81 +15,82 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::bounds;
-use crate::lines::MAX_LINE;
+use crate::wire::MAX_MESSAGE_BYTES;
 
-/// So much of a line that is too long is looked at for whose answer it is, at each end.
-const MAX_LOOKED_AT: usize = 256;
-/// A server that has written so many bytes which are no message does not speak the protocol.
+/// The bytes at each end of an undecodable line that are searched for its id.
+const ID_WINDOW: usize = 256;
+/// After this many bytes that are no message, the server counts as not speaking the protocol.
 const MAX_NOISE: usize = 32 * 1024 * 1024;
 
-/// The lines from and to a server.
+/// The transport to a server's process.
 pub(super) struct Pipe {
     read: BufReader<ChildStdout>,
     line: Vec<u8>,
-    /// The ends of the line that is being read, once it is too long.
-    long: Option<Long>,
+    /// The line being read, once it is too long.
+    long: Option<LongLine>,
     write: Arc<AsyncMutex<Option<ChildStdin>>>,
     noise: Arc<Noise>,
 }
 
-/// What a server wrote that is no message.
+/// Output of a server that is no message.
 #[derive(Default)]
-pub(super) struct Noise(Mutex<Heard>);
+pub(super) struct Noise(Mutex<NoiseSeen>);
 
 #[derive(Default)]
-struct Heard {
+struct NoiseSeen {
     bytes: usize,
     first: Option<String>,
 }
 
 impl Noise {
-    /// What was heard first, and how much in all.
-    pub(super) fn told(&self) -> Option<String> {
-        let heard = self.0.lock();
-        let first = heard.first.as_ref()?;
+    /// How much there was and how it begins, for a fault.
+    pub(super) fn summary(&self) -> Option<String> {
+        let seen = self.0.lock();
+        let first = seen.first.as_ref()?;
         Some(format!(
             "it wrote {} bytes that are no message of the protocol, beginning with `{first}`",
-            heard.bytes
+            seen.bytes
         ))
     }
 
-    /// Whether there was too much of it.
+    /// Adds a line. Returns whether there is too much noise now.
     fn add(&self, line: &[u8], bytes: usize) -> bool {
-        let mut heard = self.0.lock();
-        heard.bytes = heard.bytes.saturating_add(bytes);
-        if heard.first.is_none() {
+        let mut seen = self.0.lock();
+        seen.bytes = seen.bytes.saturating_add(bytes);
+        if seen.first.is_none() {
             let start = &line[..line.len().min(bounds::MAX_WORD)];
-            heard.first = Some(bounds::word(String::from_utf8_lossy(start).trim()));
+            seen.first = Some(bounds::word(String::from_utf8_lossy(start).trim()));
         }
-        heard.bytes > MAX_NOISE
+        seen.bytes > MAX_NOISE
     }
 }
 
-struct Long {
+/// A line that is too long: only its ends are kept.
+struct LongLine {
     start: Vec<u8>,
     end: Vec<u8>,
     bytes: usize,
 }
 
-impl Long {
+impl LongLine {
     fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len();
-        self.end.extend_from_slice(&bytes[bytes.len().saturating_sub(MAX_LOOKED_AT)..]);
-        let too_many = self.end.len().saturating_sub(MAX_LOOKED_AT);
+        self.end.extend_from_slice(&bytes[bytes.len().saturating_sub(ID_WINDOW)..]);
+        let too_many = self.end.len().saturating_sub(ID_WINDOW);
         self.end.drain(..too_many);
     }
 
-    /// The request that it would have answered.
-    fn answers(&self) -> Option<RequestId> {
-        answers(&self.start, &self.end)
+    /// The id of the request that the line responds to.
+    fn response_id(&self) -> Option<RequestId> {
+        response_id(&self.start, &self.end)
     }
 }
 
-/// The request that a message answers which cannot be read, by how it begins and ends: an id stands at one end, and a
-/// quote inside of a text has a backslash before it.
-fn answers(start: &[u8], end: &[u8]) -> Option<RequestId> {
-    let plain = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(": ", ":").replace(", ", ",");
-    let (start, end) = (plain(start), plain(end));
+/// The id of a response that cannot be decoded, from the two ends of its line: servers write the id first or last, and an
+/// id inside a JSON string cannot match, because its quotes are escaped.
+fn response_id(start: &[u8], end: &[u8]) -> Option<RequestId> {
+    let compact = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(": ", ":").replace(", ", ",");
+    let (start, end) = (compact(start), compact(end));
     let head = start.strip_prefix(r#"{"jsonrpc":"2.0","id":"#).or_else(|| start.strip_prefix(r#"{"id":"#));
     let tail = end.trim_end().strip_suffix('}').and_then(|end| end.rsplit_once(r#","id":"#));
     let digits = |text: &str| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
@@ -101,22 +102,22 @@ fn answers(start: &[u8], end: &[u8]) -> Option<RequestId> {
     number.parse().ok().map(RequestId::Number)
 }
 
-/// Tells haft's own words from a server's, which does not know it.
-static OWN: LazyLock<Value> = LazyLock::new(|| Value::String(random_id()));
+/// Marks errors made by haft. Random, so that a server cannot forge it.
+static MARK: LazyLock<Value> = LazyLock::new(|| Value::String(random_id()));
 
-/// What is told to whoever waits for an answer that cannot be taken.
-fn untaken(id: RequestId, why: String) -> RxJsonRpcMessage<RoleClient> {
-    ServerJsonRpcMessage::error(ErrorData::internal_error(why, Some(OWN.clone())), Some(id))
+/// The error for the request whose response was rejected.
+fn reject(id: RequestId, why: String) -> RxJsonRpcMessage<RoleClient> {
+    ServerJsonRpcMessage::error(ErrorData::internal_error(why, Some(MARK.clone())), Some(id))
 }
 
-/// Why an answer was not taken, if that is what an error says.
-pub(super) fn not_taken(error: &ErrorData) -> Option<&str> {
-    (error.data.as_ref() == Some(&*OWN)).then_some(&*error.message)
+/// Why haft rejected a response, if the error is one that `reject` made.
+pub(super) fn rejection(error: &ErrorData) -> Option<&str> {
+    (error.data.as_ref() == Some(&*MARK)).then_some(&*error.message)
 }
 
 enum Line {
     Whole,
-    TooLong(Long),
+    TooLong(LongLine),
     End,
 }
 
@@ -133,7 +134,7 @@ impl Pipe {
         (pipe, noise)
     }
 
-    /// Reads to the end of a line, which is then in `line` unless it was too long. May be dropped and called again.
+    /// Reads to the end of a line, which is then in `line` unless it was too long. Cancel-safe.
     async fn read_line(&mut self) -> io::Result<Line> {
         loop {
             let read = self.read.fill_buf().await?;
@@ -144,11 +145,11 @@ impl Pipe {
             let used = end.map_or(read.len(), |end| end + 1);
             match &mut self.long {
                 Some(long) => long.add(&read[..used]),
-                None if self.line.len() + used > MAX_LINE => {
+                None if self.line.len() + used > MAX_MESSAGE_BYTES => {
                     let line = std::mem::take(&mut self.line);
                     let start = if line.is_empty() { &read[..used] } else { &line };
-                    let start = start[..start.len().min(MAX_LOOKED_AT)].to_vec();
-                    let mut long = Long { start, end: Vec::new(), bytes: 0 };
+                    let start = start[..start.len().min(ID_WINDOW)].to_vec();
+                    let mut long = LongLine { start, end: Vec::new(), bytes: 0 };
                     long.add(&line);
                     long.add(&read[..used]);
                     self.long = Some(long);
@@ -185,11 +186,13 @@ impl Transport<RoleClient> for Pipe {
         loop {
             let too_much = match self.read_line().await {
                 Err(_) | Ok(Line::End) => return None,
-                Ok(Line::TooLong(long)) => match long.answers() {
+                Ok(Line::TooLong(long)) => match long.response_id() {
                     Some(id) => {
                         let bytes = long.bytes;
-                        let why = format!("its answer has {bytes} bytes, and at most {MAX_LINE} are taken");
-                        return Some(untaken(id, why));
+                        let why = format!(
+                            "its answer has {bytes} bytes, and at most {MAX_MESSAGE_BYTES} are taken"
+                        );
+                        return Some(reject(id, why));
                     }
                     None => self.noise.add(&long.start, long.bytes),
                 },
@@ -200,10 +203,10 @@ impl Transport<RoleClient> for Pipe {
                         Ok(message) => return Some(message),
                         Err(_) if text.is_empty() => false,
                         Err(error) => {
-                            let ends = text.len().min(MAX_LOOKED_AT);
-                            match answers(&text[..ends], &text[text.len() - ends..]) {
+                            let ends = text.len().min(ID_WINDOW);
+                            match response_id(&text[..ends], &text[text.len() - ends..]) {
                                 Some(id) => {
-                                    return Some(untaken(id, format!("its answer cannot be read: {error}")));
+                                    return Some(reject(id, format!("its answer cannot be read: {error}")));
                                 }
                                 None => self.noise.add(text, line.len()),
                             }
@@ -227,32 +230,32 @@ impl Transport<RoleClient> for Pipe {
 mod tests {
     use super::*;
 
-    fn answered(line: &str) -> Option<RequestId> {
+    fn id_of(line: &str) -> Option<RequestId> {
         let bytes = line.as_bytes();
         let mut long =
-            Long { start: bytes[..bytes.len().min(MAX_LOOKED_AT)].to_vec(), end: Vec::new(), bytes: 0 };
+            LongLine { start: bytes[..bytes.len().min(ID_WINDOW)].to_vec(), end: Vec::new(), bytes: 0 };
         bytes.chunks(100).for_each(|chunk| long.add(chunk));
         assert_eq!(long.bytes, line.len());
-        long.answers()
+        long.response_id()
     }
 
     #[test]
-    fn a_long_answer_is_known_by_either_end() {
+    fn the_id_is_found_at_either_end() {
         let content = "x".repeat(10_000);
         assert_eq!(
-            answered(&format!(r#"{{"jsonrpc":"2.0","id":7,"result":"{content}"}}"#)),
+            id_of(&format!(r#"{{"jsonrpc":"2.0","id":7,"result":"{content}"}}"#)),
             Some(RequestId::Number(7))
         );
         assert_eq!(
-            answered(&format!(r#"{{"result":"{content}","jsonrpc":"2.0","id":8}}"#)),
+            id_of(&format!(r#"{{"result":"{content}","jsonrpc":"2.0","id":8}}"#)),
             Some(RequestId::Number(8))
         );
     }
 
     #[test]
-    fn an_id_in_what_was_answered_is_not_the_answers() {
+    fn an_id_inside_the_result_is_not_the_responses() {
         let content = "x".repeat(10_000);
-        assert_eq!(answered(&format!(r#"{{"result":{{"a":"{content}","id":8}}}}"#)), None);
-        assert_eq!(answered(&format!(r#"{{"result":"{content}\",\"id\":8"}}"#)), None);
+        assert_eq!(id_of(&format!(r#"{{"result":{{"a":"{content}","id":8}}}}"#)), None);
+        assert_eq!(id_of(&format!(r#"{{"result":"{content}\",\"id\":8"}}"#)), None);
     }
 }

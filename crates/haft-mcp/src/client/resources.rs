@@ -1,5 +1,4 @@
-//! What servers have besides tools: resources, which two tools list and read for a model, and prompts, which programs
-//! can ask for.
+//! Servers' resources, which two tools list and read for a model, and prompts, which programs can request.
 
 use std::sync::Arc;
 
@@ -22,11 +21,11 @@ use super::servers::{Joined, Servers};
 use super::tool::CATEGORY;
 use super::{answer, bounds};
 
-/// The tools that are of all servers.
+/// The tools that serve all servers together.
 pub(super) const NAMES: [&str; 2] = [LIST, READ];
 const LIST: &str = "ListMcpResources";
 const READ: &str = "ReadMcpResource";
-/// No server lists more.
+/// The most resources and templates listed per server.
 const MAX_RESOURCES: usize = 1_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -46,7 +45,7 @@ struct ReadInput {
     uri: String,
 }
 
-/// Gives a session the tools that list and read resources, unless it has them.
+/// Adds the tools that list and read resources to a session, unless it has them.
 pub(super) fn offer(session: &Session) {
     if session.tools().get(LIST).is_some() {
         return;
@@ -56,13 +55,13 @@ pub(super) fn offer(session: &Session) {
         "Lists the resources that MCP servers offer.",
         async |input: ListInput, cx: Context| list(input.server.as_deref(), &cx).await,
     );
-    // Whoever comes first has given it to the session.
+    // Fails if another server's link has added it meanwhile.
     let _ = session.add_tool(Arc::new(list.about(|spec| spec.category(CATEGORY).read_only())));
     let spec = Spec::of::<ReadInput>(READ, "Reads a resource that an MCP server offers.").category(CATEGORY);
     let _ = session.add_tool(Arc::new(Read(spec)));
 }
 
-fn of_server(server: &str, links: &[Arc<Link>]) -> Result<Arc<Link>, Fault> {
+fn find_link(server: &str, links: &[Arc<Link>]) -> Result<Arc<Link>, Fault> {
     links.iter().find(|link| link.server.name == server).cloned().ok_or_else(|| {
         let names: Vec<&str> = links.iter().map(|link| link.server.name.as_str()).collect();
         Fault::new(FaultKind::NotFound, format!("there is no MCP server `{}`", bounds::word(server)))
@@ -73,14 +72,14 @@ fn of_server(server: &str, links: &[Arc<Link>]) -> Result<Arc<Link>, Fault> {
 async fn list(server: Option<&str>, cx: &Context) -> Result<Reply, Fault> {
     let links = Joined::of(cx.session());
     let wanted = match server {
-        Some(server) => vec![of_server(server, &links)?],
+        Some(server) => vec![find_link(server, &links)?],
         None => links,
     };
     let (mut text, mut rows) = (String::new(), Vec::new());
     for link in wanted {
         let name = &link.server.name;
         match resources(&link).await {
-            // One that cannot be asked does not keep the others from being listed.
+            // A server that fails does not keep the others from being listed.
             Err(fault) if server.is_none() => text.push_str(&format!("{name}: {}\n", fault.message())),
             Err(fault) => return Err(fault),
             Ok(found) => {
@@ -95,33 +94,33 @@ async fn list(server: Option<&str>, cx: &Context) -> Result<Reply, Fault> {
     Ok(Reply::text(text).structured(json!({"resources": rows})))
 }
 
-/// The resources of a server, and the forms that others can have, each in words and as a value.
+/// The resources and URI templates of a server, each as a line of text and as JSON.
 async fn resources(link: &Arc<Link>) -> Result<Vec<(String, Value)>, Fault> {
     let server = &link.server.name;
-    let live = link.live().await?;
-    if !live.about.has_resources {
+    let connection = link.connection().await?;
+    if !connection.about.has_resources {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
     let mut pages = Pages::default();
     loop {
-        let page = match live.peer().list_resources(Some(pages.request())).await {
+        let page = match connection.peer().list_resources(Some(pages.request())).await {
             Ok(page) => page,
-            Err(error) => return Err(live.failed(server, error).await),
+            Err(error) => return Err(connection.failed(server, error).await),
         };
         for resource in page.resources.iter().take(MAX_RESOURCES - found.len()) {
             let row = json!({
                 "server": server, "uri": bounds::word(&resource.uri), "name": bounds::word(&resource.name),
                 "mime_type": resource.mime_type, "size": resource.size,
             });
-            found.push((answer::described(resource), row));
+            found.push((answer::describe(resource), row));
         }
-        if found.len() >= MAX_RESOURCES || !pages.next(page.next_cursor).unwrap_or(false) {
+        if found.len() >= MAX_RESOURCES || !pages.advance(page.next_cursor).unwrap_or(false) {
             break;
         }
     }
-    // A server need not have any.
-    if let Ok(page) = live.peer().list_resource_templates(None).await {
+    // Templates are optional.
+    if let Ok(page) = connection.peer().list_resource_templates(None).await {
         for template in page.resource_templates.iter().take(MAX_RESOURCES - found.len()) {
             let form = bounds::word(&template.uri_template);
             let row = json!({"server": server, "uri_template": form, "name": bounds::word(&template.name)});
@@ -134,7 +133,7 @@ async fn resources(link: &Arc<Link>) -> Result<Vec<(String, Value)>, Fault> {
     Ok(found)
 }
 
-/// The tool that reads a resource.
+/// The tool `ReadMcpResource`.
 struct Read(Spec);
 
 impl DynTool for Read {
@@ -145,7 +144,7 @@ impl DynTool for Read {
     fn prepare(&self, input: &Value, cx: &Context) -> Result<Box<dyn Prepared>, Fault> {
         let read: ReadInput =
             serde_json::from_value(input.clone()).map_err(|error| Fault::invalid(error.to_string()))?;
-        let link = of_server(&read.server, &Joined::of(cx.session()))?;
+        let link = find_link(&read.server, &Joined::of(cx.session()))?;
         let claims = paths::claim(Claims::none().read(Resource::Everything), input, Touch::Reads, cx)?;
         Ok(Box::new(ReadCall { link, uri: read.uri, claims }))
     }
@@ -174,12 +173,13 @@ impl Prepared for ReadCall {
 
     fn run(self: Box<Self>, _: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
         Box::pin(async move {
-            let live = self.link.live().await?;
+            let connection = self.link.connection().await?;
             let params = ReadResourceRequestParams::new(self.uri);
-            let read = tokio::time::timeout(self.link.server.limits.call, live.running.read_resource(params));
+            let read =
+                tokio::time::timeout(self.link.server.limits.call, connection.running.read_resource(params));
             let ReadResourceResult { contents, .. } = match read.await {
                 Ok(Ok(read)) => read,
-                Ok(Err(error)) => return Err(live.failed(&self.link.server.name, error).await),
+                Ok(Err(error)) => return Err(connection.failed(&self.link.server.name, error).await),
                 Err(_) => {
                     let seconds = self.link.server.limits.call.as_secs();
                     return Err(Fault::new(
@@ -198,38 +198,38 @@ impl Prepared for ReadCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// The server.
+    /// The name of its server.
     pub server: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// What it wants to know.
+    /// Its arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// Something that a prompt wants to know.
+/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PromptArgument {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// Whether it must be said.
+    /// Whether it is required.
     pub required: bool,
 }
 
 impl Servers {
     /// The prompts that a server offers.
     pub async fn prompts(&self, server: &str) -> Result<Vec<Prompt>, Fault> {
-        let live = self.live(server).await?;
+        let connection = self.connection(server).await?;
         let mut prompts = Vec::new();
         let mut pages = Pages::default();
-        while live.about.has_prompts && prompts.len() < bounds::MAX_TOOLS {
-            let page = match live.peer().list_prompts(Some(pages.request())).await {
+        while connection.about.has_prompts && prompts.len() < bounds::MAX_TOOLS {
+            let page = match connection.peer().list_prompts(Some(pages.request())).await {
                 Ok(page) => page,
-                Err(error) => return Err(live.failed(server, error).await),
+                Err(error) => return Err(connection.failed(server, error).await),
             };
             prompts.extend(page.prompts.into_iter().map(|prompt| Prompt {
                 server: server.to_owned(),
@@ -240,7 +240,7 @@ impl Servers {
                 ),
                 arguments: prompt.arguments.unwrap_or_default().into_iter().map(argument).collect(),
             }));
-            if !pages.next(page.next_cursor).unwrap_or(false) {
+            if !pages.advance(page.next_cursor).unwrap_or(false) {
                 break;
             }
         }
@@ -248,18 +248,18 @@ impl Servers {
         Ok(prompts)
     }
 
-    /// The messages of a prompt: who says each, and what.
+    /// The messages of a prompt, each with its role.
     pub async fn prompt(
         &self,
         server: &str,
         prompt: &str,
         arguments: Map<String, Value>,
     ) -> Result<Vec<PromptMessage>, Fault> {
-        let live = self.live(server).await?;
+        let connection = self.connection(server).await?;
         let params = GetPromptRequestParams::new(prompt).with_arguments(arguments);
-        match live.running.get_prompt(params).await {
+        match connection.running.get_prompt(params).await {
             Ok(GetPromptResult { messages, .. }) => Ok(messages),
-            Err(error) => Err(live.failed(server, error).await),
+            Err(error) => Err(connection.failed(server, error).await),
         }
     }
 }

@@ -1,84 +1,84 @@
-//! A server as it is to be reached, with everything expanded.
+//! A server to connect to, with its configuration expanded.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A server and how it is reached.
+/// A server, and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// What it is called here. It is a part of the names of its tools.
+    /// Its name, which is a part of the names of its tools.
     pub name: String,
-    /// How it is reached.
+    /// How to connect to it.
     pub access: ServerTransport,
-    /// How long things may take.
+    /// Its timeouts.
     pub limits: Limits,
-    /// How a connection is begun.
+    /// The handshake of a connection.
     pub protocol: Protocol,
-    /// Whether its word is taken that a tool only reads. If not, such a tool is asked about like any other.
+    /// Whether to trust its `readOnlyHint`. Default: false, so that such a tool needs approval like any other.
     pub believed: bool,
 }
 
 impl Server {
-    /// A server with the usual limits.
+    /// A server with default limits.
     pub fn new(name: impl Into<String>, access: ServerTransport) -> Self {
         let name = name.into();
         Self { name, access, limits: Limits::default(), protocol: Protocol::default(), believed: false }
     }
 }
 
-/// How a server is reached.
+/// How to connect to a server.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerTransport {
-    /// It is started, and spoken to over its standard input and output.
+    /// Start a program, and talk to it over its standard input and output.
     Command {
-        /// The program: a path, or a name to be found in `PATH`.
+        /// The program: a path, or a name to look up in `PATH`.
         program: String,
         /// Its arguments.
         args: Vec<String>,
-        /// The folder it works in; the workspace's root if there is none.
+        /// Its working directory. Default: the workspace's root.
         dir: Option<PathBuf>,
-        /// Variables of its environment, besides the few that every server gets.
+        /// Environment variables to set, besides the few that every server gets.
         env: BTreeMap<String, String>,
-        /// Variables that it is given as haft has them.
+        /// Environment variables to inherit from haft.
         pass_env: Vec<String>,
     },
-    /// It cannot be reached as it is written, and why: to be told to whoever wants it.
+    /// The configuration is invalid. Connecting fails with this reason.
     Unusable(String),
-    /// It is there, and spoken to over Streamable HTTP.
+    /// Connect to a URL over Streamable HTTP.
     Http {
-        /// Where.
+        /// The URL.
         url: String,
-        /// Headers that every request carries.
+        /// Headers to send with every request.
         headers: BTreeMap<String, String>,
-        /// A token that every request carries. Where there is none, a login is used if there was one.
+        /// A bearer token to send with every request. Without one, the credentials of a login are used.
         bearer: Option<String>,
-        /// How haft logs in.
+        /// How to log in.
         oauth: OAuth,
     },
 }
 
-/// How haft logs in to a server. Where nothing is said, it makes itself known to the server's own login by itself.
+/// How haft logs in to a server. By default it registers itself dynamically.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OAuth {
-    /// The name under which haft is known there already.
+    /// The client id, if haft is registered already.
     pub client_id: Option<String>,
-    /// The secret that goes with it.
+    /// The client secret that belongs to the client id.
     pub client_secret: Option<String>,
-    /// What haft asks to be allowed; what the server wants when there are none.
+    /// The scopes to request. Empty: those that the server asks for.
     pub scopes: Vec<String>,
-    /// Where a document tells who haft is, for servers that read such.
+    /// The URL of a client metadata document, for servers that support it.
     pub client_metadata_url: Option<String>,
 }
 
-/// Written out without what may be secret.
+/// Omits what may be secret.
 impl std::fmt::Debug for ServerTransport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ServerTransport::Command { program, .. } => f.debug_tuple("Command").field(program).finish(),
             ServerTransport::Http { url, .. } => {
-                let shown = url::Url::parse(url).map(|url| super::web::shown(&url)).unwrap_or_default();
+                let shown = url::Url::parse(url).map(|url| super::web::redacted(&url)).unwrap_or_default();
                 f.debug_tuple("Http").field(&shown).finish()
             }
             ServerTransport::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
@@ -86,12 +86,12 @@ impl std::fmt::Debug for ServerTransport {
     }
 }
 
-/// How long things may take.
+/// Timeouts of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the start until the tools are known.
+    /// From the start until its tools are listed.
     pub start: Duration,
-    /// A call.
+    /// For one call.
     pub call: Duration,
 }
 
@@ -101,13 +101,13 @@ impl Default for Limits {
     }
 }
 
-/// How a connection is begun.
+/// The handshake of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// With `initialize`, as servers of today expect it. One that refuses that is asked with `server/discover`.
+    /// `initialize`, which current servers expect. Falls back to `server/discover` if the server refuses it.
     #[default]
     Initialize,
-    /// With `server/discover`, without a session: the way of 2026-07-28.
+    /// `server/discover`, without a session, as of protocol 2026-07-28.
     Discover,
 }

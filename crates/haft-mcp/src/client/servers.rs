@@ -1,5 +1,5 @@
-//! The servers of one or more sessions, together. Each is started when it is first wanted; what one does, or fails to do,
-//! is no matter of the others.
+//! The set of servers of one or more sessions. Each server is started on first use; a failure of one does not affect the
+//! others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,50 +9,51 @@ use haft_core::{DynTool, Fault, FaultKind, Session, Store};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use super::connect::Live;
+use super::connect::OpenConnection;
 use super::link::{Link, State, Status};
 use super::login::Visitor;
 use super::resources::NAMES;
 use super::server::Server;
 use crate::name::is_of;
 
-/// Servers whose tools are offered to sessions. Cheap to clone; when the last one is dropped, and the sessions that have
-/// joined are, the servers end.
+/// Servers whose tools are added to sessions. Cheap to clone. The servers end when the last clone and all sessions that
+/// have joined are dropped.
 ///
 /// ```no_run
 /// # async fn example(session: haft_core::Session) {
-/// use haft_mcp::client::{Access, Server, Servers};
+/// use haft_mcp::client::{Server, ServerTransport, Servers};
 ///
 /// let url = "https://mcp.example.com/mcp".to_owned();
-/// let access = Access::Http { url, headers: Default::default(), bearer: None, oauth: Default::default() };
-/// let servers = Servers::new(vec![Server::new("example", access)], ".".as_ref());
+/// let (headers, oauth) = (Default::default(), Default::default());
+/// let transport = ServerTransport::Http { url, headers, bearer: None, oauth };
+/// let servers = Servers::new(vec![Server::new("example", transport)], ".".as_ref());
 /// servers.join(&session);
-/// servers.start_all().await; // now their tools are the session's
+/// servers.start_all().await; // adds their tools to the session
 /// # }
 /// ```
 #[derive(Clone, Default)]
 pub struct Servers(Arc<Vec<Arc<Link>>>);
 
 impl PartialEq for Servers {
-    /// Whether they are the same, and not only alike.
+    /// Whether both are clones of the same set.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// A server that was tried.
+/// The result of [`Servers::test`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tested {
-    /// How it stands now.
+    /// The server's status after the test.
     pub status: Status,
-    /// How long it took to start and to tell its tools.
+    /// How long it took to start and list its tools.
     pub started_in: Duration,
-    /// How long it takes to answer.
+    /// The round-trip time of a ping, if the server answers it.
     pub latency: Option<Duration>,
 }
 
-/// The servers that a session has joined: with the session they are dropped.
+/// The servers that a session has joined. An extension of the session, so they are dropped with it.
 #[derive(Default)]
 pub(super) struct Joined(Mutex<Vec<Servers>>);
 
@@ -63,13 +64,13 @@ impl Joined {
 }
 
 impl Servers {
-    /// Servers, of which none is started yet. Relative folders begin at `root`. Of two with the same name the later one
-    /// counts.
+    /// A set of servers, none of them started. Relative folders are based on `root`. Of two servers with the same name the
+    /// later one counts.
     pub fn new(servers: Vec<Server>, root: &Path) -> Self {
         Self::with(servers, root, None)
     }
 
-    /// The same, with a place where it is kept how haft has logged in to them.
+    /// A set of servers that stores the credentials of logins, otherwise like [`Servers::new`].
     pub fn keeping_logins(servers: Vec<Server>, root: &Path, logins: &Store) -> Self {
         Self::with(servers, root, Some(logins))
     }
@@ -83,13 +84,13 @@ impl Servers {
         Self(Arc::new(links))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Offers the tools of the servers to a session, as they become known and whenever they change. They are kept for as
-    /// long as the session is.
+    /// Adds the servers' tools to a session, as soon as they are listed and whenever they change. The session keeps the
+    /// servers alive.
     pub fn join(&self, session: &Session) {
         if self.is_empty() {
             return;
@@ -108,24 +109,24 @@ impl Servers {
         session.extension::<Joined>().0.lock().clone()
     }
 
-    /// Why there is no tool of a name: its server is not there.
+    /// Why a tool is unknown: its server is not running.
     fn missing(&self, tool: &str) -> Option<Fault> {
-        self.having(tool).find_map(|link| match link.status().state {
+        self.links_for(tool).find_map(|link| match link.status().state {
             State::Down(fault) => Some(fault),
             State::Idle => {
-                let told = format!("the MCP server `{}` has not been started", link.server.name);
-                Some(Fault::new(FaultKind::Disabled, told))
+                let message = format!("the MCP server `{}` has not been started", link.server.name);
+                Some(Fault::new(FaultKind::Disabled, message))
             }
             State::Up(_) => None,
         })
     }
 
-    /// Every tool of the servers that are there, for whoever has no session.
+    /// The tools of all running servers, for use without a session.
     pub fn tools(&self) -> Vec<Arc<dyn DynTool>> {
         self.0.iter().flat_map(Link::tools).collect()
     }
 
-    /// How each server stands.
+    /// The status of each server.
     pub fn status(&self) -> Vec<Status> {
         self.0.iter().map(|link| link.status()).collect()
     }
@@ -144,28 +145,28 @@ impl Servers {
         })
     }
 
-    /// A connection to a server.
-    pub(super) async fn live(&self, server: &str) -> Result<Arc<Live>, Fault> {
-        self.link(server)?.live().await
+    /// The connection to a server, opened if there is none.
+    pub(super) async fn connection(&self, server: &str) -> Result<Arc<OpenConnection>, Fault> {
+        self.link(server)?.connection().await
     }
 
-    /// Starts a server, unless it is there already.
+    /// Starts a server, unless it is running.
     pub async fn start(&self, server: &str) -> Result<Status, Fault> {
         let link = self.link(server)?;
-        link.live().await?;
+        link.connection().await?;
         Ok(link.status())
     }
 
-    /// Starts all servers at once, those that are not there already. One that cannot be started is told in its status.
+    /// Starts all servers that are not running, concurrently. The status of each says whether it failed.
     pub async fn start_all(&self) -> Vec<Status> {
         start(self.0.iter().cloned()).await;
         self.status()
     }
 
-    /// Starts the servers, all at once, that may have tools of these names. Other names are passed over.
+    /// Starts the servers that may have tools of these names, concurrently. Ignores names of other tools.
     pub async fn start_for(&self, tools: &[&str]) {
         let mut wanted: Vec<Arc<Link>> = Vec::new();
-        for link in tools.iter().flat_map(|tool| self.having(tool)) {
+        for link in tools.iter().flat_map(|tool| self.links_for(tool)) {
             if !wanted.iter().any(|known| Arc::ptr_eq(known, link)) {
                 wanted.push(link.clone());
             }
@@ -173,37 +174,38 @@ impl Servers {
         start(wanted.into_iter()).await;
     }
 
-    /// Whether a tool of this name may be one of a server that is not there yet.
+    /// Whether a server that is not running may have a tool of this name.
     pub fn may_have(&self, tool: &str) -> bool {
-        self.having(tool).any(|link| link.about().is_none())
+        self.links_for(tool).any(|link| link.about().is_none())
     }
 
-    fn having(&self, tool: &str) -> impl Iterator<Item = &Arc<Link>> {
+    /// The links whose server may have a tool of this name.
+    fn links_for(&self, tool: &str) -> impl Iterator<Item = &Arc<Link>> {
         let is_of_all = NAMES.contains(&tool);
         self.0.iter().filter(move |link| is_of_all || is_of(tool, &link.server.name))
     }
 
-    /// Starts a server, and asks it something.
+    /// Starts a server, and pings it.
     pub async fn test(&self, server: &str) -> Result<Tested, Fault> {
         let link = self.link(server)?;
-        let begun = Instant::now();
-        let live = link.live().await?;
-        let started_in = begun.elapsed();
-        let latency = live.ping(link.server.limits.start).await;
+        let begin = Instant::now();
+        let connection = link.connection().await?;
+        let started_in = begin.elapsed();
+        let latency = connection.ping(link.server.limits.start).await;
         Ok(Tested { status: link.status(), started_in, latency })
     }
 
-    /// Logs in to a server. Whoever is sent to a page for that is the user.
+    /// Logs in to a server. `visitor` sends the user to the login page.
     pub async fn login(&self, server: &str, visitor: &dyn Visitor) -> Result<(), Fault> {
         let link = self.link(server)?;
-        // What it answers to somebody it does not know tells where the login is.
-        if link.live().await.is_ok() {
+        // The response to an unauthorized request says where the login page is.
+        if link.connection().await.is_ok() {
             link.close().await;
         }
         link.login(visitor).await
     }
 
-    /// Ends all servers that are there. They are started again when they are wanted.
+    /// Ends all servers. The next use starts them again.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
         for link in self.0.iter() {
@@ -217,8 +219,8 @@ impl Servers {
 async fn start(links: impl Iterator<Item = Arc<Link>>) {
     let mut starting = JoinSet::new();
     for link in links {
-        // Why one cannot be started is in its status.
-        starting.spawn(async move { drop(link.live().await) });
+        // The server's status has the reason of a failure.
+        starting.spawn(async move { drop(link.connection().await) });
     }
     while starting.join_next().await.is_some() {}
 }

@@ -1,5 +1,5 @@
-//! A tool of a server as a tool of a session. It goes the way of every tool; here it is only said what a call touches,
-//! and how it is made.
+//! A server's tool as a tool of a session: what a call claims, whether it needs approval, and the call itself. Everything
+//! else is the engine's, as for every tool.
 
 use std::sync::Arc;
 
@@ -13,37 +13,37 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::connect::Live;
+use super::connect::OpenConnection;
 use super::link::Link;
-use super::listing::{Hints, Offered};
+use super::listing::{Hints, ListedTool};
 use super::paths::{self, Touch};
 use super::server::ServerTransport;
 use super::{answer, handler};
-use crate::withdraw;
+use crate::wire;
 
-/// The category of tools that other servers offer.
+/// The category of servers' tools.
 pub(super) const CATEGORY: haft_core::Category = haft_core::Category::Mcp;
-/// A server that wants to know more before it answers may ask so often.
+/// How often a server may answer a call with questions.
 const MAX_ROUNDS: usize = 10;
 
-/// A tool of a server.
-pub(super) struct Remote {
+/// A server's tool.
+pub(super) struct RemoteTool {
     spec: Spec,
     own_name: Arc<str>,
     hints: Hints,
     link: Arc<Link>,
 }
 
-impl Remote {
-    pub(super) fn new(offered: &Offered, link: Arc<Link>) -> Self {
-        let Offered { name, own_name, description, schema, output, hints } = offered;
+impl RemoteTool {
+    pub(super) fn new(listed: &ListedTool, link: Arc<Link>) -> Self {
+        let ListedTool { name, own_name, description, schema, output, hints } = listed;
         let mut spec = Spec::from_schema(name.as_str(), description.clone(), schema.clone())
             .category(CATEGORY)
             .timeout(link.server.limits.call);
         if let Some(output) = output {
             spec = spec.output_from_schema(output.clone());
         }
-        // A server's word is a hint: it needs permission unless the user takes its word.
+        // `readOnlyHint` counts only if the user trusts the server.
         if hints.read_only && link.server.believed {
             spec = spec.read_only();
         } else {
@@ -52,8 +52,7 @@ impl Remote {
         Self { spec, own_name: own_name.as_str().into(), hints: *hints, link }
     }
 
-    /// What a call touches, as far as that can be known: a tool that only reads may run beside others, and any other may
-    /// change everything.
+    /// What a call claims: a read-only tool may run in parallel with others, any other may change everything.
     fn claims(&self, input: &Value, cx: &Context) -> Result<Claims, Fault> {
         let (mut claims, touch) = match self.hints.read_only {
             true => (Claims::none().read(Resource::Everything), Touch::Reads),
@@ -71,7 +70,7 @@ impl Remote {
     }
 }
 
-impl DynTool for Remote {
+impl DynTool for RemoteTool {
     fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -121,44 +120,44 @@ impl Prepared for RemoteCall {
     fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
         Box::pin(async move {
             let Self { link, own_name, arguments, .. } = *self;
-            let live = link.live().await?;
-            live.tell_folders(&link.surroundings).await;
+            let connection = link.connection().await?;
+            connection.sync_roots(&link.shared).await;
             let params = CallToolRequestParams::new(own_name.to_string()).with_arguments(arguments);
-            let result = call(&link, &live, params, &cx).await?;
+            let result = call(&link, &connection, params, &cx).await?;
             answer::reply(&link.server.name, result)
         })
     }
 }
 
-/// Makes a call, and answers what the server wants to know meanwhile.
+/// Makes a call, and answers the server's questions in between.
 async fn call(
     link: &Link,
-    live: &Live,
+    connection: &OpenConnection,
     mut params: CallToolRequestParams,
     cx: &Context,
 ) -> Result<CallToolResult, Fault> {
     let server = &link.server.name;
     for _ in 0..MAX_ROUNDS {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-        let answered = match ask(live.peer(), request, link, cx).await {
-            Ok(answered) => answered,
-            Err(error) => return Err(live.failed(server, error).await),
+        let response = match send(connection.peer(), request, link, cx).await {
+            Ok(response) => response,
+            Err(error) => return Err(connection.failed(server, error).await),
         };
-        match answered {
+        match response {
             ServerResult::CallToolResult(result) => return Ok(result),
-            ServerResult::CustomResult(result) => match answer::salvaged(result.0) {
+            ServerResult::CustomResult(result) => match answer::lenient(result.0) {
                 Some(result) => return Ok(result),
-                None => return Err(live.failed(server, ServiceError::UnexpectedResponse).await),
+                None => return Err(connection.failed(server, ServiceError::UnexpectedResponse).await),
             },
-            ServerResult::InputRequiredResult(wanted) => {
-                let InputRequiredResult { input_requests, request_state, .. } = wanted;
-                let known = handler::fulfil(live, input_requests.unwrap_or_default()).await;
-                let unknown = |error: ErrorData| {
-                    let told =
+            ServerResult::InputRequiredResult(required) => {
+                let InputRequiredResult { input_requests, request_state, .. } = required;
+                let answers = handler::answer_questions(connection, input_requests.unwrap_or_default()).await;
+                let unanswerable = |error: ErrorData| {
+                    let message =
                         format!("the MCP server `{server}` wants to know what it cannot: {}", error.message);
-                    Fault::failed(told).with("server", server)
+                    Fault::failed(message).with("server", server)
                 };
-                params.input_responses = Some(known.map_err(unknown)?);
+                params.input_responses = Some(answers.map_err(unanswerable)?);
                 params.request_state = request_state;
             }
             ServerResult::CreateTaskResult(_) => {
@@ -166,7 +165,7 @@ async fn call(
                     "the MCP server `{server}` has made a task of the call, which was not asked for"
                 )));
             }
-            _ => return Err(live.failed(server, ServiceError::UnexpectedResponse).await),
+            _ => return Err(connection.failed(server, ServiceError::UnexpectedResponse).await),
         }
     }
     Err(Fault::failed(format!(
@@ -174,15 +173,15 @@ async fn call(
     )))
 }
 
-/// Asks, and tells on what the server says meanwhile. What nobody waits for any more is taken back.
-async fn ask(
+/// Sends a request, and passes its progress on to the call. Dropping the future cancels the request.
+async fn send(
     peer: &Peer<RoleClient>,
     request: ClientRequest,
     link: &Link,
     cx: &Context,
 ) -> Result<ServerResult, ServiceError> {
-    let listening = link.surroundings.listen(cx.clone());
-    let asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-    listening.by(&asked.progress_token);
-    withdraw::answered(asked).await
+    let guard = link.shared.register(cx.clone());
+    let request = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+    guard.set_token(&request.progress_token);
+    wire::response(request).await
 }

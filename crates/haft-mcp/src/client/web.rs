@@ -1,62 +1,63 @@
-//! What requests to servers go through.
+//! The HTTP client for servers: TLS, redirects, headers. Keeps secrets out of messages.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Once;
 
-use axum::http::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 use url::Url;
 
-/// No request is sent on more often.
+/// The most redirects of a request.
 const MAX_REDIRECTS: usize = 10;
 
-/// What makes requests. A redirect is followed only where the message stays what it is and goes to the same server.
+/// The HTTP client. Follows redirects only to the same origin and with the method and body unchanged (307, 308), since
+/// requests carry secrets.
 pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
     install_tls();
     let follow = reqwest::redirect::Policy::custom(|attempt| {
         let is_same =
             attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        let keeps = matches!(attempt.status().as_u16(), 307 | 308);
-        if is_same && keeps && attempt.previous().len() < MAX_REDIRECTS {
+        let keeps_body = matches!(attempt.status().as_u16(), 307 | 308);
+        if is_same && keeps_body && attempt.previous().len() < MAX_REDIRECTS {
             attempt.follow()
         } else {
             attempt.stop()
         }
     });
-    // What is left open would be used again too early, and stall.
+    // No pool: a connection left open would be reused too early, and the request would stall.
     reqwest::Client::builder().pool_max_idle_per_host(0).redirect(follow).build()
 }
 
-/// Chooses, once, how connections are secured. Without that none could be made at all.
+/// Installs the process-wide TLS provider, without which no TLS connection can be made.
 pub(super) fn install_tls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // Failing means that somebody has chosen already.
+        // Fails if the program has installed one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// Headers as they are sent.
+/// Parses headers.
 pub(super) fn headers(
-    written: &BTreeMap<String, String>,
+    configured: &BTreeMap<String, String>,
 ) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let one = |(name, value): (&String, &String)| {
         let header =
             HeaderName::try_from(name.as_str()).map_err(|_| format!("`{name}` cannot be a header"))?;
-        // What it is may be a secret.
+        // The value may be secret, so the error does not show it.
         let mut value = HeaderValue::try_from(value.as_str())
             .map_err(|_| format!("the header `{name}` has a value that cannot be sent"))?;
         value.set_sensitive(true);
         Ok((header, value))
     };
-    written.iter().map(one).collect()
+    configured.iter().map(one).collect()
 }
 
-/// An address as it may be told: without what may be secret in it.
-pub(super) fn shown(address: &Url) -> String {
-    let mut shown = address.clone();
+/// A URL for messages, without the parts that may be secret.
+pub(super) fn redacted(url: &Url) -> String {
+    let mut shown = url.clone();
     shown.set_query(None);
     shown.set_fragment(None);
-    // Failing means that there is nobody in it.
+    // Fails for URLs that cannot have a user part.
     let _ = shown.set_username("");
     let _ = shown.set_password(None);
     shown.to_string()
@@ -67,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_secret_in_an_address_is_not_told() {
-        let address = Url::parse("https://me:pass@a.example/mcp?key=secret#x").unwrap();
-        assert_eq!(shown(&address), "https://a.example/mcp");
+    fn secrets_of_a_url_are_redacted() {
+        let url = Url::parse("https://me:pass@a.example/mcp?key=secret#x").unwrap();
+        assert_eq!(redacted(&url), "https://a.example/mcp");
     }
 }

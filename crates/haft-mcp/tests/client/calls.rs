@@ -1,4 +1,4 @@
-//! What a call brings, and what a server may ask meanwhile.
+//! Calls of a server's tools: replies, progress, and the server's requests meanwhile.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn results_become_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_is_not_known_is_told_beside_those_that_are() {
+async fn unknown_content_becomes_a_line_of_text() {
     let Some(world) = World::fault("plain").await else { return };
     let reply = world.call("parts", json!({})).await;
     assert!(!reply.is_error, "{}", reply.full_text());
@@ -67,7 +67,7 @@ async fn a_part_that_is_not_known_is_told_beside_those_that_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_answer_is_cut_and_kept_like_every_reply() {
+async fn a_long_answer_is_cut_and_stored_like_every_reply() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = fault("fault", "plain") else { return };
     let kept = KeptResults::new(Store::at(folder.path()), Duration::from_secs(3600), 10 << 20);
@@ -81,18 +81,18 @@ async fn a_long_answer_is_cut_and_kept_like_every_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_tells_meanwhile_happens_to_the_call() {
+async fn progress_and_logs_belong_to_the_call() {
     let Some(world) = World::fault("plain").await else { return };
     let activity = world.session.engine().activity();
     let mut events = activity.subscribe_to(&[EventKind::Progress, EventKind::Log]);
     world.text("progress", json!({})).await;
     world.text("log", json!({})).await;
-    let mut told = Vec::new();
-    while told.len() < 4 {
-        let event = tokio::time::timeout(PATIENCE, events.next()).await;
-        let event = event.unwrap_or_else(|_| panic!("nothing more after {told:?}")).unwrap();
+    let mut received = Vec::new();
+    while received.len() < 4 {
+        let event = tokio::time::timeout(TIMEOUT, events.next()).await;
+        let event = event.unwrap_or_else(|_| panic!("nothing more after {received:?}")).unwrap();
         assert_eq!(&*event.call, "1");
-        told.push(match &event.what {
+        received.push(match &event.what {
             EventPayload::Progress(progress) => {
                 format!("{}/{:?} {}", progress.done, progress.total, progress.message)
             }
@@ -100,14 +100,14 @@ async fn what_a_server_tells_meanwhile_happens_to_the_call() {
             other => format!("{other:?}"),
         });
     }
-    told.sort();
+    received.sort();
     let expected =
         ["1/Some(3) step 1", "2/Some(3) step 2", "3/Some(3) step 3", r#"fault/disk warning {"left":"3 GB"}"#];
-    assert_eq!(told, expected);
+    assert_eq!(received, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_told_the_folders_and_that_there_is_no_model() {
+async fn a_server_gets_the_roots_and_no_sampling() {
     let Some(world) = World::fault("plain").await else { return };
     let roots: Value = serde_json::from_str(&world.text("roots", json!({})).await).unwrap();
     assert_eq!(roots["roots"][0]["uri"], format!("file://{}/", world.dir.display()));
@@ -121,7 +121,7 @@ async fn a_server_is_told_the_folders_and_that_there_is_no_model() {
     assert!(refused.contains("no model to ask"), "{refused}");
 }
 
-/// Says yes, the first choice, and 7.
+/// Chooses the first option, or answers 7.
 struct Agrees;
 
 impl Respondent for Agrees {
@@ -143,14 +143,14 @@ async fn a_server_may_ask_the_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_can_be_asked_a_question_is_declined() {
+async fn without_a_user_a_question_is_declined() {
     let Some(world) = World::fault("plain").await else { return };
     let answered = world.text("ask", json!({})).await;
     assert!(answered.contains("decline"), "{answered}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resources_are_listed_and_read_and_prompts_are_told() {
+async fn resources_and_prompts_are_listed_and_read() {
     let Some(world) = World::fault("plain").await else { return };
     let call = |name: &str, input: Value| world.session.call(Call::new("1", name, input));
     let listed = call("ListMcpResources", json!({})).await;
@@ -174,7 +174,7 @@ async fn resources_are_listed_and_read_and_prompts_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_gets_only_the_variables_that_it_is_given() {
+async fn a_server_gets_only_configured_variables() {
     let Some(mut server) = fault("fault", "plain") else { return };
     if let ServerTransport::Command { env, pass_env, .. } = &mut server.access {
         env.insert("GIVEN".to_owned(), "1".to_owned());
@@ -182,31 +182,31 @@ async fn a_server_gets_only_the_variables_that_it_is_given() {
     }
     let world = World::with(vec![server], Engine::builder());
     world.servers.start_all().await;
-    let told: BTreeMap<String, String> =
+    let env: BTreeMap<String, String> =
         serde_json::from_str(&world.text("environment", json!({})).await).unwrap();
-    assert_eq!(told["GIVEN"], "1");
-    assert!(told.contains_key("PATH") && told.contains_key("CARGO_PKG_NAME"), "{told:?}");
+    assert_eq!(env["GIVEN"], "1");
+    assert!(env.contains_key("PATH") && env.contains_key("CARGO_PKG_NAME"), "{env:?}");
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    assert!(!told.contains_key("CARGO_MANIFEST_DIR"), "{told:?}");
+    assert!(!env.contains_key("CARGO_MANIFEST_DIR"), "{env:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_stopped_is_stopped_at_the_server() {
+async fn cancelling_a_call_cancels_it_at_the_server() {
     let Some(world) = World::fault("plain").await else { return };
     let mark = world.dir.join("mark");
     let input = json!({"seconds": 600, "mark": mark.to_str().unwrap()});
     let (handle, work) = world.session.take_on(Call::new("1", "mcp__fault__slow", input));
-    let mut begun = world.session.engine().activity().subscribe_to(&[EventKind::Progress]);
+    let mut started = world.session.engine().activity().subscribe_to(&[EventKind::Progress]);
     let work = tokio::spawn(work);
-    tokio::time::timeout(PATIENCE, begun.next()).await.unwrap();
+    tokio::time::timeout(TIMEOUT, started.next()).await.unwrap();
     handle.cancel();
-    let reply = tokio::time::timeout(PATIENCE, work).await.unwrap().unwrap();
+    let reply = tokio::time::timeout(TIMEOUT, work).await.unwrap().unwrap();
     assert_eq!(reply.fault().unwrap().kind(), FaultKind::Cancelled);
     until("the server has heard of it", || mark.exists()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_may_not_take_longer_than_its_limit() {
+async fn a_call_times_out() {
     let Some(mut server) = fault("fault", "plain") else { return };
     server.limits.call = Duration::from_millis(300);
     let world = World::with(vec![server], Engine::builder());
@@ -218,7 +218,7 @@ async fn a_call_may_not_take_longer_than_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_only_read_run_side_by_side() {
+async fn read_only_calls_run_in_parallel() {
     let Some(world) = World::fault("plain").await else { return };
     let world = Arc::new(world);
     let calls: Vec<_> = (0..50)

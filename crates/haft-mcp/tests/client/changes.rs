@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_come_and_go_with_the_servers_word() {
+async fn tools_follow_the_servers_list() {
     let Some(world) = World::fault("plain").await else { return };
     let mut changes = world.session.tools().changes();
     let has = |name: &str| world.session.tools().get(name).is_some();

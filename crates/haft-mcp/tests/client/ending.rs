@@ -1,8 +1,8 @@
-//! Nothing is left behind: neither the server nor what it has started.
+//! Cleanup: neither the server nor its child processes survive.
 
 use super::*;
 
-/// How many processes sleep for so long.
+/// The number of processes that sleep for this long.
 fn sleeping(seconds: &str) -> usize {
     let wanted = format!("sleep\0{seconds}\0").into_bytes();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -12,10 +12,10 @@ fn sleeping(seconds: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_ends_the_server_and_what_has_left_it() {
+async fn closing_ends_the_server_and_its_detached_children() {
     let Some(world) = World::fault("plain").await else { return };
     let pid = world.text("pid", json!({})).await;
-    // A number of seconds that nobody else sleeps for.
+    // A duration that no other process sleeps for.
     let seconds = format!("90071.{}", std::process::id());
     world.text("child", json!({"seconds": seconds})).await;
     until("the child sleeps", || sleeping(&seconds) == 1).await;
@@ -25,7 +25,7 @@ async fn closing_ends_the_server_and_what_has_left_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_want_to_end_has_to() {
+async fn a_server_that_ignores_signals_is_killed() {
     let Some(world) = World::fault("stubborn").await else { return };
     let pid = world.text("pid", json!({})).await;
     world.servers.close().await;
@@ -44,23 +44,23 @@ async fn the_servers_end_with_the_session() {
 #[test]
 fn the_servers_end_with_the_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let begun = runtime.block_on(async {
+    let started = runtime.block_on(async {
         let world = World::fault("stubborn").await?;
         let pid = world.text("pid", json!({})).await;
         Some((world, pid))
     });
-    let Some((world, pid)) = begun else { return };
+    let Some((world, pid)) = started else { return };
     drop(runtime);
     drop(world);
-    let begun = Instant::now();
+    let started = Instant::now();
     while is_running(&pid) {
-        assert!(begun.elapsed() < PATIENCE, "{pid} is still running");
+        assert!(started.elapsed() < TIMEOUT, "{pid} is still running");
         std::thread::yield_now();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_left_behind_ends_when_it_dies() {
+async fn children_of_a_server_that_died_are_ended() {
     let Some(world) = World::fault("plain").await else { return };
     let seconds = format!("90072.{}", std::process::id());
     world.text("child", json!({"seconds": seconds})).await;

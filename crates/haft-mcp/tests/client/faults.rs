@@ -1,4 +1,4 @@
-//! Servers that fail, and servers that mean harm. What one does is no matter of the others.
+//! Servers that fail, and hostile servers. Neither affects the others.
 
 use haft_core::FaultKind;
 use haft_mcp::client::State;
@@ -6,28 +6,28 @@ use haft_mcp::client::State;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_dies_in_a_call_is_told_with_its_last_words_and_started_anew() {
+async fn a_server_that_dies_in_a_call_is_reported_with_its_stderr_and_restarted() {
     let Some(world) = World::fault("plain").await else { return };
     let before = world.text("pid", json!({})).await;
-    let told = world.failure("crash", json!({})).await;
+    let fault = world.failure("crash", json!({})).await;
     for word in ["`fault`", "code 3", "the disk is on fire", "haft mcp test fault"] {
-        assert!(told.contains(word), "`{word}` is not in: {told}");
+        assert!(fault.contains(word), "`{word}` is not in: {fault}");
     }
     let after = world.text("pid", json!({})).await;
     assert_ne!(before, after);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_dies_again_and_again_is_left_alone_for_a_while() {
+async fn a_server_that_keeps_dying_is_restarted_with_back_off() {
     let Some(world) = World::fault("plain").await else { return };
     world.failure("crash", json!({})).await;
     world.failure("crash", json!({})).await;
-    let told = world.failure("echo", json!({"text": "a"})).await;
-    assert!(told.contains("is started again in") && told.contains("code 3"), "{told}");
+    let fault = world.failure("echo", json!({"text": "a"})).await;
+    assert!(fault.contains("is started again in") && fault.contains("code 3"), "{fault}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_others_work_on() {
+async fn other_servers_keep_working() {
     let (Some(dies), Some(lives)) = (fault("dies", "plain"), fault("fault", "plain")) else { return };
     let Some(never) = fault("never", "exits") else { return };
     let world = World::with(vec![dies, lives, never], Engine::builder());
@@ -35,43 +35,43 @@ async fn the_others_work_on() {
     let crash = world.session.call(Call::new("1", "mcp__dies__crash", json!({}))).await;
     assert!(crash.is_error);
     assert_eq!(world.text("echo", json!({"text": "still here"})).await, "still here");
-    let told = world.session.call(Call::new("1", "mcp__never__anything", json!({}))).await.full_text();
+    let fault = world.session.call(Call::new("1", "mcp__never__anything", json!({}))).await.full_text();
     for word in ["`never`", "code 7", "the port is taken"] {
-        assert!(told.contains(word), "`{word}` is not in: {told}");
+        assert!(fault.contains(word), "`{word}` is not in: {fault}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_started_says_why() {
-    for (manner, words) in [
+    for (mode, words) in [
         ("exits", &["code 7", "the port is taken"][..]),
         ("garbage", &["no message of the protocol", "garbage garbage"]),
         ("wrong-ids", &["does not speak the protocol"]),
         ("text-ids", &["does not speak the protocol"]),
     ] {
-        let Some(server) = fault("fault", manner) else { return };
+        let Some(server) = fault("fault", mode) else { return };
         let world = World::with(vec![server], Engine::builder());
-        let told = world.servers.start("fault").await.unwrap_err();
+        let fault = world.servers.start("fault").await.unwrap_err();
         for word in words {
-            assert!(told.message().contains(word), "{manner}: `{word}` is not in: {told}");
+            assert!(fault.message().contains(word), "{mode}: `{word}` is not in: {fault}");
         }
     }
     let missing = Server::new("fault", command("there-is-no-such-program", &[]));
     let world = World::with(vec![missing], Engine::builder());
-    let told = world.servers.start("fault").await.unwrap_err();
-    assert!(told.message().contains("`there-is-no-such-program` cannot be started"), "{told}");
+    let fault = world.servers.start("fault").await.unwrap_err();
+    assert!(fault.message().contains("`there-is-no-such-program` cannot be started"), "{fault}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_says_nothing_is_given_up_in_time() {
-    for manner in ["silent", "half-line", "unlisted", "slow-start 600"] {
-        let Some(mut server) = fault("fault", manner) else { return };
+async fn a_silent_server_times_out() {
+    for mode in ["silent", "half-line", "unlisted", "slow-start 600"] {
+        let Some(mut server) = fault("fault", mode) else { return };
         server.limits.start = Duration::from_millis(700);
         let world = World::with(vec![server], Engine::builder());
-        let told = world.servers.start("fault").await.unwrap_err();
-        assert_eq!(told.kind(), FaultKind::Timeout, "{manner}: {told}");
-        assert!(told.message().contains("within 0.7 s"), "{told}");
-        assert!(told.hint_text().unwrap().contains("startup_seconds"), "{told}");
+        let fault = world.servers.start("fault").await.unwrap_err();
+        assert_eq!(fault.kind(), FaultKind::Timeout, "{mode}: {fault}");
+        assert!(fault.message().contains("within 0.7 s"), "{fault}");
+        assert!(fault.hint_text().unwrap().contains("startup_seconds"), "{fault}");
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_slow_server_does_not_keep_others_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_message_is_passed_over() {
+async fn output_that_is_no_message_is_skipped() {
     let Some(world) = World::fault("plain").await else { return };
     assert_eq!(world.text("noise", json!({})).await, "after the noise");
     assert_eq!(world.text("wrong_id", json!({})).await, "for you");
@@ -101,18 +101,18 @@ async fn what_is_no_message_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_too_long_is_told_to_whoever_waits_for_it() {
+async fn a_response_that_is_too_long_fails_its_call() {
     let Some(world) = World::fault("plain").await else { return };
     for end in [false, true] {
-        let told = world.failure("big", json!({"bytes": 17_000_000, "end": end})).await;
-        assert!(told.contains("at most 16777216 are taken"), "{told}");
-        assert!(!told.contains("says"), "these are haft's words: {told}");
+        let fault = world.failure("big", json!({"bytes": 17_000_000, "end": end})).await;
+        assert!(fault.contains("at most 16777216 are taken"), "{fault}");
+        assert!(!fault.contains("says"), "these are haft's words: {fault}");
     }
     assert_eq!(world.text("echo", json!({"text": "a"})).await, "a");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_tools_are_made_harmless_or_left_out() {
+async fn hostile_tools_are_sanitized_or_refused() {
     let Some(world) = World::fault("hostile").await else { return };
     let status = world.servers.status().remove(0);
     assert!(matches!(status.state, State::Up(_)), "{status:?}");
@@ -135,7 +135,7 @@ async fn hostile_tools_are_made_harmless_or_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_have_no_end_are_not_followed() {
+async fn endless_lists_are_cut() {
     let Some(world) = World::fault("paging").await else { return };
     let status = world.servers.status().remove(0);
     assert_eq!(status.tools.len(), 3);

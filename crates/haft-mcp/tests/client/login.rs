@@ -1,4 +1,4 @@
-//! Logging in, with a login that gives haft a secret and wants to see it whenever it gives a token.
+//! OAuth logins, with an authorization server that issues a client secret and requires it for every token.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use super::*;
 
 const SECRET: &str = "a-secret-that-was-given";
 
-/// A server and its login in one.
+/// A server that is its own authorization server.
 #[derive(Clone)]
-struct Place {
+struct Provider {
     address: String,
-    /// What tokens were asked for with.
+    /// The credentials of each token request.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -29,20 +29,20 @@ fn answer(status: StatusCode, value: &Value) -> Answer {
     (status, [(header::CONTENT_TYPE, "application/json".to_owned())], value.to_string())
 }
 
-impl Place {
+impl Provider {
     async fn open() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let place = Self { address, asked: Arc::default() };
+        let provider = Self { address, asked: Arc::default() };
         let router = Router::new()
             .route("/.well-known/oauth-protected-resource/mcp", get(resource))
             .route("/.well-known/oauth-authorization-server", get(metadata))
             .route("/register", post(register))
             .route("/token", post(token))
             .route("/mcp", post(serve))
-            .with_state(place.clone());
+            .with_state(provider.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        place
+        provider
     }
 
     fn server(&self, oauth: OAuth) -> Server {
@@ -51,14 +51,14 @@ impl Place {
     }
 }
 
-async fn resource(State(place): State<Place>) -> Answer {
-    let address = &place.address;
-    let told = json!({"resource": format!("{address}/mcp"), "authorization_servers": [address]});
-    answer(StatusCode::OK, &told)
+async fn resource(State(provider): State<Provider>) -> Answer {
+    let address = &provider.address;
+    let body = json!({"resource": format!("{address}/mcp"), "authorization_servers": [address]});
+    answer(StatusCode::OK, &body)
 }
 
-async fn metadata(State(Place { address, .. }): State<Place>) -> Answer {
-    let told = json!({
+async fn metadata(State(Provider { address, .. }): State<Provider>) -> Answer {
+    let body = json!({
         "issuer": address,
         "authorization_endpoint": format!("{address}/authorize"),
         "token_endpoint": format!("{address}/token"),
@@ -67,34 +67,34 @@ async fn metadata(State(Place { address, .. }): State<Place>) -> Answer {
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic"],
     });
-    answer(StatusCode::OK, &told)
+    answer(StatusCode::OK, &body)
 }
 
 async fn register(body: String) -> Answer {
     let asked: Value = serde_json::from_str(&body).unwrap();
     let redirects = &asked["redirect_uris"];
-    let told = json!({"client_id": "registered", "client_secret": SECRET, "redirect_uris": redirects});
-    answer(StatusCode::CREATED, &told)
+    let body = json!({"client_id": "registered", "client_secret": SECRET, "redirect_uris": redirects});
+    answer(StatusCode::CREATED, &body)
 }
 
-/// Gives a token that is as good as over, to who proves who it is.
-async fn token(State(place): State<Place>, headers: HeaderMap, body: String) -> Answer {
+/// Issues a token that is about to expire, if the client authenticates.
+async fn token(State(provider): State<Provider>, headers: HeaderMap, body: String) -> Answer {
     let proof =
         headers.get(header::AUTHORIZATION).and_then(|proof| proof.to_str().ok()?.strip_prefix("Basic "));
     let proof = proof.and_then(|proof| base64::engine::general_purpose::STANDARD.decode(proof).ok());
     let grant = body.split('&').find_map(|field| field.strip_prefix("grant_type=")).unwrap_or_default();
-    place.asked.lock().unwrap().push(grant.to_owned());
+    provider.asked.lock().unwrap().push(grant.to_owned());
     if !proof.is_some_and(|proof| proof.ends_with(format!(":{SECRET}").as_bytes())) {
         return answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_client"}));
     }
-    let told =
+    let body =
         json!({"access_token": "good", "token_type": "Bearer", "expires_in": 1, "refresh_token": "again"});
-    answer(StatusCode::OK, &told)
+    answer(StatusCode::OK, &body)
 }
 
-async fn serve(State(place): State<Place>, headers: HeaderMap, body: String) -> Answer {
+async fn serve(State(provider): State<Provider>, headers: HeaderMap, body: String) -> Answer {
     if headers.get(header::AUTHORIZATION).is_none_or(|given| given != "Bearer good") {
-        let page = format!("{}/.well-known/oauth-protected-resource/mcp", place.address);
+        let page = format!("{}/.well-known/oauth-protected-resource/mcp", provider.address);
         let challenge = format!("Bearer resource_metadata=\"{page}\"");
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)], String::new());
     }
@@ -108,7 +108,7 @@ async fn serve(State(place): State<Place>, headers: HeaderMap, body: String) -> 
     answer(StatusCode::OK, &json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
 }
 
-/// Somebody who agrees to everything.
+/// A user who agrees to everything.
 struct Agrees;
 
 impl Visitor for Agrees {
@@ -124,11 +124,11 @@ impl Visitor for Agrees {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_secret_that_a_login_gave_is_known_in_the_next_run() {
-    let place = Place::open().await;
+async fn a_registered_secret_is_used_in_the_next_run() {
+    let provider = Provider::open().await;
     let folder = tempfile::tempdir().unwrap();
     let logins = Store::at(folder.path().join("logins"));
-    let run = || Servers::keeping_logins(vec![place.server(OAuth::default())], folder.path(), &logins);
+    let run = || Servers::keeping_logins(vec![provider.server(OAuth::default())], folder.path(), &logins);
     let first = run();
     let unknown = first.start("s").await.unwrap_err();
     assert!(unknown.message().contains("haft mcp login"), "{unknown}");
@@ -139,19 +139,19 @@ async fn the_secret_that_a_login_gave_is_known_in_the_next_run() {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{file:?}");
         assert!(std::fs::read_to_string(file.path()).unwrap().contains(SECRET));
     }
-    // Each run renews the token, and keeps what the next one needs.
+    // Each run refreshes the token, and stores what the next one needs.
     for _ in 0..2 {
-        place.asked.lock().unwrap().clear();
+        provider.asked.lock().unwrap().clear();
         let again = run();
         again.start("s").await.unwrap();
-        assert_eq!(place.asked.lock().unwrap()[0], "refresh_token");
+        assert_eq!(provider.asked.lock().unwrap()[0], "refresh_token");
         again.close().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_of_the_settings_is_used_in_the_next_run_and_not_copied() {
-    let place = Place::open().await;
+async fn a_configured_secret_is_used_in_the_next_run_and_not_stored() {
+    let provider = Provider::open().await;
     let folder = tempfile::tempdir().unwrap();
     let logins = Store::at(folder.path().join("logins"));
     let oauth = OAuth {
@@ -159,10 +159,10 @@ async fn a_secret_of_the_settings_is_used_in_the_next_run_and_not_copied() {
         client_secret: Some(SECRET.to_owned()),
         ..OAuth::default()
     };
-    let run = || Servers::keeping_logins(vec![place.server(oauth.clone())], folder.path(), &logins);
+    let run = || Servers::keeping_logins(vec![provider.server(oauth.clone())], folder.path(), &logins);
     run().login("s", &Agrees).await.unwrap();
     run().start("s").await.unwrap();
-    assert!(place.asked.lock().unwrap().contains(&"refresh_token".to_owned()));
+    assert!(provider.asked.lock().unwrap().contains(&"refresh_token".to_owned()));
     for file in std::fs::read_dir(folder.path().join("logins")).unwrap().flatten() {
         assert!(!std::fs::read_to_string(file.path()).unwrap().contains(SECRET));
     }

@@ -1,5 +1,5 @@
-//! Other servers' tools as a session has them. The server is `tests/peers/fault.py`, which does as it is told, and what
-//! people use from npm where that can be had.
+//! Servers' tools in a session. The server is `tests/peers/fault.py`, which misbehaves on demand, and popular servers
+//! from npm where that is available.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a test looks from outside
 #![allow(clippy::print_stderr)] // says why a test is skipped
@@ -20,8 +20,8 @@ use haft_core::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
 use haft_mcp::client::{Server, ServerTransport, Servers};
 use serde_json::{Value, json};
 
-/// Whoever waits longer waits in vain.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A session that has joined servers.
 struct World {
@@ -42,9 +42,9 @@ impl World {
         Self { _folder: folder, dir, servers, session }
     }
 
-    /// With `fault.py` as the server `fault`; nothing where there is no Python.
-    async fn fault(manner: &str) -> Option<Self> {
-        let world = Self::with(vec![fault("fault", manner)?], Engine::builder());
+    /// A session with `fault.py` as the server `fault`. None without Python.
+    async fn fault(mode: &str) -> Option<Self> {
+        let world = Self::with(vec![fault("fault", mode)?], Engine::builder());
         world.servers.start_all().await;
         Some(world)
     }
@@ -52,17 +52,17 @@ impl World {
     async fn call(&self, tool: &str, input: Value) -> Reply {
         let name = format!("mcp__fault__{tool}");
         let call = self.session.call(Call::new("1", name, input));
-        tokio::time::timeout(PATIENCE, call).await.unwrap()
+        tokio::time::timeout(TIMEOUT, call).await.unwrap()
     }
 
-    /// The answer of a call that works.
+    /// The reply of a call that must succeed.
     async fn text(&self, tool: &str, input: Value) -> String {
         let reply = self.call(tool, input).await;
         assert!(!reply.is_error, "{tool}: {}", reply.full_text());
         reply.full_text()
     }
 
-    /// What a call that fails says.
+    /// The message of a call that must fail.
     async fn failure(&self, tool: &str, input: Value) -> String {
         let reply = self.call(tool, input).await;
         assert!(reply.is_error, "{tool}: {}", reply.full_text());
@@ -84,28 +84,28 @@ fn command(program: &str, args: &[&str]) -> ServerTransport {
     }
 }
 
-/// `fault.py` in some manner.
-fn fault(name: &str, manner: &str) -> Option<Server> {
+/// `fault.py` in one of its modes.
+fn fault(name: &str, mode: &str) -> Option<Server> {
     let has_python = Command::new("python3").arg("--version").output().is_ok_and(|ran| ran.status.success());
     if !has_python {
         eprintln!("skipped: there is no python3");
         return None;
     }
     let script = peers().join("fault.py");
-    let args: Vec<&str> = std::iter::once(script.to_str().unwrap()).chain(manner.split(' ')).collect();
+    let args: Vec<&str> = std::iter::once(script.to_str().unwrap()).chain(mode.split(' ')).collect();
     Some(Server::new(name, command("python3", &args)))
 }
 
-/// Waits until something holds.
+/// Polls until a condition holds.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "not yet: {what}");
+        assert!(started.elapsed() < TIMEOUT, "not yet: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Whether a process is there that was not only forgotten.
+/// Whether a process exists and is not a zombie.
 fn is_running(pid: &str) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'),

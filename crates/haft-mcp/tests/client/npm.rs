@@ -1,5 +1,5 @@
-//! Servers that people use, from npm, at the versions that `tests/peers/package-lock.json` names. They are installed once,
-//! beside the build; where there is no npm or no network, these tests say so and are passed over.
+//! Popular servers from npm, at the versions in `tests/peers/package-lock.json`. Installed once, beside the build; without
+//! npm or network these tests print why, and are skipped.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use haft_mcp::client::OAuth;
 
 use super::*;
 
-/// The folder of the packages, if they can be had.
+/// The folder of the packages, if they can be installed.
 fn packages() -> Option<&'static Path> {
     static INSTALLED: OnceLock<Option<PathBuf>> = OnceLock::new();
     INSTALLED.get_or_init(install).as_deref()
@@ -57,7 +57,7 @@ async fn server_everything_over_lines() {
     let tested = world.servers.test("fault").await.unwrap();
     assert!(tested.latency.is_some());
     assert!(tested.status.problems.is_empty(), "{:?}", tested.status.problems);
-    speaks(&world).await;
+    check_everything(&world).await;
     let pid = pid_of(&script);
     world.servers.close().await;
     until("it is gone", || pid.iter().all(|pid| !is_running(pid))).await;
@@ -72,15 +72,15 @@ async fn server_everything_over_http() {
         ServerTransport::Http { url, headers: BTreeMap::new(), bearer: None, oauth: OAuth::default() };
     let world = World::with(vec![Server::new("fault", access)], Engine::builder());
     world.servers.start("fault").await.unwrap();
-    speaks(&world).await;
+    check_everything(&world).await;
     world.servers.close().await;
     drop(server);
-    let told = world.servers.start("fault").await.unwrap_err();
-    assert!(told.message().contains("cannot be reached"), "{told}");
+    let fault = world.servers.start("fault").await.unwrap_err();
+    assert!(fault.message().contains("cannot be reached"), "{fault}");
 }
 
-/// Everything that is expected of it, whichever way it is spoken to.
-async fn speaks(world: &World) {
+/// Everything expected of the server, over either transport.
+async fn check_everything(world: &World) {
     assert_eq!(world.text("echo", json!({"message": "hello"})).await, "Echo: hello");
     let sum = world.text("get-sum", json!({"a": 2, "b": 40})).await;
     assert!(sum.contains("42"), "{sum}");
@@ -92,7 +92,7 @@ async fn speaks(world: &World) {
     assert!(roots.contains(world.dir.to_str().unwrap()), "{roots}");
     let mut events = world.session.engine().activity().subscribe_to(&[EventKind::Progress]);
     world.text("trigger-long-running-operation", json!({"duration": 1, "steps": 3})).await;
-    let event = tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap();
+    let event = tokio::time::timeout(TIMEOUT, events.next()).await.unwrap().unwrap();
     assert!(
         matches!(&event.what, EventPayload::Progress(progress) if progress.total == Some(3)),
         "{event:?}"
@@ -119,10 +119,10 @@ async fn server_filesystem() {
     let world = World::with(vec![Server::new("fault", access)], Engine::builder());
     std::fs::write(world.dir.join("b.txt"), "two\n").unwrap();
     world.servers.start("fault").await.unwrap();
-    // It takes the roots of its client in place of what it was started with.
-    let begun = Instant::now();
+    // It replaces the folders it was started with by its client's roots.
+    let started = Instant::now();
     while !world.text("list_allowed_directories", json!({})).await.contains(world.dir.to_str().unwrap()) {
-        assert!(begun.elapsed() < PATIENCE, "it has not heard of the roots");
+        assert!(started.elapsed() < TIMEOUT, "it has not heard of the roots");
     }
     let path = |name: &str| world.dir.join(name).to_str().unwrap().to_owned();
     assert!(world.text("read_text_file", json!({"path": path("b.txt")})).await.starts_with("two"));
@@ -132,7 +132,7 @@ async fn server_filesystem() {
     assert!(outside.contains("outside"), "{outside}");
 }
 
-/// The processes that run a script.
+/// The ids of the processes that run a script.
 fn pid_of(script: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let runs = |pid: &String| {
@@ -146,7 +146,7 @@ fn pid_of(script: &str) -> Vec<String> {
     processes.filter_map(|entry| entry.file_name().into_string().ok()).filter(runs).collect()
 }
 
-/// A server that is there already, and its port.
+/// A server started by the test, and its port.
 fn served(script: &str) -> Option<(Served, u16)> {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut child = Command::new("node")

@@ -1,5 +1,5 @@
-//! Asking a client's user what may happen, with a form. Everything that comes from a model is shown so that nothing of
-//! it can hide.
+//! Approvals over MCP: asks the client's user with a form (elicitation). Control and invisible characters of the
+//! model's text are escaped, so that nothing in the question can hide.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
@@ -8,38 +8,37 @@ use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
 use haft_core::{BoxFuture, Fault, Hash};
 use serde_json::{Value, json};
 
-use crate::Caller;
-use crate::caller::{Callers, Elicited};
+use super::caller::{Caller, Callers, Elicited};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
 const NO: &str = "no";
 
-/// No more of a diff, or of the arguments, is shown.
+/// The most bytes of a diff, or of the arguments, that a question shows.
 const MAX_SHOWN: usize = 12_000;
 
-/// The clients of a session, which is not there yet when it is said who is asked in it.
+/// Asks the clients of one session. The session needs its approver before it exists, so `attach` comes later.
 #[derive(Default)]
-pub(crate) struct Asks(OnceLock<Weak<Callers>>);
+pub(super) struct ClientUser(OnceLock<Weak<Callers>>);
 
-impl Asks {
+impl ClientUser {
     /// Asks the clients of a session from now on.
-    pub(crate) fn begin(&self, callers: &Arc<Callers>) {
+    pub(super) fn attach(&self, callers: &Arc<Callers>) {
         let _ = self.0.set(Arc::downgrade(callers));
     }
 
-    /// Who made a call, if they can be asked.
-    pub(crate) fn whom(&self, call: &str) -> Option<Caller> {
+    /// The client that made a call, if it supports forms.
+    pub(super) fn caller(&self, call: &str) -> Option<Caller> {
         self.0.get()?.upgrade()?.of(call).filter(Caller::can_elicit)
     }
 }
 
-impl Approver for Asks {
+impl Approver for ClientUser {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         Box::pin(async move {
-            let caller = self.whom(&request.call).ok_or("the client has gone")?;
+            let caller = self.caller(&request.call).ok_or("the client has gone")?;
             let message = question(&request);
-            // The answer to a question is not one to another: of other arguments, or with another diff.
+            // Named after everything it shows: an answer never counts for other arguments or another diff.
             let name = format!("permission-{}", hash(&message));
             let answer = caller.elicit(&name, message, schema(&request)).await;
             Ok(match answer? {
@@ -50,13 +49,13 @@ impl Approver for Asks {
     }
 
     fn is_there(&self, call: &str) -> bool {
-        self.whom(call).is_some()
+        self.caller(call).is_some()
     }
 }
 
-/// A name for a question, by what it is. An answer counts for the question of its name, so nobody may find another text
-/// with the same one.
-pub(crate) fn hash(text: &str) -> Hash {
+/// Names a question by its content. An answer counts for every question of its name, so the hash must be collision
+/// resistant.
+pub(super) fn hash(text: &str) -> Hash {
     Hash::of(text.as_bytes())
 }
 
@@ -76,47 +75,47 @@ fn schema(request: &ApprovalRequest) -> Value {
     })
 }
 
-/// Only a clear yes is one.
+/// Anything but an explicit approval is a denial.
 fn decision(request: &ApprovalRequest, content: &Value) -> Decision {
-    let said = |name: &str| content.get(name).and_then(Value::as_str);
-    match said("answer") {
+    let field = |name: &str| content.get(name).and_then(Value::as_str);
+    match field("answer") {
         Some(ONCE) => Decision::AllowOnce,
         Some(SESSION) if !request.offered().is_empty() => {
             Decision::AllowAlways { rules: request.offered().to_vec(), scope: Scope::Session }
         }
         _ => {
-            let feedback = said("feedback").filter(|text| !text.trim().is_empty());
-            let told = |text: &str| format!("the user denied `{}`: {text}", request.tool);
-            Decision::Deny { feedback: feedback.map(told) }
+            let feedback = field("feedback").filter(|text| !text.trim().is_empty());
+            let denial = |text: &str| format!("the user denied `{}`: {text}", request.tool);
+            Decision::Deny { feedback: feedback.map(denial) }
         }
     }
 }
 
 fn question(request: &ApprovalRequest) -> String {
-    let asks = request.works_for.as_ref().map(|_| format!(" to `{}`", shown(&request.session)));
-    let asks = asks.unwrap_or_default();
-    let mut text = format!("Allow `{}`{asks}? {}", shown(&request.tool), shown(&request.reason));
+    let agent = request.works_for.as_ref().map(|_| format!(" to `{}`", visible(&request.session)));
+    let agent = agent.unwrap_or_default();
+    let mut text = format!("Allow `{}`{agent}? {}", visible(&request.tool), visible(&request.reason));
     match &request.preview {
         Some(preview) => write_part(&mut text, &preview.diff),
         None => write_part(&mut text, &format!("{:#}", request.input)),
     }
     if let [rule, rest @ ..] = request.offered() {
         let others = if rest.is_empty() { "" } else { " and the like" };
-        let _ = write!(text, "\n\nFor this session means: {}{others}", shown(&rule.to_string()));
+        let _ = write!(text, "\n\nFor this session means: {}{others}", visible(&rule.to_string()));
     }
     text
 }
 
 fn write_part(text: &mut String, part: &str) {
     let end = part.floor_char_boundary(MAX_SHOWN);
-    let _ = write!(text, "\n\n{}", shown(&part[..end]));
+    let _ = write!(text, "\n\n{}", visible(&part[..end]));
     if end < part.len() {
         let _ = write!(text, "\n… {} more bytes are not shown", part.len() - end);
     }
 }
 
-/// Text in which every character can be seen.
-pub(crate) fn shown(text: &str) -> String {
+/// Text with control and invisible characters escaped.
+pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -133,8 +132,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_hides_in_a_question() {
-        assert_eq!(shown("a\u{202e}b\u{1b}[2J\n\tc"), "a\\u{202e}b\\u{1b}[2J\n\tc");
+    fn a_question_shows_invisible_characters() {
+        assert_eq!(visible("a\u{202e}b\u{1b}[2J\n\tc"), "a\\u{202e}b\\u{1b}[2J\n\tc");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One client, over two streams.
+//! Serves one client over two byte streams, such as standard input and output.
 
 use std::io;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::SessionHost;
-use crate::connection::Connection;
-use crate::conversation::Conversation;
-use crate::lines::Lines;
+use super::connection::Connection;
+use super::conversation::Conversation;
+use super::host::SessionHost;
+use super::lines::Lines;
 
-/// What is under way when the client says no more may still be answered within this time: whoever pipes requests into
-/// a program closes the pipe before the answers are there.
-const LAST_ANSWERS: Duration = Duration::from_millis(500);
+/// How long calls in progress may run on after the end of the input: a script that pipes requests into haft closes the
+/// pipe before it has the answers.
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// Serves whoever started this process, over standard input and output, until that ends or `stop` does.
+/// Serves the parent process over standard input and output, until the input ends or `stop` resolves.
 pub async fn serve_stdio(host: Arc<dyn SessionHost>, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (read, write) = stdio_pipes();
     serve(host, read, write, stop).await
 }
 
-/// Serves one client until it says no more, or `stop` ends. Then its session is over, and all that it started.
+/// Serves one client until its input ends or `stop` resolves. Then the session ends, with everything it started.
 pub async fn serve(
     host: Arc<dyn SessionHost>,
     read: impl AsyncRead + Send + Unpin + 'static,
     write: impl AsyncWrite + Send + Unpin + 'static,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let (ended, gone) = (CancellationToken::new(), CancellationToken::new());
-    let conversation = Arc::new(Conversation::new(host, gone.clone()));
+    let (ended, closed) = (CancellationToken::new(), CancellationToken::new());
+    let conversation = Arc::new(Conversation::new(host, closed.clone()));
     let stopped = CancellationToken::new();
     let lines = Lines::new(read, write, ended.clone());
     let serving = Connection::new(conversation.clone()).serve_with_ct(lines, stopped.clone());
@@ -43,22 +43,22 @@ pub async fn serve(
                 // on calls that do not stop after 2 s, or 5 s at the end of the input.
                 let _ = running.waiting().await;
             }
-            // It went away before it began.
+            // The client disconnected before it sent a request.
             Err(_) => ended.cancel(),
         }
     };
-    let over = async {
+    let shutdown = async {
         tokio::select! {
             () = stop => stopped.cancel(),
-            () = async { ended.cancelled().await; tokio::time::sleep(LAST_ANSWERS).await } => {}
+            () = async { ended.cancelled().await; tokio::time::sleep(GRACE_PERIOD).await } => {}
         }
-        // Calls end now, and then the work does.
-        gone.cancel();
+        // Cancels the calls; `work` ends when they have.
+        closed.cancel();
         std::future::pending::<()>().await;
     };
     tokio::select! {
         () = work => {}
-        () = over => {}
+        () = shutdown => {}
     }
     conversation.close();
     Ok(())

@@ -1,4 +1,4 @@
-//! What a `tools/call` request means.
+//! A `tools/call` request: from the request to a call of the session, and from its reply to the result.
 #![expect(deprecated, reason = "clients of today have a log level")]
 
 use std::sync::Arc;
@@ -9,62 +9,60 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, LoggingLevel};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
-use crate::caller::Callers;
-use crate::client::Servers;
-use crate::conversation::{Conversation, is_stateless};
-use crate::lines::Arrival;
-use crate::relay::{self, Listener};
-use crate::resources::JOURNAL;
-use crate::result::{OutputSchema, call_result};
+use super::caller::Callers;
+use super::conversation::{Conversation, is_stateless};
+use super::lines::Arrival;
+use super::relay::{self, Channel};
+use super::resources::JOURNAL;
+use super::result::{OutputSchema, call_result};
+use super::upstream;
 
 impl Conversation {
-    pub(crate) async fn call(
+    pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let session = self.session(&context.peer).await?;
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let same = {
+        // Identifies the request when the client repeats it in the next round.
+        let identity = {
             let (name, input) =
                 (request.name.clone(), if is_stateless(&context) { input.clone() } else { Value::Null });
             move || format!("tools/call {name} {input}")
         };
         let caller =
-            self.caller(&context, &same, request.input_responses, request.request_state.as_deref())?;
+            self.caller(&context, &identity, request.input_responses, request.request_state.as_deref())?;
         let call = Call::new(self.next_call(), &*request.name, input);
-        let _known = session.extension::<Callers>().introduce(call.id.clone(), caller.clone());
-        let listener = self.listener(&context).map(|listener| listener.listen(session, &call));
-        for servers in Servers::joined(session).iter().filter(|servers| servers.may_have(&request.name)) {
-            // Others are not kept waiting by a server that starts.
-            if let Some(arrival) = context.extensions.get::<Arrival>() {
-                arrival.pass();
-            }
-            servers.start_for(&[&request.name]).await;
-        }
-        let turn = match context.extensions.get::<Arrival>() {
+        let _registered = session.extension::<Callers>().register(call.id.clone(), caller.clone());
+        let updates = self.channel(&context).map(|channel| channel.subscribe(session, &call));
+        let arrival = context.extensions.get::<Arrival>();
+        // Later calls do not wait for a server that starts.
+        let give_up_turn = || arrival.into_iter().for_each(Arrival::pass);
+        upstream::start_for(session, &request.name, give_up_turn).await;
+        let turn = match arrival {
             Some(arrival) => Some(arrival.turn().await),
             None => None,
         };
-        let changes = self.changes(session);
+        let last_change = self.last_change(session);
         let (handle, work) = session.take_on(call);
         drop(turn);
         let stopped = async {
             tokio::select! {
                 () = context.ct.cancelled() => {}
-                () = self.gone().cancelled() => {}
-                () = caller.wants() => {}
+                () = self.closed().cancelled() => {}
+                () = caller.asks_for_input() => {}
             }
         };
-        let reply = relay::carry(&handle, work, stopped, listener, &context.peer).await;
-        if changes != self.changes(session) {
+        let reply = relay::run(&handle, work, stopped, updates, &context.peer).await;
+        if last_change != self.last_change(session) {
             self.news.resource_updated(JOURNAL);
         }
         let kind = reply.fault().map(haft_core::Fault::kind);
         if kind == Some(FaultKind::Cancelled)
-            && let Some(wants) = self.wants(&caller, same)?
+            && let Some(questions) = self.questions(&caller, identity)?
         {
-            return Ok(wants.into());
+            return Ok(questions.into());
         }
         if kind == Some(FaultKind::UnknownTool) {
             let tool = json!({"tool": &*request.name});
@@ -72,9 +70,9 @@ impl Conversation {
         }
         if is_stateless(&context)
             && reply.is_error
-            && let Some(lacks) = caller.take_lacks()
+            && let Some(missing) = caller.take_missing_capability()
         {
-            return Err(ErrorData::missing_required_client_capability(lacks));
+            return Err(ErrorData::missing_required_client_capability(missing));
         }
         let declares = |tool: Arc<dyn DynTool>| {
             tool.spec().output_schema().is_some_and(|schema| schema["type"] == "object")
@@ -86,18 +84,19 @@ impl Conversation {
         Ok(call_result(reply, schema).into())
     }
 
-    fn listener(&self, context: &RequestContext<RoleServer>) -> Option<Listener> {
+    /// How the client receives output and progress of a call, if it wants them.
+    fn channel(&self, context: &RequestContext<RoleServer>) -> Option<Channel> {
         match context.meta.get_progress_token() {
-            Some(token) => Some(Listener::Progress(token)),
+            Some(token) => Some(Channel::Progress(token)),
             None if matches!(self.level(context), Some(LoggingLevel::Debug | LoggingLevel::Info)) => {
-                Some(Listener::Log)
+                Some(Channel::Log)
             }
             None => None,
         }
     }
 
-    /// The number of the latest change, where somebody wants to hear of changes.
-    fn changes(&self, session: &Session) -> Option<u64> {
+    /// The number of the session's latest change. None unless the client has subscribed to the journal.
+    fn last_change(&self, session: &Session) -> Option<u64> {
         if !self.subscribed.has(JOURNAL) {
             return None;
         }

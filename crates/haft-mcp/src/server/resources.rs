@@ -1,5 +1,5 @@
-//! What can be looked at besides calling tools: what the session has changed, and its replies that were too long.
-//! Nothing of another session.
+//! haft's own resources: the session's changes (`haft://journal`) and its replies that were too long to send whole
+//! (`haft://results`). A client sees those of its own session only.
 
 use haft_core::{AbsPath, Session};
 use haft_journal::{Entry, EntryState};
@@ -7,18 +7,18 @@ use rmcp::ErrorData;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
-use crate::SessionHost;
+use super::host::SessionHost;
 
-/// Where the changes are told.
-pub(crate) const JOURNAL: &str = "haft://journal";
+/// The URI of the session's list of changes.
+pub(super) const JOURNAL: &str = "haft://journal";
 const RESULTS: &str = "haft://results";
-/// How far back is looked.
+/// How many journal entries are searched for the session's own.
 const MAX_ENTRIES: usize = 1000;
-/// Longer results are not sent whole.
+/// The largest result, in bytes, that is sent.
 const MAX_RESULT: u64 = 4 * 1024 * 1024;
 
-/// Does what waits for files, away from everything else.
-pub(crate) async fn blocking<T: Send + 'static>(
+/// Runs file access on the blocking pool.
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ErrorData> + Send + 'static,
 ) -> Result<T, ErrorData> {
     match tokio::task::spawn_blocking(work).await {
@@ -27,7 +27,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-pub(crate) fn templates() -> Vec<ResourceTemplate> {
+pub(super) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("haft://journal/{number}", "change")
             .with_description("What a change did, as a diff")
@@ -38,7 +38,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-pub(crate) fn list(host: &dyn SessionHost, session: &Session, id: &str) -> Result<Vec<Resource>, ErrorData> {
+pub(super) fn list(host: &dyn SessionHost, session: &Session, id: &str) -> Result<Vec<Resource>, ErrorData> {
     let journal = Resource::new(JOURNAL, "journal")
         .with_description("What this session has changed, the newest first")
         .with_mime_type("application/json");
@@ -64,7 +64,7 @@ pub(crate) fn list(host: &dyn SessionHost, session: &Session, id: &str) -> Resul
     Ok(all)
 }
 
-pub(crate) fn read(
+pub(super) fn read(
     host: &dyn SessionHost,
     session: &Session,
     id: &str,
@@ -102,12 +102,12 @@ pub(crate) fn read(
     }
 }
 
-/// The error for an address at which there is nothing.
-pub(crate) fn unknown(uri: &str) -> ErrorData {
+/// The error for an unknown URI.
+pub(super) fn unknown(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(json!({"uri": uri})))
 }
 
-/// Results are named after calls, and calls after the connection.
+/// Whether a result belongs to a conversation: results are named after calls, and calls after the conversation.
 fn is_own(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'))
 }

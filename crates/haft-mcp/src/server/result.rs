@@ -1,27 +1,27 @@
-//! A reply as the result of a `tools/call` request.
+//! Converts a reply to the result of a `tools/call` request.
 
 use haft_core::Reply;
 use haft_core::replies::{Audience, Block, Content};
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Role, TextContent};
 use serde_json::Value;
 
-/// Where a value for programs stands in the metadata of a result whose tool declares no output schema.
+/// The `_meta` key of a structured value whose tool declares no output schema.
 pub const STRUCTURED: &str = "haft/structured";
 
-/// Whether a tool declares the form of its structured results. The protocol knows objects alone.
+/// Whether a tool declares an output schema. The protocol allows schemas of objects only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputSchema {
-    /// It does: the structured value carries everything that the text says.
+    /// Declared: the structured value contains everything that the text says.
     Declared,
-    /// It does not: the structured value is an extra for programs.
+    /// Not declared: the structured value is an extra for programs.
     Undeclared,
 }
 
-/// The result of a reply: `content`, `isError` and the structured value.
+/// Converts a reply to a result: `content`, `isError` and the structured value.
 ///
-/// Many clients hand their model `structuredContent` *instead of* `content` where there is both. So it is sent only where
-/// the tool declares its output schema, which it does if the value is the whole reply; elsewhere the value stands in
-/// `_meta`, which no client shows to a model. A failure never has the declared form, and clients validate it.
+/// Many clients show their model `structuredContent` *instead of* `content` if a result has both. So it is sent only for
+/// tools that declare an output schema, whose value is the whole reply; otherwise the value goes to `_meta`, which no
+/// client shows to a model. A failure never matches the declared schema, which clients validate.
 pub fn call_result(reply: Reply, schema: OutputSchema) -> CallToolResult {
     let content = reply.content.into_iter().filter_map(block).collect();
     let mut result =
@@ -36,7 +36,7 @@ pub fn call_result(reply: Reply, schema: OutputSchema) -> CallToolResult {
     result
 }
 
-/// Most replies are one long text, which is not copied.
+/// Converts a block. Text, which may be long, is moved rather than copied.
 fn block(block: Block) -> Option<ContentBlock> {
     match block.content {
         Content::Text(text) => {
@@ -57,14 +57,14 @@ mod tests {
 
     use super::*;
 
-    fn told(reply: Reply, schema: OutputSchema) -> Value {
+    fn as_json(reply: Reply, schema: OutputSchema) -> Value {
         let mut result = serde_json::to_value(call_result(reply, schema)).unwrap();
         result.as_object_mut().unwrap().remove("resultType");
         result
     }
 
     #[test]
-    fn a_reply_in_the_words_of_the_protocol() {
+    fn every_kind_of_content_is_converted() {
         let reply = Reply::text("seen")
             .structured(json!({"lines": 1}))
             .block(Block::image("image/png", vec![0]))
@@ -87,7 +87,7 @@ mod tests {
             })
             .internal("note: more");
         assert_eq!(
-            told(reply, OutputSchema::Undeclared),
+            as_json(reply, OutputSchema::Undeclared),
             json!({
                 "content": [
                     {"type": "text", "text": "seen"},
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn structured_content_is_sent_only_in_the_declared_form() {
         let reply = || Reply::object(json!({"ok": true}));
-        assert_eq!(told(reply(), OutputSchema::Declared)["structuredContent"], json!({"ok": true}));
+        assert_eq!(as_json(reply(), OutputSchema::Declared)["structuredContent"], json!({"ok": true}));
         for undeclared in [
-            told(reply(), OutputSchema::Undeclared),
-            told(reply().failed(), OutputSchema::Declared),
-            told(reply().failed(), OutputSchema::Undeclared),
+            as_json(reply(), OutputSchema::Undeclared),
+            as_json(reply().failed(), OutputSchema::Declared),
+            as_json(reply().failed(), OutputSchema::Undeclared),
         ] {
             assert!(undeclared.get("structuredContent").is_none(), "{undeclared}");
             assert_eq!(undeclared["_meta"][STRUCTURED], json!({"ok": true}));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn only_an_object_is_structured_content() {
-        let result = told(Reply::error("no").structured(json!([1])), OutputSchema::Declared);
+        let result = as_json(Reply::error("no").structured(json!([1])), OutputSchema::Declared);
         assert_eq!(result["isError"], true);
         assert!(result.get("structuredContent").is_none() && result.get("_meta").is_none());
     }

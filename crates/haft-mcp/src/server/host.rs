@@ -1,4 +1,5 @@
-//! What the protocol needs of whoever sets up sessions, and what they may offer besides tools.
+//! The interface between the protocol and the program that serves it: the program opens sessions, and may offer prompts
+//! and resources besides tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,65 +15,64 @@ use rmcp::model::{
     ReadResourceResult, Resource, ResourceTemplate,
 };
 
-use crate::{Caller, News};
+use super::caller::Caller;
+use super::news::News;
+use crate::wire::PROGRAM;
 
-/// What haft calls itself, as a server and as a client.
-pub(crate) const PROGRAM: &str = "haft";
-
-/// Sets up a session for each client, and takes it back.
+/// Opens a session for each client, and closes it.
 pub trait SessionHost: Send + Sync + 'static {
-    /// What a client is told about the server, for its model.
+    /// The server's instructions, which a client shows its model.
     fn instructions(&self) -> String;
 
     /// Starts a session.
     fn open(&self, client: Client) -> Result<Session, Fault>;
 
-    /// Told when a client works in other folders than it said before.
+    /// Called when a client has changed the folders it works in.
     fn moved(&self, _session: &Session, _roots: Vec<PathBuf>) {}
 
-    /// Told when a session is over and its calls have been stopped.
+    /// Called when a session has ended and its calls are cancelled.
     fn close(&self, session: &Session);
 
-    /// Where replies are kept that were too long.
+    /// The store of replies that were too long to be sent whole.
     fn results(&self) -> Store;
 
-    /// What a change did, as a diff.
+    /// A change of the journal as a diff.
     fn difference(&self, session: &Session, entry: &Entry) -> Result<String, Fault>;
 
-    /// What clients are offered besides tools and haft's own resources.
+    /// Prompts, resources and completions besides haft's own. Default: none.
     fn offers(&self) -> Option<&dyn Offers> {
         None
     }
 }
 
-/// A client that wants a session.
+/// A client that needs a session.
 #[non_exhaustive]
 pub struct Client {
-    /// A name for the session that no other has.
+    /// A unique id for the session.
     pub id: Arc<str>,
-    /// The program that the client says it is, such as `claude-code`.
+    /// The client's program by its own account, such as `claude-code`.
     pub program: Option<String>,
     /// The folders that the client works in. They can only narrow what a session may touch.
     pub roots: Vec<PathBuf>,
-    /// Whom to ask what may happen: the client's user, where the client lets them be asked.
+    /// Asks the client's user for approval. Unavailable if the client does not support elicitation.
     pub approver: Arc<dyn Approver>,
-    /// Who answers the questions of tools, likewise.
+    /// Asks the client's user the questions of tools. Unavailable if the client does not support elicitation.
     pub respondent: Arc<dyn Respondent>,
-    /// How the client hears that something has changed.
+    /// Sends the client change notifications.
     pub news: News,
 }
 
 impl Client {
-    /// Whether the client is a haft that uses this one as a server. It has other servers itself, perhaps this one's too, so
-    /// a session for it starts none: two that name each other would connect without end.
+    /// Whether the client is itself a haft that uses this one as a server. A session for it should use no servers of its own:
+    /// two hafts that name each other would connect in a loop.
     pub fn is_haft(&self) -> bool {
         self.program.as_deref() == Some(PROGRAM)
     }
 }
 
-/// Prompts for people to choose from, resources of one's own, and what could be meant by the beginning of an argument.
+/// What a host offers besides tools: prompts for users to choose from, resources, and completions of arguments.
 pub trait Offers: Send + Sync {
-    /// The prompts.
+    /// The prompts of a session.
     fn prompts(&self, _session: &Session) -> Vec<Prompt> {
         Vec::new()
     }
@@ -88,17 +88,17 @@ pub trait Offers: Send + Sync {
         Box::pin(std::future::ready(Err(ErrorData::invalid_params(unknown, None))))
     }
 
-    /// The resources.
+    /// The resources of a session.
     fn resources(&self, _session: &Session) -> Vec<Resource> {
         Vec::new()
     }
 
-    /// What addresses of other resources look like.
+    /// URI templates of resources that `resources` does not list.
     fn templates(&self) -> Vec<ResourceTemplate> {
         Vec::new()
     }
 
-    /// What is at an address, if it is one of these.
+    /// Reads a resource. None if the URI is unknown.
     fn read<'a>(
         &'a self,
         _uri: &'a str,
@@ -108,7 +108,7 @@ pub trait Offers: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// What an argument of a prompt or of an address could be.
+    /// Completes an argument of a prompt or of a URI template.
     fn complete<'a>(
         &'a self,
         _request: CompleteRequestParams,

@@ -1,4 +1,4 @@
-//! What each request of the protocol means.
+//! The protocol's requests, one method each: what haft answers to them. Knows nothing of transports.
 #![expect(deprecated, reason = "clients of today have a log level, and subscribe to resources one by one")]
 
 use std::borrow::Cow;
@@ -12,42 +12,43 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::client::Servers;
-use crate::conversation::{Conversation, is_stateless};
-use crate::lines::NEWEST;
-use crate::page::page;
-use crate::resources::JOURNAL;
-use crate::{Caller, news, resources, roots};
+use super::caller::Caller;
+use super::conversation::{Conversation, is_stateless};
+use super::lines::NEWEST;
+use super::page::page;
+use super::resources::JOURNAL;
+use super::{client_roots, news, resources, upstream};
+use crate::wire::PROGRAM;
 
-/// The newest version of the protocol in which a connection is a session and a server may ask its client.
+/// The newest protocol version in which a connection is a session and a server may send its client requests.
 const NEWEST_WITH_SESSIONS: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
-/// How long a list of tools waits for other servers whose tools are in it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long `tools/list` waits for servers of the session that are starting.
+const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One client, or one request of clients that are not told apart.
+/// One client with a session, or one request of a stateless client.
 #[derive(Clone)]
-pub(crate) struct Connection {
+pub(super) struct Connection {
     own: Arc<Conversation>,
-    /// The one that all requests which stand for themselves are part of, where they come by connections of their own.
+    /// The conversation that all stateless requests share. Only over HTTP, where nothing identifies their clients.
     shared: Option<Arc<Conversation>>,
-    /// Where there is not room for everybody, that of a client that stays.
-    _seat: Option<Arc<OwnedSemaphorePermit>>,
+    /// Counts against the limit of sessions until the connection is dropped.
+    _slot: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Connection {
-    /// A client with a connection of its own.
-    pub(crate) fn new(own: Arc<Conversation>) -> Self {
-        Self { own, shared: None, _seat: None }
+    /// A client with a connection of its own (standard input and output).
+    pub(super) fn new(own: Arc<Conversation>) -> Self {
+        Self { own, shared: None, _slot: None }
     }
 
-    /// One of many that come by the same way.
-    pub(crate) fn one_of_many(
+    /// A client of an HTTP server, or one stateless request to it.
+    pub(super) fn over_http(
         own: Conversation,
         shared: Arc<Conversation>,
-        seat: Option<OwnedSemaphorePermit>,
+        slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { own: Arc::new(own), shared: Some(shared), _seat: seat.map(Arc::new) }
+        Self { own: Arc::new(own), shared: Some(shared), _slot: slot.map(Arc::new) }
     }
 
     fn conversation(&self, context: &RequestContext<RoleServer>) -> &Conversation {
@@ -58,34 +59,42 @@ impl Connection {
     }
 
     /// The conversation of a request, and its session.
-    async fn at(&self, context: &RequestContext<RoleServer>) -> Result<(&Conversation, &Session), ErrorData> {
+    async fn resolve(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(&Conversation, &Session), ErrorData> {
         let conversation = self.conversation(context);
         Ok((conversation, conversation.session(&context.peer).await?))
     }
 
-    /// Whether there is something at an address.
-    async fn has(&self, uri: &str, context: &RequestContext<RoleServer>) -> Result<bool, ErrorData> {
-        let (at, session) = self.at(context).await?;
+    /// Whether a resource exists.
+    async fn has_resource(&self, uri: &str, context: &RequestContext<RoleServer>) -> Result<bool, ErrorData> {
+        let (conversation, session) = self.resolve(context).await?;
         if !uri.starts_with("haft://")
-            && let Some(offers) = at.host.offers()
+            && let Some(offers) = conversation.host.offers()
         {
             if offers.resources(session).iter().any(|resource| resource.uri == uri) {
                 return Ok(true);
             }
-            let caller = at.caller(context, || format!("resources/subscribe {uri}"), None, None)?;
+            let caller = conversation.caller(context, || format!("resources/subscribe {uri}"), None, None)?;
             return Ok(offers.read(uri, session, &caller).await?.is_some());
         }
-        let (host, id, own) = (at.host.clone(), at.id.clone(), session.clone());
+        let (host, id, own) = (conversation.host.clone(), conversation.id.clone(), session.clone());
         let all = resources::blocking(move || resources::list(&*host, &own, &id)).await?;
         Ok(all.iter().any(|resource| resource.uri == uri))
     }
 }
 
-fn definition(value: Value) -> Option<Tool> {
-    serde_json::from_value(value).ok()
+/// Converts a tool's definition to the SDK's type.
+fn definition(value: Value) -> Result<Tool, ErrorData> {
+    let name = value["name"].as_str().unwrap_or_default().to_owned();
+    serde_json::from_value(value).map_err(|error| {
+        let message = format!("the tool `{name}` cannot be written as the protocol has it: {error}");
+        ErrorData::internal_error(message, None)
+    })
 }
 
-/// Does the work, unless it needs to know more first.
+/// Runs the work. None if it asks the client something, which then waits for the next round.
 async fn unless_asked<T>(
     caller: &Caller,
     work: impl Future<Output = Result<T, ErrorData>>,
@@ -93,12 +102,12 @@ async fn unless_asked<T>(
     tokio::select! {
         biased;
         done = work => Some(done),
-        () = caller.wants() => None,
+        () = caller.asks_for_input() => None,
     }
 }
 
-fn needs_to_know(wants: Option<InputRequiredResult>) -> Result<InputRequiredResult, ErrorData> {
-    wants.ok_or_else(|| ErrorData::internal_error("there is no question", None))
+fn expect_questions(questions: Option<InputRequiredResult>) -> Result<InputRequiredResult, ErrorData> {
+    questions.ok_or_else(|| ErrorData::internal_error("there is no question", None))
 }
 
 impl ServerHandler for Connection {
@@ -118,7 +127,7 @@ impl ServerHandler for Connection {
         }
         let mut info = ServerConfig::new(can);
         info.protocol_version = NEWEST_WITH_SESSIONS;
-        info.server_info = Implementation::new(crate::host::PROGRAM, env!("CARGO_PKG_VERSION"));
+        info.server_info = Implementation::new(PROGRAM, env!("CARGO_PKG_VERSION"));
         info.instructions = Some(self.own.host.instructions());
         info
     }
@@ -128,13 +137,13 @@ impl ServerHandler for Connection {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        // What cannot be opened is told to whoever asks for something.
+        // A failure to open is reported by the first request that needs the session.
         let _ = self.own.session(&context.peer).await;
     }
 
     async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
-        let roots = roots::of(&context.peer).await;
-        if let Some(session) = self.own.begun() {
+        let roots = client_roots::list(&context.peer).await;
+        if let Some(session) = self.own.started() {
             self.own.host.moved(session, roots);
         }
     }
@@ -156,16 +165,11 @@ impl ServerHandler for Connection {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (_, session) = self.at(&context).await?;
-        // Whoever is slower comes later, and then the client is told that there are other tools.
-        let starting = async {
-            for servers in Servers::joined(session) {
-                servers.start_all().await;
-            }
-        };
-        let _ = tokio::time::timeout(PATIENCE, starting).await;
+        let (_, session) = self.resolve(&context).await?;
+        // A server that is slower adds its tools later, and the client gets a notification.
+        let _ = tokio::time::timeout(UPSTREAM_TIMEOUT, upstream::start_all(session)).await;
         let definitions = session.tools().definitions(Format::Mcp, &session.context());
-        let tools: Vec<Tool> = definitions.into_iter().filter_map(definition).collect();
+        let tools: Vec<Tool> = definitions.into_iter().map(definition).collect::<Result<_, _>>()?;
         let (tools, next) = page(tools, |tool| &tool.name, request.as_ref())?;
         let mut result = ListToolsResult::with_all_items(tools);
         result.next_cursor = next;
@@ -173,10 +177,10 @@ impl ServerHandler for Connection {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let begun = self.own.begun().or_else(|| self.shared.as_ref()?.begun());
-        let session = begun?;
+        let started = self.own.started().or_else(|| self.shared.as_ref()?.started());
+        let session = started?;
         let tool = session.tools().get(name)?;
-        definition(Format::Mcp.define(tool.spec(), &tool.describe(&session.context())))
+        definition(Format::Mcp.define(tool.spec(), &tool.describe(&session.context()))).ok()
     }
 
     async fn call_tool(
@@ -184,7 +188,7 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The SDK moves what it polls from place to place.
+        // Boxed, because the SDK moves the future around before it polls it.
         Box::pin(self.conversation(&context).call(request, context)).await
     }
 
@@ -193,10 +197,10 @@ impl ServerHandler for Connection {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (at, session) = self.at(&context).await?;
-        let (host, id, own) = (at.host.clone(), at.id.clone(), session.clone());
+        let (conversation, session) = self.resolve(&context).await?;
+        let (host, id, own) = (conversation.host.clone(), conversation.id.clone(), session.clone());
         let mut all = resources::blocking(move || resources::list(&*host, &own, &id)).await?;
-        if let Some(offers) = at.host.offers() {
+        if let Some(offers) = conversation.host.offers() {
             all.extend(offers.resources(session));
         }
         let (resources, next) = page(all, |resource| &resource.uri, request.as_ref())?;
@@ -225,23 +229,27 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (at, session) = self.at(&context).await?;
+        let (conversation, session) = self.resolve(&context).await?;
         let uri = request.uri;
         if !uri.starts_with("haft://")
-            && let Some(offers) = at.host.offers()
+            && let Some(offers) = conversation.host.offers()
         {
-            let same = || format!("resources/read {uri}");
-            let caller =
-                at.caller(&context, same, request.input_responses, request.request_state.as_deref())?;
+            let identity = || format!("resources/read {uri}");
+            let caller = conversation.caller(
+                &context,
+                identity,
+                request.input_responses,
+                request.request_state.as_deref(),
+            )?;
             match unless_asked(&caller, offers.read(&uri, session, &caller)).await {
                 Some(read) => {
                     let known = read?.ok_or_else(|| resources::unknown(&uri))?;
                     return Ok(known.into());
                 }
-                None => return Ok(needs_to_know(at.wants(&caller, same)?)?.into()),
+                None => return Ok(expect_questions(conversation.questions(&caller, identity)?)?.into()),
             }
         }
-        let (host, id, session) = (at.host.clone(), at.id.clone(), session.clone());
+        let (host, id, session) = (conversation.host.clone(), conversation.id.clone(), session.clone());
         let contents = resources::blocking(move || resources::read(&*host, &session, &id, &uri)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -251,7 +259,7 @@ impl ServerHandler for Connection {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if !self.has(&request.uri, &context).await? {
+        if !self.has_resource(&request.uri, &context).await? {
             return Err(resources::unknown(&request.uri));
         }
         match self.own.subscribed.add(request.uri) {
@@ -278,12 +286,13 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let (at, session) = self.at(context.request_context()).await?;
+        let (conversation, session) = self.resolve(context.request_context()).await?;
         let uris = context.accepted().resource_subscriptions.iter().flatten();
         if uris.clone().any(|uri| uri == JOURNAL) {
-            at.subscribed.add(JOURNAL.to_owned());
+            conversation.subscribed.add(JOURNAL.to_owned());
         }
-        news::tell_listener(at.news.listen(session), &context, at.gone()).await;
+        news::send_to_subscription(conversation.news.subscribe(session), &context, conversation.closed())
+            .await;
         Ok(())
     }
 
@@ -295,7 +304,7 @@ impl ServerHandler for Connection {
         let Some(offers) = self.own.host.offers() else {
             return Err(ErrorData::method_not_found::<ListPromptsRequestMethod>());
         };
-        let (_, session) = self.at(&context).await?;
+        let (_, session) = self.resolve(&context).await?;
         let (prompts, next) = page(offers.prompts(session), |prompt| &prompt.name, request.as_ref())?;
         let mut result = ListPromptsResult::with_all_items(prompts);
         result.next_cursor = next;
@@ -310,16 +319,16 @@ impl ServerHandler for Connection {
         let Some(offers) = self.own.host.offers() else {
             return Err(ErrorData::method_not_found::<GetPromptRequestMethod>());
         };
-        let (at, session) = self.at(&context).await?;
+        let (conversation, session) = self.resolve(&context).await?;
         let (answers, state) = (request.input_responses.take(), request.request_state.take());
-        let same = {
+        let identity = {
             let (name, arguments) = (request.name.clone(), request.arguments.clone().unwrap_or_default());
             move || format!("prompts/get {name} {}", Value::Object(arguments.clone()))
         };
-        let caller = at.caller(&context, &same, answers, state.as_deref())?;
+        let caller = conversation.caller(&context, &identity, answers, state.as_deref())?;
         match unless_asked(&caller, offers.prompt(request, session, &caller)).await {
             Some(prompt) => Ok(prompt?.into()),
-            None => Ok(needs_to_know(at.wants(&caller, same)?)?.into()),
+            None => Ok(expect_questions(conversation.questions(&caller, identity)?)?.into()),
         }
     }
 
@@ -331,11 +340,11 @@ impl ServerHandler for Connection {
         let Some(offers) = self.own.host.offers() else {
             return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
         };
-        let (_, session) = self.at(&context).await?;
+        let (_, session) = self.resolve(&context).await?;
         Ok(CompleteResult::new(offers.complete(request, session).await?))
     }
 
-    /// A request that is known but does not fit comes here, too.
+    /// The SDK also routes known methods here when their parameters do not decode.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -357,10 +366,10 @@ impl ServerHandler for Connection {
             || (KNOWN_WITH_SESSIONS.contains(&method) && !is_stateless(&context))
             || (KNOWN_WITH_OFFERS.contains(&method) && self.own.host.offers().is_some());
         if is_known {
-            let told = format!("the parameters of `{method}` are not what the protocol says");
-            return Err(ErrorData::invalid_params(told, None));
+            let message = format!("the parameters of `{method}` are not what the protocol says");
+            return Err(ErrorData::invalid_params(message, None));
         }
-        let told = format!("there is no method `{}`", request.method);
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, told, None))
+        let message = format!("there is no method `{}`", request.method);
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 }

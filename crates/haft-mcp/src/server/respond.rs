@@ -1,18 +1,18 @@
-//! Questions of tools to a client's user, as one form: a field for each question, and one for an answer in words.
+//! Tools' questions to the client's user, as one form: per question a field for the choices, and one for free text.
 
 use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
 use haft_core::{BoxFuture, Fault};
 use serde_json::{Map, Value, json};
 
-use crate::approve::{Asks, hash, shown};
-use crate::caller::Elicited;
+use super::approve::{ClientUser, hash, visible};
+use super::caller::Elicited;
 
-impl Respondent for Asks {
+impl Respondent for ClientUser {
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
         Box::pin(async move {
-            let caller = self.whom(&set.call).ok_or("the client has gone")?;
+            let caller = self.caller(&set.call).ok_or("the client has gone")?;
             let message = match set.questions.as_slice() {
-                [only] => shown(&only.text),
+                [only] => visible(&only.text),
                 _ => "Please answer these questions.".to_owned(),
             };
             let form = form(&set.questions);
@@ -28,23 +28,23 @@ impl Respondent for Asks {
     }
 
     fn is_there(&self, call: &str) -> bool {
-        self.whom(call).is_some()
+        self.caller(call).is_some()
     }
 }
 
 fn form(questions: &[Inquiry]) -> Value {
     let mut fields = Map::new();
-    for (at, question) in questions.iter().enumerate() {
+    for (index, question) in questions.iter().enumerate() {
         let choices: Vec<Value> = question
             .options
             .iter()
             .map(|option| {
                 let meaning = if option.description.is_empty() { "" } else { ": " };
-                let title = format!("{}{meaning}{}", shown(&option.label), shown(&option.description));
+                let title = format!("{}{meaning}{}", visible(&option.label), visible(&option.description));
                 json!({"const": option.label, "title": title})
             })
             .collect();
-        let (title, text) = (shown(&question.header), shown(&question.text));
+        let (title, text) = (visible(&question.header), visible(&question.text));
         if !choices.is_empty() {
             let field = match question.choosing {
                 Choosing::One => {
@@ -54,27 +54,27 @@ fn form(questions: &[Inquiry]) -> Value {
                     json!({"type": "array", "title": title, "description": text, "items": {"anyOf": choices}})
                 }
             };
-            fields.insert(format!("answer_{}", at + 1), field);
+            fields.insert(format!("answer_{}", index + 1), field);
         }
         let title = format!("{title}, in other words");
         let other = json!({"type": "string", "title": title, "description": text});
-        fields.insert(format!("other_{}", at + 1), other);
+        fields.insert(format!("other_{}", index + 1), other);
     }
     json!({"type": "object", "properties": fields})
 }
 
-/// What was said in words counts where one answer is wanted.
+/// Reads the form. Free text overrides the choice of a question with one answer.
 fn answers(questions: &[Inquiry], content: &Value) -> Vec<Answer> {
-    let answer = |(at, question): (usize, &Inquiry)| {
-        let said = content.get(format!("answer_{}", at + 1));
-        let labels: Vec<&str> = match said {
+    let answer = |(index, question): (usize, &Inquiry)| {
+        let choice = content.get(format!("answer_{}", index + 1));
+        let labels: Vec<&str> = match choice {
             Some(Value::Array(labels)) => labels.iter().filter_map(Value::as_str).collect(),
             Some(Value::String(label)) => vec![label],
             _ => Vec::new(),
         };
-        let index = |label: &&str| question.options.iter().position(|option| option.label == **label);
-        let mut chosen: Vec<usize> = labels.iter().filter_map(index).collect();
-        let other = content.get(format!("other_{}", at + 1)).and_then(Value::as_str);
+        let position = |label: &&str| question.options.iter().position(|option| option.label == **label);
+        let mut chosen: Vec<usize> = labels.iter().filter_map(position).collect();
+        let other = content.get(format!("other_{}", index + 1)).and_then(Value::as_str);
         let other = other.filter(|text| !text.trim().is_empty()).map(str::to_owned);
         if other.is_some() && question.choosing == Choosing::One {
             chosen.clear();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_has_a_field_for_each_question_and_for_other_words() {
+    fn a_form_has_fields_for_choices_and_free_text() {
         let form = form(&[inquiry(Choosing::One), inquiry(Choosing::Several)]);
         assert_eq!(form["properties"]["answer_1"]["oneOf"][1], json!({"const": "b", "title": "b: it"}));
         assert_eq!(form["properties"]["answer_2"]["items"]["anyOf"][0]["const"], "a");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_becomes_answers() {
+    fn a_filled_form_becomes_answers() {
         let questions = [inquiry(Choosing::One), inquiry(Choosing::Several), inquiry(Choosing::One)];
         let content = json!({"answer_1": "b", "answer_2": ["b", "a"], "answer_3": "a", "other_3": "c"});
         let expected = [Answer::option(1), Answer { chosen: vec![1, 0], other: None }, Answer::other("c")];

@@ -1,12 +1,14 @@
-//! JSON-RPC as lines. What is no message is answered as JSON-RPC wants it and read past; a line that is too long is
-//! not kept. Calls are numbered as they come, so that they are taken on in that order.
+//! The transport over standard input and output: one JSON-RPC message per line. A malformed line is answered with a
+//! JSON-RPC error and skipped; a line that is too long is dropped while it is read. Calls get their place in the order of
+//! arrival, so that the engine takes them on in that order although the SDK runs each as a task. Reading stops while too
+//! many messages wait to be written (back-pressure).
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft_core::json as strict;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequest, ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcRequest, ProtocolVersion,
     RequestId,
@@ -19,75 +21,77 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// The longest line that is read.
-pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
-/// While so many messages wait to be written, none is read: whoever does not listen is not listened to.
-const MAX_UNWRITTEN: usize = 256;
+use crate::wire::MAX_MESSAGE_BYTES;
 
-/// Room for lines is kept for the next ones up to this.
-const MAX_SPARE: usize = 256 * 1024;
+/// While this many messages wait to be written, haft reads none: a client that does not read cannot fill the memory.
+const MAX_QUEUED: usize = 256;
 
-/// The newest version of the protocol that is spoken.
-pub(crate) const NEWEST: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+/// A write buffer up to this capacity is reused.
+const MAX_REUSED: usize = 256 * 1024;
+
+/// The newest protocol version that haft supports.
+pub(super) const NEWEST: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
-/// A connection of two streams of lines.
-pub(crate) struct Lines<R, W> {
+/// A transport over two byte streams.
+pub(super) struct Lines<R, W> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// How much of the line that is being read was too much.
+    /// Bytes dropped so far of a line that is too long.
     skipped: usize,
-    write: Arc<Writing<W>>,
-    begun: bool,
+    write: Arc<Writer<W>>,
+    /// Whether the SDK has seen a request after which it accepts any message.
+    started: bool,
+    /// Resolves when the latest call has been taken on.
     latest: Option<oneshot::Receiver<()>>,
 }
 
-struct Writing<W> {
-    to: AsyncMutex<W>,
-    /// Whole lines that are written next.
-    lines: Mutex<Vec<u8>>,
-    unwritten: AtomicUsize,
+struct Writer<W> {
+    stream: AsyncMutex<W>,
+    /// Whole lines to write next.
+    buffer: Mutex<Vec<u8>>,
+    queued: AtomicUsize,
     written: Notify,
-    /// Cancelled when the other side says no more, or hears no more.
+    /// Cancelled when the client has closed either stream.
     ended: CancellationToken,
 }
 
-/// A call's place in the order in which calls came.
+/// A call's place in the order of arrival.
 #[derive(Clone)]
-pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
+pub(super) struct Arrival(Arc<Mutex<Option<Turn>>>);
 
-struct Place {
-    before: Option<oneshot::Receiver<()>>,
-    /// Dropped when the next one may go.
-    _after: oneshot::Sender<()>,
+struct Turn {
+    previous: Option<oneshot::Receiver<()>>,
+    /// Dropped when the next call may be taken on.
+    _next: oneshot::Sender<()>,
 }
 
 impl Arrival {
-    /// Waits until every call that came before has been taken on. The next one goes when the guard is dropped.
-    pub(crate) async fn turn(&self) -> impl Sized + use<> {
-        let mut place = self.0.lock().take();
-        if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
-            let _ = before.await;
+    /// Waits until every earlier call has been taken on. The next call may follow when the guard is dropped.
+    pub(super) async fn turn(&self) -> impl Sized + use<> {
+        let mut turn = self.0.lock().take();
+        if let Some(previous) = turn.as_mut().and_then(|turn| turn.previous.take()) {
+            let _ = previous.await;
         }
-        place
+        turn
     }
 
-    /// Gives up the place: calls that came later go as soon as those are taken on that came before.
-    pub(crate) fn pass(&self) {
+    /// Gives up the place, so that later calls do not wait for this one.
+    pub(super) fn pass(&self) {
         let arrival = self.clone();
         tokio::spawn(async move { drop(arrival.turn().await) });
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
-    pub(crate) fn new(read: R, write: W, ended: CancellationToken) -> Self {
-        let write = Writing {
-            to: AsyncMutex::new(write),
-            lines: Mutex::default(),
-            unwritten: AtomicUsize::new(0),
+    pub(super) fn new(read: R, write: W, ended: CancellationToken) -> Self {
+        let writer = Writer {
+            stream: AsyncMutex::new(write),
+            buffer: Mutex::default(),
+            queued: AtomicUsize::new(0),
             written: Notify::new(),
             ended,
         };
@@ -95,21 +99,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             read: BufReader::with_capacity(64 * 1024, read),
             line: Vec::new(),
             skipped: 0,
-            write: Arc::new(write),
-            begun: false,
+            write: Arc::new(writer),
+            started: false,
             latest: None,
         }
     }
 
-    /// The same as soon as there is room for an answer.
+    /// Reads a line once the queue has room for an answer.
     async fn next_line(&mut self) -> io::Result<Line> {
-        while self.write.unwritten.load(Ordering::Acquire) >= MAX_UNWRITTEN {
+        while self.write.queued.load(Ordering::Acquire) >= MAX_QUEUED {
             self.write.written.notified().await;
         }
         self.read_line().await
     }
 
-    /// Reads to the end of a line, which is then in `line` unless it was too long. May be dropped and called again.
+    /// Reads to the end of a line, which is then in `line` unless it was too long. Cancel-safe.
     async fn read_line(&mut self) -> io::Result<Line> {
         loop {
             let read = self.read.fill_buf().await?;
@@ -118,7 +122,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             }
             let end = read.iter().position(|byte| *byte == b'\n');
             let used = end.map_or(read.len(), |end| end + 1);
-            if self.skipped > 0 || self.line.len() + used > MAX_LINE {
+            if self.skipped > 0 || self.line.len() + used > MAX_MESSAGE_BYTES {
                 self.skipped += self.line.len() + used;
                 self.line = Vec::new();
             } else {
@@ -134,13 +138,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         }
     }
 
-    /// Answers what is no message. On a task of its own: reading may be given up at any time, writing may not.
+    /// Answers a malformed message. On a task of its own: reading may be cancelled at any time, writing may not.
     fn refuse(&self, code: i32, message: &str, id: &Value) {
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-        tokio::spawn(Pending::new(&self.write).write(error));
+        tokio::spawn(Queued::new(&self.write).write(error));
     }
 
-    /// The message in a line, or none if there is nothing for anybody in it.
+    /// Decodes the line. None if it is blank, or was answered here with an error.
     fn message(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = std::mem::take(&mut self.line);
         let text = match std::str::from_utf8(&line) {
@@ -161,7 +165,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             }
         };
         let is_version = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
-        let told = match &value {
+        let problem = match &value {
             Value::Array(_) => "batches are not taken: send one message a line",
             Value::Object(_) if !is_version => "`jsonrpc` must be \"2.0\"",
             _ => "this is no message of JSON-RPC 2.0",
@@ -169,54 +173,54 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
         let (id, is_request) = (value.get("id").cloned(), method.is_some());
         match decode(value) {
-            // The SDK would end a connection that begins with anything but a request.
-            Ok(message) if !self.begun && !matches!(message, ClientJsonRpcMessage::Request(_)) => None,
-            Ok(ClientJsonRpcMessage::Request(request)) if !self.begun && is_early(&request.request) => {
+            // The SDK would end a connection whose first message is not a request.
+            Ok(message) if !self.started && !matches!(message, ClientJsonRpcMessage::Request(_)) => None,
+            Ok(ClientJsonRpcMessage::Request(request)) if !self.started && is_early(&request.request) => {
                 let method = method.unwrap_or_default();
-                let told = format!(
-                    "`{method}` came before the connection has begun: send `initialize` first, or say with each request \
+                let problem = format!(
+                    "`{method}` came before the connection has started: send `initialize` first, or say with each request \
                      who makes it, as the protocol has it from {NEWEST} on"
                 );
-                self.refuse(INVALID_REQUEST, &told, &id.unwrap_or_default());
+                self.refuse(INVALID_REQUEST, &problem, &id.unwrap_or_default());
                 None
             }
-            // A request whose id makes no sense must not become a notification.
+            // The SDK takes a request with an invalid id for a notification, and would not answer it.
             Ok(ClientJsonRpcMessage::Notification(_)) if id.is_some() => {
                 self.refuse(INVALID_REQUEST, "the id must be a string or an integer", &Value::Null);
                 None
             }
-            Ok(message) => Some(self.number(message)),
+            Ok(message) => Some(self.queue(message)),
             Err(_) if id.is_none() && is_request => None,
             Err(_) => {
                 match id.filter(|id| is_request && RequestId::deserialize(id).is_ok()) {
                     Some(id) if is_version => {
                         self.refuse(INVALID_PARAMS, "the parameters must be an object", &id);
                     }
-                    Some(id) => self.refuse(INVALID_REQUEST, told, &id),
-                    None => self.refuse(INVALID_REQUEST, told, &Value::Null),
+                    Some(id) => self.refuse(INVALID_REQUEST, problem, &id),
+                    None => self.refuse(INVALID_REQUEST, problem, &Value::Null),
                 }
                 None
             }
         }
     }
 
-    /// Gives a call its place.
-    fn number(&mut self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+    /// Gives a call its place in the order of arrival.
+    fn queue(&mut self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
         if let ClientJsonRpcMessage::Request(request) = &mut message {
-            self.begun = self.begun || begins(&request.request);
+            self.started = self.started || is_start(&request.request);
             if let ClientRequest::CallToolRequest(call) = &mut request.request {
-                let (after, next) = oneshot::channel();
-                let place = Place { before: self.latest.replace(next), _after: after };
-                call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(place)))));
+                let (next, taken_on) = oneshot::channel();
+                let turn = Turn { previous: self.latest.replace(taken_on), _next: next };
+                call.extensions.insert(Arrival(Arc::new(Mutex::new(Some(turn)))));
             }
         }
         message
     }
 }
 
-/// Decodes a message. The SDK tries one kind of request after another until one fits, which takes 12 µs for the call of a
-/// tool, a fifth of what reading a file takes over all. A call is decoded as one at once, by the SDK's own type for it;
-/// whatever does not fit that is left to the SDK, as is everything else.
+/// Decodes a message. The SDK tries one kind of request after another until one fits, which takes 12 µs for a tool call:
+/// a fifth of a whole `Read`. A call is therefore decoded directly as the SDK's own type; everything else, and a call that
+/// does not decode, goes the SDK's way.
 fn decode(message: Value) -> serde_json::Result<ClientJsonRpcMessage> {
     let is_call = message.get("method").is_some_and(|method| method == "tools/call")
         && message.get("result").is_none()
@@ -228,8 +232,8 @@ fn decode(message: Value) -> serde_json::Result<ClientJsonRpcMessage> {
     ClientJsonRpcMessage::deserialize(message)
 }
 
-/// Whether the SDK serves whatever comes after a request: one that begins a session, or stands for itself.
-fn begins(request: &ClientRequest) -> bool {
+/// Whether the SDK accepts any message after this request: one that starts a session, or a stateless one.
+fn is_start(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::DiscoverRequest(_) | ClientRequest::PingRequest(_) => false,
@@ -243,7 +247,7 @@ fn begins(request: &ClientRequest) -> bool {
     }
 }
 
-/// Whether a request is of a client that has to begin first, and has not.
+/// Whether a request comes too early: its client has to send `initialize` first.
 fn is_early(request: &ClientRequest) -> bool {
     use ClientRequest::{DiscoverRequest, InitializeRequest, PingRequest};
     !matches!(request, InitializeRequest(_) | DiscoverRequest(_) | PingRequest(_))
@@ -256,66 +260,62 @@ enum Line {
     End,
 }
 
-/// Counts a message until it is written, or nobody wants to any more.
-struct Pending<W>(Arc<Writing<W>>);
+/// Counts a message as queued until it is written or given up.
+struct Queued<W>(Arc<Writer<W>>);
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Pending<W> {
-    fn new(writing: &Arc<Writing<W>>) -> Self {
-        writing.unwritten.fetch_add(1, Ordering::AcqRel);
-        Self(writing.clone())
+impl<W: AsyncWrite + Send + Unpin + 'static> Queued<W> {
+    fn new(writer: &Arc<Writer<W>>) -> Self {
+        writer.queued.fetch_add(1, Ordering::AcqRel);
+        Self(writer.clone())
     }
 
     async fn write(self, message: impl Serialize) -> io::Result<()> {
         self.0.add(message)?;
-        if self.0.unwritten.load(Ordering::Acquire) > 1 {
-            // Others are about to be written, too: then all of them at once.
+        if self.0.queued.load(Ordering::Acquire) > 1 {
+            // Other messages are ready, too: let them join, and write all at once.
             tokio::task::yield_now().await;
         }
-        let mut to = self.0.to.lock().await;
-        let mut lines = std::mem::take(&mut *self.0.lines());
+        let mut stream = self.0.stream.lock().await;
+        let mut lines = std::mem::take(&mut *self.0.buffer.lock());
         if lines.is_empty() {
-            // Somebody else has written it.
+            // The holder of the lock before has written this message.
             return Ok(());
         }
-        let written = match to.write_all(&lines).await {
-            Ok(()) => to.flush().await,
+        let written = match stream.write_all(&lines).await {
+            Ok(()) => stream.flush().await,
             failed => failed,
         };
         if written.is_err() {
             self.0.ended.cancel();
         }
-        if lines.capacity() <= MAX_SPARE {
+        if lines.capacity() <= MAX_REUSED {
             lines.clear();
-            let mut next = self.0.lines();
-            if next.capacity() == 0 {
-                *next = lines;
+            let mut buffer = self.0.buffer.lock();
+            if buffer.capacity() == 0 {
+                *buffer = lines;
             }
         }
         written
     }
 }
 
-impl<W> Writing<W> {
-    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.lines.lock()
-    }
-
-    /// Adds a line, or nothing.
+impl<W> Writer<W> {
+    /// Adds a message to the buffer. One that cannot be serialized leaves nothing behind.
     fn add(&self, message: impl Serialize) -> io::Result<()> {
-        let mut lines = self.lines();
-        let before = lines.len();
-        if let Err(error) = serde_json::to_writer(&mut *lines, &message) {
-            lines.truncate(before);
+        let mut buffer = self.buffer.lock();
+        let before = buffer.len();
+        if let Err(error) = serde_json::to_writer(&mut *buffer, &message) {
+            buffer.truncate(before);
             return Err(error.into());
         }
-        lines.push(b'\n');
+        buffer.push(b'\n');
         Ok(())
     }
 }
 
-impl<W> Drop for Pending<W> {
+impl<W> Drop for Queued<W> {
     fn drop(&mut self) {
-        self.0.unwritten.fetch_sub(1, Ordering::AcqRel);
+        self.0.queued.fetch_sub(1, Ordering::AcqRel);
         self.0.written.notify_one();
     }
 }
@@ -331,8 +331,8 @@ where
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let pending = Pending::new(&self.write);
-        pending.write(item)
+        let queued = Queued::new(&self.write);
+        queued.write(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -349,8 +349,8 @@ where
                     }
                 }
                 Ok(Line::TooLong(bytes)) => {
-                    let told = format!("the line has {bytes} bytes, and {MAX_LINE} are the most");
-                    self.refuse(PARSE_ERROR, &told, &Value::Null);
+                    let problem = format!("the line has {bytes} bytes, and {MAX_MESSAGE_BYTES} are the most");
+                    self.refuse(PARSE_ERROR, &problem, &Value::Null);
                 }
                 Ok(Line::End) | Err(_) => {
                     self.write.ended.cancel();
@@ -371,8 +371,8 @@ mod tests {
 
     use super::*;
 
-    /// A message as text, and what the SDK keeps of its `_meta`.
-    fn shown(message: serde_json::Result<ClientJsonRpcMessage>) -> Option<(Value, Option<Value>)> {
+    /// A message as JSON, with the `_meta` that the SDK keeps apart from it.
+    fn as_json(message: serde_json::Result<ClientJsonRpcMessage>) -> Option<(Value, Option<Value>)> {
         let message = message.ok()?;
         let meta = match &message {
             ClientJsonRpcMessage::Request(request) => match &request.request {
@@ -421,8 +421,8 @@ mod tests {
             without("jsonrpc"),
             without("params"),
         ] {
-            let by_the_sdk = shown(ClientJsonRpcMessage::deserialize(message.clone()));
-            assert_eq!(shown(decode(message.clone())), by_the_sdk, "{message}");
+            let by_the_sdk = as_json(ClientJsonRpcMessage::deserialize(message.clone()));
+            assert_eq!(as_json(decode(message.clone())), by_the_sdk, "{message}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What clients are told without having asked, because they may look at it: that tools, prompts or resources are others
-//! than before. A client that was not told in time is told that everything of the kind may have changed.
+//! Change notifications to clients: tools, prompts or resources have changed. A client that falls behind the queue gets a
+//! notification that everything of the kind may have changed.
 
 use std::collections::HashSet;
 
@@ -11,112 +11,113 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-/// So many changes wait for a client that is slow to be told.
-const MAX_UNTOLD: usize = 64;
-/// A client cannot wait for more resources than these.
-const MAX_SUBSCRIBED: usize = 1000;
+/// The most changes queued for a slow client.
+const MAX_QUEUED: usize = 64;
+/// The most resources that a client can subscribe to.
+const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// Tells a client that something it may have looked at has changed.
+/// Notifies a client that something it may have listed or read has changed.
 #[derive(Clone)]
 pub struct News(broadcast::Sender<Change>);
 
-/// What has changed.
+/// A change to notify of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
     Tools,
     Prompts,
     Resources,
     Resource(String),
-    /// More than there was room for.
-    Much,
+    /// The queue overflowed: everything may have changed.
+    Overflow,
 }
 
 impl Default for News {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_UNTOLD))
+        Self(broadcast::Sender::new(MAX_QUEUED))
     }
 }
 
 impl News {
-    /// There are other prompts.
+    /// Notifies that the list of prompts has changed.
     pub fn prompts_changed(&self) {
-        self.tell(Change::Prompts);
+        self.send(Change::Prompts);
     }
 
-    /// There are other resources.
+    /// Notifies that the list of resources has changed.
     pub fn resources_changed(&self) {
-        self.tell(Change::Resources);
+        self.send(Change::Resources);
     }
 
-    /// A resource is not what it was.
+    /// Notifies that the content of a resource has changed.
     pub fn resource_updated(&self, uri: impl Into<String>) {
-        self.tell(Change::Resource(uri.into()));
+        self.send(Change::Resource(uri.into()));
     }
 
-    fn tell(&self, change: Change) {
-        // Nobody may be listening.
+    fn send(&self, change: Change) {
+        // Fails without subscribers, which is fine.
         let _ = self.0.send(change);
     }
 
-    /// Listens from now on, to the tools of a session as well.
-    pub(crate) fn listen(&self, session: &Session) -> Listening {
-        Listening { news: self.0.subscribe(), tools: session.tools().changes() }
+    /// Subscribes to changes, those of the session's tools included.
+    pub(super) fn subscribe(&self, session: &Session) -> Changes {
+        Changes { news: self.0.subscribe(), tools: session.tools().changes() }
     }
 }
 
-pub(crate) struct Listening {
+/// A stream of changes.
+pub(super) struct Changes {
     news: broadcast::Receiver<Change>,
     tools: watch::Receiver<()>,
 }
 
-impl Listening {
-    /// The next change, or nothing if there can be none any more.
+impl Changes {
+    /// The next change. None when the session or the sender is gone.
     async fn next(&mut self) -> Option<Change> {
         tokio::select! {
             changed = self.tools.changed() => changed.ok().map(|()| Change::Tools),
             change = self.news.recv() => match change {
                 Ok(change) => Some(change),
-                Err(RecvError::Lagged(_)) => Some(Change::Much),
+                Err(RecvError::Lagged(_)) => Some(Change::Overflow),
                 Err(RecvError::Closed) => None,
             },
         }
     }
 }
 
-/// The resources that a client wants to hear of.
+/// The resources that a client has subscribed to.
 #[derive(Default)]
-pub(crate) struct Subscribed(Mutex<HashSet<String>>);
+pub(super) struct Subscriptions(Mutex<HashSet<String>>);
 
-impl Subscribed {
-    /// Adds one, if there is room for it.
-    pub(crate) fn add(&self, uri: String) -> bool {
+impl Subscriptions {
+    /// Adds a subscription. False if there are too many.
+    pub(super) fn add(&self, uri: String) -> bool {
         let mut uris = self.0.lock();
-        let has_room = uris.len() < MAX_SUBSCRIBED || uris.contains(&uri);
+        let has_room = uris.len() < MAX_SUBSCRIPTIONS || uris.contains(&uri);
         if has_room {
             uris.insert(uri);
         }
         has_room
     }
 
-    pub(crate) fn remove(&self, uri: &str) {
+    pub(super) fn remove(&self, uri: &str) {
         self.0.lock().remove(uri);
     }
 
-    pub(crate) fn has(&self, uri: &str) -> bool {
+    pub(super) fn has(&self, uri: &str) -> bool {
         self.0.lock().contains(uri)
     }
 }
 
-/// Tells a client with a session of its own, until it is gone.
-pub(crate) async fn tell_peer(
-    mut listening: Listening,
+/// Sends changes to a client with a session, until it is closed.
+pub(super) async fn send_to_peer(
+    mut changes: Changes,
     peer: Peer<RoleServer>,
     subscribed: impl Fn(&str) -> bool,
-    gone: CancellationToken,
+    closed: CancellationToken,
 ) {
-    let telling = async {
-        while let Some(change) = listening.next().await {
-            let told = match change {
+    let sending = async {
+        while let Some(change) = changes.next().await {
+            let sent = match change {
                 Change::Tools => peer.notify_tool_list_changed().await,
                 Change::Prompts => peer.notify_prompt_list_changed().await,
                 Change::Resources => peer.notify_resource_list_changed().await,
@@ -124,38 +125,38 @@ pub(crate) async fn tell_peer(
                     peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
                 }
                 Change::Resource(_) => Ok(()),
-                Change::Much => {
+                Change::Overflow => {
                     let _ = peer.notify_prompt_list_changed().await;
                     peer.notify_resource_list_changed().await
                 }
             };
-            if told.is_err() {
+            if sent.is_err() {
                 break;
             }
         }
     };
     tokio::select! {
-        () = telling => {}
-        () = gone.cancelled() => {}
+        () = sending => {}
+        () = closed.cancelled() => {}
     }
 }
 
-/// Tells whoever listens with a request of its own, what it wants to hear of.
-pub(crate) async fn tell_listener(
-    mut listening: Listening,
+/// Sends changes to a `subscriptions/listen` request, until it is cancelled or the client is closed.
+pub(super) async fn send_to_subscription(
+    mut changes: Changes,
     context: &SubscriptionContext,
-    gone: &CancellationToken,
+    closed: &CancellationToken,
 ) {
     let sink = context.sink();
-    let telling = async {
-        while let Some(change) = listening.next().await {
-            // What was not asked for is not told.
+    let sending = async {
+        while let Some(change) = changes.next().await {
+            // The sink fails for kinds that the request did not ask for.
             let _ = match change {
                 Change::Tools => sink.notify_tool_list_changed().await,
                 Change::Prompts => sink.notify_prompt_list_changed().await,
                 Change::Resources => sink.notify_resource_list_changed().await,
                 Change::Resource(uri) => sink.notify_resource_updated(uri).await,
-                Change::Much => {
+                Change::Overflow => {
                     let _ = sink.notify_prompt_list_changed().await;
                     sink.notify_resource_list_changed().await
                 }
@@ -163,8 +164,8 @@ pub(crate) async fn tell_listener(
         }
     };
     tokio::select! {
-        () = telling => {}
+        () = sending => {}
         () = context.cancelled() => {}
-        () = gone.cancelled() => {}
+        () = closed.cancelled() => {}
     }
 }

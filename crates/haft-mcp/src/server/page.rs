@@ -1,13 +1,13 @@
-//! Lists in pages. A cursor is the name of the last item that was given, so it stays right while others come and go.
+//! Pagination of lists. A cursor is the name of the last item sent, so it stays valid while other items come and go.
 
 use rmcp::ErrorData;
 use rmcp::model::PaginatedRequestParams;
 
-/// So many items are in a page.
-pub(crate) const PAGE: usize = 100;
+/// Items per page.
+pub(super) const PAGE_SIZE: usize = 100;
 
-/// The page that a request asks for, and the cursor of the next one.
-pub(crate) fn page<T>(
+/// The requested page, and the cursor of the next one.
+pub(super) fn page<T>(
     items: Vec<T>,
     name: impl Fn(&T) -> &str,
     request: Option<&PaginatedRequestParams>,
@@ -15,12 +15,12 @@ pub(crate) fn page<T>(
     let start = match request.and_then(|request| request.cursor.as_deref()) {
         None => 0,
         Some(cursor) => match items.iter().position(|item| name(item) == cursor) {
-            Some(at) => at + 1,
+            Some(index) => index + 1,
             None => return Err(ErrorData::invalid_params("there is no such cursor", None)),
         },
     };
-    let more = items.len() > start + PAGE;
-    let page: Vec<T> = items.into_iter().skip(start).take(PAGE).collect();
+    let more = items.len() > start + PAGE_SIZE;
+    let page: Vec<T> = items.into_iter().skip(start).take(PAGE_SIZE).collect();
     let next = if more { page.last().map(|item| name(item).to_owned()) } else { None };
     Ok((page, next))
 }
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_one_another_to_the_end() {
+    fn pages_cover_the_whole_list() {
         let mut cursor = None;
         let mut all = Vec::new();
         for _ in 0..3 {
@@ -48,13 +48,13 @@ mod tests {
     }
 
     #[test]
-    fn a_full_page_is_the_last_one_if_nothing_follows() {
-        let (page, next) = page(names(PAGE), |name| name.as_str(), None).unwrap();
-        assert_eq!((page.len(), next), (PAGE, None));
+    fn a_full_last_page_has_no_cursor() {
+        let (page, next) = page(names(PAGE_SIZE), |name| name.as_str(), None).unwrap();
+        assert_eq!((page.len(), next), (PAGE_SIZE, None));
     }
 
     #[test]
-    fn a_cursor_that_was_never_given_is_refused() {
+    fn an_unknown_cursor_is_refused() {
         let request = PaginatedRequestParams::default().with_cursor(Some("x".into()));
         assert!(page(names(3), |name| name.as_str(), Some(&request)).is_err());
     }

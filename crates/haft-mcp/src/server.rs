@@ -1,0 +1,29 @@
+//! Sessions served to clients. `connection` says what each request means, `conversation` holds the session of a client,
+//! and `lines` and `http` are the transports. What a session may do is the host's decision.
+
+mod approve;
+mod call;
+mod caller;
+mod client_roots;
+mod connection;
+mod conversation;
+mod host;
+mod http;
+mod lines;
+mod news;
+mod page;
+mod relay;
+mod resources;
+mod respond;
+mod result;
+mod rounds;
+mod sessions;
+mod stdio;
+mod upstream;
+
+pub use caller::{Caller, Elicited};
+pub use host::{Client, Offers, SessionHost};
+pub use http::{Http, HttpServer};
+pub use news::News;
+pub use result::{OutputSchema, STRUCTURED, call_result};
+pub use stdio::{serve, serve_stdio};

@@ -1,4 +1,4 @@
-//! All rules that hold, with where they came from; and the same made ready to be asked.
+//! The list of all rules with their origins, and the compiled form that matches calls.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use haft_sandbox::Kind;
 use super::known::KnownTools;
 use super::paths::Patterns;
 use super::recommended::RECOMMENDED;
-use super::written::{About, fits};
+use super::written::{About, name_matches};
 use super::{BadRule, Effect, Written};
 use haft_shell::{RuleSet, Understood};
 
-/// More entries of a folder are not looked at to see whether a rule is about one of them: it is then taken to be.
-const MAX_LOOKED_AT: usize = 20_000;
+/// Most entries of a folder that are searched for a match of a rule; a larger folder is assumed to have one.
+const MAX_ENTRIES: usize = 20_000;
 
-/// What a rule about files is about.
+/// The access that a rule about files governs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// Reading them; what may not be read may not be changed, either.
+    /// Reading. A file that must not be read must not be changed either.
     Read,
-    /// Changing them.
+    /// Changing.
     Write,
 }
 
-/// Rules as they were written, each with where.
+/// All rules, each with its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Book {
     rules: Vec<(Effect, Written, String)>,
@@ -33,7 +33,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// A book without rules, for rules about these tools.
+    /// An empty book, for rules about these tools.
     pub fn new(known: KnownTools) -> Self {
         Self { rules: Vec::new(), known }
     }
@@ -43,22 +43,22 @@ impl Book {
         &self.known
     }
 
-    /// Adds tools that rules can be about.
-    pub(super) fn learn(&mut self, known: KnownTools) {
+    /// Replaces the tools that rules can be about.
+    pub(super) fn set_known(&mut self, known: KnownTools) {
         self.known = known;
     }
 
-    /// Adds a rule that was found in a place.
-    pub fn add(&mut self, effect: Effect, text: &str, place: &str) -> Result<(), BadRule> {
+    /// Adds a rule, with its origin. A rule that is there already is not added again.
+    pub fn add(&mut self, effect: Effect, text: &str, origin: &str) -> Result<(), BadRule> {
         let rule = Written::parse(text, &self.known)?;
         if !self.rules.iter().any(|(known, other, _)| *known == effect && *other == rule) {
-            self.rules.push((effect, rule, place.to_owned()));
+            self.rules.push((effect, rule, origin.to_owned()));
         }
         Ok(())
     }
 
-    /// Adds rules that most people agree with: usual builds, tests and git commands are allowed, files with secrets
-    /// denied.
+    /// Adds the recommended rules, which allow usual builds, tests and git commands and deny reading files with
+    /// secrets.
     pub fn recommend(&mut self) -> Result<(), BadRule> {
         for (effect, rules) in RECOMMENDED {
             rules.iter().try_for_each(|rule| self.add(*effect, rule, "recommended"))?;
@@ -66,12 +66,12 @@ impl Book {
         Ok(())
     }
 
-    /// Every rule, with where it was found.
+    /// Every rule, with its origin.
     pub fn iter(&self) -> impl Iterator<Item = (Effect, &Written, &str)> {
-        self.rules.iter().map(|(effect, rule, place)| (*effect, rule, place.as_str()))
+        self.rules.iter().map(|(effect, rule, origin)| (*effect, rule, origin.as_str()))
     }
 
-    /// Whether there are none.
+    /// Whether the book has no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -81,12 +81,12 @@ impl Book {
     }
 }
 
-/// Rules of one effect.
+/// The rules of one effect, indexed by what they are about.
 #[derive(Debug, Default)]
 pub(super) struct Compiled {
     tools: HashMap<String, Written>,
-    /// Tools by a pattern of their name.
-    families: Vec<Written>,
+    /// Rules with a wildcard in the tool's name.
+    tool_patterns: Vec<Written>,
     read: Patterns,
     write: Patterns,
     commands: RuleSet,
@@ -104,7 +104,7 @@ impl Compiled {
         let (mut read, mut write, mut commands) = (Vec::new(), Vec::new(), Vec::new());
         for rule in rules {
             match &rule.about {
-                About::Tool if rule.tool.contains('*') => compiled.families.push(rule.clone()),
+                About::Tool if rule.tool.contains('*') => compiled.tool_patterns.push(rule.clone()),
                 About::Tool => drop(compiled.tools.insert(rule.tool.clone(), rule.clone())),
                 About::Paths { class: Class::Read, pattern } => read.push((rule.clone(), pattern.clone())),
                 About::Paths { class: Class::Write, pattern } => write.push((rule.clone(), pattern.clone())),
@@ -125,7 +125,7 @@ impl Compiled {
 
     pub(super) fn is_empty(&self) -> bool {
         self.tools.is_empty()
-            && self.families.is_empty()
+            && self.tool_patterns.is_empty()
             && self.read.is_empty()
             && self.write.is_empty()
             && self.commands.is_empty()
@@ -139,9 +139,9 @@ impl Compiled {
         }
     }
 
-    /// The rule for every call of a tool.
+    /// The rule that covers every call of a tool.
     pub(super) fn tool(&self, name: &str) -> Option<&Written> {
-        self.tools.get(name).or_else(|| self.families.iter().find(|rule| fits(&rule.tool, name)))
+        self.tools.get(name).or_else(|| self.tool_patterns.iter().find(|rule| name_matches(&rule.tool, name)))
     }
 
     pub(super) fn denies_command(&self, understood: &Understood) -> Option<&Written> {
@@ -160,50 +160,51 @@ impl Compiled {
     pub(super) fn host(&self, host: &str) -> Option<&Written> {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         self.hosts.iter().find(|rule| match &rule.about {
-            About::Domain { host: named, below: false } => *named == host,
-            About::Domain { host: named, below: true } => {
+            About::Domain { host: named, subdomains: false } => *named == host,
+            About::Domain { host: named, subdomains: true } => {
                 host.strip_suffix(named.as_str()).is_some_and(|sub| sub.ends_with('.') && sub.len() > 1)
             }
             _ => false,
         })
     }
 
-    /// The rule that forbids what is done to a path, or to something in the folder that it is.
+    /// The rule that covers an access to a path, or to something in that folder; with the subject for messages.
     pub(super) fn on_path(
         &self,
         access: Access,
         path: &AbsPath,
         workspace: &Workspace,
     ) -> Option<(&Written, String)> {
-        let about = || format!("`{}`", workspace.display(path));
+        let subject = || format!("`{}`", workspace.display(path));
         let classes: &[Class] =
             if access == Access::Write { &[Class::Read, Class::Write] } else { &[Class::Read] };
         for class in classes {
             let patterns = self.paths(*class);
             if let Some(found) = patterns.matches(path.as_path()) {
-                return Some((found.rule, about()));
+                return Some((found.rule, subject()));
             }
-            // What is read of a folder is looked at file by file; what is done to a folder, is done to all in it.
+            // A tool that reads a folder checks each file on its own. A change to a folder (move, delete) affects
+            // everything in it at once, so it is checked here.
             if access == Access::Write && !patterns.is_empty() {
-                let is_there = || contains(path, patterns, workspace);
+                let has_match = || contains(path, patterns, workspace);
                 if let Some(rule) =
-                    is_folder(path, workspace).then(|| patterns.within(path.as_path(), is_there)).flatten()
+                    is_folder(path, workspace).then(|| patterns.within(path.as_path(), has_match)).flatten()
                 {
-                    return Some((rule, format!("something in {}", about())));
+                    return Some((rule, format!("something in {}", subject())));
                 }
             }
         }
         None
     }
 
-    /// The rule that allows what is done to a path.
+    /// The rule that allows an access to a path.
     pub(super) fn allows_path(
         &self,
         access: Access,
         path: &AbsPath,
         workspace: &Workspace,
     ) -> Option<&Written> {
-        let delicate = || {
+        let runs_code = || {
             let claims = haft_core::Claims::none().write(haft_core::Resource::Path(path.clone()));
             haft_core::permissions::runs_code(&claims, workspace).is_some()
         };
@@ -211,7 +212,7 @@ impl Compiled {
         if access == Access::Read {
             return self.read.matches(path.as_path()).or(written).map(|found| found.rule);
         }
-        written.filter(|found| found.names_delicate || !delicate()).map(|found| found.rule)
+        written.filter(|found| found.names_code || !runs_code()).map(|found| found.rule)
     }
 }
 
@@ -219,15 +220,15 @@ fn is_folder(path: &AbsPath, workspace: &Workspace) -> bool {
     workspace.stat(path).is_ok_and(|stat| stat.kind == Kind::Directory)
 }
 
-/// Whether there is something in a folder that a pattern fits; a folder that is too large is taken to have it.
+/// Whether a pattern matches something in a folder. A folder with too many entries is assumed to contain a match.
 fn contains(folder: &AbsPath, patterns: &Patterns, workspace: &Workspace) -> bool {
-    let mut looked_at = 0;
+    let mut entries = 0;
     let mut folders = vec![folder.clone()];
     while let Some(folder) = folders.pop() {
         for name in workspace.names(&folder).unwrap_or_default() {
             let path = folder.child(&name.name);
-            looked_at += 1;
-            if looked_at > MAX_LOOKED_AT || patterns.matches(path.as_path()).is_some() {
+            entries += 1;
+            if entries > MAX_ENTRIES || patterns.matches(path.as_path()).is_some() {
                 return true;
             }
             if name.kind == Kind::Directory {

@@ -1,4 +1,4 @@
-//! The rules as a judge of calls: those of the settings, and what was granted since.
+//! Judges calls by the rules of the settings and by the rules granted since, in the session or permanently.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use haft_shell::{self as shell, Understood};
 
 use super::{Book, Called, Effect, KnownTools, Rules, Ruling, Written};
 
-/// Somebody who keeps rules that were agreed to beyond the session.
+/// Permanent storage for rules that a person agreed to.
 pub trait Memory: Send + Sync {
-    /// Keeps a rule that allows something.
+    /// Stores a rule that allows something.
     fn keep(&self, rule: &Written, scope: Scope) -> Result<(), Fault>;
 }
 
@@ -24,58 +24,58 @@ pub struct RuleJudge {
     memory: Option<Arc<dyn Memory>>,
 }
 
-/// By which rules a session is judged, for what looks at many files in one call.
+/// Session extension with the judge of the session, for tools that check many files in one call.
 #[derive(Clone, Default)]
 pub struct Ruled(pub Option<Arc<RuleJudge>>);
 
 impl Ruled {
-    /// The rules that hold in a session now.
+    /// The current rules of a session; `None` if it has no judge.
     pub fn rules(cx: &Context) -> Option<Arc<Rules>> {
         cx.session().extension::<Ruled>().0.as_ref().map(|judge| judge.rules(cx))
     }
 }
 
-/// The rules of a session, made ready once for as long as nothing is granted.
+/// Cache of a session's compiled rules, with the grants that they include. Valid until another rule is granted.
 #[derive(Default)]
-struct OfSession(Mutex<Option<(Vec<Rule>, Arc<Rules>)>>);
+struct CompiledRules(Mutex<Option<(Vec<Rule>, Arc<Rules>)>>);
 
 impl RuleJudge {
-    /// Judges by the rules of a book. `home` is what `~` stands for in them.
+    /// A judge by the rules of a book. `home` replaces `~` in them.
     pub fn new(book: Book, home: Option<PathBuf>) -> Self {
         Self { book, home, memory: None }
     }
 
-    /// Keeps what is agreed to for longer than a session.
+    /// Sets the storage for rules that are granted beyond the session.
     #[must_use]
     pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
         self.memory = Some(memory);
         self
     }
 
-    /// The tools that rules of a session can be about: its own, besides those that the book knows.
+    /// The tools that rules of a session can be about: its own, and those that the book knows.
     fn known(&self, cx: &Context) -> KnownTools {
         let tools = cx.session().tools().all();
         tools.iter().fold(self.book.known().clone(), |known, tool| known.with(tool.spec()))
     }
 
-    /// The rules that hold in a session now.
+    /// The current rules of a session: those of the book, and those granted in the session.
     pub fn rules(&self, cx: &Context) -> Arc<Rules> {
-        let of_session = cx.session().extension::<OfSession>();
-        let mut ready = of_session.0.lock();
+        let cache = cx.session().extension::<CompiledRules>();
+        let mut cached = cache.0.lock();
         let grants = cx.session().grants();
-        if let Some((known, rules)) = &*ready
-            && *known == grants
+        if let Some((included, rules)) = &*cached
+            && *included == grants
         {
             return rules.clone();
         }
         let mut book = self.book.clone();
-        book.learn(self.known(cx));
+        book.set_known(self.known(cx));
         for grant in &grants {
-            // One that cannot be read any more allows nothing.
+            // A grant that no longer parses, for example because its tool is gone, allows nothing.
             let _ = book.add(Effect::Allow, &grant.0, "granted in this session");
         }
         let rules = Arc::new(Rules::new(&book, cx.session_workspace(), self.home.as_deref()));
-        *ready = Some((grants, rules.clone()));
+        *cached = Some((grants, rules.clone()));
         rules
     }
 }
@@ -90,10 +90,10 @@ impl Judge for RuleJudge {
         let called = Called { tool: &spec.name, claims, workspace: cx.session_workspace() };
         let rules = self.rules(cx);
         let ruling = rules.rule_on(&called);
-        // Where nobody is asked about what a command does not tell, a denial would be worth nothing.
-        let is_unsure = cx.session().mode() == Mode::Bypass
+        // In bypass mode no person is asked about an uncertain command, so a deny rule that might mean it must hold.
+        let check_uncertain = cx.session().mode() == Mode::Bypass
             && ruling.as_ref().is_none_or(|ruling| ruling.effect != Effect::Deny);
-        if let Some((rule, command)) = is_unsure.then(|| rules.might_deny(claims)).flatten() {
+        if let Some((rule, command)) = check_uncertain.then(|| rules.might_deny(claims)).flatten() {
             return Ok(Verdict::Deny(format!(
                 "`{command}` may run what the rule `{rule}` denies: it does not tell for certain what it runs"
             )));
@@ -134,7 +134,7 @@ impl Judge for RuleJudge {
     }
 }
 
-/// The narrowest rules that allow a call.
+/// The narrowest rules that would allow a call.
 fn offer(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
     let Question { spec, claims, cx, .. } = question;
     let workspace = cx.session_workspace();

@@ -1,4 +1,5 @@
-//! The tools that rules can be about, as a registry tells of them. No tool is known here by itself.
+//! The tools that rules can be about, taken from a registry. Has no list of tools of its own, except names that other
+//! agents use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use haft_core::{Category, DynTool, Spec, suggest};
 use super::BadRule;
 use super::book::Class;
 
-/// The tools that rules can be about, and what each is for. Cheap to clone.
+/// The tools that rules can be about, and the syntax of rules for each. Cheap to clone.
 ///
 /// ```
 /// use haft_core::{Category, Spec};
@@ -23,12 +24,12 @@ use super::book::Class;
 /// let deploy = Spec::of::<Deploy>("deploy", "Deploys the project").category(Category::File);
 /// let known = KnownTools::none().with(&deploy);
 /// assert!(Written::parse("deploy(targets/*.toml)", &known).is_ok());
-/// assert!(Written::parse("deplyo", &known).is_err(), "it is too near to be another tool");
+/// assert!(Written::parse("deplyo", &known).is_err(), "probably a typing mistake");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownTools(Arc<BTreeMap<Arc<str>, Kind>>);
 
-/// What stands in the brackets of a rule about a tool.
+/// What the brackets of a rule about a tool contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A command.
@@ -37,17 +38,17 @@ pub(super) enum Kind {
     Files(Class),
     /// Hosts.
     Web,
-    /// Nothing.
+    /// Nothing: the rule has no brackets.
     Other,
 }
 
 impl KnownTools {
-    /// No tools: rules can only be about tools as a whole.
+    /// No tools: rules can only cover all calls of a tool.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// These tools, and the names that other agents have for some of them.
+    /// These tools, and names that other agents use for some of them.
     pub fn of(tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
         let mut known: BTreeMap<Arc<str>, Kind> = [
             ("LS", Kind::Files(Class::Read)),
@@ -61,7 +62,7 @@ impl KnownTools {
         Self(Arc::new(known))
     }
 
-    /// With another tool.
+    /// Adds a tool.
     #[must_use]
     pub fn with(mut self, spec: &Spec) -> Self {
         if self.0.get(&spec.name) != Some(&kind(spec)) {
@@ -70,13 +71,13 @@ impl KnownTools {
         self
     }
 
-    /// Whether there is a tool of a name.
+    /// Whether a tool has this name.
     pub fn has(&self, tool: &str) -> bool {
         self.0.contains_key(tool)
     }
 
-    /// What stands in the brackets of a rule about a tool. A name that no tool has may be that of a tool which is added
-    /// later, by a program or a server; one that is nearly the name of a tool is taken for a mistake.
+    /// What the brackets of a rule about a tool contain. An unknown name is accepted, since a program or a server may
+    /// add the tool later, unless it is so close to a known name that it is probably a typing mistake.
     pub(super) fn kind(&self, tool: &str) -> Result<Kind, BadRule> {
         if let Some(kind) = self.0.get(tool) {
             return Ok(*kind);

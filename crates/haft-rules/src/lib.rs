@@ -1,6 +1,6 @@
-//! Rules that people write about calls: `Edit(src/**)`, `Bash(git status:*)`, `mcp__github__*`. What is denied stays
-//! denied, then it is asked, then it is allowed; among rules of one kind the order does not matter. A rule about
-//! files binds every call that touches them, whatever the tool is called and however the file is named.
+//! Permission rules for tool calls: `Edit(src/**)`, `Bash(git status:*)`, `mcp__github__*`. Deny rules take precedence
+//! over ask rules, and these over allow rules; the order within one effect does not matter. A rule about files binds
+//! every call that accesses them, through any tool and under any path. Knows no tool by itself: a registry lists them.
 
 mod book;
 mod judge;
@@ -23,14 +23,14 @@ pub use written::{BadRule, Written};
 use book::{Class, Compiled};
 use haft_shell::{self as shell, Understood};
 
-/// What a rule does to the calls that it covers.
+/// The effect of a rule on the calls that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
-    /// They do not happen, and nobody is asked.
+    /// Refuses the call without asking.
     Deny,
-    /// Somebody is asked.
+    /// Asks for approval.
     Ask,
-    /// They happen, and nobody is asked.
+    /// Allows the call without asking.
     Allow,
 }
 
@@ -38,7 +38,7 @@ impl Effect {
     /// Every effect, the strictest first.
     pub const ALL: [Effect; 3] = [Effect::Deny, Effect::Ask, Effect::Allow];
 
-    /// The name of the effect, as it stands in settings.
+    /// Name of the effect in settings.
     pub fn name(self) -> &'static str {
         match self {
             Effect::Deny => "deny",
@@ -48,20 +48,20 @@ impl Effect {
     }
 }
 
-/// What the rules say of a call.
+/// The decision of the rules on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling {
-    /// What becomes of it.
+    /// The effect on the call.
     pub effect: Effect,
-    /// The rule that says so, as it is written.
+    /// The rule that decided.
     pub rule: Written,
-    /// What of the call it is about.
+    /// The part of the call that the rule is about: a tool, path, command or host, for messages.
     pub about: String,
-    /// Whether the rule means this very call, and not only calls like it.
+    /// Whether the rule names exactly this call, without wildcards.
     pub exactly: bool,
 }
 
-/// Rules that are ready to be asked, for one workspace.
+/// Rules compiled for one workspace.
 #[derive(Debug, Default)]
 pub struct Rules {
     deny: Compiled,
@@ -69,19 +69,19 @@ pub struct Rules {
     allow: Compiled,
 }
 
-/// A call as rules see it.
+/// The parts of a call that rules look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Called<'a> {
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// Everything that it may touch.
+    /// Everything that the call may access.
     pub claims: &'a Claims,
-    /// Where.
+    /// The workspace of the session.
     pub workspace: &'a Workspace,
 }
 
 impl Rules {
-    /// Makes the rules of a book ready for a workspace. `home` is what `~` stands for.
+    /// Compiles the rules of a book for a workspace. `home` replaces `~`.
     pub fn new(book: &Book, workspace: &Workspace, home: Option<&Path>) -> Self {
         let folders: Vec<PathBuf> =
             workspace.folders().iter().map(|folder| folder.path.as_path().to_owned()).collect();
@@ -89,50 +89,51 @@ impl Rules {
         Self { deny: compiled(Effect::Deny), ask: compiled(Effect::Ask), allow: compiled(Effect::Allow) }
     }
 
-    /// What the rules say of a call, if they say anything.
+    /// The decision on a call; `None` if no rule covers it.
     pub fn rule_on(&self, called: &Called<'_>) -> Option<Ruling> {
-        self.touched_by(&self.deny, Effect::Deny, called)
-            .or_else(|| self.touched_by(&self.ask, Effect::Ask, called))
-            .or_else(|| self.covered(called))
+        self.match_any_part(&self.deny, Effect::Deny, called)
+            .or_else(|| self.match_any_part(&self.ask, Effect::Ask, called))
+            .or_else(|| self.allow_all_parts(called))
     }
 
-    /// A rule that denies commands and might be about one of these, which does not tell what it runs.
+    /// A deny rule that might mean a claimed command whose programs are not certain, and the command.
     pub fn might_deny(&self, claims: &Claims) -> Option<(&Written, String)> {
         claims.iter().find_map(|(_, resource)| match resource {
             Resource::Command(line) => {
-                Some((self.deny.might_deny_command(&meaning(line))?, line.text().to_owned()))
+                Some((self.deny.might_deny_command(&parsed(line))?, line.text().to_owned()))
             }
             _ => None,
         })
     }
 
-    /// Whether the content of a file is not to be read.
+    /// Whether a rule denies reading a file.
     pub fn hides(&self, path: &AbsPath) -> bool {
         self.deny.paths(Class::Read).matches(path.as_path()).is_some()
     }
 
-    /// What is not to be read and need not lie in the workspace, as far as it can be named.
+    /// Absolute paths that rules deny reading, inside or outside of the workspace. Patterns with other wildcards than
+    /// a final `/**` are left out.
     pub fn hidden_outside(&self) -> Vec<PathBuf> {
         self.deny.paths(Class::Read).absolute()
     }
 
-    /// Whether any rule keeps content from being read.
+    /// Whether any rule denies reading files.
     pub fn hide_something(&self) -> bool {
         !self.deny.paths(Class::Read).is_empty()
     }
 
-    /// Whether any rule keeps files from being changed.
+    /// Whether any rule denies changing files.
     pub fn guard_something(&self) -> bool {
         !self.deny.paths(Class::Write).is_empty()
     }
 
-    /// Whether a file is not to be changed.
+    /// Whether a rule denies changing a file.
     pub fn guards(&self, path: &AbsPath) -> bool {
         self.deny.paths(Class::Write).matches(path.as_path()).is_some() || self.hides(path)
     }
 
-    /// The rule that forbids, or asks about, any part of a call.
-    fn touched_by(&self, rules: &Compiled, effect: Effect, called: &Called<'_>) -> Option<Ruling> {
+    /// The first deny or ask rule that covers any part of a call.
+    fn match_any_part(&self, rules: &Compiled, effect: Effect, called: &Called<'_>) -> Option<Ruling> {
         if rules.is_empty() {
             return None;
         }
@@ -145,7 +146,7 @@ impl Rules {
             let found = match resource {
                 Resource::Path(path) => rules.on_path(access, path, called.workspace),
                 Resource::Command(line) => {
-                    rules.denies_command(&meaning(line)).map(|rule| (rule, format!("`{}`", line.text())))
+                    rules.denies_command(&parsed(line)).map(|rule| (rule, format!("`{}`", line.text())))
                 }
                 Resource::Host(host) => rules.host(host).map(|rule| (rule, format!("`{host}`"))),
                 _ => None,
@@ -157,8 +158,8 @@ impl Rules {
         None
     }
 
-    /// The rule that allows all of a call.
-    fn covered(&self, called: &Called<'_>) -> Option<Ruling> {
+    /// The allow rule for a call; `None` unless allow rules cover every part of it.
+    fn allow_all_parts(&self, called: &Called<'_>) -> Option<Ruling> {
         let rules = &self.allow;
         if rules.is_empty() {
             return None;
@@ -170,7 +171,7 @@ impl Rules {
         let mut by: Option<&Written> = rules.tool(called.tool);
         let by_tool = by.is_some();
         let mut exactly = !by_tool;
-        let mut written_down = false;
+        let mut names_command = false;
         for (access, resource) in called.claims.iter() {
             let inside = match resource {
                 Resource::Path(path) => called.workspace.access(path).is_some(),
@@ -179,27 +180,24 @@ impl Rules {
             let rule = match resource {
                 Resource::Path(path) => match rules.allows_path(access, path, called.workspace) {
                     Some(rule) => Some(rule),
-                    // A rule for a tool, or a command, reaches everywhere in the workspace but where other programs
-                    // are made to run something.
+                    // A rule for a tool or a command extends to the whole workspace, except to files whose change
+                    // makes other programs run code.
                     None if inside && access == Access::Read => continue,
-                    // Somebody wrote down this very command, and with it what it touches.
-                    None if written_down => continue,
-                    None if inside
-                        && (by_tool || is_command(called.claims))
-                        && !is_delicate(path, called) =>
-                    {
+                    // A rule without wildcards names exactly this command, so it includes the files that it accesses.
+                    None if names_command => continue,
+                    None if inside && (by_tool || is_command(called.claims)) && !runs_code(path, called) => {
                         continue;
                     }
                     None => return None,
                 },
                 Resource::Command(line) => {
-                    match rules.allows_command(&meaning(line)) {
+                    match rules.allows_command(&parsed(line)) {
                         Some((rule, exact)) => {
                             exactly &= exact;
-                            written_down = exact;
+                            names_command = exact;
                             Some(rule)
                         }
-                        // What only reads needs no rule for itself, only for what it reads.
+                        // A read-only command needs no rule of its own, only rules for the files that it reads.
                         None if by_tool || access == Access::Read => continue,
                         None => return None,
                     }
@@ -210,7 +208,7 @@ impl Rules {
                     None => return None,
                 },
                 Resource::State(_) => continue,
-                // What nobody knows the reach of is allowed by a rule for the tool or the command, or not at all.
+                // A resource of unknown extent needs a rule for the tool or the command.
                 _ if by_tool || is_command(called.claims) => continue,
                 _ => return None,
             };
@@ -226,8 +224,8 @@ impl HiddenFiles for Rules {
     }
 }
 
-/// What a command means, as whoever claimed it knows or as it is read now.
-fn meaning(line: &CommandLine) -> Arc<Understood> {
+/// The parsed command: the one that the claim carries, or else parsed now.
+fn parsed(line: &CommandLine) -> Arc<Understood> {
     line.meaning::<Understood>().unwrap_or_else(|| Arc::new(shell::parse(line.text())))
 }
 
@@ -235,8 +233,8 @@ fn is_command(claims: &Claims) -> bool {
     claims.iter().any(|(_, resource)| matches!(resource, Resource::Command(_)))
 }
 
-/// Whether a change of a place makes other programs run something.
-fn is_delicate(path: &AbsPath, called: &Called<'_>) -> bool {
+/// Whether a change to a file makes other programs run code.
+fn runs_code(path: &AbsPath, called: &Called<'_>) -> bool {
     haft_core::permissions::runs_code(&Claims::none().write(Resource::Path(path.clone())), called.workspace)
         .is_some()
 }

@@ -1,6 +1,6 @@
-//! Patterns of paths. One without a slash fits at any depth, as in `.gitignore`; others begin at a folder of the
-//! workspace, at the root (`/etc/**`, `//etc/**`) or at the home (`~/notes`). A pattern that fits a folder fits
-//! everything in it.
+//! Path patterns of rules. A pattern without a slash matches at any depth, as in `.gitignore`; others are relative to
+//! the folders of the workspace, to the root (`/etc/**`, `//etc/**`) or to the home (`~/notes`). A pattern that matches
+//! a folder matches everything in it. Reads no files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,36 +9,36 @@ use haft_core::permissions::is_code_name;
 
 use super::Written;
 
-/// Many patterns at once.
+/// The patterns of many rules, matched in one pass.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     set: GlobSet,
-    /// For each glob of the set, the rule that it belongs to.
+    /// For each glob of the set, the index of its rule.
     rules: Vec<usize>,
     written: Vec<(Written, Shape)>,
 }
 
-/// What is known of a pattern without matching it.
+/// Properties of a pattern that are known without matching it.
 #[derive(Debug, Clone)]
 struct Shape {
-    /// Whether it has no wildcard.
+    /// Whether it names a single path: no wildcard, and not at any depth.
     is_literal: bool,
-    /// Whether it is everything at or below a place that is named from the root or the home on.
+    /// Whether it is an absolute path, or one below the home, with no wildcard but a final `/**`.
     is_absolute: bool,
-    /// Whether it names something whose change makes other programs run something.
-    names_delicate: bool,
-    /// The folders above everything that it fits, as far as it has no wildcard.
-    beneath: Vec<PathBuf>,
+    /// Whether it names a file whose change makes other programs run code.
+    names_code: bool,
+    /// The longest prefixes without wildcards; everything that the pattern matches is at or below one of them.
+    prefixes: Vec<PathBuf>,
 }
 
-/// A pattern that fits.
+/// A rule whose pattern matched.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fits<'a> {
+pub(super) struct Match<'a> {
     pub(super) rule: &'a Written,
-    pub(super) names_delicate: bool,
+    pub(super) names_code: bool,
 }
 
-/// Says what is wrong with a pattern.
+/// Checks the syntax of a pattern.
 pub(super) fn check(pattern: &str) -> Result<(), String> {
     if pattern.split('/').any(|part| part == "..") {
         return Err("`..` has no meaning in a pattern".to_owned());
@@ -55,12 +55,12 @@ impl Patterns {
         let mut set = GlobSetBuilder::new();
         let mut patterns = Self::default();
         for (rule, pattern) in rules {
-            let mut beneath = Vec::new();
+            let mut prefixes = Vec::new();
             for whole in absolute(&pattern, folders, home) {
-                beneath.push(PathBuf::from(literal_start(&whole)));
+                prefixes.push(PathBuf::from(literal_start(&whole)));
                 let inside = format!("{}/**", whole.trim_end_matches('/'));
                 for text in [whole.trim_end_matches('/'), &inside] {
-                    // Each was built before, when the rule was read.
+                    // `check` accepted the pattern when the rule was parsed, so this does not fail.
                     if let Ok(glob) = glob(text) {
                         set.add(glob);
                         patterns.rules.push(patterns.written.len());
@@ -72,8 +72,8 @@ impl Patterns {
                     && pattern.trim_end_matches('/').contains('/'),
                 is_absolute: pattern.starts_with(['/', '~'])
                     && !pattern.trim_end_matches("/**").contains(['*', '?', '[', '{']),
-                names_delicate: pattern.split('/').any(|name| is_code_name(name.as_ref())),
-                beneath,
+                names_code: pattern.split('/').any(|name| is_code_name(name.as_ref())),
+                prefixes,
             };
             patterns.written.push((rule, shape));
         }
@@ -85,43 +85,43 @@ impl Patterns {
         self.written.is_empty()
     }
 
-    /// Places that are named from the root or the home on: all of a folder, or one file.
+    /// The absolute paths that patterns name: whole folders, or single files.
     pub(super) fn absolute(&self) -> Vec<PathBuf> {
         let named = self.written.iter().filter(|(_, shape)| shape.is_absolute);
-        named.flat_map(|(_, shape)| shape.beneath.iter().cloned()).collect()
+        named.flat_map(|(_, shape)| shape.prefixes.iter().cloned()).collect()
     }
 
-    /// The rule that fits a path; rather one that names what is delicate about it.
-    pub(super) fn matches(&self, path: &Path) -> Option<Fits<'_>> {
+    /// The rule that matches a path; preferably one that names the file that makes other programs run code.
+    pub(super) fn matches(&self, path: &Path) -> Option<Match<'_>> {
         if self.is_empty() {
             return None;
         }
         let found = self.set.matches(path).into_iter().map(|glob| &self.written[self.rules[glob]]);
-        let found = found.max_by_key(|(rule, shape)| (shape.names_delicate, std::cmp::Reverse(rule)))?;
-        Some(Fits { rule: &found.0, names_delicate: found.1.names_delicate })
+        let found = found.max_by_key(|(rule, shape)| (shape.names_code, std::cmp::Reverse(rule)))?;
+        Some(Match { rule: &found.0, names_code: found.1.names_code })
     }
 
-    /// A rule that may fit something in a folder: without a wildcard it is certain what it fits, with one it is
-    /// for `is_there` to say.
-    pub(super) fn within(&self, folder: &Path, is_there: impl Fn() -> bool) -> Option<&Written> {
-        let may = |shape: &Shape| {
-            shape.beneath.iter().any(|start| match shape.is_literal {
+    /// A rule that matches something in a folder. For a pattern without wildcards its prefix decides; otherwise
+    /// `has_match` searches the folder, and runs only if some prefix makes a match possible.
+    pub(super) fn within(&self, folder: &Path, has_match: impl Fn() -> bool) -> Option<&Written> {
+        let may_match = |shape: &Shape| {
+            shape.prefixes.iter().any(|start| match shape.is_literal {
                 true => start.starts_with(folder),
                 false => start.starts_with(folder) || folder.starts_with(start),
             })
         };
-        let mut candidates = self.written.iter().filter(|(_, shape)| may(shape)).peekable();
+        let mut candidates = self.written.iter().filter(|(_, shape)| may_match(shape)).peekable();
         candidates.peek()?;
         let all: Vec<&(Written, Shape)> = candidates.collect();
-        let certain = all.iter().find(|(_, shape)| shape.is_literal && !shape.beneath.is_empty());
+        let certain = all.iter().find(|(_, shape)| shape.is_literal && !shape.prefixes.is_empty());
         match certain {
             Some((rule, _)) => Some(rule),
-            None => is_there().then(|| &all[0].0),
+            None => has_match().then(|| &all[0].0),
         }
     }
 }
 
-/// The pattern from the root on, once for each folder that it may begin at.
+/// The pattern as absolute ones, one for each folder that it may be relative to.
 fn absolute(pattern: &str, folders: &[PathBuf], home: Option<&Path>) -> Vec<String> {
     let below = |folder: &Path, rest: &str| format!("{}/{rest}", escaped(folder));
     if let Some(rest) = pattern.strip_prefix("~/") {
@@ -133,16 +133,16 @@ fn absolute(pattern: &str, folders: &[PathBuf], home: Option<&Path>) -> Vec<Stri
     let rest = pattern.strip_prefix("./");
     let anywhere = rest.is_none() && !pattern.trim_end_matches('/').contains('/');
     let rest = rest.unwrap_or(pattern);
-    let begin =
+    let anchored =
         |folder: &PathBuf| if anywhere { below(folder, &format!("**/{rest}")) } else { below(folder, rest) };
-    folders.iter().map(begin).collect()
+    folders.iter().map(anchored).collect()
 }
 
 fn escaped(folder: &Path) -> String {
     globset::escape(folder.to_string_lossy().trim_end_matches('/'))
 }
 
-/// The path up to the first part with a wildcard.
+/// The path up to the first component with a wildcard.
 fn literal_start(pattern: &str) -> String {
     let plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
     let parts: Vec<&str> = pattern.split('/').take_while(plain).collect();
@@ -165,7 +165,7 @@ mod tests {
         Written::on_path("Read", pattern, &KnownTools::none().with(&spec)).unwrap()
     }
 
-    fn fits(pattern: &str, path: &str) -> bool {
+    fn matches(pattern: &str, path: &str) -> bool {
         let patterns = Patterns::new(
             vec![(rule(pattern), pattern.to_owned())],
             &["/ws".into(), "/also".into()],
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_begin_where_they_say() {
+    fn patterns_are_relative_to_their_base() {
         let yes = [
             (".env", "/ws/.env"),
             (".env", "/ws/a/b/.env"),
@@ -193,7 +193,7 @@ mod tests {
             ("secrets", "/ws/a/secrets/b/c"),
         ];
         for (pattern, path) in yes {
-            assert!(fits(pattern, path), "{pattern} {path}");
+            assert!(matches(pattern, path), "{pattern} {path}");
         }
         let no = [
             (".env", "/elsewhere/.env"),
@@ -205,7 +205,7 @@ mod tests {
             ("/etc/**", "/ws/etc/x"),
         ];
         for (pattern, path) in no {
-            assert!(!fits(pattern, path), "{pattern} {path}");
+            assert!(!matches(pattern, path), "{pattern} {path}");
         }
     }
 

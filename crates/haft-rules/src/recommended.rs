@@ -1,8 +1,8 @@
-//! Rules that most people agree with, for a session that accepts edits. What they allow still runs in the sandbox.
+//! The recommended rules, for a session that accepts edits. Commands that they allow still run in the sandbox.
 
 use super::Effect;
 
-/// The rules.
+/// The recommended rules, by effect.
 #[rustfmt::skip]
 pub(super) const RECOMMENDED: &[(Effect, &[&str])] = &[
     (Effect::Allow, &[

@@ -1,4 +1,4 @@
-//! A rule as it is written: `Tool`, or `Tool(what it is about)`.
+//! Parses rules: `Tool`, or `Tool(pattern)` with a path, command or host as the pattern.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::book::{Class, Compiled};
 use super::known::{Kind, KnownTools};
 use super::{Effect, paths};
 
-/// A rule as it is written.
+/// A parsed rule, with its source text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Written {
     text: String,
@@ -21,46 +21,46 @@ pub struct Written {
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum About {
-    /// Every call of its tool, or of the tools that its pattern fits.
+    /// Every call of the tool, or of the tools that match its wildcard.
     Tool,
-    /// Files.
+    /// Accesses to files that match a pattern.
     Paths { class: Class, pattern: String },
-    /// Commands.
+    /// Commands that match a rule of `haft_shell`.
     Commands(String),
-    /// A host, or all hosts below it.
-    Domain { host: String, below: bool },
+    /// A host, or all its subdomains.
+    Domain { host: String, subdomains: bool },
 }
 
-/// Why a rule is none.
+/// Why a rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// It is not of the form.
+    /// Not of the form `Tool` or `Tool(pattern)`.
     #[error("`{0}` is no rule: write `Tool`, or `Tool(what it is about)`")]
     Form(String),
-    /// There is no such tool.
+    /// No tool has this name, but one has a similar name.
     #[error("there is no tool `{tool}`{hint}")]
     UnknownTool {
-        /// The tool.
+        /// The unknown name.
         tool: String,
-        /// What may be meant.
+        /// A suggestion, to append to the message.
         hint: String,
     },
-    /// Its path, command or host is none.
+    /// Invalid path, command or host in the brackets.
     #[error("`{rule}`: {why}")]
     About {
         /// The rule.
         rule: String,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
-    /// An example turned out otherwise.
+    /// An example contradicts the rule.
     #[error("`{rule}` {what} `{example}`, which it should{not}", what = if *.matches { "covers" } else { "does not cover" }, not = if *.matches { " not" } else { "" })]
     Example {
         /// The rule.
         rule: String,
         /// The example.
         example: String,
-        /// Whether the rule covers it.
+        /// Whether the rule covers the example.
         matches: bool,
     },
 }
@@ -72,7 +72,7 @@ impl From<BadRule> for Fault {
 }
 
 impl Written {
-    /// Reads a rule about one of the known tools.
+    /// Parses a rule about one of the known tools.
     pub fn parse(text: &str, known: &KnownTools) -> Result<Self, BadRule> {
         let text = text.trim();
         let form = || BadRule::Form(text.to_owned());
@@ -108,17 +108,17 @@ impl Written {
         Ok(Self { text: text.to_owned(), tool: tool.to_owned(), about })
     }
 
-    /// The tool that it names, or the pattern of tools.
+    /// Name of the tool, or a pattern with wildcards.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// The rule as it is written.
+    /// Source text of the rule.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Checks what somebody says that the rule covers, and what it does not.
+    /// Checks the examples of a rule: it must cover all of `matches` and none of `not_matches`.
     pub fn check_examples(
         &self,
         effect: Effect,
@@ -140,10 +140,10 @@ impl Written {
         }
     }
 
-    /// Whether a tool, path, command or host is covered.
+    /// Whether the rule covers a tool, path, command or host.
     fn covers(&self, example: &str, effect: Effect, root: &Path, home: Option<&Path>) -> bool {
         match &self.about {
-            About::Tool => fits(&self.tool, example),
+            About::Tool => name_matches(&self.tool, example),
             About::Commands(rule) => {
                 let side = if effect == Effect::Allow { shell::Side::Allow } else { shell::Side::Deny };
                 shell::matches(rule, &shell::parse(example), side)
@@ -156,7 +156,7 @@ impl Written {
         }
     }
 
-    /// A rule about a path, for a tool.
+    /// A rule for a tool about a path pattern.
     pub(super) fn on_path(tool: &str, pattern: &str, known: &KnownTools) -> Option<Self> {
         Self::parse(&format!("{tool}({pattern})"), known).ok()
     }
@@ -168,27 +168,27 @@ impl fmt::Display for Written {
     }
 }
 
-/// Whether a pattern of a tool's name fits a name.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
+/// Whether a name matches a pattern with `*` wildcards.
+pub(super) fn name_matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => {
             let Some(behind) = name.strip_prefix(start) else { return false };
             match rest.is_empty() {
                 true => true,
-                false => {
-                    (0..=behind.len()).any(|at| behind.is_char_boundary(at) && fits(rest, &behind[at..]))
-                }
+                false => (0..=behind.len())
+                    .any(|at| behind.is_char_boundary(at) && name_matches(rest, &behind[at..])),
             }
         }
     }
 }
 
+/// Parses `domain:example.org` or `domain:*.example.org`.
 fn domain(about: &str) -> Result<About, String> {
     let Some(domain) = about.strip_prefix("domain:") else {
         return Err("write the host as `domain:example.org`".to_owned());
     };
-    let (host, below) = match domain.strip_prefix("*.") {
+    let (host, subdomains) = match domain.strip_prefix("*.") {
         Some(host) => (host, true),
         None => (domain, false),
     };
@@ -197,7 +197,7 @@ fn domain(about: &str) -> Result<About, String> {
         !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     };
     match host.split('.').all(is_label) {
-        true => Ok(About::Domain { host, below }),
+        true => Ok(About::Domain { host, subdomains }),
         false => Err(format!("`{host}` is no host")),
     }
 }

@@ -1,4 +1,4 @@
-//! What it costs to understand and judge a command, told beside what it may.
+//! Time to parse and check a command, printed next to its limit.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use haft_shell::{self as shell, Rule, RuleSet, Side};
 
-/// The most that a command of a thousand characters may take, understood and judged.
+/// Time limit for parsing and checking a command of a thousand characters.
 const LIMIT: Duration = Duration::from_micros(300);
 const ROUNDS: usize = 2001;
 
@@ -29,7 +29,7 @@ fn main() {
     let rules = ["git status:*", "ls:*", "rg:*", "grep *"].map(|rule| Rule::parse(rule).unwrap());
     let rules = RuleSet::new(rules.into());
     for (name, text) in &commands {
-        let judged = median(|| {
+        let check_time = median(|| {
             let understood = shell::parse(black_box(text));
             black_box(shell::read_only(&understood));
             black_box(shell::banned(&understood));
@@ -38,7 +38,7 @@ fn main() {
             black_box(shell::touches(&understood, Path::new("/ws")));
         });
         let understood = shell::parse(text);
-        let asked = median(|| {
+        let rule_time = median(|| {
             black_box(shell::patterns(&understood));
             black_box(rules.allows(&understood));
             black_box(shell::matches("curl *", &understood, Side::Deny));
@@ -57,7 +57,7 @@ fn main() {
         }
         let limit = if text.len() <= 1100 { format!("limit {LIMIT:?}") } else { String::new() };
         println!(
-            "{name:<42} {:>6} bytes  judged {judged:>9.1?}  {limit:<12}  rules {asked:>9.1?}",
+            "{name:<42} {:>6} bytes  judged {check_time:>9.1?}  {limit:<12}  rules {rule_time:>9.1?}",
             text.len()
         );
     }

@@ -2,7 +2,7 @@
 
 use super::Understood;
 
-/// What kind of command is banned.
+/// A category of commands that a dialect may refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Category {
     /// Talks to other machines.
@@ -20,7 +20,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// Its name, for people.
+    /// Name of the category, for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -44,7 +44,7 @@ impl Category {
         }
     }
 
-    /// All of them.
+    /// Every category.
     pub const ALL: [Self; 6] = [
         Self::Network,
         Self::Browser,
@@ -55,16 +55,16 @@ impl Category {
     ];
 }
 
-/// A banned command that was found.
+/// A banned command in a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Banned {
-    /// Its name in the list.
+    /// The program, as listed in [`Category::commands`].
     pub word: &'static str,
-    /// Its category.
+    /// The category that lists it.
     pub category: Category,
 }
 
-/// The banned commands among all that could be run, however they are wrapped.
+/// The banned commands among all words that could be run, through any wrapper.
 pub fn banned(understood: &Understood) -> Vec<Banned> {
     let listed = Category::ALL
         .into_iter()

@@ -1,55 +1,55 @@
-//! Why a command is not understood for certain, in words for the person who is asked.
+//! Reasons why the analysis of a command may be incomplete, worded for the person who approves it.
 
 use std::fmt::{self, Display};
 
-/// Something that keeps a command from being understood.
+/// A reason why the analysis of a command may be incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doubt {
-    /// Characters that are not shown or shown as something else.
+    /// A character that is invisible or displayed as another one.
     Character(char),
-    /// More text than is read.
+    /// Longer than [`LONGEST`](super::LONGEST).
     TooLong,
-    /// Nested or branched more than is read.
+    /// Nested or branched more than the parser is allowed to follow.
     TooDeep,
-    /// Not the shell's grammar, or not as far as it is known here.
+    /// A syntax error, or a syntax that the parser does not support.
     Syntax,
     /// `$(…)`, backquotes, `<(…)`.
     Substitution,
     /// `$NAME`, `${…}`.
     Expansion,
-    /// `$((…))` and its like.
+    /// `$((…))`, `((…))`, `$[…]`.
     Arithmetic,
-    /// `*`, `?`, `[…]` outside of quotes.
+    /// A glob outside of quotes: `*`, `?`, `[…]`.
     Glob,
-    /// `{a,b}`.
+    /// Brace expansion: `{a,b}`.
     Brace,
-    /// `~`.
+    /// Tilde expansion: `~`.
     Tilde,
     /// A backslash outside of quotes.
     Backslash,
     /// `$'…'` or `$"…"`.
     Quoting,
-    /// A line that goes on after a backslash.
+    /// A line continuation: a backslash at the end of a line.
     Continuation,
-    /// `NAME=value`.
+    /// An assignment to this variable.
     Assignment(String),
-    /// A function is defined.
+    /// A function definition.
     Function,
-    /// `if`, `for`, `while`, `case` and their like.
+    /// A branch or a loop: `if`, `for`, `while`, `case`, `[[`.
     ControlFlow,
-    /// `( … )` or `{ … }`.
+    /// A subshell `( … )` or a group `{ … }`.
     Group,
-    /// `&`, `coproc`.
+    /// A background command: `&`, `coproc`.
     Background,
-    /// `<<` or `<<<`.
+    /// A here-document or here-string: `<<`, `<<<`.
     HereDocument,
-    /// A folder that depends on what happens.
+    /// A working directory that is not known statically.
     Folder,
-    /// A builtin that evaluates text or changes how later commands are read.
+    /// This builtin evaluates text or changes how the shell reads later commands.
     Evaluates(String),
-    /// Code in an argument of an interpreter, or on its input.
+    /// This interpreter gets code as an argument or on its standard input.
     InlineCode(String),
-    /// A program that runs others: what it runs is not certain.
+    /// This program runs another one.
     Runs(String),
 }
 

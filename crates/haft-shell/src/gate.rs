@@ -1,21 +1,22 @@
-//! What is looked at before and between the parser's steps, so that it can neither recurse without end nor take
-//! exponential time: characters, length and nesting of the text, then the number of branches among its tokens.
+//! Limits that hold before the parser runs, so that it neither overflows its stack nor takes exponential time: on the
+//! characters, length and nesting of the text, then on the branches and keywords among its tokens. The counts ignore
+//! quotes, so they reject some harmless text; that costs a doubt, not a wrong answer.
 
 use brush_parser::{Token, unquote_str};
 
 use super::{DEEPEST, Doubt, LONGEST};
 
-/// How many substitutions and groups may be in a text at all: whoever hides closing brackets in quotes to deceive
-/// the count of depths comes no further than this. The parser's stack has room for it on any thread.
-const MOST_OPENINGS: usize = 96;
-/// Each nested subshell or `case` doubles the time that the parser takes.
-const MOST_BRANCHES: usize = 10;
-/// Nested keywords, braces and negations.
-const MOST_KEYWORDS: usize = 64;
-/// Longer numbers do not fit a file descriptor, and the parser insists that they do.
-const LONGEST_NUMBER: usize = 9;
+/// Most substitutions and groups in a whole text. Closing brackets in quotes can fool the depth count, so this bounds
+/// the parser's recursion even then; its stack has room for this many on any thread.
+const MAX_OPENINGS: usize = 96;
+/// Most subshells and `case` statements: each nested one doubles the parser's time.
+const MAX_BRANCHES: usize = 10;
+/// Most keywords, braces and negations, all of which can nest.
+const MAX_KEYWORDS: usize = 64;
+/// Most digits of a file descriptor: the parser panics on numbers that do not fit.
+const MAX_DESCRIPTOR_DIGITS: usize = 9;
 
-/// What keeps a text from being parsed at all.
+/// The reason why a text must not be tokenized, if there is one.
 pub(super) fn text(text: &str) -> Option<Doubt> {
     if text.len() > LONGEST {
         return Some(Doubt::TooLong);
@@ -23,7 +24,7 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
     if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
         return Some(Doubt::Character(c));
     }
-    let (mut depth, mut openings, mut quotes) = (0_usize, 0_usize, 0_usize);
+    let (mut depth, mut openings, mut backquotes) = (0_usize, 0_usize, 0_usize);
     let mut before = ' ';
     for c in text.chars() {
         match c {
@@ -34,10 +35,10 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
                 );
             }
             ')' | '}' | ']' => depth = depth.saturating_sub(1),
-            '`' => quotes += 1,
+            '`' => backquotes += 1,
             _ => {}
         }
-        if depth > DEEPEST || openings + quotes / 2 > MOST_OPENINGS {
+        if depth > DEEPEST || openings + backquotes / 2 > MAX_OPENINGS {
             return Some(Doubt::TooDeep);
         }
         before = c;
@@ -45,7 +46,7 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
     None
 }
 
-/// What keeps tokens from being parsed.
+/// The reason why tokens must not be parsed, if there is one.
 pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
     let (mut branches, mut keywords) = (0, 0);
     for (n, token) in tokens.iter().enumerate() {
@@ -62,10 +63,10 @@ pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
             Token::Word(..) => {}
         }
     }
-    (branches > MOST_BRANCHES || keywords > MOST_KEYWORDS).then_some(Doubt::TooDeep)
+    (branches > MAX_BRANCHES || keywords > MAX_KEYWORDS).then_some(Doubt::TooDeep)
 }
 
-/// Whether a here-document ends at an empty line.
+/// Whether a here-document has an empty tag, and so ends at an empty line.
 pub(super) fn has_empty_tag(tokens: &[Token]) -> bool {
     tokens.windows(2).any(|pair| match pair {
         [Token::Operator(operator, _), tag] if operator == "<<" || operator == "<<-" => {
@@ -75,7 +76,7 @@ pub(super) fn has_empty_tag(tokens: &[Token]) -> bool {
     })
 }
 
-/// Whether a word may begin something that nests, or stand within it.
+/// Whether a word is a keyword of a construct that nests.
 #[rustfmt::skip]
 fn is_keyword(word: &str) -> bool {
     matches!(
@@ -86,10 +87,10 @@ fn is_keyword(word: &str) -> bool {
 }
 
 fn is_long_number(word: &str) -> bool {
-    word.len() > LONGEST_NUMBER && word.bytes().all(|c| c.is_ascii_digit())
+    word.len() > MAX_DESCRIPTOR_DIGITS && word.bytes().all(|c| c.is_ascii_digit())
 }
 
-/// Characters that a person does not see, or that a terminal obeys.
+/// Whether a character is invisible, or a control character that a terminal acts on.
 fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control() && !matches!(c, '\n' | '\t');

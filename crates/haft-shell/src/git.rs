@@ -1,13 +1,13 @@
-//! git: which subcommands only read, and which options make git run or write something.
+//! The table of git's subcommands that only read, and of options that make git run or write something.
 
 use super::options::Options;
 use super::{Command, Word};
 
-/// Options that git knows before a subcommand and that change nothing of what it does.
+/// Options before the subcommand that do not change what git does.
 const HARMLESS: &[&str] =
     &["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"];
 
-/// Subcommands that only read, whatever comes behind them but for [`RISKY`].
+/// Subcommands that only read, with any arguments except [`RISKY`] ones.
 #[rustfmt::skip]
 const READERS: &[&str] = &[
     "status", "log", "show", "diff", "rev-parse", "ls-files", "ls-tree", "cat-file", "blame", "annotate",
@@ -17,7 +17,7 @@ const READERS: &[&str] = &[
     "var",
 ];
 
-/// Options that run a program or write a file in one subcommand or another.
+/// Options that make some subcommand run a program or write a file.
 const RISKY: Options = Options {
     short: "",
     valued: "",
@@ -39,7 +39,7 @@ const RISKY: Options = Options {
     ],
 };
 
-/// Subcommands that run what they are told, or change what git will run.
+/// Subcommands that run a given program, or configure one that git runs later.
 #[rustfmt::skip]
 const RUNNERS: &[&str] = &[
     "bisect", "filter-branch", "difftool", "mergetool", "config", "submodule", "hook", "instaweb",
@@ -48,16 +48,17 @@ const RUNNERS: &[&str] = &[
     "remote-ext", "web--browse", "rebase", "am", "init", "scalar",
 ];
 
-/// Flags of `git branch` and `git tag` that go with a list.
+/// Flags with which `git branch` and `git tag` still only list.
 #[rustfmt::skip]
-const LISTS: &[&str] = &[
+const LIST_FLAGS: &[&str] = &[
     "-a", "-r", "-v", "-vv", "-n", "--all", "--remotes", "--verbose", "--show-current", "--no-color",
     "--color", "--column", "--no-column", "--ignore-case", "-i",
 ];
-/// Those that make what follows a pattern and not a name to create.
-const SELECTS: &[&str] = &["--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
+/// Options of `git branch` and `git tag` that make an operand a pattern to list, not a name to create.
+const LIST_FILTERS: &[&str] =
+    &["--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
 
-/// The subcommand and what is behind it.
+/// Splits off the subcommand. Fails if an option before it may change what git does.
 fn split(command: &Command) -> Result<(&str, &[Word]), String> {
     let args = command.argv.get(1..).unwrap_or_default();
     let at = args.iter().position(|arg| !HARMLESS.contains(&arg.text()));
@@ -69,7 +70,7 @@ fn split(command: &Command) -> Result<(&str, &[Word]), String> {
     }
 }
 
-/// Whether a call of git only reads. The index, which git brings up to date while it reads, does not count.
+/// Checks that a git command only reads. The index, which git refreshes while it reads, does not count.
 pub(super) fn read_only(command: &Command) -> Result<(), String> {
     if command.cwd != super::Cwd::Start {
         return Err("git may run what is configured in the folder that was changed to".to_owned());
@@ -80,7 +81,7 @@ pub(super) fn read_only(command: &Command) -> Result<(), String> {
         return Err(risk);
     }
     let reads = match subcommand {
-        "branch" | "tag" => lists(subcommand, &words),
+        "branch" | "tag" => only_lists(subcommand, &words),
         "remote" => matches!(words.as_slice(), [] | ["-v" | "--verbose"] | ["get-url", _]),
         "stash" => matches!(words.first(), Some(&("list" | "show"))),
         "worktree" => words.first() == Some(&"list"),
@@ -88,20 +89,20 @@ pub(super) fn read_only(command: &Command) -> Result<(), String> {
         "symbolic-ref" => {
             matches!(words.as_slice(), [name] | ["--short" | "-q", name] if !name.starts_with('-'))
         }
-        "config" => reads_settings(&words),
+        "config" => only_reads_config(&words),
         subcommand => READERS.contains(&subcommand),
     };
     if reads { Ok(()) } else { Err(format!("`git {subcommand}` is not known to only read as it is called")) }
 }
 
-/// What keeps a rule with a wildcard from covering a call of git.
+/// The reason why a rule with a wildcard must not cover a git command.
 pub(super) fn risk(command: &Command) -> Option<String> {
     let (subcommand, rest) = match split(command) {
         Ok(split) => split,
         Err(why) => return Some(why),
     };
     let words: Vec<&str> = rest.iter().map(Word::text).collect();
-    if RUNNERS.contains(&subcommand) && !(subcommand == "config" && reads_settings(&words)) {
+    if RUNNERS.contains(&subcommand) && !(subcommand == "config" && only_reads_config(&words)) {
         return Some(format!("`git {subcommand}` can run programs or set what git runs"));
     }
     if command.cwd != super::Cwd::Start {
@@ -116,11 +117,11 @@ fn risky(subcommand: &str, words: &[&str]) -> Option<String> {
         "clone" => "uc",
         _ => "",
     };
-    // The letters behind these are their values.
+    // The rest of a word behind one of these letters is its value.
     let valued = if subcommand == "grep" { "efmABC" } else { "" };
     let short = Options { short, valued, long: &[] };
     let option = RISKY.find(words.iter().copied()).or_else(|| short.find(words.iter().copied()));
-    // A transport that is a command, and formats that have signatures checked.
+    // `ext::COMMAND` is a transport that runs a command; `%G` formats run a program to verify signatures.
     let option = option.or_else(|| {
         words
             .iter()
@@ -130,15 +131,16 @@ fn risky(subcommand: &str, words: &[&str]) -> Option<String> {
     option.map(|option| format!("`git {subcommand} {option}` can run or write something else"))
 }
 
-fn lists(subcommand: &str, words: &[&str]) -> bool {
+fn only_lists(subcommand: &str, words: &[&str]) -> bool {
     let selects = |word: &str| {
-        SELECTS.contains(&word.split('=').next().unwrap_or(word)) || (word == "-l" && subcommand == "tag")
+        LIST_FILTERS.contains(&word.split('=').next().unwrap_or(word))
+            || (word == "-l" && subcommand == "tag")
     };
     let any = words.iter().any(|word| selects(word));
     words.iter().all(|word| {
-        // `git tag -v` has signatures checked, `-a` makes one.
+        // `git tag -v` runs a program to verify signatures, `-a` creates a tag.
         let listed = if subcommand == "tag" { *word == "-n" || word.starts_with("--") } else { true };
-        let known = (listed && LISTS.contains(word))
+        let known = (listed && LIST_FLAGS.contains(word))
             || selects(word)
             || word.starts_with("--sort=")
             || word.starts_with("--format=");
@@ -146,7 +148,7 @@ fn lists(subcommand: &str, words: &[&str]) -> bool {
     })
 }
 
-fn reads_settings(words: &[&str]) -> bool {
+fn only_reads_config(words: &[&str]) -> bool {
     let flags = ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"];
     let known = [
         "--global",

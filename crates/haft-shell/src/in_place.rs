@@ -1,20 +1,20 @@
-//! `sed -i`, played through on text, so that what it will do can be shown before it does it. Only what comes out
-//! exactly as with GNU sed is played; everything else is left to sed.
+//! Simulates `sed -i` on text, so that its effect can be shown before it runs. Covers only the subset whose result is
+//! exactly that of GNU sed; reads and writes no files.
 
 mod pattern;
 
 use regex::{Captures, Regex};
 
 use self::pattern::Pattern;
-use super::sed::{self, Act, Address, Call, Substitution};
+use super::sed::{self, Address, Call, Substitution};
 use super::{Cwd, Understood};
 
-/// A `sed -i` that can be played through.
+/// A `sed -i` command that can be simulated.
 #[derive(Debug)]
 pub struct InPlace {
-    /// The file, as it is written in the command.
+    /// The file, as spelled in the command.
     pub file: String,
-    /// Where the file as it was is kept, if it is.
+    /// The backup file that sed keeps, if any.
     pub backup: Option<String>,
     quiet: bool,
     steps: Vec<Step>,
@@ -22,33 +22,35 @@ pub struct InPlace {
 
 #[derive(Debug)]
 struct Step {
-    from: Option<Place>,
-    to: Option<Place>,
+    from: Option<AddressMatcher>,
+    to: Option<AddressMatcher>,
     negated: bool,
-    act: Deed,
+    action: Action,
 }
 
+/// An address with its pattern compiled.
 #[derive(Debug)]
-enum Place {
+enum AddressMatcher {
     Line(usize),
     Last,
     Pattern(Pattern),
 }
 
 #[derive(Debug)]
-enum Deed {
+enum Action {
     Substitute { pattern: Pattern, replacement: Vec<Piece>, all: bool, nth: usize, print: bool },
     Delete,
     Print,
 }
 
+/// A piece of a replacement.
 #[derive(Debug)]
 enum Piece {
     Text(String),
     Group(usize),
 }
 
-/// Recognises a lone `sed -i` on one file whose effect can be told exactly.
+/// Recognises a command that is nothing but a `sed -i` on one file and can be simulated exactly.
 pub fn in_place(understood: &Understood) -> Option<InPlace> {
     let ([command], []) = (understood.commands(), understood.doubts()) else { return None };
     if !matches!(command.name(), "sed" | "gsed") || !command.redirects.is_empty() || command.cwd != Cwd::Start
@@ -57,7 +59,7 @@ pub fn in_place(understood: &Understood) -> Option<InPlace> {
     }
     let call = sed::call(command)?;
     let suffix = call.in_place.as_deref()?;
-    let ([file], false) = (call.files.as_slice(), call.zero) else { return None };
+    let ([file], false) = (call.files.as_slice(), call.null_data) else { return None };
     if suffix.contains(['*', '/']) || file == "-" {
         return None;
     }
@@ -68,41 +70,47 @@ pub fn in_place(understood: &Understood) -> Option<InPlace> {
 fn steps(call: &Call) -> Option<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     for step in &call.steps {
-        // A range that is not looked at on every line is another matter.
-        if step.to.is_some() && steps.iter().any(|step| matches!(step.act, Deed::Delete)) {
+        // A deleted line skips the later steps, so a range there would not see every line.
+        if step.to.is_some() && steps.iter().any(|step| matches!(step.action, Action::Delete)) {
             return None;
         }
-        let place = |address: &Option<Address>| {
+        let matcher = |address: &Option<Address>| {
             Some(match address {
                 None => None,
-                Some(Address::Line(line)) => Some(Place::Line(*line)),
-                Some(Address::Last) => Some(Place::Last),
+                Some(Address::Line(line)) => Some(AddressMatcher::Line(*line)),
+                Some(Address::Last) => Some(AddressMatcher::Last),
                 Some(Address::Pattern(pattern)) => {
-                    Some(Place::Pattern(Pattern::read(pattern, call.extended, false)?))
+                    Some(AddressMatcher::Pattern(Pattern::read(pattern, call.extended, false)?))
                 }
             })
         };
-        let act = match &step.act {
-            Act::Substitute(substitution) => substitute(substitution, call.extended)?,
-            Act::Delete => Deed::Delete,
-            Act::Print => Deed::Print,
-            Act::Other => return None,
+        let action = match &step.action {
+            sed::Action::Substitute(substitution) => substitute(substitution, call.extended)?,
+            sed::Action::Delete => Action::Delete,
+            sed::Action::Print => Action::Print,
+            sed::Action::Other => return None,
         };
-        steps.push(Step { from: place(&step.from)?, to: place(&step.to)?, negated: step.negated, act });
+        steps.push(Step {
+            from: matcher(&step.from)?,
+            to: matcher(&step.to)?,
+            negated: step.negated,
+            action,
+        });
     }
     (!steps.is_empty()).then_some(steps)
 }
 
-fn substitute(substitution: &Substitution, extended: bool) -> Option<Deed> {
+fn substitute(substitution: &Substitution, extended: bool) -> Option<Action> {
     if substitution.multiline {
         return None;
     }
-    let pattern = Pattern::read(&substitution.pattern, extended, substitution.any_case)?;
+    let pattern = Pattern::read(&substitution.pattern, extended, substitution.ignore_case)?;
     let replacement = pieces(&substitution.replacement, pattern.groups())?;
     let nth = substitution.nth.unwrap_or(1);
-    Some(Deed::Substitute { pattern, replacement, all: substitution.all, nth, print: substitution.print })
+    Some(Action::Substitute { pattern, replacement, all: substitution.all, nth, print: substitution.print })
 }
 
+/// Parses a replacement; `None` for escapes that are not simulated.
 fn pieces(text: &str, groups: usize) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -142,94 +150,98 @@ fn pieces(text: &str, groups: usize) -> Option<Vec<Piece>> {
 }
 
 impl InPlace {
-    /// What the file's text becomes, or none if it depends on how sed sees characters that are not ASCII.
+    /// The text of the file after the command; `None` if it depends on how sed's locale reads non-ASCII characters.
     pub fn apply(&self, text: &str) -> Option<String> {
-        let patterns =
-            self.steps.iter().flat_map(|step| {
-                let act = if let Deed::Substitute { pattern, .. } = &step.act { Some(pattern) } else { None };
-                let places = [&step.from, &step.to].into_iter().flatten();
-                act.into_iter().chain(places.filter_map(|place| {
-                    if let Place::Pattern(pattern) = place { Some(pattern) } else { None }
-                }))
-            });
+        let patterns = self.steps.iter().flat_map(|step| {
+            let action =
+                if let Action::Substitute { pattern, .. } = &step.action { Some(pattern) } else { None };
+            let addresses = [&step.from, &step.to].into_iter().flatten();
+            action.into_iter().chain(addresses.filter_map(|address| {
+                if let AddressMatcher::Pattern(pattern) = address { Some(pattern) } else { None }
+            }))
+        });
         if !text.is_ascii() && patterns.into_iter().any(Pattern::needs_ascii) {
             return None;
         }
         let mut output = Output::default();
-        let mut active = vec![None; self.steps.len()];
+        let mut ranges = vec![None; self.steps.len()];
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         for (n, line) in lines.iter().enumerate() {
             let bare = line.strip_suffix('\n');
             let end = if bare.is_some() { "\n" } else { "" };
-            let mut held = bare.unwrap_or(line).to_owned();
-            let at = At { line: n + 1, last: n + 1 == lines.len() };
+            let mut pattern_space = bare.unwrap_or(line).to_owned();
+            let position = Position { line: n + 1, last: n + 1 == lines.len() };
             let mut deleted = false;
-            for (step, active) in self.steps.iter().zip(&mut active) {
-                if step.applies(&at, &held, active) == step.negated {
+            for (step, range) in self.steps.iter().zip(&mut ranges) {
+                if step.applies(&position, &pattern_space, range) == step.negated {
                     continue;
                 }
-                match &step.act {
-                    Deed::Delete => {
+                match &step.action {
+                    Action::Delete => {
                         deleted = true;
                         break;
                     }
-                    Deed::Print => output.put(&held, end),
-                    Deed::Substitute { pattern, replacement, all, nth, print } => {
-                        if let Some(changed) = replace(&held, pattern.regex(), replacement, *nth, *all) {
-                            held = changed;
+                    Action::Print => output.put(&pattern_space, end),
+                    Action::Substitute { pattern, replacement, all, nth, print } => {
+                        if let Some(changed) =
+                            replace(&pattern_space, pattern.regex(), replacement, *nth, *all)
+                        {
+                            pattern_space = changed;
                             if *print {
-                                output.put(&held, end);
+                                output.put(&pattern_space, end);
                             }
                         }
                     }
                 }
             }
             if !deleted && !self.quiet {
-                output.put(&held, end);
+                output.put(&pattern_space, end);
             }
         }
         Some(output.text)
     }
 }
 
-struct At {
+/// The current line.
+struct Position {
     line: usize,
     last: bool,
 }
 
 impl Step {
-    /// Whether a line is addressed. `active` is where a range that has begun is to end at the latest.
-    fn applies(&self, at: &At, text: &str, active: &mut Option<Option<usize>>) -> bool {
+    /// Whether a line is addressed. `range` is the state of the step's range: `Some` while it is active, with its last
+    /// line if the end is a line number.
+    fn applies(&self, position: &Position, text: &str, range: &mut Option<Option<usize>>) -> bool {
         let Some(from) = &self.from else { return true };
-        let Some(to) = &self.to else { return from.is_at(at, text) };
-        let Some(end) = *active else {
-            if !from.is_at(at, text) {
+        let Some(to) = &self.to else { return from.matches(position, text) };
+        let Some(end) = *range else {
+            if !from.matches(position, text) {
                 return false;
             }
-            *active = match to {
-                Place::Line(line) if *line <= at.line => None,
-                Place::Line(line) => Some(Some(*line)),
-                Place::Last if at.last => None,
+            *range = match to {
+                AddressMatcher::Line(line) if *line <= position.line => None,
+                AddressMatcher::Line(line) => Some(Some(*line)),
+                AddressMatcher::Last if position.last => None,
                 _ => Some(None),
             };
             return true;
         };
         let ended = match end {
-            Some(line) => at.line >= line,
-            None => to.is_at(at, text),
+            Some(line) => position.line >= line,
+            None => to.matches(position, text),
         };
         if ended {
-            *active = None;
+            *range = None;
         }
         true
     }
 }
 
-impl Place {
-    fn is_at(&self, at: &At, text: &str) -> bool {
+impl AddressMatcher {
+    fn matches(&self, position: &Position, text: &str) -> bool {
         match self {
-            Self::Line(line) => at.line == *line,
-            Self::Last => at.last,
+            Self::Line(line) => position.line == *line,
+            Self::Last => position.last,
             Self::Pattern(pattern) => pattern.regex().is_match(text),
         }
     }
@@ -238,7 +250,7 @@ impl Place {
 #[derive(Default)]
 struct Output {
     text: String,
-    /// A line that has no end gets one when another comes behind it.
+    /// Whether the last line has no newline yet; it gets one when another line follows.
     is_open: bool,
 }
 

@@ -1,17 +1,17 @@
-//! Commands that wait for somebody to type, and how to say the same without.
+//! Commands that wait for a person to type, and what to run instead.
 
 use super::{Command, Understood, wrap};
 
 /// A command that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interactive {
-    /// The command.
+    /// The program, with its subcommand where that matters.
     pub what: String,
-    /// What to run instead.
+    /// Advice: what to run instead.
     pub instead: &'static str,
 }
 
-/// Programs that always are.
+/// Programs that are always interactive.
 static ALWAYS: &[(&[&str], &str)] = &[
     (
         &[
@@ -37,19 +37,19 @@ static ALWAYS: &[(&[&str], &str)] = &[
     (&["read", "select"], "give the value as an argument or a variable"),
 ];
 
-/// Programs that are when nothing tells them what to do, and what does tell them.
-static BARE: &[(&[&str], &[&str], &str)] = &[
+/// Programs that are interactive unless their input is redirected or one of these options is given.
+static WITHOUT_OPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["mysql", "mariadb"], &["-e", "--execute"], "pass the statement with `-e`"),
     (&["psql"], &["-c", "-f", "-l", "--command", "--file", "--list"], "pass the statement with `-c`"),
     (&["mongo", "mongosh"], &["--eval", "-f", "--file"], "pass the script with `--eval`"),
     (&["sqlcmd"], &["-Q", "-q", "-i"], "pass the statement with `-Q`"),
 ];
 
-/// What waits for a person in a command.
+/// The parts of a command that wait for a person.
 pub fn interactive(understood: &Understood) -> Vec<Interactive> {
     let mut found: Vec<Interactive> = Vec::new();
     for command in understood.commands() {
-        let Some(instead) = way_around(command) else { continue };
+        let Some(instead) = alternative(command) else { continue };
         let second = command
             .args()
             .find(|arg| !arg.starts_with('-'))
@@ -64,10 +64,11 @@ pub fn interactive(understood: &Understood) -> Vec<Interactive> {
     found
 }
 
-fn way_around(command: &Command) -> Option<&'static str> {
+/// What to run instead of a command; `None` if it is not interactive.
+fn alternative(command: &Command) -> Option<&'static str> {
     let name = command.name();
     let args: Vec<&str> = command.args().collect();
-    let fed = command.piped
+    let has_input = command.piped
         || command
             .redirects
             .iter()
@@ -81,7 +82,7 @@ fn way_around(command: &Command) -> Option<&'static str> {
         return None;
     }
     if matches!(name, "top" | "htop") && short('b')
-        || name == "read" && fed
+        || name == "read" && has_input
         || matches!(name, "nc" | "ncat") && short('z')
     {
         return None;
@@ -89,20 +90,20 @@ fn way_around(command: &Command) -> Option<&'static str> {
     if let Some((_, instead)) = ALWAYS.iter().find(|(names, _)| names.contains(&name)) {
         return Some(instead);
     }
-    if let Some((_, told, instead)) = BARE.iter().find(|(names, ..)| names.contains(&name)) {
-        let is_told = args.iter().any(|arg| told.iter().any(|told| arg.starts_with(told)));
-        return (!fed && !is_told).then_some(instead);
+    if let Some((_, options, instead)) = WITHOUT_OPTIONS.iter().find(|(names, ..)| names.contains(&name)) {
+        let has_option = args.iter().any(|arg| options.iter().any(|option| arg.starts_with(option)));
+        return (!has_input && !has_option).then_some(instead);
     }
     let operands = args.iter().filter(|arg| !arg.starts_with('-')).count();
     match name {
-        "ssh" => (operands < 2 && !fed)
+        "ssh" => (operands < 2 && !has_input)
             .then_some("give the command to run behind the host, with `-o BatchMode=yes`"),
         "sudo" => (!short('n') && !short('S'))
             .then_some("it may ask for a password: use `sudo -n`, or ask the user"),
         "su" => (!short('c')).then_some("pass the command with `-c`; it may ask for a password"),
-        "redis-cli" => (operands == 0 && !fed).then_some("give the command as arguments"),
-        "sqlite3" => (operands < 2 && !fed).then_some("give the statement behind the file"),
-        "git" => of_git(&args, &has, &short),
+        "redis-cli" => (operands == 0 && !has_input).then_some("give the command as arguments"),
+        "sqlite3" => (operands < 2 && !has_input).then_some("give the statement behind the file"),
+        "git" => git_alternative(&args, &has, &short),
         "npm" | "yarn" | "pnpm" if has("init") && !(short('y') || has("--yes")) => Some("use `init -y`"),
         "npm" | "yarn" | "pnpm" if has("login") || has("adduser") => Some("set a token in the environment"),
         "apt" | "apt-get" | "yum" | "dnf"
@@ -120,33 +121,37 @@ fn way_around(command: &Command) -> Option<&'static str> {
         "crontab" if short('e') => Some("give a file to `crontab`"),
         "rm" | "cp" | "mv" if short('i') => Some("leave `-i` away"),
         "find" if has("-ok") || has("-okdir") => Some("use `-exec`"),
-        "bash" | "sh" | "zsh" | "fish" | "dash" | "ksh" if operands == 0 && !fed && !short('c') => {
+        "bash" | "sh" | "zsh" | "fish" | "dash" | "ksh" if operands == 0 && !has_input && !short('c') => {
             Some("pass the script with `-c`")
         }
         "tail" if (short('f') || short('F') || has("--follow")) => {
             Some("use `tail -n 100`: it does not end by itself")
         }
-        "bc" | "dc" if operands == 0 && !fed && !short('e') => Some("pipe the sum into it"),
-        name if wrap::is_interpreter(name) => of_interpreter(&args, operands, fed),
+        "bc" | "dc" if operands == 0 && !has_input && !short('e') => Some("pipe the sum into it"),
+        name if wrap::is_interpreter(name) => interpreter_alternative(&args, operands, has_input),
         "irb" | "ghci" | "ipython" | "iex" | "jshell" | "spark-shell" | "pry" | "utop" | "sbcl" | "clj" => {
-            (operands == 0 && !fed).then_some("run a script")
+            (operands == 0 && !has_input).then_some("run a script")
         }
         _ => None,
     }
 }
 
-fn of_interpreter(args: &[&str], operands: usize, fed: bool) -> Option<&'static str> {
-    // What is asked in code is asked of somebody.
+fn interpreter_alternative(args: &[&str], operands: usize, has_input: bool) -> Option<&'static str> {
+    // Inline code that reads from the terminal.
     let asks = ["input(", "raw_input(", "getpass", "readline(", "gets", "<STDIN>", "prompt("];
-    if args.iter().any(|arg| asks.iter().any(|ask| arg.contains(ask))) && !fed {
+    if args.iter().any(|arg| asks.iter().any(|ask| arg.contains(ask))) && !has_input {
         return Some("give the value as an argument, or pipe it in");
     }
     let interactive = args.iter().any(|arg| *arg == "-i" || *arg == "--interactive");
     let bare = operands == 0 && args.iter().all(|arg| !arg.starts_with('-'));
-    ((bare || interactive) && !fed).then_some("run a script, or pass code with `-c` or `-e`")
+    ((bare || interactive) && !has_input).then_some("run a script, or pass code with `-c` or `-e`")
 }
 
-fn of_git(args: &[&str], has: &impl Fn(&str) -> bool, short: &impl Fn(char) -> bool) -> Option<&'static str> {
+fn git_alternative(
+    args: &[&str],
+    has: &impl Fn(&str) -> bool,
+    short: &impl Fn(char) -> bool,
+) -> Option<&'static str> {
     let edits = |quiet: &[&str]| !args.iter().any(|arg| quiet.iter().any(|quiet| arg.starts_with(quiet)));
     if has("rebase") && (short('i') || has("--interactive")) {
         return Some("set `GIT_SEQUENCE_EDITOR`, or use `git rebase --onto` or `git cherry-pick`");

@@ -1,7 +1,8 @@
-//! What a shell command would do, as far as its text tells. It is read by a real shell parser behind a gate, and
-//! judged with two biases: what denies looks at every word that could be a command ([`Understood::words`]), what
-//! allows only at what is literal and known through and through. Nothing here reads files, starts processes or
-//! knows tools and dialects. None of it contains a command: that is the sandbox's work.
+//! Static analysis of shell commands. A real shell parser reads the text once limits on its size and nesting hold
+//! (`gate`). Checks that deny over-approximate: they look at every word that could be a command
+//! ([`Understood::words`]). Checks that allow under-approximate: they accept only literal words of known programs.
+//! This crate reads no files, starts no processes and knows neither tools nor dialects. It does not confine
+//! commands: the sandbox does.
 
 mod banned;
 mod doubt;
@@ -12,9 +13,9 @@ mod interactive;
 mod meaning;
 mod options;
 mod programs;
-mod raw;
 mod read_only;
 mod rules;
+mod scan;
 mod sed;
 mod sensitive;
 #[cfg(test)]
@@ -37,15 +38,15 @@ pub use sensitive::{Sensitive, sensitive};
 pub use touches::{Touches, touches};
 pub use word::Word;
 
-/// The longest command that is read, in bytes.
+/// Longest command that is parsed, in bytes.
 pub const LONGEST: usize = 16 * 1024;
-/// How deep a command may nest.
+/// Deepest nesting of brackets in a command that is parsed.
 pub const DEEPEST: usize = 32;
 
-/// Reads a command.
+/// Parses a command. Never fails: text that the parser rejects yields doubts and a scan of its words.
 ///
 /// ```
-/// use haft_shell;
+/// use haft_shell as shell;
 /// let understood = shell::parse("cd src && timeout 5 rg -n main | head");
 /// assert!(understood.doubts().is_empty());
 /// assert!(understood.words().contains("rg"));
@@ -55,81 +56,81 @@ pub fn parse(text: &str) -> Understood {
     walk::read(text)
 }
 
-/// A command that was read: what it runs, and what about it is not certain.
+/// A parsed command: the simple commands that it runs, and the reasons why the analysis may be incomplete.
 #[derive(Debug, Clone, Default)]
 pub struct Understood {
     commands: Vec<Command>,
     doubts: Vec<Doubt>,
-    /// Words that could be commands, from text that could not be read as one.
+    /// Words that could be commands, from text that the parser could not read.
     scanned: Vec<String>,
     words: BTreeSet<String>,
-    /// Whose exit code the whole has, if that is certain.
-    decides: Option<Decides>,
+    /// The simple command that sets the exit code, if that is certain.
+    exit_code_source: Option<ExitCodeSource>,
 }
 
-/// The command whose exit code the whole has.
+/// The simple command whose exit code is that of the whole command line.
 #[derive(Debug, Clone)]
-struct Decides {
-    /// Its words as they are written.
+struct ExitCodeSource {
+    /// Its words, with their quotes.
     argv: Vec<String>,
-    /// What could have failed in its place.
-    before: Before,
+    /// The commands joined to it with `&&`, whose failure would set the exit code instead.
+    preceding: Preceding,
 }
 
-/// What runs before a command that is not run unless it succeeds.
+/// The commands before the last one of an `&&` list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
-    Nothing,
-    /// Only `cd`, which says so when it fails.
-    Cd,
-    Something,
+enum Preceding {
+    None,
+    /// Only `cd`, which prints an error when it fails.
+    OnlyCd,
+    Other,
 }
 
 impl Understood {
-    /// Every simple command in it, however deep, in the order they stand; what a wrapper runs comes after it.
+    /// Every simple command, at any depth, in source order; the command that a wrapper runs follows the wrapper.
     pub fn commands(&self) -> &[Command] {
         &self.commands
     }
 
-    /// Why it is not certain what it does. If this is empty, [`commands`](Self::commands) is all there is, word by
+    /// Reasons why the analysis may be incomplete. If this is empty, [`commands`](Self::commands) is exact, word by
     /// word.
     pub fn doubts(&self) -> &[Doubt] {
         &self.doubts
     }
 
-    /// Every word that could be run as a command, by its last name: through wrappers, substitutions and quotes,
-    /// in lower case, also without a version (`python` for `python3.11`). Rather too many than one too few.
+    /// Base names of all words that could be run as a command, through wrappers, substitutions and quotes: in lower
+    /// case, with and without a version (`python3.11` and `python`). An over-approximation.
     pub fn words(&self) -> &BTreeSet<String> {
         &self.words
     }
 
-    /// Words of text that could not be read as commands.
+    /// Words of text that the parser could not read.
     pub(crate) fn scanned(&self) -> &[String] {
         &self.scanned
     }
 
-    fn doubt(&mut self, doubt: Doubt) {
+    fn add_doubt(&mut self, doubt: Doubt) {
         if !self.doubts.contains(&doubt) {
             self.doubts.push(doubt);
         }
     }
 
-    /// Takes all words of a text as possible commands, since it cannot be read better.
+    /// Records all words of a text as possible commands: the fallback for text that the parser cannot read.
     fn scan(&mut self, text: &str) {
-        self.scanned.extend(raw::tokens(text));
+        self.scanned.extend(scan::tokens(text));
     }
 
-    fn gather_words(&mut self) {
+    fn collect_words(&mut self) {
         let mut words = BTreeSet::new();
         for command in &self.commands {
             let Some(first) = command.argv.first() else { continue };
-            raw::names_of(first.text(), &mut words);
+            scan::names_of(first.text(), &mut words);
             if !first.is_literal() {
-                raw::tokens(first.raw()).for_each(|token| raw::names_of(&token, &mut words));
+                scan::tokens(first.raw()).for_each(|token| scan::names_of(&token, &mut words));
             }
         }
         for token in &self.scanned {
-            raw::names_of(token, &mut words);
+            scan::names_of(token, &mut words);
         }
         self.words = words;
     }
@@ -138,29 +139,29 @@ impl Understood {
 /// A simple command: one program with its arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
-    /// The program and its arguments. Empty where only redirections or assignments stand.
+    /// The program and its arguments. Empty if there are only redirections or assignments.
     pub argv: Vec<Word>,
-    /// Where its input and output go, in the order they stand.
+    /// Its redirections, in source order.
     pub redirects: Vec<Redirect>,
-    /// `NAME=value` before it.
+    /// Assignments (`NAME=value`) before the program.
     pub assignments: Vec<Assignment>,
-    /// In which folder it runs.
+    /// The working directory that it runs in.
     pub cwd: Cwd,
-    /// Whether it goes on after the next one has begun.
+    /// Whether the shell runs it in the background.
     pub background: bool,
     /// The wrapper that runs it, such as `timeout` or `xargs`.
     pub by: Option<By>,
-    /// Whether its input comes from the command before it.
+    /// Whether its standard input comes from another command or a file outside of it.
     pub piped: bool,
 }
 
 impl Command {
-    /// The program by its last name.
+    /// Base name of the program; empty if there is none.
     pub fn name(&self) -> &str {
-        self.argv.first().map_or("", |word| raw::basename(word.text()))
+        self.argv.first().map_or("", |word| scan::basename(word.text()))
     }
 
-    /// The arguments as they would arrive, where they are literal; best guesses otherwise.
+    /// The arguments without quotes: exact where they are literal, a best guess otherwise.
     pub(crate) fn args(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.argv.iter().skip(1).map(Word::text)
     }
@@ -170,46 +171,46 @@ impl Command {
     }
 }
 
-/// What runs a command.
+/// The wrapper that runs a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct By {
-    /// Its name.
+    /// Name of the wrapper's program.
     pub name: String,
-    /// Whether the command does the same without it, as it does without `nice`.
+    /// Whether the command does the same without the wrapper, such as `nice`.
     pub transparent: bool,
 }
 
-/// The folder a command runs in.
+/// The working directory of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cwd {
-    /// Where the whole began.
+    /// The directory in which the shell started.
     #[default]
     Start,
-    /// After `cd`: a path from where the whole began, or an absolute one.
+    /// After `cd`: an absolute path, or one relative to the directory in which the shell started.
     At(String),
-    /// It depends on what happens.
+    /// Depends on the run, for example on whether a `cd` succeeds.
     Unknown,
 }
 
-/// `NAME=value`.
+/// An assignment to a variable, `NAME=value`.
 #[derive(Debug, Clone)]
 pub struct Assignment {
-    /// The variable.
+    /// Name of the variable.
     pub name: String,
-    /// Its value; none for an array.
+    /// The assigned value; `None` for an array.
     pub value: Option<Word>,
 }
 
-/// A redirection.
+/// A redirection of a command's input or output.
 #[derive(Debug, Clone)]
 pub struct Redirect {
-    /// What it does with its target.
+    /// How the target is used.
     pub kind: RedirectKind,
-    /// The file or the descriptor; the text of a here-document.
+    /// The file or the descriptor; for a here-document, its text.
     pub target: Word,
 }
 
-/// What a redirection does.
+/// How a redirection uses its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectKind {
     /// `<`
@@ -220,14 +221,14 @@ pub enum RedirectKind {
     Append,
     /// `<>`
     ReadWrite,
-    /// `2>&1`, `<&3`, `>&-`: no file
+    /// `2>&1`, `<&3`, `>&-`: a descriptor, no file
     Duplicate,
     /// `<<` or `<<<`
     Here,
 }
 
 impl Redirect {
-    /// Whether nothing is written but to nowhere.
+    /// Whether it writes no file other than `/dev/null` and opens no network connection.
     fn is_harmless(&self) -> bool {
         let target = self.target.text();
         let network = target.starts_with("/dev/tcp") || target.starts_with("/dev/udp");

@@ -1,27 +1,28 @@
-//! Exit codes that answer a question: `grep` that finds nothing has not failed.
+//! Exit codes that are answers rather than errors: a `grep` without matches has not failed. Knows exit codes and
+//! program names only, not the output itself.
 
-use super::{Before, Understood, raw};
+use super::{Preceding, Understood, scan};
 
-/// Programs that look for something, and say with 1 that they found nothing.
+/// Search programs, which exit with 1 if nothing matches.
 const SEARCH: &[&str] =
     &["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "pgrep", "look", "findmnt", "getent"];
-/// Programs that compare, and say with 1 that there is a difference.
+/// Comparison programs, which exit with 1 if there is a difference.
 const COMPARE: &[&str] = &["diff", "cmp", "sdiff", "colordiff", "zdiff", "comm"];
 
-/// What an exit code that is not 0 means where it is an answer and not an error. `printed` says whether the
+/// Explains a non-zero exit code that is an answer and not an error; `None` for errors. `printed` says whether the
 /// command printed anything.
 ///
 /// ```
-/// use haft_shell;
+/// use haft_shell as shell;
 /// let found = shell::parse("cd src && grep -r unlikely .");
 /// assert_eq!(shell::meaning(&found, 1, false), Some("nothing was found"));
 /// assert_eq!(shell::meaning(&found, 2, true), None);
 /// ```
 pub fn meaning(understood: &Understood, code: i32, printed: bool) -> Option<&'static str> {
-    let decides = understood.decides.as_ref()?;
-    let mut words = decides.argv.iter().map(|word| raw::basename(word));
+    let source = understood.exit_code_source.as_ref()?;
+    let mut words = source.argv.iter().map(|word| scan::basename(word));
     let mut name = words.next()?;
-    // These pass on what they run says.
+    // These exit with the code of the command that they run.
     while matches!(name, "command" | "nice" | "timeout" | "stdbuf") {
         name = words
             .find(|word| !word.starts_with(['-', '+']) && !word.starts_with(|c: char| c.is_ascii_digit()))?;
@@ -29,11 +30,11 @@ pub fn meaning(understood: &Understood, code: i32, printed: bool) -> Option<&'st
     let rest: Vec<&str> = words.collect();
     let is_git = |verb: &str| name == "git" && rest.first() == Some(&verb);
     // In `a && b` it may have been `a` that failed.
-    let alone = decides.before == Before::Nothing;
+    let alone = source.preceding == Preceding::None;
     match code {
         1 if (SEARCH.contains(&name) || is_git("grep"))
             && !printed
-            && decides.before != Before::Something =>
+            && source.preceding != Preceding::Other =>
         {
             Some("nothing was found")
         }
@@ -54,7 +55,7 @@ mod tests {
     use super::meaning;
 
     #[test]
-    fn answers_are_told_from_errors() {
+    fn answers_are_distinguished_from_errors() {
         let is_answer = |text: &str, printed| meaning(&parse(text), 1, printed).is_some();
         for text in
             ["grep x f", "cat f | grep x", "ls; rg x", "timeout 5 grep x f", "git grep x", "cd a && grep x f"]

@@ -1,18 +1,18 @@
-//! Options as GNU programs read them, from the side of whoever has to find one: `-o x`, `-ox`, `-abo x`, `--output x`,
-//! `--output=x`, `--out=x`. `--` ends nothing here, since it may be another option's value.
+//! Finds options in the forms that GNU programs accept: `-o x`, `-ox`, `-abo x`, `--output x`, `--output=x`, `--out=x`.
+//! `--` does not end the search, since it may be another option's value.
 
 /// Options that make a harmless program write or run something.
 pub(super) struct Options {
     /// Single letters.
     pub(super) short: &'static str,
-    /// Letters with a value, behind which nothing in the same word is an option.
+    /// Letters that take a value: the rest of the word behind one is no option.
     pub(super) valued: &'static str,
-    /// Long ones. Any beginning of one counts.
+    /// Long options. Any prefix of one counts, as with `getopt_long`.
     pub(super) long: &'static [&'static str],
 }
 
 impl Options {
-    /// The first word that is one of these options, or could be.
+    /// The first argument that is, or could be, one of these options.
     pub(super) fn find<'a>(&self, mut args: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         args.find(|arg| self.contains(arg))
     }
@@ -28,9 +28,9 @@ impl Options {
     }
 }
 
-/// Whether anything stands behind the first word that is not an option. Some programs take no options there any
-/// more, and what looks like one is the name of a file.
-pub(super) fn goes_on_behind_operand<'a>(args: impl Iterator<Item = &'a str>) -> bool {
+/// Whether any argument follows the first operand. Some programs accept no options there, and take an argument that
+/// looks like one as a file name.
+pub(super) fn has_args_after_operand<'a>(args: impl Iterator<Item = &'a str>) -> bool {
     let mut args = args.skip_while(|arg| *arg != "--" && *arg != "-" && arg.starts_with('-'));
     if args.next() == Some("--") {
         args.next();

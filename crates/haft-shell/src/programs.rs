@@ -1,35 +1,36 @@
-//! The table of programs that only read, and of the options that make them or others write or run something.
+//! The table of programs that only read, and of options that make a program write or run something. Knows single
+//! programs; `read_only` and `rules` judge whole commands by it.
 
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::options::{Options, goes_on_behind_operand};
+use super::options::{Options, has_args_after_operand};
 use super::{Command, git, sed};
 
-/// What a program does.
-pub(super) enum Nature {
-    /// It reads, whatever its arguments are.
+/// When a program only reads.
+pub(super) enum Profile {
+    /// With any arguments.
     Reads,
-    /// It reads, but for these options.
-    Except(Options),
-    /// It reads, but a second file name is written to.
-    OneOperand,
-    /// It tells its version, and otherwise does whatever it is told.
-    Version,
-    /// Its arguments have to be looked at.
-    Judge(fn(&Command) -> Result<(), String>),
+    /// Without these options.
+    ReadsExcept(Options),
+    /// With at most one operand: it writes to the second.
+    SingleOperand,
+    /// If it only prints its version.
+    VersionOnly,
+    /// If this function accepts its arguments.
+    Check(fn(&Command) -> Result<(), String>),
 }
 
-use Nature::{Except, Judge, OneOperand, Reads, Version};
+use Profile::{Check, Reads, ReadsExcept, SingleOperand, VersionOnly};
 
-const fn except(short: &'static str, valued: &'static str, long: &'static [&'static str]) -> Nature {
-    Except(Options { short, valued, long })
+const fn except(short: &'static str, valued: &'static str, long: &'static [&'static str]) -> Profile {
+    ReadsExcept(Options { short, valued, long })
 }
 
-/// Programs that are known to read only, with what they need for it. What `command` runs is judged by itself.
+/// Programs that only read, and when. The command that `command` runs is checked on its own.
 #[rustfmt::skip]
-static READERS: &[(&[&str], Nature)] = &[
+static READERS: &[(&[&str], Profile)] = &[
     (
         &[
             "ls", "dir", "vdir", "cat", "head", "tail", "grep", "egrep", "fgrep", "wc", "stat", "cmp",
@@ -55,29 +56,29 @@ static READERS: &[(&[&str], Nature)] = &[
     ),
     (&["rg"], except("z", "efgtTmABCMEjdr", &["--pre", "--hostname-bin", "--search-zip"])),
     (&["fd", "fdfind"], except("xXl", "deEtcjS", &["--exec", "--exec-batch", "--list-details"])),
-    (&["uniq", "xxd"], OneOperand),
-    (&["date"], Judge(date)),
-    (&["hostname"], Judge(hostname)),
-    (&["find"], Judge(find)),
-    (&["git"], Judge(git::read_only)),
-    (&["sed", "gsed"], Judge(sed::read_only)),
-    (&["awk", "gawk", "mawk", "nawk"], Judge(awk)),
-    (&["tar"], Judge(tar)),
-    (&["unzip"], Judge(unzip)),
-    (&["dd"], Judge(dd)),
-    (&["tee", "env"], Judge(nothing)),
-    (&["test", "["], Judge(test)),
-    (&["printf"], Judge(printf)),
+    (&["uniq", "xxd"], SingleOperand),
+    (&["date"], Check(date)),
+    (&["hostname"], Check(hostname)),
+    (&["find"], Check(find)),
+    (&["git"], Check(git::read_only)),
+    (&["sed", "gsed"], Check(sed::read_only)),
+    (&["awk", "gawk", "mawk", "nawk"], Check(awk)),
+    (&["tar"], Check(tar)),
+    (&["unzip"], Check(unzip)),
+    (&["dd"], Check(dd)),
+    (&["tee", "env"], Check(no_args)),
+    (&["test", "["], Check(test)),
+    (&["printf"], Check(printf)),
     (
         &[
             "cargo", "rustc", "npm", "node", "python", "python3", "pip", "pip3", "go", "ruby", "perl",
             "java", "javac", "gcc", "g++", "clang", "cmake", "deno", "bun",
         ],
-        Version,
+        VersionOnly,
     ),
 ];
 
-/// Options with which other programs run what an argument says, or write where nobody expects it.
+/// Options that make other programs run an argument, or write to an unexpected place.
 #[rustfmt::skip]
 static RISKY: &[(&[&str], Options)] = &[
     (
@@ -131,14 +132,15 @@ static RISKY: &[(&[&str], Options)] = &[
     (&["cargo"], Options { short: "", valued: "", long: &["--config"] }),
 ];
 
-pub(super) fn nature(name: &str) -> Option<&'static Nature> {
-    static BY_NAME: LazyLock<FxHashMap<&str, &Nature>> = LazyLock::new(|| {
-        READERS.iter().flat_map(|(names, nature)| names.iter().map(move |name| (*name, nature))).collect()
+/// The profile of a program; `None` if it is not known to only read.
+pub(super) fn profile(name: &str) -> Option<&'static Profile> {
+    static BY_NAME: LazyLock<FxHashMap<&str, &Profile>> = LazyLock::new(|| {
+        READERS.iter().flat_map(|(names, profile)| names.iter().map(move |name| (*name, profile))).collect()
     });
     BY_NAME.get(name).copied()
 }
 
-/// What keeps a rule with a wildcard from covering a command: options that were hardly meant by it.
+/// The reason why a rule with a wildcard must not cover a command: an option that its author hardly meant.
 pub(super) fn risk(command: &Command) -> Option<String> {
     let name = command.name();
     let option = RISKY
@@ -148,17 +150,18 @@ pub(super) fn risk(command: &Command) -> Option<String> {
     if let Some(option) = option {
         return Some(format!("`{name} {option}` can run or write something else"));
     }
-    match (name, nature(name)) {
+    match (name, profile(name)) {
         ("git", _) => git::risk(command),
-        // What these are for is to write or run; a rule with a wildcard for them means that.
+        // These programs exist to write or run something, so a rule with a wildcard for them means that.
         ("tar" | "gtar" | "bsdtar", _) => risk_of_tar(command),
         ("gcc" | "g++" | "cc" | "c++" | "clang" | "clang++", _) => risk_of_compiler(command),
-        ("env" | "unzip", _) | (_, None | Some(Reads | Version)) => None,
-        (_, Some(nature)) => nature.objection(command),
+        ("env" | "unzip", _) | (_, None | Some(Reads | VersionOnly)) => None,
+        (_, Some(profile)) => profile.objection(command),
     }
 }
 
-/// Letters need no dash as the first word, and an archive with a colon in its name is on another machine.
+/// tar takes its first word as option letters even without a dash, and an archive with a colon in its name is on
+/// another machine.
 fn risk_of_tar(command: &Command) -> Option<String> {
     let letters =
         command.args().next().is_some_and(|first| !first.starts_with('-') && first.contains(['I', 'F']));
@@ -172,40 +175,40 @@ fn risk_of_compiler(command: &Command) -> Option<String> {
     option.map(|option| format!("`{option}` may run another program"))
 }
 
-impl Nature {
-    /// What makes a command more than reading.
+impl Profile {
+    /// The reason why a command may do more than read.
     pub(super) fn objection(&self, command: &Command) -> Option<String> {
         let name = command.name();
         match self {
             Reads => None,
-            Except(options) => options
+            ReadsExcept(options) => options
                 .find(command.args())
                 .map(|option| format!("`{name} {option}` can write or run something")),
-            OneOperand => {
-                goes_on_behind_operand(command.args()).then(|| format!("`{name}` writes to a second file"))
+            SingleOperand => {
+                has_args_after_operand(command.args()).then(|| format!("`{name}` writes to a second file"))
             }
-            Version => version(command).err(),
-            Judge(judge) => judge(command).err(),
+            VersionOnly => version(command).err(),
+            Check(check) => check(command).err(),
         }
     }
 }
 
-fn all(command: &Command, fits: impl Fn(&str) -> bool) -> Result<(), String> {
+fn all_args(command: &Command, fits: impl Fn(&str) -> bool) -> Result<(), String> {
     match command.args().find(|arg| !fits(arg)) {
         Some(arg) => Err(format!("`{} {arg}` is not known to only read", command.name())),
         None => Ok(()),
     }
 }
 
-fn nothing(command: &Command) -> Result<(), String> {
-    all(command, |_| false)
+fn no_args(command: &Command) -> Result<(), String> {
+    all_args(command, |_| false)
 }
 
 fn date(command: &Command) -> Result<(), String> {
     let sets = Options { short: "s", valued: "dfIr", long: &["--set"] };
     let mut before = "";
     for arg in command.args() {
-        // Whatever is neither an option nor a format is the time to set.
+        // An operand that is no format is the time to set.
         let value = matches!(before, "-d" | "--date" | "-r" | "--reference" | "-f" | "--file");
         if sets.find([arg].into_iter()).is_some() || !(value || arg.starts_with(['-', '+'])) {
             return Err(format!("`date {arg}` can set the clock"));
@@ -216,7 +219,7 @@ fn date(command: &Command) -> Result<(), String> {
 }
 
 fn hostname(command: &Command) -> Result<(), String> {
-    all(command, |arg| matches!(arg, "-f" | "-i" | "-I" | "-s" | "-A" | "-d" | "--fqdn" | "--short"))
+    all_args(command, |arg| matches!(arg, "-f" | "-i" | "-I" | "-s" | "-A" | "-d" | "--fqdn" | "--short"))
 }
 
 fn find(command: &Command) -> Result<(), String> {
@@ -234,10 +237,10 @@ fn find(command: &Command) -> Result<(), String> {
                 | "-fls"
         )
     };
-    all(command, |arg| !acts(arg))
+    all_args(command, |arg| !acts(arg))
 }
 
-/// Only what has no way to a file or a program in it.
+/// Accepts a program without any construct that writes a file or runs a command.
 fn awk(command: &Command) -> Result<(), String> {
     let mut words = command.argv.iter().skip(1);
     while let Some(word) = words.next() {
@@ -257,7 +260,7 @@ fn awk(command: &Command) -> Result<(), String> {
     Err("`awk` without a program".to_owned())
 }
 
-/// `tar tf ARCHIVE`.
+/// Accepts `tar tf ARCHIVE`, which lists.
 fn tar(command: &Command) -> Result<(), String> {
     let letters = command.args().next().unwrap_or_default();
     let letters = letters.strip_prefix('-').unwrap_or(letters);
@@ -280,14 +283,14 @@ fn unzip(command: &Command) -> Result<(), String> {
 }
 
 fn dd(command: &Command) -> Result<(), String> {
-    all(command, |arg| {
+    all_args(command, |arg| {
         ["if=", "bs=", "ibs=", "count=", "skip=", "status="].iter().any(|known| arg.starts_with(known))
     })
 }
 
-/// An index in an operand is evaluated.
+/// Rejects operands with an array index, which bash evaluates, substitutions included.
 fn test(command: &Command) -> Result<(), String> {
-    all(command, |arg| !arg.contains('[') && !matches!(arg, "-v" | "-R"))
+    all_args(command, |arg| !arg.contains('[') && !matches!(arg, "-v" | "-R"))
 }
 
 fn printf(command: &Command) -> Result<(), String> {
@@ -298,7 +301,7 @@ fn printf(command: &Command) -> Result<(), String> {
                 .starts_with('n')
         })
     };
-    all(command, |arg| !arg.starts_with("-v") && !stores(arg))
+    all_args(command, |arg| !arg.starts_with("-v") && !stores(arg))
 }
 
 fn version(command: &Command) -> Result<(), String> {

@@ -1,30 +1,30 @@
-//! Whether a command is proven to change nothing. Everything has to be literal and in the table of programs; a
-//! pattern for file names is let through where no name that it could become does harm.
+//! Proves that a command changes nothing. Every word must be literal and every program in the table (`programs`); a
+//! glob is accepted only where no file name that it could expand to does harm.
 
-use super::programs::{Nature, nature};
+use super::programs::{Profile, profile};
 use super::{Command, Doubt, Understood, Word};
 
-/// Where the system's own programs are.
-const SYSTEM: &[&str] = &["/bin/", "/usr/bin/"];
+/// Folders of the system's own programs.
+const SYSTEM_FOLDERS: &[&str] = &["/bin/", "/usr/bin/"];
 
-/// Whether a command is proven to change nothing.
+/// The result of [`read_only`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// It is.
+    /// The command is proven to change nothing.
     ReadOnly,
-    /// It is not, and why.
+    /// There is no proof, for this reason.
     Not(String),
 }
 
 impl Proof {
-    /// Whether it is proven.
+    /// Whether the command is proven to change nothing.
     pub fn proven(&self) -> bool {
         *self == Self::ReadOnly
     }
 }
 
-/// Whether a command is proven to change nothing: neither files nor anything else, apart from caches that programs
-/// keep of what they read, such as git's index. What it may read is not part of the question.
+/// Checks whether a command provably changes nothing: neither files nor anything else, apart from caches of what
+/// programs read, such as git's index. It may read anything.
 pub fn read_only(understood: &Understood) -> Proof {
     match objection(understood) {
         Some(why) => Proof::Not(why),
@@ -52,32 +52,33 @@ fn objection_to(command: &Command) -> Option<String> {
         None => return None,
     };
     let name = command.name();
-    let found = SYSTEM.iter().any(|folder| program.strip_prefix(folder) == Some(name));
-    if program != name && !found {
+    let in_system_folder = SYSTEM_FOLDERS.iter().any(|folder| program.strip_prefix(folder) == Some(name));
+    if program != name && !in_system_folder {
         return Some(format!("`{program}` is not one of the system's programs"));
     }
     if is_transparent(name) {
         return None;
     }
-    let Some(nature) = nature(name) else { return Some(format!("`{name}` is not known to only read")) };
-    if let Some(word) = command.argv.iter().find(|word| !word.is_literal() && !is_tame(word, nature)) {
+    let Some(profile) = profile(name) else { return Some(format!("`{name}` is not known to only read")) };
+    if let Some(word) = command.argv.iter().find(|word| !word.is_literal() && !is_safe_glob(word, profile)) {
         return Some(format!("what `{}` becomes is not certain", word.raw()));
     }
-    nature.objection(command)
+    profile.objection(command)
 }
 
-/// What these run is judged as a command of its own; without one they do nothing.
+/// Wrappers that do nothing themselves. The command that they run is checked on its own.
 fn is_transparent(name: &str) -> bool {
     matches!(name, "timeout" | "nice" | "stdbuf")
 }
 
-/// Whether a pattern becomes nothing but operands that are read.
-fn is_tame(word: &Word, nature: &Nature) -> bool {
-    let begins = word.raw().starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_'));
+/// Whether a word is a glob that can only expand to operands that the program reads, not to an option.
+fn is_safe_glob(word: &Word, profile: &Profile) -> bool {
+    let is_no_option =
+        word.raw().starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_'));
     word.doubt() == Some(&Doubt::Glob)
-        && match nature {
-            Nature::Reads => true,
-            Nature::Except(_) => begins,
-            Nature::OneOperand | Nature::Version | Nature::Judge(_) => false,
+        && match profile {
+            Profile::Reads => true,
+            Profile::ReadsExcept(_) => is_no_option,
+            Profile::SingleOperand | Profile::VersionOnly | Profile::Check(_) => false,
         }
 }

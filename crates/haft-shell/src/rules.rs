@@ -1,15 +1,15 @@
-//! Rules for commands: what one means, which command it covers, and which one to offer for a command. A rule is
-//! compared word by word with what was understood, never with text.
+//! Rules for commands: how they are written, which commands they cover, and which rules to offer for a command. A
+//! rule is compared word by word with the parsed command, never with its text.
 
 mod set;
 
 pub use set::{Covered, RuleSet};
 
-use super::{Command, Cwd, Understood, Word, programs, raw, wrap};
+use super::{Command, Cwd, Understood, Word, programs, scan, wrap};
 
 /// A rule for commands.
 ///
-/// A rule is written like a command, its words separated by blanks:
+/// The syntax is that of a command, with words separated by blanks:
 ///
 /// - `git status` covers exactly that: the same words and no more.
 /// - `git status:*` and `git status *` cover whatever begins with these words, also these words alone. `ls *` covers
@@ -18,59 +18,61 @@ use super::{Command, Cwd, Understood, Word, programs, raw, wrap};
 /// - A `*` elsewhere stands for any characters within one word: `npm run *:watch`, `git * --stat`.
 /// - A backslash takes the meaning away from the character behind it: `\*` is a star, `\ ` a blank within a word.
 ///
-/// To *allow*, every part of the command must be covered, and nothing about it may be doubtful: no variable, pattern,
-/// substitution, assignment, function, loop, background or redirection to a file. The program has to be written as in
-/// the rule. Wrappers that change nothing (`timeout`, `nice`, `stdbuf`, `command`) are looked through; a `cd` into a
-/// folder below needs no rule. A `*` covers no option that makes a program run or write something else (`find -exec`,
-/// `git -c`, `tar --to-command`), no inline code, and nothing for shells, runners and other wrappers; a rule without a
-/// `*` does, since somebody wrote down exactly that.
+/// To *allow*, rules must cover every part of the command, and there must be no doubt about it: no variable, glob,
+/// substitution, assignment, function, loop, background or redirection to a file. The program must be spelled as in
+/// the rule. Transparent wrappers (`timeout`, `nice`, `stdbuf`, `command`) are ignored; a `cd` into a folder below
+/// needs no rule. A `*` covers no option that makes a program run or write something else (`find -exec`, `git -c`,
+/// `tar --to-command`), no inline code, and no shells, runners and other wrappers; a rule without a `*` covers these,
+/// since its author wrote down exactly that command.
 ///
-/// To *deny*, one part is enough, in any disguise: by the program's last name, behind any wrapper, in a substitution
-/// or a script within the command, and with options before the words of the rule (`git -C x push` for `git push *`).
+/// To *deny*, a match with one part is enough, in any disguise: by the program's base name, behind any wrapper, in a
+/// substitution or a script within the command, and with options before the words of the rule (`git -C x push` for `git push *`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     words: Vec<Vec<Piece>>,
     /// Whether more words may follow.
-    open: bool,
+    open_ended: bool,
 }
 
+/// A piece of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Char(char),
+    /// Any number of any characters.
     Any,
 }
 
-/// Why a rule is none.
+/// Why a rule could not be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// There is nothing in it.
+    /// The rule has no words.
     #[error("a rule needs at least the name of a program")]
     Empty,
-    /// It is longer than any command.
+    /// The rule is longer than [`LONGEST`](super::LONGEST).
     #[error("the rule is longer than {} bytes", super::LONGEST)]
     TooLong,
-    /// A backslash has nothing behind it.
+    /// The rule ends with an escape.
     #[error("the rule ends with a backslash")]
     Backslash,
 }
 
-/// What a rule is for.
+/// Whether a rule allows or denies, which decides how strictly it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// To allow: all parts have to match.
+    /// Allow: rules must cover all parts for certain.
     Allow,
-    /// To deny: one part is enough.
+    /// Deny: one part that may match is enough.
     Deny,
 }
 
 impl Rule {
-    /// Reads a rule.
+    /// Parses a rule.
     pub fn parse(text: &str) -> Result<Self, BadRule> {
         if text.len() > super::LONGEST {
             return Err(BadRule::TooLong);
         }
-        let (text, open) = match text.trim_end().strip_suffix(":*") {
-            Some(rest) if !takes_meaning(rest) => (rest, true),
+        let (text, open_ended) = match text.trim_end().strip_suffix(":*") {
+            Some(rest) if !ends_with_escape(rest) => (rest, true),
             _ => (text, false),
         };
         let mut words = vec![Vec::new()];
@@ -92,9 +94,9 @@ impl Rule {
             }
         }
         words.retain(|word| !word.is_empty());
-        let mut rule = Self { words, open };
-        if !open && rule.words.last().and_then(|word| word.last()) == Some(&Piece::Any) {
-            rule.open = true;
+        let mut rule = Self { words, open_ended };
+        if !open_ended && rule.words.last().and_then(|word| word.last()) == Some(&Piece::Any) {
+            rule.open_ended = true;
             if rule.words.len() > 1 && rule.words.last().is_some_and(|word| word.as_slice() == [Piece::Any]) {
                 rule.words.pop();
             }
@@ -103,27 +105,27 @@ impl Rule {
     }
 
     fn is_exact(&self) -> bool {
-        !self.open && self.words.iter().flatten().all(|piece| *piece != Piece::Any)
+        !self.open_ended && self.words.iter().flatten().all(|piece| *piece != Piece::Any)
     }
 
-    /// Whether a command is covered for certain.
+    /// Whether the rule covers a command for certain.
     fn allows(&self, command: &Command) -> bool {
         let count = command.argv.len();
-        let fits = if self.open { count >= self.words.len() } else { count == self.words.len() };
+        let fits = if self.open_ended { count >= self.words.len() } else { count == self.words.len() };
         fits && command.is_literal()
-            && self.words.iter().zip(&command.argv).all(|(pattern, word)| glob(pattern, word.text()))
-            && (self.is_exact() || (wildcards_reach(command) && programs::risk(command).is_none()))
+            && self.words.iter().zip(&command.argv).all(|(pattern, word)| glob_matches(pattern, word.text()))
+            && (self.is_exact() || (wildcard_may_cover(command) && programs::risk(command).is_none()))
     }
 
-    /// Whether a command may be meant.
+    /// Whether the rule may mean a command.
     fn denies(&self, command: &Command) -> bool {
         let Some((program, rest)) = self.words.split_first() else { return false };
         let Some(first) = command.argv.first() else { return false };
-        let named = names(first.text()).iter().any(|name| glob(program, name));
-        // What it becomes may bring arguments of its own.
+        let named = names(first.text()).iter().any(|name| glob_matches(program, name));
+        // The first word may expand to the program together with arguments, so the rest of the rule is not compared.
         if !named
             && !first.is_literal()
-            && raw::tokens(first.raw()).any(|token| glob(program, raw::basename(&token)))
+            && scan::tokens(first.raw()).any(|token| glob_matches(program, scan::basename(&token)))
         {
             return true;
         }
@@ -131,14 +133,14 @@ impl Rule {
         named && self.follow(rest, &args)
     }
 
-    /// Whether a word of text that could not be read, and what follows it, may be meant.
+    /// Whether the rule may mean a word of text that the parser could not read, with the words behind it.
     fn denies_scanned(&self, word: &str, following: &[&str]) -> bool {
         let Some((program, rest)) = self.words.split_first() else { return false };
-        names(word).iter().any(|name| glob(program, name))
+        names(word).iter().any(|name| glob_matches(program, name))
             && (rest.is_empty() || self.follow(rest, following))
     }
 
-    /// The program, where the rule names one.
+    /// The program that the rule names; `None` if it has a wildcard there.
     fn program(&self) -> Option<String> {
         let piece = |piece: &Piece| match piece {
             Piece::Char(c) => Some(*c),
@@ -147,14 +149,14 @@ impl Rule {
         self.words.first()?.iter().map(piece).collect()
     }
 
-    /// Whether words come in order, with nothing but options and their values between them.
+    /// Whether the words of a rule occur in order, with only options and their values between them.
     fn follow(&self, patterns: &[Vec<Piece>], args: &[&str]) -> bool {
         let mut args = args.iter();
         for pattern in patterns {
             let mut may_be_value = false;
             loop {
                 let Some(arg) = args.next() else { return false };
-                if glob(pattern, arg) {
+                if glob_matches(pattern, arg) {
                     break;
                 }
                 if arg.starts_with('-') {
@@ -165,16 +167,16 @@ impl Rule {
                 }
             }
         }
-        self.open || args.all(|arg| arg.starts_with('-'))
+        self.open_ended || args.all(|arg| arg.starts_with('-'))
     }
 }
 
-/// Whether a text takes the meaning away from what follows it: its last backslash is not itself behind one.
-fn takes_meaning(text: &str) -> bool {
+/// Whether a text ends with a backslash that is not itself escaped.
+fn ends_with_escape(text: &str) -> bool {
     (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// Whether a rule covers a command. A rule that cannot be read covers nothing to allow, and everything to deny.
+/// Whether a rule covers a command. A rule that cannot be parsed allows nothing and denies everything.
 pub fn matches(rule: &str, understood: &Understood, side: Side) -> bool {
     match (Rule::parse(rule), side) {
         (Ok(rule), Side::Allow) => RuleSet::new(vec![rule]).allows(understood).is_some(),
@@ -184,8 +186,7 @@ pub fn matches(rule: &str, understood: &Understood, side: Side) -> bool {
     }
 }
 
-/// The rules to offer for a command, one for each of its parts: none if one of them should not be allowed once and for
-/// all.
+/// The rules to offer for a command, one for each of its parts; none if a part should not be allowed permanently.
 pub fn patterns(understood: &Understood) -> Vec<String> {
     if !understood.doubts().is_empty() || !super::sensitive(understood).is_empty() {
         return Vec::new();
@@ -195,15 +196,15 @@ pub fn patterns(understood: &Understood) -> Vec<String> {
         if command.redirects.iter().any(|redirect| !redirect.is_harmless()) {
             return Vec::new();
         }
-        if command.argv.is_empty() || is_way_down(command) {
+        if command.argv.is_empty() || is_cd_below(command) {
             continue;
         }
-        if !is_offered(command) || programs::risk(command).is_some() {
+        if !may_offer(command) || programs::risk(command).is_some() {
             return Vec::new();
         }
         let words: Vec<String> =
-            command.argv.iter().take(prefix(command)).map(|word| escape(word.text())).collect();
-        // A word of nothing cannot be written in a rule.
+            command.argv.iter().take(prefix_len(command)).map(|word| escape(word.text())).collect();
+        // The syntax of rules has no empty words.
         if words.iter().any(String::is_empty) {
             return Vec::new();
         }
@@ -215,28 +216,29 @@ pub fn patterns(understood: &Understood) -> Vec<String> {
     rules
 }
 
-/// What a program can be called in a rule that denies.
+/// All names by which a rule that denies may call a program.
 fn names(word: &str) -> std::collections::BTreeSet<String> {
-    let mut names = std::collections::BTreeSet::from([word.to_owned(), raw::basename(word).to_owned()]);
-    raw::names_of(word, &mut names);
+    let mut names = std::collections::BTreeSet::from([word.to_owned(), scan::basename(word).to_owned()]);
+    scan::names_of(word, &mut names);
     names
 }
 
-/// What rules are for: commands as they are written, and what transparent wrappers run in place of these.
+/// The commands that rules must cover: those of the command line, with the nested command in place of a transparent
+/// wrapper.
 fn parts_of(understood: &Understood) -> impl Iterator<Item = &Command> {
-    let stands_aside =
+    let is_transparent =
         |command: &Command| matches!(command.name(), "timeout" | "nice" | "stdbuf" | "ionice" | "command");
-    let is_run = |command: &Command| command.by.as_ref().is_none_or(|by| by.transparent);
+    let is_listed = |command: &Command| command.by.as_ref().is_none_or(|by| by.transparent);
     let commands = understood.commands();
     commands.iter().enumerate().filter_map(move |(n, command)| {
         let runs = commands.get(n + 1).and_then(|next| next.by.as_ref()).is_some_and(|by| by.transparent);
         let redirected = command.redirects.iter().any(|redirect| !redirect.is_harmless());
-        (is_run(command) && !(stands_aside(command) && runs && !redirected)).then_some(command)
+        (is_listed(command) && !(is_transparent(command) && runs && !redirected)).then_some(command)
     })
 }
 
-/// `cd` to somewhere below.
-fn is_way_down(command: &Command) -> bool {
+/// Whether a command is `cd` to a folder below the current one.
+fn is_cd_below(command: &Command) -> bool {
     let target = command.args().last().unwrap_or("..");
     command.name() == "cd"
         && command.is_literal()
@@ -244,24 +246,25 @@ fn is_way_down(command: &Command) -> bool {
         && target.split('/').all(|name| name != "..")
 }
 
-fn is_offered(command: &Command) -> bool {
+/// Whether a permanent rule may be offered for a command.
+fn may_offer(command: &Command) -> bool {
     let name = command.name();
     let program = command.argv.first().map(Word::text).unwrap_or_default();
     program == name
         && command.cwd != Cwd::Unknown
-        && wildcards_reach(command)
+        && wildcard_may_cover(command)
         && !matches!(name, "env" | "sudo" | "doas" | "su")
         && !wrap::is_interpreter(name)
 }
 
-/// Whether a `*` may cover a command: nothing that runs what its arguments say.
-fn wildcards_reach(command: &Command) -> bool {
+/// Whether a rule with a wildcard may cover a command: not one that runs the command or code in its arguments.
+fn wildcard_may_cover(command: &Command) -> bool {
     let name = command.name();
     let runs = wrap::is_shell(name) || wrap::is_runner(name) || wrap::is_wrapper(name);
-    !runs && wrap::doubts(command).is_empty() && wrap::inside(command).is_empty()
+    !runs && wrap::doubts(command).is_empty() && wrap::nested(command).is_empty()
 }
 
-/// Programs whose first words say what they do, and how many there are.
+/// Programs with subcommands, and how many words an offered rule for them has.
 #[rustfmt::skip]
 static SUBCOMMANDS: &[(&[&str], usize)] = &[
     (
@@ -283,7 +286,8 @@ static SUBCOMMANDS: &[(&[&str], usize)] = &[
     ),
 ];
 
-fn prefix(command: &Command) -> usize {
+/// How many words of a command an offered rule keeps.
+fn prefix_len(command: &Command) -> usize {
     let words = || command.argv.iter().map(Word::text);
     let plain = |word: &&str| !word.starts_with('-') && !word.contains(['/', '.', '=']);
     for (heads, count) in SUBCOMMANDS {
@@ -291,7 +295,7 @@ fn prefix(command: &Command) -> usize {
             let mut words = words();
             head.split(' ').all(|word| words.next() == Some(word))
         });
-        // An option in between is taken along: the rule is then narrower.
+        // At least two words: an option in place of the subcommand stays in the rule, which is then narrower.
         if is_head {
             let taken = words().skip(1).take(*count - 1).take_while(|word| plain(word)).count();
             return (1 + taken).max(2).min(command.argv.len());
@@ -311,8 +315,8 @@ fn escape(word: &str) -> String {
     escaped
 }
 
-/// A shell's pattern of file names, made wider: whatever stands for a character stands for any number.
-fn pattern_of(text: &str) -> Vec<Piece> {
+/// A shell glob, widened: `?` and `[…]` stand for any number of characters, like `*`.
+fn widened_glob(text: &str) -> Vec<Piece> {
     let mut chars = text.chars();
     let mut pieces = Vec::new();
     while let Some(c) = chars.next() {
@@ -328,15 +332,16 @@ fn pattern_of(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Whether a pattern covers a word, in time proportional to their lengths multiplied at worst.
-fn glob(pattern: &[Piece], word: &str) -> bool {
+/// Whether a glob matches a word. Backtracks to the last `*` only, so it takes O(pattern × word) time at worst.
+fn glob_matches(pattern: &[Piece], word: &str) -> bool {
     let word: Vec<char> = word.chars().collect();
     let (mut p, mut w) = (0, 0);
-    let mut back: Option<(usize, usize)> = None;
+    // Position of the last `*`, and where in the word the text that it stands for ends.
+    let mut backtrack: Option<(usize, usize)> = None;
     while w < word.len() {
         match pattern.get(p) {
             Some(Piece::Any) => {
-                back = Some((p, w));
+                backtrack = Some((p, w));
                 p += 1;
                 continue;
             }
@@ -347,8 +352,8 @@ fn glob(pattern: &[Piece], word: &str) -> bool {
             }
             _ => {}
         }
-        let Some((star, from)) = back else { return false };
-        back = Some((star, from + 1));
+        let Some((star, from)) = backtrack else { return false };
+        backtrack = Some((star, from + 1));
         p = star + 1;
         w = from + 1;
     }

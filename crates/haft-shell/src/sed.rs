@@ -1,28 +1,28 @@
-//! sed's command line and scripts, as far as they are plain: `s`, `d`, `p` and a few more with addresses. Whatever
-//! could run or write something, or be read in two ways, is refused.
+//! Parses sed's command line and scripts: `s`, `d`, `p` and a few more commands with addresses. Refuses everything that
+//! could run or write something, and every ambiguous syntax.
 
 use super::{Command, Word};
 
-/// A call of sed.
+/// A parsed sed command line.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     pub(super) quiet: bool,
     pub(super) extended: bool,
-    /// Whether `-z` makes lines end otherwise.
-    pub(super) zero: bool,
-    /// The suffix of the copy that is kept; empty for none.
+    /// `-z`: lines end with NUL.
+    pub(super) null_data: bool,
+    /// `-i`, with the suffix of the backup file; empty for no backup.
     pub(super) in_place: Option<String>,
     pub(super) steps: Vec<Step>,
     pub(super) files: Vec<String>,
 }
 
-/// A command with its addresses.
+/// A command of the script, with its addresses.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) from: Option<Address>,
     pub(super) to: Option<Address>,
     pub(super) negated: bool,
-    pub(super) act: Act,
+    pub(super) action: Action,
 }
 
 #[derive(Debug)]
@@ -33,11 +33,11 @@ pub(super) enum Address {
 }
 
 #[derive(Debug)]
-pub(super) enum Act {
+pub(super) enum Action {
     Substitute(Substitution),
     Delete,
     Print,
-    /// Something that neither writes nor runs anything.
+    /// Any other command that neither writes nor runs anything.
     Other,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Substitution {
     pub(super) all: bool,
     pub(super) nth: Option<usize>,
     pub(super) print: bool,
-    pub(super) any_case: bool,
-    /// Whether `^` and `$` match within, too.
+    pub(super) ignore_case: bool,
+    /// Whether `^` and `$` also match within the pattern space.
     pub(super) multiline: bool,
 }
 
-/// Whether a call of sed only prints.
+/// Checks that a sed command only prints.
 pub(super) fn read_only(command: &Command) -> Result<(), String> {
     match call(command) {
         Some(call) if call.in_place.is_none() => Ok(()),
@@ -62,7 +62,7 @@ pub(super) fn read_only(command: &Command) -> Result<(), String> {
     }
 }
 
-/// Reads a call of sed, or refuses.
+/// Parses a sed command; `None` if it is refused.
 pub(super) fn call(command: &Command) -> Option<Call> {
     let mut call = Call::default();
     let mut scripts = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn call(command: &Command) -> Option<Call> {
                         'n' => call.quiet = true,
                         'E' | 'r' => call.extended = true,
                         's' | 'u' => {}
-                        'z' => call.zero = true,
+                        'z' => call.null_data = true,
                         'i' => {
                             call.in_place = Some(rest.to_owned());
                             break;
@@ -116,7 +116,7 @@ pub(super) fn call(command: &Command) -> Option<Call> {
         words.remove(0);
     }
     for script in scripts {
-        Reader { rest: script }.script(&mut call.steps)?;
+        ScriptParser { rest: script }.script(&mut call.steps)?;
     }
     call.files = words.into_iter().map(|word| literal(word).map(str::to_owned)).collect::<Option<_>>()?;
     Some(call)
@@ -126,11 +126,11 @@ fn literal(word: &Word) -> Option<&str> {
     word.is_literal().then(|| word.text())
 }
 
-struct Reader<'a> {
+struct ScriptParser<'a> {
     rest: &'a str,
 }
 
-impl Reader<'_> {
+impl ScriptParser<'_> {
     fn peek(&self) -> Option<char> {
         self.rest.chars().next()
     }
@@ -168,24 +168,24 @@ impl Reader<'_> {
             self.blanks();
             let negated = self.take('!');
             self.blanks();
-            let act = match self.next()? {
-                's' => Act::Substitute(self.substitution()?),
-                'd' => Act::Delete,
-                'p' => Act::Print,
-                '=' | 'n' | 'N' | 'D' | 'P' | 'h' | 'H' | 'g' | 'G' | 'x' => Act::Other,
+            let action = match self.next()? {
+                's' => Action::Substitute(self.substitution()?),
+                'd' => Action::Delete,
+                'p' => Action::Print,
+                '=' | 'n' | 'N' | 'D' | 'P' | 'h' | 'H' | 'g' | 'G' | 'x' => Action::Other,
                 'q' | 'Q' => {
                     self.blanks();
                     self.number();
-                    Act::Other
+                    Action::Other
                 }
                 '{' => {
                     groups += 1;
-                    steps.push(Step { from, to, negated, act: Act::Other });
+                    steps.push(Step { from, to, negated, action: Action::Other });
                     continue;
                 }
                 _ => return None,
             };
-            steps.push(Step { from, to, negated, act });
+            steps.push(Step { from, to, negated, action });
             self.blanks();
             if !matches!(self.peek(), None | Some(';' | '\n' | '}')) {
                 return None;
@@ -204,8 +204,8 @@ impl Reader<'_> {
         Some((Some(from), Some(to)))
     }
 
-    /// None if it is wrong, `Some(None)` if there is none.
-    #[expect(clippy::option_option, reason = "wrong and absent are two things")]
+    /// Parses an address: `None` if it is refused, `Some(None)` if there is none.
+    #[expect(clippy::option_option, reason = "refused and absent are two things")]
     fn address(&mut self) -> Option<Option<Address>> {
         match self.peek() {
             Some('0'..='9') => match self.number()? {
@@ -245,16 +245,16 @@ impl Reader<'_> {
             all: false,
             nth: None,
             print: false,
-            any_case: false,
+            ignore_case: false,
             multiline: false,
         };
         loop {
             match self.peek() {
-                // What is said twice, sed refuses.
+                // sed rejects a repeated flag.
                 Some('g') if !found.all => found.all = true,
                 Some('p') if !found.print => found.print = true,
                 Some('g' | 'p') => return None,
-                Some('i' | 'I') => found.any_case = true,
+                Some('i' | 'I') => found.ignore_case = true,
                 Some('m' | 'M') => found.multiline = true,
                 Some('1'..='9') => {
                     found.nth = Some(self.number()?);
@@ -266,7 +266,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Text up to a delimiter. A delimiter in brackets, or an escaped one that could mean something, is refused.
+    /// Reads text up to a delimiter. Refuses a delimiter in brackets, and an escaped one that is also an operator.
     fn until(&mut self, delimiter: char, part: Part) -> Option<String> {
         let mut text = String::new();
         loop {
@@ -290,7 +290,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether no bracket is open at the end, where a delimiter was found that may have been a part of it.
+/// Whether all bracket expressions are closed. An open one means that the delimiter behind it may be part of it.
 fn brackets_are_closed(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['\\', '[']) {
@@ -303,7 +303,7 @@ fn brackets_are_closed(pattern: &str) -> bool {
             continue;
         }
         rest = rest.strip_prefix('^').unwrap_or(rest);
-        // A bracket that comes first belongs to the set; that is more than is needed here.
+        // A `]` that comes first belongs to the set; that form is refused.
         if rest.starts_with(']') {
             return false;
         }
@@ -323,6 +323,7 @@ fn brackets_are_closed(pattern: &str) -> bool {
     true
 }
 
+/// The part of an `s` command or an address that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Pattern,

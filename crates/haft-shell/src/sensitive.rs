@@ -1,18 +1,18 @@
-//! Commands that nobody should allow once and for all: what they do cannot be taken back, or reaches beyond the
-//! project. Looked for in everything that could be run, rather too often than too seldom.
+//! Commands that need approval each time: their effect cannot be undone, or reaches beyond the project. The check is
+//! a heuristic over everything that could run, with more false positives than false negatives.
 
-use super::{Command, Doubt, RedirectKind, Understood, Word, raw, wrap};
+use super::{Command, Doubt, RedirectKind, Understood, Word, scan, wrap};
 
-/// Why a command is extremely sensitive.
+/// A reason why a command needs approval each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sensitive {
-    /// What it would do.
+    /// What the command would do, for people.
     pub reason: String,
-    /// Whether nobody can have meant it: everything deleted, a disk overwritten.
+    /// Whether it would destroy everything: delete a root or home folder, overwrite a disk.
     pub catastrophic: bool,
 }
 
-/// Programs that are sensitive whatever their arguments are.
+/// Programs that are sensitive with any arguments.
 #[rustfmt::skip]
 static PROGRAMS: &[(&[&str], &str)] = &[
     (&["sudo", "su", "doas", "pkexec", "runuser", "visudo", "setcap"], "acts with other privileges"),
@@ -32,7 +32,7 @@ static PROGRAMS: &[(&[&str], &str)] = &[
     (&["dropdb", "dropuser"], "deletes a database"),
 ];
 
-/// Places where secrets are.
+/// Parts of paths to files with secrets.
 #[rustfmt::skip]
 const SECRETS: &[&str] = &[
     ".ssh/id_", ".aws/credentials", ".netrc", ".git-credentials", "/etc/shadow", "/etc/sudoers",
@@ -40,7 +40,7 @@ const SECRETS: &[&str] = &[
     "credentials.json", ".vault-token",
 ];
 
-/// What is extremely sensitive about a command.
+/// All reasons why a command needs approval each time.
 pub fn sensitive(understood: &Understood) -> Vec<Sensitive> {
     let mut found = Vec::new();
     let mut note = |reason: &str, catastrophic| {
@@ -58,17 +58,17 @@ pub fn sensitive(understood: &Understood) -> Vec<Sensitive> {
         note("`mkfs` makes a file system where another may be", true);
     }
     for command in understood.commands() {
-        of_command(command, &mut note);
+        check_command(command, &mut note);
     }
     if is_fork_bomb(understood) {
         note("a function calls itself in the background without end", true);
     }
     let fetches = ["curl", "wget", "nc", "ssh", "scp"].iter().any(|name| understood.words().contains(*name));
-    let runs = |command: &Command| takes_over(command) || matches!(command.name(), "eval" | "source" | ".");
+    let runs = |command: &Command| runs_code(command) || matches!(command.name(), "eval" | "source" | ".");
     if fetches && understood.commands().iter().any(runs) {
         note("what comes from the network is run", false);
     }
-    let scripted = |command: &Command| command.piped && takes_over(command);
+    let scripted = |command: &Command| command.piped && runs_code(command);
     if understood.commands().iter().any(scripted) {
         note("what another command prints is run", false);
     }
@@ -84,11 +84,12 @@ pub fn sensitive(understood: &Understood) -> Vec<Sensitive> {
     found
 }
 
-fn takes_over(command: &Command) -> bool {
+/// Whether the program is a shell or another interpreter.
+fn runs_code(command: &Command) -> bool {
     wrap::is_shell(command.name()) || wrap::is_interpreter(command.name())
 }
 
-fn of_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
+fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
     let args: Vec<&str> = command.args().collect();
     let flag = |letters: &str, long: &[&str]| {
         args.iter().any(|arg| {
@@ -98,9 +99,9 @@ fn of_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
         })
     };
     let has = |word: &str| args.contains(&word);
-    let is_private =
+    let is_temporary =
         |path: &&&str| ["/tmp", "/var/tmp", "/dev/shm", "/run"].iter().any(|place| path.starts_with(place));
-    if command.name() == "mv" && args.last().filter(is_private).is_some() {
+    if command.name() == "mv" && args.last().filter(is_temporary).is_some() {
         note("what `mv` moves to a temporary folder is gone when the command ends", false);
     }
     let device = |path: &str| {
@@ -217,7 +218,7 @@ fn of_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
         {
             note("it changes what the machine runs", false);
         }
-        "git" => of_git(&args, note),
+        "git" => check_git(&args, note),
         "docker" | "podman"
             if has("prune") || has("--privileged") || args.iter().any(|arg| arg.starts_with("/:")) =>
         {
@@ -254,7 +255,7 @@ fn of_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
     }
 }
 
-fn of_git(args: &[&str], note: &mut impl FnMut(&str, bool)) {
+fn check_git(args: &[&str], note: &mut impl FnMut(&str, bool)) {
     let has = |word: &str| args.contains(&word);
     let short = |letter: char| {
         args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
@@ -303,7 +304,7 @@ fn of_git(args: &[&str], note: &mut impl FnMut(&str, bool)) {
     }
 }
 
-/// `/`, `~`, `.`, `..`, `*`, `"$UNSET/"*`, and ways around to them.
+/// Whether a path is, or may expand to, a root, a home or the current folder: `/`, `~`, `.`, `..`, `*`, `"$UNSET/"*`.
 fn is_everything(word: &Word) -> bool {
     let path = word.text();
     let path = if path.len() > 1 { path.trim_end_matches('*') } else { path };
@@ -311,7 +312,7 @@ fn is_everything(word: &Word) -> bool {
     if names.peek().is_none() {
         return true;
     }
-    // One name below the root, or what begins as a variable that may be empty.
+    // One component below the root, or a variable that may be empty.
     let names: Vec<&str> = names.collect();
     match names.as_slice() {
         ["*" | ".." | "~"] => true,
@@ -323,7 +324,7 @@ fn is_everything(word: &Word) -> bool {
     }
 }
 
-/// A function that is called in its own body, in the background or a pipe.
+/// Whether a function may call itself in the background: a fork bomb.
 fn is_fork_bomb(understood: &Understood) -> bool {
     let is_defined =
         understood.doubts().contains(&Doubt::Function) || understood.doubts().contains(&Doubt::Syntax);
@@ -332,7 +333,7 @@ fn is_fork_bomb(understood: &Understood) -> bool {
             && understood
                 .scanned()
                 .iter()
-                .any(|name| !name.is_empty() && raw::basename(name) == command.name())
+                .any(|name| !name.is_empty() && scan::basename(name) == command.name())
     };
     is_defined && understood.commands().iter().any(calls_itself)
 }

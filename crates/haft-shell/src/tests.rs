@@ -1,6 +1,6 @@
-//! Tests of single parts; what whole commands come to is in `tests/shell.rs`.
+//! Unit tests of single modules; `tests/shell` tests whole commands.
 
-use super::options::{Options, goes_on_behind_operand};
+use super::options::{Options, has_args_after_operand};
 use super::{Cwd, Doubt, RedirectKind, Word, parse};
 
 #[test]
@@ -37,15 +37,15 @@ fn options_are_found_however_they_are_written() {
     for arg in ["o", "-k1o", "--", "-", "--other", "--outputs", "-n"] {
         assert!(options.find([arg].into_iter()).is_none(), "{arg}");
     }
-    for (args, goes_on) in
+    for (args, follows) in
         [("", false), ("-c f", false), ("f -c", true), ("f M", true), ("-- -f", false), ("-- -f M", true)]
     {
-        assert_eq!(goes_on_behind_operand(args.split_whitespace()), goes_on, "{args}");
+        assert_eq!(has_args_after_operand(args.split_whitespace()), follows, "{args}");
     }
 }
 
 #[test]
-fn the_folder_is_known_as_long_as_no_cd_can_have_failed() {
+fn the_working_directory_is_known_unless_a_cd_may_have_failed() {
     let cwd = |text: &str| parse(text).commands().last().map(|command| command.cwd.clone());
     assert_eq!(cwd("cd a && cd b && ls"), Some(Cwd::At("a/b".to_owned())));
     assert_eq!(cwd("cd a && cd /b && ls"), Some(Cwd::At("/b".to_owned())));
@@ -58,7 +58,7 @@ fn the_folder_is_known_as_long_as_no_cd_can_have_failed() {
 }
 
 #[test]
-fn redirections_and_wrappers_are_told() {
+fn redirections_and_wrappers_are_reported() {
     let understood = parse("A=b timeout 5 grep x < in > out 2>&1 &");
     let [timeout, grep] = understood.commands() else { panic!("{understood:?}") };
     let kinds: Vec<RedirectKind> = timeout.redirects.iter().map(|redirect| redirect.kind).collect();
@@ -70,13 +70,13 @@ fn redirections_and_wrappers_are_told() {
 }
 
 #[test]
-fn a_line_that_goes_on_hides_no_nesting() {
+fn a_line_continuation_hides_no_nesting() {
     let text = "\"$\\\n(')'".repeat(1800);
     assert!(parse(&text).doubts().contains(&Doubt::TooDeep));
 }
 
 #[test]
-fn an_empty_tag_of_a_here_document_takes_no_time() {
+fn an_empty_tag_of_a_here_document_does_not_hang() {
     for text in
         ["cat <<'' ", "cat <<\"\" | head ", "cat <<- '' #", "<<a$(  ", "x $(cat <<'' ) ", "cat <<'' \\"]
     {
@@ -87,7 +87,7 @@ fn an_empty_tag_of_a_here_document_takes_no_time() {
 }
 
 #[test]
-fn a_doubt_says_what_a_person_understands() {
+fn a_doubt_is_worded_for_people() {
     assert_eq!(
         parse("A=b ls").doubts().iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["it sets `A`, which can change what programs do"]

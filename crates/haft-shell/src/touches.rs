@@ -1,47 +1,46 @@
-//! What a command touches, as far as it shows: files that it names and hosts that it talks to. Paths are resolved by
-//! their text alone; where links lead is for whoever opens them.
+//! Files and hosts that a command names. Resolves paths lexically: the code that opens them follows symbolic links.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::options::Options;
-use super::programs::{Nature, nature};
+use super::programs::{Profile, profile};
 use super::{Command, Cwd, Doubt, RedirectKind, Understood, Word, sed, wrap};
 
-/// Files and hosts that a command touches.
+/// Files and hosts that a command accesses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Touches {
     /// Files and folders that it reads, or may read.
     pub reads: BTreeSet<PathBuf>,
-    /// Files and folders that it writes, makes or deletes.
+    /// Files and folders that it writes, creates or deletes.
     pub writes: BTreeSet<PathBuf>,
-    /// Hosts that it talks to.
+    /// Hosts that it connects to.
     pub hosts: BTreeSet<String>,
-    /// Why this is not all, if it is not.
+    /// Why the lists may be incomplete; `None` if they are complete.
     pub unknown: Option<String>,
 }
 
-/// Programs that change all files that they are given, and nothing else.
-const CHANGES: &[&str] = &[
+/// Programs that write all their operands, and nothing else.
+const WRITERS: &[&str] = &[
     "touch", "mkdir", "rm", "rmdir", "unlink", "truncate", "tee", "chmod", "chown", "chgrp", "shred",
     "mkfifo",
 ];
-/// Programs that read all files but the last one.
-const COPIES: &[&str] = &["cp", "mv", "ln", "install"];
-/// Programs that look into the folder they are in if no other is named.
-const LOOKS_AROUND: &[&str] =
+/// Programs that read all operands and write the last one.
+const COPIERS: &[&str] = &["cp", "mv", "ln", "install"];
+/// Programs that read the current folder if they have no operand.
+const READS_CWD: &[&str] =
     &["ls", "dir", "vdir", "find", "rg", "fd", "fdfind", "tree", "du", "grep", "egrep", "fgrep"];
-/// Programs whose words are no files.
-const SPEAKS: &[&str] = &[
+/// Programs whose operands are no files.
+const NO_FILES: &[&str] = &[
     "echo", "printf", "true", "false", ":", "seq", "sleep", "date", "uname", "whoami", "id", "which", "type",
     "printenv", "expr", "basename", "dirname", "tr", "pwd", "hostname", "nproc", "ps", "pgrep", "command",
     "timeout", "nice", "stdbuf",
 ];
-/// Options of programs that read, and the file that follows is written.
-const WRITES_TO: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
+/// Options of reading programs whose value is a file to write.
+const OUTPUT_OPTIONS: Options = Options { short: "o", valued: "kSteifn", long: &["--output"] };
 
-/// Options of programs that change files by which they change no others than they name.
+/// Options of writing programs with which they still write only their operands.
 const PLAIN_OPTIONS: &[(&str, &str, &[&str])] = &[
     (
         "cp",
@@ -65,8 +64,8 @@ const PLAIN_OPTIONS: &[(&str, &str, &[&str])] = &[
     ("mkfifo", "", &[]),
 ];
 
-/// An option of a program that changes files which may make it change others.
-fn odd_option(command: &Command) -> Option<&str> {
+/// An option with which a writing program may write something other than its operands.
+fn unknown_option(command: &Command) -> Option<&str> {
     let program = command.name();
     let (_, short, long) = PLAIN_OPTIONS.iter().find(|(name, ..)| *name == program)?;
     let is_plain = |arg: &&str| match arg.strip_prefix('-') {
@@ -77,15 +76,15 @@ fn odd_option(command: &Command) -> Option<&str> {
     command.args().find(|arg| !is_plain(arg))
 }
 
-/// Programs whose first operand is a pattern, and no file.
-const SEARCHES: &[&str] = &["grep", "egrep", "fgrep", "rg"];
-/// Their options that are followed by a value.
-const WITH_VALUE: &[&str] =
+/// Programs whose first operand is a pattern, not a file.
+const SEARCHERS: &[&str] = &["grep", "egrep", "fgrep", "rg"];
+/// Options of [`SEARCHERS`] that take a value.
+const SEARCH_VALUES: &[&str] =
     &["-A", "-B", "-C", "-m", "-g", "-t", "-T", "-d", "-D", "-j", "-M", "--max-count", "--glob", "--type"];
 
-/// The pattern that a program searches for, where it is certain which word that is.
-fn pattern(command: &Command) -> Option<&Word> {
-    if !SEARCHES.contains(&command.name()) {
+/// The operand that is the search pattern; `None` if it is not certain which one that is.
+fn search_pattern(command: &Command) -> Option<&Word> {
+    if !SEARCHERS.contains(&command.name()) {
         return None;
     }
     let mut is_value = false;
@@ -94,23 +93,23 @@ fn pattern(command: &Command) -> Option<&Word> {
         match text.strip_prefix('-') {
             _ if std::mem::take(&mut is_value) => {}
             None => return Some(word),
-            // The pattern is named by an option, perhaps.
+            // An option may give the pattern.
             Some(letters) if letters.starts_with('-') => {
                 if ["--regexp", "--file", "--files", "--type-list"].iter().any(|long| text.starts_with(long))
                     || text == "--"
                 {
                     return None;
                 }
-                is_value = WITH_VALUE.contains(&text);
+                is_value = SEARCH_VALUES.contains(&text);
             }
             Some(letters) if letters.contains(['e', 'f']) => return None,
-            Some(_) => is_value = WITH_VALUE.contains(&text),
+            Some(_) => is_value = SEARCH_VALUES.contains(&text),
         }
     }
     None
 }
 
-/// What a command touches when it starts in a folder.
+/// The files and hosts that a command accesses if the shell starts in `cwd`.
 pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
     let mut found = Touches::default();
     for command in understood.commands() {
@@ -119,9 +118,9 @@ pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
             Cwd::At(path) => Some(Cow::Owned(resolve(cwd, path))),
             Cwd::Unknown => None,
         };
-        Found { out: &mut found, at }.command(command);
+        Collector { out: &mut found, cwd: at }.command(command);
     }
-    // A link that is made on the way leads later words elsewhere.
+    // A new link changes where paths of later commands lead.
     if understood.commands().len() > 1 && understood.commands().iter().any(|command| command.name() == "ln") {
         found.unknown = Some("`ln` changes where other words lead".to_owned());
     }
@@ -131,7 +130,7 @@ pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
     found
 }
 
-/// Joins and folds `.` and `..`, by text.
+/// Joins two paths and resolves `.` and `..` lexically.
 fn resolve(base: &Path, path: &str) -> PathBuf {
     let below = path.strip_prefix('/').unwrap_or(path);
     if below.split('/').all(|name| !matches!(name, "" | "." | "..")) {
@@ -150,13 +149,15 @@ fn resolve(base: &Path, path: &str) -> PathBuf {
     resolved
 }
 
-struct Found<'a> {
+/// Collects what one command accesses.
+struct Collector<'a> {
     out: &'a mut Touches,
-    at: Option<Cow<'a, Path>>,
+    /// The command's working directory, if it is known.
+    cwd: Option<Cow<'a, Path>>,
 }
 
-impl Found<'_> {
-    fn unsure(&mut self, why: String) {
+impl Collector<'_> {
+    fn mark_incomplete(&mut self, why: String) {
         self.out.unknown.get_or_insert(why);
     }
 
@@ -174,15 +175,15 @@ impl Found<'_> {
 
     fn path(&mut self, word: &Word) -> Option<PathBuf> {
         let text = word.text();
-        match &self.at {
+        match &self.cwd {
             _ if !word.is_literal() => {
-                self.unsure(format!("what `{}` becomes is not certain", word.raw()));
+                self.mark_incomplete(format!("what `{}` becomes is not certain", word.raw()));
                 None
             }
-            Some(at) => Some(resolve(at, text)),
+            Some(cwd) => Some(resolve(cwd, text)),
             None if text.starts_with('/') => Some(resolve(Path::new("/"), text)),
             None => {
-                self.unsure(Doubt::Folder.to_string());
+                self.mark_incomplete(Doubt::Folder.to_string());
                 None
             }
         }
@@ -211,25 +212,25 @@ impl Found<'_> {
         let name = command.name();
         let mut operands: Vec<&Word> =
             command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
-        if let Some(pattern) = pattern(command) {
+        if let Some(pattern) = search_pattern(command) {
             operands.retain(|word| !std::ptr::eq(*word, pattern));
         }
         self.hosts(command, &operands);
         if !program.is_literal() {
-            self.unsure("which program it runs is not certain".to_owned());
-        } else if let Some(option) = odd_option(command) {
+            self.mark_incomplete("which program it runs is not certain".to_owned());
+        } else if let Some(option) = unknown_option(command) {
             operands.iter().for_each(|word| self.write(word));
-            self.unsure(format!("what `{option}` does to what `{name}` writes is not known"));
-        } else if CHANGES.contains(&name) {
+            self.mark_incomplete(format!("what `{option}` does to what `{name}` writes is not known"));
+        } else if WRITERS.contains(&name) {
             operands.iter().for_each(|word| self.write(word));
-        } else if COPIES.contains(&name) {
+        } else if COPIERS.contains(&name) {
             operands.iter().for_each(|word| self.read(word));
             operands
                 .iter()
                 .rev()
                 .take(if name == "mv" { operands.len() } else { 1 })
                 .for_each(|word| self.write(word));
-            // Into a folder, or in place of a file: the text does not tell.
+            // The text does not show whether the target is a folder to copy into, so both paths count.
             if let Some((target, sources)) = operands.split_last() {
                 for source in sources {
                     let name = source.text().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -239,9 +240,9 @@ impl Found<'_> {
                 }
             }
         } else if name == "cd" {
-            // Whatever comes after it may look around there.
+            // Later commands may list the folder.
             operands.iter().for_each(|word| self.read(word));
-        } else if SPEAKS.contains(&name) {
+        } else if NO_FILES.contains(&name) {
         } else if matches!(name, "sed" | "gsed") {
             match sed::call(command) {
                 Some(call) => {
@@ -253,7 +254,7 @@ impl Found<'_> {
                         }
                     }
                     if call.in_place.as_ref().is_some_and(|suffix| suffix.contains(['*', '/'])) {
-                        self.unsure("where the backup goes is not certain".to_owned());
+                        self.mark_incomplete("where the backup goes is not certain".to_owned());
                     }
                     for suffix in call.in_place.iter().filter(|suffix| !suffix.is_empty()) {
                         call.files
@@ -261,40 +262,41 @@ impl Found<'_> {
                             .for_each(|file| self.write(&Word::literal(&format!("{file}{suffix}"))));
                     }
                 }
-                None => self.unsure("the sed script is not known to only print".to_owned()),
+                None => self.mark_incomplete("the sed script is not known to only print".to_owned()),
             }
-        } else if let Some(nature) = nature(name) {
-            self.reader(command, nature, &operands);
-            // `git show HEAD:path` reads a file, if an older one.
+        } else if let Some(profile) = profile(name) {
+            self.reader(command, profile, &operands);
+            // `git show HEAD:path` reads an older version of a file.
             let named = operands.iter().filter_map(|word| word.text().split_once(':'));
             for (_, path) in named.filter(|(_, path)| name == "git" && !path.is_empty()) {
                 self.read(&Word::literal(path));
             }
-            if LOOKS_AROUND.contains(&name) || name == "git" {
-                match &self.at {
-                    Some(at) if self.out.reads.contains(&**at) => {}
-                    Some(at) => drop(self.out.reads.insert(at.to_path_buf())),
-                    None => self.unsure(Doubt::Folder.to_string()),
+            if READS_CWD.contains(&name) || name == "git" {
+                match &self.cwd {
+                    Some(cwd) if self.out.reads.contains(&**cwd) => {}
+                    Some(cwd) => drop(self.out.reads.insert(cwd.to_path_buf())),
+                    None => self.mark_incomplete(Doubt::Folder.to_string()),
                 }
             }
         } else if !wrap::is_wrapper(name) || wrap::is_runner(name) {
-            self.unsure(format!("what `{name}` touches is not known"));
+            self.mark_incomplete(format!("what `{name}` touches is not known"));
         }
     }
 
-    fn reader(&mut self, command: &Command, nature: &Nature, operands: &[&Word]) {
+    /// A program of the table of readers, with files in its operands and in the values of its options.
+    fn reader(&mut self, command: &Command, profile: &Profile, operands: &[&Word]) {
         let name = command.name();
         operands.iter().for_each(|word| self.read(word));
-        // `--file=x` names a file, too.
+        // The value of `--file=x` may be a file.
         let values = command
             .args()
             .filter_map(|arg| arg.strip_prefix("--")?.split_once('='))
             .map(|(_, value)| Word::literal(value));
         values.for_each(|word| self.read(&word));
-        if let Some(why) = nature.objection(command) {
+        if let Some(why) = profile.objection(command) {
             let mut args = command.argv.iter().skip(1);
             while let Some(arg) = args.next() {
-                if WRITES_TO.find([arg.text()].into_iter()).is_some() {
+                if OUTPUT_OPTIONS.find([arg.text()].into_iter()).is_some() {
                     args.clone().next().into_iter().for_each(|target| self.write(target));
                 }
             }
@@ -302,7 +304,7 @@ impl Found<'_> {
                 let targets = command.args().filter_map(|arg| arg.strip_prefix("of="));
                 targets.map(Word::literal).for_each(|target| self.write(&target));
             } else {
-                self.unsure(why);
+                self.mark_incomplete(why);
             }
         }
     }
@@ -332,8 +334,8 @@ impl Found<'_> {
                 for word in operands.iter().filter(|word| !word.text().contains("://")) {
                     self.host(word.text().split(['/', '?']).next().unwrap_or_default());
                 }
-                // Which of the words is one depends on options that are not known here.
-                self.unsure(format!("`{}` talks to other machines", command.name()));
+                // Which operands are hosts depends on options that this code does not know.
+                self.mark_incomplete(format!("`{}` talks to other machines", command.name()));
             }
             _ => {}
         }

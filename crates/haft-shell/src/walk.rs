@@ -1,5 +1,6 @@
-//! From the parser's tree to simple commands. Every node is visited; one that is not simply a list or a pipeline of
-//! simple commands leaves a doubt. A script that cannot be read leaves a doubt and its words.
+//! Walks the parser's syntax tree and flattens it into simple commands. Every node is visited; anything other than a
+//! list or a pipeline of simple commands adds a doubt. A script that the parser rejects adds a doubt, and all its words
+//! as possible commands. Which programs run others is decided in `wrap`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,21 +8,23 @@ use brush_parser::ast::{self, CommandPrefixOrSuffixItem as Item, CompoundCommand
 use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 
 use super::word::{Quoting, scripts};
-use super::wrap::{self, Inside};
+use super::wrap::{self, Nested};
 use super::{
-    Assignment, Before, By, Command, Cwd, Decides, Doubt, Redirect, RedirectKind, Understood, Word, gate, raw,
+    Assignment, By, Command, Cwd, Doubt, ExitCodeSource, Preceding, Redirect, RedirectKind, Understood, Word,
+    gate, scan,
 };
 
-/// Scripts within scripts, and wrappers around wrappers, are followed this far.
-const DEEPEST: usize = 12;
-/// A text has no more words than this; a wrapper in a wrapper takes its words once more.
-const MOST_WORDS: usize = 40_000;
+/// Deepest nesting of scripts within scripts and wrappers within wrappers that the walk follows.
+const MAX_DEPTH: usize = 12;
+/// Most words that the walk visits. No text within `LONGEST` has as many, but each nested wrapper visits its words
+/// again, which would be quadratic without this limit.
+const MAX_WORDS: usize = 40_000;
 
 pub(super) fn read(text: &str) -> Understood {
     let options = ParserOptions {
-        // Tildes are looked for in words; the parser stumbles over their numbers.
+        // `Word` detects tildes itself; the parser fails on numbers behind them.
         tilde_expansion_at_word_start: false,
-        // As bash is when it is given a command.
+        // The default of `bash -c`.
         enable_extended_globbing: false,
         ..ParserOptions::default()
     };
@@ -30,12 +33,12 @@ pub(super) fn read(text: &str) -> Understood {
         options,
         cwd: Cwd::Start,
         background: false,
-        fed: false,
+        has_input: false,
         depth: 0,
         words: 0,
     };
     walk.script(text);
-    walk.out.gather_words();
+    walk.out.collect_words();
     walk.out
 }
 
@@ -44,11 +47,11 @@ struct Walk {
     options: ParserOptions,
     cwd: Cwd,
     background: bool,
-    /// Whether the input of what is around comes from a file or a command.
-    fed: bool,
-    /// How many scripts and wrappers are around.
+    /// Whether an enclosing compound command has its standard input redirected or piped.
+    has_input: bool,
+    /// Number of enclosing scripts and wrappers.
     depth: usize,
-    /// How many words were taken.
+    /// Number of words visited so far.
     words: usize,
 }
 
@@ -59,28 +62,29 @@ impl Walk {
             return;
         }
         if text.contains("\\\n") {
-            self.out.doubt(Doubt::Continuation);
-            // In a comment the line does not go on, elsewhere it does: both readings count.
+            self.out.add_doubt(Doubt::Continuation);
+            // A backslash at the end of a line continues it, but not within a comment. Telling these apart needs the
+            // shell's lexer, so both readings count.
             let joined = text.replace("\\\n", "");
             if let Some(doubt) = gate::text(&joined) {
                 return self.unreadable(text, doubt);
             }
-            self.parsed(&joined);
+            self.parse_and_walk(&joined);
             if self.depth > 0 {
                 return self.out.scan(text);
             }
         }
-        self.parsed(text);
+        self.parse_and_walk(text);
     }
 
     fn unreadable(&mut self, text: &str, doubt: Doubt) {
-        self.out.doubt(doubt);
+        self.out.add_doubt(doubt);
         self.out.scan(text);
         self.out.scan(&text.replace("\\\n", ""));
     }
 
-    fn parsed(&mut self, text: &str) {
-        if self.depth > DEEPEST || self.words > MOST_WORDS {
+    fn parse_and_walk(&mut self, text: &str) {
+        if self.depth > MAX_DEPTH || self.words > MAX_WORDS {
             return self.unreadable(text, Doubt::TooDeep);
         }
         match parse(text, &self.options) {
@@ -91,9 +95,9 @@ impl Walk {
                 }
                 self.depth -= 1;
                 if self.depth == 0 {
-                    self.out.decides = decides(&program);
+                    self.out.exit_code_source = exit_code_source(&program);
                 }
-                self.beside_here_documents(text);
+                self.scan_here_document_lines(text);
             }
             Err(doubt) => self.unreadable(text, doubt),
         }
@@ -101,33 +105,36 @@ impl Walk {
 
     fn list(&mut self, list: &ast::CompoundList) {
         for ast::CompoundListItem(and_or, separator) in &list.0 {
-            let outside = (self.background, self.cwd.clone());
+            let (outer_background, outer_cwd) = (self.background, self.cwd.clone());
             let background = matches!(separator, ast::SeparatorOperator::Async);
             if background {
                 self.background = true;
-                self.out.doubt(Doubt::Background);
+                self.out.add_doubt(Doubt::Background);
             }
             self.pipeline(&and_or.first);
             for next in &and_or.additional {
                 match next {
                     ast::AndOr::And(pipeline) => self.pipeline(pipeline),
                     ast::AndOr::Or(pipeline) => {
-                        self.unless(&outside.1);
+                        // The right side of `||` runs because something failed, which may have been a `cd`.
+                        self.forget_changed_cwd(&outer_cwd);
                         self.pipeline(pipeline);
                     }
                 }
             }
             if background {
-                self.cwd = outside.1;
+                // A background list runs in a subshell.
+                self.cwd = outer_cwd;
             } else {
-                self.unless(&outside.1);
+                self.forget_changed_cwd(&outer_cwd);
             }
-            self.background = outside.0;
+            self.background = outer_background;
         }
     }
 
-    /// A `cd` may have failed: from here on the folder is certain only if there was none.
-    fn unless(&mut self, before: &Cwd) {
+    /// Marks the working directory as unknown if it changed since `before`: the `cd` that changed it may have failed,
+    /// and what follows runs all the same.
+    fn forget_changed_cwd(&mut self, before: &Cwd) {
         if self.cwd != *before {
             self.cwd = Cwd::Unknown;
         }
@@ -140,9 +147,9 @@ impl Walk {
             let at = self.out.commands.len();
             self.command(command, n > 0);
             if n > 0 {
-                self.spoken_to_shell(first, at);
+                self.script_piped_to_shell(first, at);
             }
-            // Each part of a pipe has a folder of its own.
+            // Each part of a pipeline runs in a subshell with its own working directory.
             if pipeline.seq.len() > 1 {
                 self.cwd.clone_from(&before);
             }
@@ -150,14 +157,14 @@ impl Walk {
         }
     }
 
-    /// `echo SCRIPT | sh`.
-    fn spoken_to_shell(&mut self, from: usize, to: usize) {
-        let (Some(speaker), Some(listener)) = (self.out.commands.get(from), self.out.commands.get(to)) else {
+    /// Follows `echo SCRIPT | sh`: the printed text is a script of its own.
+    fn script_piped_to_shell(&mut self, from: usize, to: usize) {
+        let (Some(printer), Some(shell)) = (self.out.commands.get(from), self.out.commands.get(to)) else {
             return;
         };
-        if matches!(speaker.name(), "echo" | "printf") && wrap::takes_script(listener) {
-            let script = speaker.args().collect::<Vec<_>>().join(" ");
-            self.nested(|walk| walk.script(&script));
+        if matches!(printer.name(), "echo" | "printf") && wrap::reads_script(shell) {
+            let script = printer.args().collect::<Vec<_>>().join(" ");
+            self.in_subshell(|walk| walk.script(&script));
         }
     }
 
@@ -166,20 +173,21 @@ impl Walk {
             ast::Command::Simple(simple) => self.simple(simple, piped),
             ast::Command::Compound(compound, redirects) => {
                 self.redirects(redirects.as_ref());
-                let outside = self.fed;
-                self.fed |= piped || redirects.as_ref().is_some_and(|list| list.0.iter().any(feeds));
+                let outer = self.has_input;
+                self.has_input |=
+                    piped || redirects.as_ref().is_some_and(|list| list.0.iter().any(redirects_input));
                 self.compound(compound);
-                self.fed = outside;
+                self.has_input = outer;
             }
             ast::Command::Function(function) => {
-                self.out.doubt(Doubt::Function);
-                // A function can be called as it is named, and stands for whatever is in it.
+                self.out.add_doubt(Doubt::Function);
+                // A call of the function runs its body, so its name counts as a possible command.
                 self.out.scanned.push(function.fname.value.clone());
                 self.redirects(function.body.1.as_ref());
                 self.compound(&function.body.0);
             }
             ast::Command::ExtendedTest(test, redirects) => {
-                self.out.doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::ControlFlow);
                 self.redirects(redirects.as_ref());
                 self.test(&test.expr);
             }
@@ -194,16 +202,17 @@ impl Walk {
                 self.test(b);
             }
             T::Not(a) | T::Parenthesized(a) => self.test(a),
-            T::UnaryTest(_, a) => self.evaluated(a),
+            T::UnaryTest(_, a) => self.evaluated_word(a),
             T::BinaryTest(_, a, b) => {
-                self.evaluated(a);
-                self.evaluated(b);
+                self.evaluated_word(a);
+                self.evaluated_word(b);
             }
         }
     }
 
-    /// A word that is calculated with: in an index, even a quoted substitution is run.
-    fn evaluated(&mut self, word: &ast::Word) {
+    /// Reads a word that bash evaluates as arithmetic: bash runs a substitution in an array index even if it is
+    /// quoted, as in `[[ 'a[$(x)]' -eq 0 ]]`.
+    fn evaluated_word(&mut self, word: &ast::Word) {
         if word.value.contains('[') {
             self.scan_scripts(&word.value);
         }
@@ -213,36 +222,36 @@ impl Walk {
     fn compound(&mut self, compound: &Compound) {
         let before = self.cwd.clone();
         match compound {
-            // `( ( a ) )` is read as a sum, too.
+            // The parser also reads the nested subshell `( ( a ) )` as arithmetic, so its words may be commands.
             Compound::Arithmetic(sum) => {
-                self.out.doubt(Doubt::Arithmetic);
+                self.out.add_doubt(Doubt::Arithmetic);
                 self.out.scan(&sum.expr.value);
             }
             Compound::ArithmeticForClause(clause) => {
-                self.out.doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::ControlFlow);
                 for sum in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {
                     self.out.scan(&sum.value);
                 }
                 self.list(&clause.body.list);
             }
             Compound::BraceGroup(group) => {
-                self.out.doubt(Doubt::Group);
+                self.out.add_doubt(Doubt::Group);
                 self.list(&group.list);
             }
             Compound::Subshell(subshell) => {
-                self.out.doubt(Doubt::Group);
+                self.out.add_doubt(Doubt::Group);
                 self.list(&subshell.list);
                 self.cwd.clone_from(&before);
             }
             Compound::ForClause(clause) => {
-                self.out.doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::ControlFlow);
                 for word in clause.values.iter().flatten() {
                     self.word(&word.value);
                 }
                 self.list(&clause.body.list);
             }
             Compound::CaseClause(clause) => {
-                self.out.doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::ControlFlow);
                 self.word(&clause.value.value);
                 for case in &clause.cases {
                     for pattern in &case.patterns {
@@ -254,7 +263,7 @@ impl Walk {
                 }
             }
             Compound::IfClause(clause) => {
-                self.out.doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::ControlFlow);
                 self.list(&clause.condition);
                 self.list(&clause.then);
                 for other in clause.elses.iter().flatten() {
@@ -265,21 +274,21 @@ impl Walk {
                 }
             }
             Compound::WhileClause(clause) | Compound::UntilClause(clause) => {
-                self.out.doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::ControlFlow);
                 self.list(&clause.0);
                 self.list(&clause.1.list);
             }
             Compound::Coprocess(process) => {
-                self.out.doubt(Doubt::Background);
+                self.out.add_doubt(Doubt::Background);
                 if let Some(name) = &process.name {
-                    // What reads as a name may be the command.
+                    // In `coproc NAME command`, bash may take the name for the command.
                     self.out.scanned.push(name.value.clone());
                 }
                 self.command(&process.body, false);
             }
         }
         if !matches!(compound, Compound::BraceGroup(_)) {
-            self.unless(&before);
+            self.forget_changed_cwd(&before);
         }
     }
 
@@ -287,7 +296,7 @@ impl Walk {
         let mut command = Command {
             cwd: self.cwd.clone(),
             background: self.background,
-            piped: piped || self.fed,
+            piped: piped || self.has_input,
             ..Command::default()
         };
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
@@ -306,7 +315,7 @@ impl Walk {
         for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
             self.item(item, &mut command);
         }
-        self.run(command);
+        self.add_command(command);
     }
 
     fn item(&mut self, item: &Item, command: &mut Command) {
@@ -320,9 +329,9 @@ impl Walk {
                 command.argv.push(self.word(&word.value));
             }
             Item::ProcessSubstitution(_, subshell) => {
-                self.out.doubt(Doubt::Substitution);
+                self.out.add_doubt(Doubt::Substitution);
                 command.argv.push(Word::doubtful("/dev/fd/63", Doubt::Substitution));
-                self.nested(|walk| walk.list(&subshell.list));
+                self.in_subshell(|walk| walk.list(&subshell.list));
             }
         }
     }
@@ -335,7 +344,7 @@ impl Walk {
                 name.clone()
             }
         };
-        self.out.doubt(Doubt::Assignment(name.clone()));
+        self.out.add_doubt(Doubt::Assignment(name.clone()));
         let value = match &assignment.value {
             ast::AssignmentValue::Scalar(word) => {
                 if wrap::names_program(&name) {
@@ -380,20 +389,20 @@ impl Walk {
                         Redirect { kind: RedirectKind::Duplicate, target: Word::literal(&fd.to_string()) }
                     }
                     T::ProcessSubstitution(_, subshell) => {
-                        self.out.doubt(Doubt::Substitution);
-                        self.nested(|walk| walk.list(&subshell.list));
+                        self.out.add_doubt(Doubt::Substitution);
+                        self.in_subshell(|walk| walk.list(&subshell.list));
                         return None;
                     }
                     T::Duplicate(word) => {
                         let target = self.word(&word.value);
-                        // `>&name` writes a file.
+                        // `>&name` writes a file unless the name is a descriptor.
                         let is_fd = target.text().bytes().all(|c| c.is_ascii_digit() || c == b'-');
                         Redirect { kind: if is_fd { kind } else { RedirectKind::Write }, target }
                     }
                 }
             }
             R::HereDocument(_, document) => {
-                self.out.doubt(Doubt::HereDocument);
+                self.out.add_doubt(Doubt::HereDocument);
                 let body = &document.doc.value;
                 if document.requires_expansion {
                     self.scan_scripts(body);
@@ -401,7 +410,7 @@ impl Walk {
                 Redirect { kind: RedirectKind::Here, target: Word::literal(body) }
             }
             R::HereString(_, word) => {
-                self.out.doubt(Doubt::HereDocument);
+                self.out.add_doubt(Doubt::HereDocument);
                 Redirect { kind: RedirectKind::Here, target: self.word(&word.value) }
             }
             R::OutputAndError(word, append) => Redirect {
@@ -411,37 +420,41 @@ impl Walk {
         })
     }
 
-    /// Reads a word, and the scripts that are run for it.
+    /// Reads a word, and walks the scripts that the shell runs to expand it.
     fn word(&mut self, raw: &str) -> Word {
         let word = Word::read(raw);
         if let Some(doubt) = word.doubt() {
-            self.out.doubt(doubt.clone());
-            let doubted = self.out.doubts.contains(&Doubt::Syntax);
-            let scripts = scripts(raw, &self.options, Quoting::Plain);
-            // Where a script in a word ends is a matter of its grammar, and the parser does not ask that.
-            let is_plain =
+            self.out.add_doubt(doubt.clone());
+            let had_syntax_doubt = self.out.doubts.contains(&Doubt::Syntax);
+            let scripts = scripts(raw, &self.options, Quoting::Unquoted);
+            // Where a substitution ends depends on the grammar of its script: `case` patterns, comments and
+            // here-documents may contain a `)`. The word parser only counts brackets, so the word is scanned as well.
+            let has_certain_end =
                 scripts.is_some() && !["case", "#", "<<", "esac"].iter().any(|part| raw.contains(part));
             for script in scripts.into_iter().flatten() {
-                self.out.doubt(Doubt::Substitution);
-                self.nested(|walk| walk.script(&script));
+                self.out.add_doubt(Doubt::Substitution);
+                self.in_subshell(|walk| walk.script(&script));
             }
-            if !is_plain && raw.contains(['$', '`']) || !doubted && self.out.doubts.contains(&Doubt::Syntax) {
+            if !has_certain_end && raw.contains(['$', '`'])
+                || !had_syntax_doubt && self.out.doubts.contains(&Doubt::Syntax)
+            {
                 self.out.scan(raw);
             }
         }
         word
     }
 
-    /// Takes the words of whatever may be a script in a text that cannot be taken apart.
+    /// Scans the words of possible substitutions in a text that the word parser does not cover.
     fn scan_scripts(&mut self, text: &str) {
-        for script in raw::scripts(text) {
-            self.out.doubt(Doubt::Substitution);
+        for script in scan::scripts(text) {
+            self.out.add_doubt(Doubt::Substitution);
             self.out.scan(script);
         }
     }
 
-    /// The parser mistakes what stands behind a here-document's tag: all of the line may be commands.
-    fn beside_here_documents(&mut self, text: &str) {
+    /// Scans the rest of each line with a here-document operator: the parser misreads text behind the tag, so every
+    /// word there counts as a possible command.
+    fn scan_here_document_lines(&mut self, text: &str) {
         let mut rest = text;
         while let Some((_, behind)) = rest.split_once("<<") {
             let line = behind.lines().next().unwrap_or_default();
@@ -453,32 +466,32 @@ impl Walk {
         }
     }
 
-    /// What is run in a shell of its own.
-    fn nested(&mut self, walk: impl FnOnce(&mut Self)) {
+    /// Walks something that runs in a subshell, which cannot change the working directory of the rest.
+    fn in_subshell(&mut self, walk: impl FnOnce(&mut Self)) {
         let before = self.cwd.clone();
         walk(self);
         self.cwd = before;
     }
 
-    /// Takes a command, and looks into it if it runs others.
-    fn run(&mut self, command: Command) {
+    /// Adds a simple command, and the commands that it runs if it is a wrapper.
+    fn add_command(&mut self, command: Command) {
         if wrap::changes_folder(command.name()) {
             self.change_folder(&command);
         }
         for doubt in wrap::doubts(&command) {
-            self.out.doubt(doubt);
+            self.out.add_doubt(doubt);
         }
         self.words += command.argv.len();
-        let inside = wrap::inside(&command);
-        if inside.is_empty() {
+        let nested = wrap::nested(&command);
+        if nested.is_empty() {
             self.out.commands.push(command);
             return;
         }
         let (cwd, background, piped) = (command.cwd.clone(), command.background, command.piped);
         let name = command.name().to_owned();
         self.out.commands.push(command);
-        if self.depth > DEEPEST || self.words > MOST_WORDS {
-            self.out.doubt(Doubt::TooDeep);
+        if self.depth > MAX_DEPTH || self.words > MAX_WORDS {
+            self.out.add_doubt(Doubt::TooDeep);
             let words = self
                 .out
                 .commands
@@ -491,18 +504,25 @@ impl Walk {
             return;
         }
         self.depth += 1;
-        for inside in inside {
-            match inside {
-                Inside::Command { argv, transparent } => {
+        for nested in nested {
+            match nested {
+                Nested::Command { argv, transparent } => {
                     let by = By { name: name.clone(), transparent };
                     if !transparent {
-                        self.out.doubt(Doubt::Runs(name.clone()));
+                        self.out.add_doubt(Doubt::Runs(name.clone()));
                     }
                     let cwd = cwd.clone();
-                    self.run(Command { argv, cwd, background, piped, by: Some(by), ..Command::default() });
+                    self.add_command(Command {
+                        argv,
+                        cwd,
+                        background,
+                        piped,
+                        by: Some(by),
+                        ..Command::default()
+                    });
                 }
-                Inside::Script(script) => self.nested(|walk| {
-                    walk.out.doubt(Doubt::Runs(name.clone()));
+                Nested::Script(script) => self.in_subshell(|walk| {
+                    walk.out.add_doubt(Doubt::Runs(name.clone()));
                     let at = walk.out.commands.len();
                     walk.script(&script);
                     let by = By { name: name.clone(), transparent: false };
@@ -510,8 +530,8 @@ impl Walk {
                         command.by.get_or_insert_with(|| by.clone());
                     }
                 }),
-                Inside::Unsure(words) => {
-                    self.out.doubt(Doubt::Runs(name.clone()));
+                Nested::AnyOf(words) => {
+                    self.out.add_doubt(Doubt::Runs(name.clone()));
                     words.iter().for_each(|word| self.out.scan(word));
                 }
             }
@@ -532,15 +552,15 @@ impl Walk {
             (Some(target), Cwd::Start) => Cwd::At(target.to_owned()),
             (Some(target), Cwd::At(at)) => Cwd::At(format!("{at}/{target}")),
             _ => {
-                self.out.doubt(Doubt::Folder);
+                self.out.add_doubt(Doubt::Folder);
                 Cwd::Unknown
             }
         };
     }
 }
 
-/// Whether a redirection gives input.
-fn feeds(redirect: &ast::IoRedirect) -> bool {
+/// Whether a redirection provides standard input.
+fn redirects_input(redirect: &ast::IoRedirect) -> bool {
     match redirect {
         ast::IoRedirect::File(_, kind, _) => {
             matches!(kind, ast::IoFileRedirectKind::Read | ast::IoFileRedirectKind::ReadAndWrite)
@@ -550,14 +570,14 @@ fn feeds(redirect: &ast::IoRedirect) -> bool {
     }
 }
 
-/// The command whose exit code a script has: the last one of its last pipe, where that is a simple one.
-fn decides(program: &ast::Program) -> Option<Decides> {
+/// The command that sets the exit code of a script: the last one of its last pipeline, if that is a simple command.
+fn exit_code_source(program: &ast::Program) -> Option<ExitCodeSource> {
     let ast::CompoundListItem(and_or, separator) = program.complete_commands.last()?.0.last()?;
     if matches!(separator, ast::SeparatorOperator::Async) {
         return None;
     }
     let mut pipeline = &and_or.first;
-    let mut before = Before::Nothing;
+    let mut preceding = Preceding::None;
     for next in &and_or.additional {
         let ast::AndOr::And(next) = next else { return None };
         let is_cd = match pipeline.seq.as_slice() {
@@ -566,7 +586,7 @@ fn decides(program: &ast::Program) -> Option<Decides> {
             }
             _ => false,
         };
-        before = if is_cd && before != Before::Something { Before::Cd } else { Before::Something };
+        preceding = if is_cd && preceding != Preceding::Other { Preceding::OnlyCd } else { Preceding::Other };
         pipeline = next;
     }
     let (ast::Command::Simple(simple), false) = (pipeline.seq.last()?, pipeline.bang) else { return None };
@@ -575,16 +595,17 @@ fn decides(program: &ast::Program) -> Option<Decides> {
         _ => None,
     });
     let argv = [simple.word_or_name.as_ref()?.value.clone()].into_iter().chain(words).collect();
-    Some(Decides { argv, before })
+    Some(ExitCodeSource { argv, preceding })
 }
 
-/// The parser counts on what the gate has let through. Should it panic all the same, the command is unknown.
+/// Parses a text that passed `gate::text`. The gate keeps the parser from overflowing its stack; any other panic of
+/// the parser is caught here and counts as a syntax error.
 fn parse(text: &str, options: &ParserOptions) -> Result<ast::Program, Doubt> {
     let parsed = catch_unwind(AssertUnwindSafe(|| {
         let tokens =
             |text: &str| uncached_tokenize_str(text, &options.tokenizer_options()).map_err(|_| Doubt::Syntax);
-        // Where a text ends behind an empty tag, the tokenizer does not. With lines behind it, of which a backslash
-        // may take one, the tag is found.
+        // The tokenizer loops forever if the text ends behind an empty here-document tag. With two lines appended (a
+        // backslash may swallow one) it terminates, so that the tag can be detected first.
         if text.contains("<<") && gate::has_empty_tag(&tokens(&format!("{text}\n\n"))?) {
             return Err(Doubt::Syntax);
         }

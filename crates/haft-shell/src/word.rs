@@ -1,14 +1,14 @@
-//! One word of a command: what it says if it is literal, and otherwise why it is not.
+//! One word of a command: its text if it is literal, and otherwise the reason why it is not. Expands nothing.
 
 use brush_parser::ParserOptions;
 use brush_parser::word::{ParameterExpr, WordPiece, WordPieceWithSource};
 
 use super::Doubt;
 
-/// More of these in one word are not taken apart: on text that is not balanced, the parser takes exponential time.
-const MOST_OPENINGS: usize = 8;
+/// Most substitutions in one word that are parsed: the word parser takes exponential time on unbalanced text.
+const MAX_OPENINGS: usize = 8;
 
-/// A word as it is written, and what is known of it.
+/// A word of a command, with and without its quotes.
 #[derive(Debug, Clone, Default)]
 pub struct Word {
     raw: String,
@@ -17,7 +17,7 @@ pub struct Word {
 }
 
 impl Word {
-    /// Reads a word as the shell would.
+    /// Parses a word as the shell would.
     pub(super) fn read(raw: &str) -> Self {
         if raw.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_./:,+%@^=".contains(&c)) {
             return Self { raw: raw.to_owned(), text: None, doubt: None };
@@ -26,7 +26,7 @@ impl Word {
         Self { raw: raw.to_owned(), text: Some(text), doubt }
     }
 
-    /// A word that is literal as it is.
+    /// A literal word with this text.
     pub(super) fn literal(text: &str) -> Self {
         Self { raw: text.to_owned(), text: Some(text.to_owned()), doubt: None }
     }
@@ -35,12 +35,12 @@ impl Word {
         Self { raw: raw.to_owned(), text: None, doubt: Some(doubt) }
     }
 
-    /// As it is written.
+    /// The source text, with quotes.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Without its quotes. What is not literal stays as it is written.
+    /// The text without quotes. Expansions stay as in the source.
     pub fn text(&self) -> &str {
         self.text.as_deref().unwrap_or(&self.raw)
     }
@@ -50,13 +50,13 @@ impl Word {
         self.doubt.is_none()
     }
 
-    /// Why it is not literal.
+    /// The reason why the word is not literal.
     pub fn doubt(&self) -> Option<&Doubt> {
         self.doubt.as_ref()
     }
 }
 
-/// Takes quotes away, and says what else the shell would do with the word.
+/// Removes quotes, and returns the first expansion that the shell would perform on the word.
 fn unquote(raw: &str) -> (String, Option<Doubt>) {
     let mut text = String::with_capacity(raw.len());
     let mut doubt = None;
@@ -67,34 +67,34 @@ fn unquote(raw: &str) -> (String, Option<Doubt>) {
             '\'' => text.extend(chars.by_ref().take_while(|c| *c != '\'')),
             '"' => {
                 if let Some(found) = double_quoted(&mut chars, &mut text) {
-                    note(&mut doubt, found);
+                    record(&mut doubt, found);
                 }
             }
             '\\' => {
-                note(&mut doubt, Doubt::Backslash);
+                record(&mut doubt, Doubt::Backslash);
                 text.extend(chars.next());
             }
             '$' => match chars.peek() {
                 Some('\'') => {
-                    note(&mut doubt, Doubt::Quoting);
+                    record(&mut doubt, Doubt::Quoting);
                     chars.next();
                     ansi_quoted(&mut chars, &mut text);
                 }
                 Some('"') => {
-                    note(&mut doubt, Doubt::Quoting);
+                    record(&mut doubt, Doubt::Quoting);
                 }
                 next => {
-                    note(&mut doubt, dollar(next.copied()));
+                    record(&mut doubt, dollar(next.copied()));
                     text.push('$');
                 }
             },
             '`' => {
-                note(&mut doubt, Doubt::Substitution);
+                record(&mut doubt, Doubt::Substitution);
                 text.push('`');
             }
             '[' if !chars.clone().any(|c| c == ']') => text.push('['),
             '*' | '?' | '[' | '(' => {
-                note(&mut doubt, Doubt::Glob);
+                record(&mut doubt, Doubt::Glob);
                 text.push(c);
             }
             '{' if chars.peek() == Some(&'}') => {
@@ -102,11 +102,11 @@ fn unquote(raw: &str) -> (String, Option<Doubt>) {
                 text.push_str("{}");
             }
             '{' => {
-                note(&mut doubt, Doubt::Brace);
+                record(&mut doubt, Doubt::Brace);
                 text.push('{');
             }
             '~' if matches!(before, None | Some('=' | ':')) => {
-                note(&mut doubt, Doubt::Tilde);
+                record(&mut doubt, Doubt::Tilde);
                 text.push('~');
             }
             _ => text.push(c),
@@ -116,8 +116,8 @@ fn unquote(raw: &str) -> (String, Option<Doubt>) {
     (text, doubt)
 }
 
-/// A pattern counts only if it is all there is: some who ask let patterns pass.
-fn note(doubt: &mut Option<Doubt>, found: Doubt) {
+/// Records a doubt. Any other doubt replaces `Glob`, since some checks accept words whose only doubt is a glob.
+fn record(doubt: &mut Option<Doubt>, found: Doubt) {
     if matches!(doubt, None | Some(Doubt::Glob)) {
         *doubt = Some(found);
     }
@@ -158,7 +158,7 @@ fn double_quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, text: &mu
     doubt
 }
 
-/// `$'…'`: for those who deny; it is never literal.
+/// Decodes `$'…'`. Only checks that deny use the result: such a word always has a doubt.
 fn ansi_quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, text: &mut String) {
     while let Some(c) = chars.next() {
         match c {
@@ -183,9 +183,9 @@ fn ansi_quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, text: &mut 
     }
 }
 
-fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, most: usize) -> Vec<u32> {
+fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, max: usize) -> Vec<u32> {
     let mut found = Vec::new();
-    while found.len() < most
+    while found.len() < max
         && let Some(digit) = chars.peek().and_then(|c| c.to_digit(base))
     {
         chars.next();
@@ -194,51 +194,51 @@ fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, most:
     found
 }
 
-fn number(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, most: usize) -> Option<char> {
-    let digits = digits(chars, base, most);
+fn number(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, max: usize) -> Option<char> {
+    let digits = digits(chars, base, max);
     char::from_u32(digits.iter().fold(0_u32, |value, digit| value.wrapping_mul(base).wrapping_add(*digit)))
 }
 
-/// The scripts that a word has the shell run before it is used, or none if they cannot be found for certain.
+/// The scripts of the command substitutions in a word; `None` if they cannot be determined for certain.
 pub(super) fn scripts(raw: &str, options: &ParserOptions, quoting: Quoting) -> Option<Vec<String>> {
     let openings = raw.bytes().filter(|c| matches!(c, b'$' | b'`')).count();
     if openings == 0 {
         return Some(Vec::new());
     }
-    if openings > MOST_OPENINGS {
+    if openings > MAX_OPENINGS {
         return None;
     }
     let mut found = Vec::new();
-    gather(raw, options, quoting, 0, &mut found).then_some(found)
+    collect_scripts(raw, options, quoting, 0, &mut found).then_some(found)
 }
 
-/// Whether single quotes quote.
+/// Whether a single quote is a quote or an ordinary character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quoting {
-    /// They do.
-    Plain,
-    /// They do not, as within double quotes and here-documents.
-    Within,
+    /// Outside of double quotes: single quotes quote.
+    Unquoted,
+    /// Within double quotes and here-documents: single quotes are ordinary characters.
+    DoubleQuoted,
 }
 
-fn gather(
+fn collect_scripts(
     raw: &str,
     options: &ParserOptions,
     quoting: Quoting,
     depth: usize,
     found: &mut Vec<String>,
 ) -> bool {
-    if depth > MOST_OPENINGS {
+    if depth > MAX_OPENINGS {
         return false;
     }
     let pieces = match quoting {
-        Quoting::Plain => brush_parser::word::parse(raw, options),
-        Quoting::Within => brush_parser::word::parse_heredoc(raw, options),
+        Quoting::Unquoted => brush_parser::word::parse(raw, options),
+        Quoting::DoubleQuoted => brush_parser::word::parse_heredoc(raw, options),
     };
-    pieces.is_ok_and(|pieces| gather_pieces(&pieces, options, quoting, depth, found))
+    pieces.is_ok_and(|pieces| collect_from_pieces(&pieces, options, quoting, depth, found))
 }
 
-fn gather_pieces(
+fn collect_from_pieces(
     pieces: &[WordPieceWithSource],
     options: &ParserOptions,
     quoting: Quoting,
@@ -252,30 +252,32 @@ fn gather_pieces(
         | WordPiece::TildeExpansion(_)
         | WordPiece::EscapeSequence(_) => true,
         WordPiece::DoubleQuotedSequence(inner) | WordPiece::GettextDoubleQuotedSequence(inner) => {
-            gather_pieces(inner, options, Quoting::Within, depth, found)
+            collect_from_pieces(inner, options, Quoting::DoubleQuoted, depth, found)
         }
         WordPiece::CommandSubstitution(script) => {
             found.push(script.clone());
             true
         }
         WordPiece::BackquotedCommandSubstitution(script) => {
-            found.push(unescaped(script));
+            found.push(unescape_backquoted(script));
             true
         }
-        // What could also be a substitution with a subshell in it is not told apart here.
+        // `$((a) | (b))` is a command substitution that begins with a subshell, but the parser may report it as
+        // arithmetic; its brackets are then unbalanced.
         WordPiece::ArithmeticExpression(sum) => {
-            is_balanced(&sum.value) && gather(&sum.value, options, Quoting::Within, depth + 1, found)
+            is_balanced(&sum.value)
+                && collect_scripts(&sum.value, options, Quoting::DoubleQuoted, depth + 1, found)
         }
         WordPiece::ParameterExpansion(parameter) => match inner_words(parameter) {
             Some(words) => words.into_iter().all(|word| {
-                !word.contains(['$', '`', '[']) || gather(word, options, quoting, depth + 1, found)
+                !word.contains(['$', '`', '[']) || collect_scripts(word, options, quoting, depth + 1, found)
             }),
             None => false,
         },
     })
 }
 
-/// The words within `${…}`; none for forms that evaluate what they find.
+/// The words within `${…}`; `None` for forms that evaluate the variable's value, such as `${!x}`.
 fn inner_words(parameter: &ParameterExpr) -> Option<Vec<&str>> {
     use ParameterExpr as E;
     use brush_parser::word::Parameter::NamedWithIndex;
@@ -305,8 +307,8 @@ fn is_balanced(text: &str) -> bool {
     }) && depth == 0
 }
 
-/// Within backquotes a backslash before another backquote belongs to the outer ones.
-fn unescaped(script: &str) -> String {
+/// Removes one level of backslashes from a script in backquotes, as the shell does before it runs the script.
+fn unescape_backquoted(script: &str) -> String {
     let mut text = String::with_capacity(script.len());
     let mut chars = script.chars().peekable();
     while let Some(c) = chars.next() {

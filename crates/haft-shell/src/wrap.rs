@@ -1,5 +1,6 @@
-//! Commands that run other commands, and what they run. The table (`wrap/table.rs`) says how each one's own options are told from the
-//! command behind them; where an option is not in it, every word is taken for a possible command.
+//! Wrappers: programs that run other commands, such as `timeout`, `xargs` and shells, and the commands that they run.
+//! The table (`wrap/table.rs`) lists each wrapper's own options, which come before the command. Behind an option that
+//! it does not list, every word counts as a possible command.
 
 mod table;
 
@@ -7,50 +8,51 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use self::table::{EVALUATES, FLAGS, How, INTERPRETERS, RUNNERS, SHELLS, WRAPPERS, Wrapper};
+use self::table::{EVALUATES, FLAGS, INTERPRETERS, RUNNERS, SHELLS, WRAPPERS, Wrapper, WrapperKind};
 use super::{Command, Doubt, RedirectKind, Word};
 
-/// What a command runs.
-pub(super) enum Inside {
+/// Something that a wrapper runs.
+pub(super) enum Nested {
     /// A program with arguments.
     Command {
-        /// The words.
         argv: Vec<Word>,
-        /// Whether it does the same without the wrapper.
+        /// Whether the command does the same without the wrapper.
         transparent: bool,
     },
-    /// A shell's script.
+    /// A shell script.
     Script(String),
-    /// Some of these words.
-    Unsure(Vec<String>),
+    /// An unknown one of these words.
+    AnyOf(Vec<String>),
 }
 
-/// What is in the tables about a name.
+/// The rows of all tables about one program, merged so that one look-up finds them.
 #[derive(Default)]
-struct Known {
+struct Entry {
     wrapper: Option<&'static Wrapper>,
     shell: bool,
     runner: bool,
     evaluates: bool,
-    /// The options behind which code stands.
+    /// For an interpreter, its options that take code.
     interpreter: Option<&'static str>,
 }
 
-fn known(name: &str) -> Option<&'static Known> {
-    static KNOWN: LazyLock<FxHashMap<&str, Known>> = LazyLock::new(|| {
-        let mut known: FxHashMap<&str, Known> = FxHashMap::default();
-        WRAPPERS.iter().for_each(|wrapper| known.entry(wrapper.name).or_default().wrapper = Some(wrapper));
-        SHELLS.iter().for_each(|name| known.entry(name).or_default().shell = true);
-        RUNNERS.iter().for_each(|name| known.entry(name).or_default().runner = true);
-        EVALUATES.iter().for_each(|name| known.entry(name).or_default().evaluates = true);
-        INTERPRETERS.iter().for_each(|(name, code)| known.entry(name).or_default().interpreter = Some(code));
-        known
+fn lookup(name: &str) -> Option<&'static Entry> {
+    static ENTRIES: LazyLock<FxHashMap<&str, Entry>> = LazyLock::new(|| {
+        let mut entries: FxHashMap<&str, Entry> = FxHashMap::default();
+        WRAPPERS.iter().for_each(|wrapper| entries.entry(wrapper.name).or_default().wrapper = Some(wrapper));
+        SHELLS.iter().for_each(|name| entries.entry(name).or_default().shell = true);
+        RUNNERS.iter().for_each(|name| entries.entry(name).or_default().runner = true);
+        EVALUATES.iter().for_each(|name| entries.entry(name).or_default().evaluates = true);
+        INTERPRETERS
+            .iter()
+            .for_each(|(name, code)| entries.entry(name).or_default().interpreter = Some(code));
+        entries
     });
-    KNOWN.get(name)
+    ENTRIES.get(name)
 }
 
 pub(super) fn is_shell(name: &str) -> bool {
-    known(name).is_some_and(|known| known.shell)
+    lookup(name).is_some_and(|entry| entry.shell)
 }
 
 pub(super) fn is_interpreter(name: &str) -> bool {
@@ -58,15 +60,17 @@ pub(super) fn is_interpreter(name: &str) -> bool {
 }
 
 pub(super) fn is_runner(name: &str) -> bool {
-    known(name).is_some_and(|known| known.runner)
+    lookup(name).is_some_and(|entry| entry.runner)
 }
 
-/// Whether this is a program that runs what its arguments say.
+/// Whether a program runs the command in its arguments, and is not transparent.
 pub(super) fn is_wrapper(name: &str) -> bool {
-    known(name).and_then(|known| known.wrapper).is_some_and(|wrapper| wrapper.how != How::Transparent)
+    lookup(name)
+        .and_then(|entry| entry.wrapper)
+        .is_some_and(|wrapper| wrapper.kind != WrapperKind::Transparent)
 }
 
-/// Whether a variable says which program is run by others.
+/// Whether other programs run the value of this environment variable as a command.
 pub(super) fn names_program(variable: &str) -> bool {
     let ends = ["PAGER", "EDITOR", "VISUAL", "COMMAND", "BROWSER", "SHELL", "OPEN", "ASKPASS", "DIFF"];
     variable.starts_with("GIT_") || ends.iter().any(|end| variable.ends_with(end))
@@ -76,13 +80,13 @@ pub(super) fn changes_folder(name: &str) -> bool {
     matches!(name, "cd" | "pushd" | "popd" | "chdir")
 }
 
-/// Whether a command runs what comes on its input.
-pub(super) fn takes_script(command: &Command) -> bool {
+/// Whether a command runs its standard input, as a script or as arguments.
+pub(super) fn reads_script(command: &Command) -> bool {
     let name = command.name();
     matches!(name, "at" | "batch" | "xargs" | "parallel" | "sudo") || is_shell(name) || is_interpreter(name)
 }
 
-/// Whether a program is given code in a language of its own.
+/// Whether a program takes code of a language other than the shell's as an argument.
 pub(super) fn takes_code(command: &Command) -> bool {
     let name = command.name();
     is_interpreter(name)
@@ -90,17 +94,17 @@ pub(super) fn takes_code(command: &Command) -> bool {
         || matches!(name, "sed" | "gsed" | "make" | "gmake" | "vim" | "ex")
 }
 
-/// Also with a version: `python3.11`.
+/// The options of an interpreter that take code. Ignores a version in the name: `python3.11`.
 fn interpreter(name: &str) -> Option<&'static str> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    known(plain)?.interpreter
+    lookup(plain)?.interpreter
 }
 
-/// What is doubtful about a command by itself, whatever it runs.
+/// Doubts about a command itself, apart from the commands that it runs.
 pub(super) fn doubts(command: &Command) -> Vec<Doubt> {
     let name = command.name();
     let mut doubts = Vec::new();
-    if known(name).is_some_and(|known| known.evaluates) {
+    if lookup(name).is_some_and(|entry| entry.evaluates) {
         doubts.push(Doubt::Evaluates(name.to_owned()));
     }
     if let Some(code) = interpreter(name) {
@@ -127,60 +131,61 @@ pub(super) fn doubts(command: &Command) -> Vec<Doubt> {
     doubts
 }
 
-/// What a command runs.
-pub(super) fn inside(command: &Command) -> Vec<Inside> {
+/// The commands and scripts that a command runs.
+pub(super) fn nested(command: &Command) -> Vec<Nested> {
     let name = command.name();
     let args = command.argv.get(1..).unwrap_or_default();
-    let mut inside = Vec::new();
-    // What becomes of nothing leaves the next word to be the command.
+    let mut nested = Vec::new();
+    // If the first word expands to nothing, the shell runs the next word.
     let vanishes = |word: &Word| {
         matches!(word.doubt(), Some(Doubt::Expansion | Doubt::Substitution | Doubt::Glob | Doubt::Brace))
     };
     if command.argv.first().is_some_and(vanishes) && !args.is_empty() {
-        inside.push(plain(args.to_vec()));
+        nested.push(plain(args.to_vec()));
     }
     if is_shell(name) || matches!(name, "su" | "runuser" | "sg" | "script") {
-        inside.extend(script_of_shell(args));
+        nested.extend(script_of_shell(args));
         let here = command.redirects.iter().filter(|redirect| redirect.kind == RedirectKind::Here);
-        inside.extend(here.map(|redirect| Inside::Script(redirect.target.text().to_owned())));
+        nested.extend(here.map(|redirect| Nested::Script(redirect.target.text().to_owned())));
     } else if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" {
-        // The loader of programs, by itself.
+        // The dynamic loader, which runs the program that it is given.
         let program = args.iter().position(|arg| !arg.text().starts_with('-')).unwrap_or(args.len());
-        inside.extend(args.get(program..).filter(|argv| !argv.is_empty()).map(|argv| plain(argv.to_vec())));
+        nested.extend(args.get(program..).filter(|argv| !argv.is_empty()).map(|argv| plain(argv.to_vec())));
     } else if name == "find" || name == "gfind" {
-        run_by_find(args, &mut inside);
+        run_by_find(args, &mut nested);
     } else if name == "fd" || name == "fdfind" {
         let at = args.iter().position(|arg| matches!(arg.text(), "-x" | "-X" | "--exec" | "--exec-batch"));
-        inside.extend(at.and_then(|at| args.get(at + 1..)).map(|argv| plain(argv.to_vec())));
+        nested.extend(at.and_then(|at| args.get(at + 1..)).map(|argv| plain(argv.to_vec())));
     } else if name == "trap" {
         let script = args.iter().find(|arg| !arg.text().starts_with('-'));
-        inside.extend(script.map(|script| Inside::Script(script.text().to_owned())));
+        nested.extend(script.map(|script| Nested::Script(script.text().to_owned())));
     } else if name == "git" {
-        run_by_git(args, &mut inside);
+        run_by_git(args, &mut nested);
     } else if name == "tar" || name == "bsdtar" || name == "gtar" {
         let programs =
             ["--checkpoint-action=exec=", "--to-command=", "--use-compress-program=", "--rsh-command="];
         let scripts = args
             .iter()
             .filter_map(|arg| programs.iter().find_map(|program| arg.text().strip_prefix(program)));
-        inside.extend(scripts.map(|script| Inside::Script(script.to_owned())));
+        nested.extend(scripts.map(|script| Nested::Script(script.to_owned())));
     } else if is_runner(name)
         || matches!(name, "alias" | "hash" | "mapfile" | "readarray" | "complete" | "compgen" | "bind")
     {
-        inside.push(Inside::Unsure(args.iter().map(|arg| arg.text().to_owned()).collect()));
-    } else if let Some(wrapper) = known(name).and_then(|known| known.wrapper) {
-        behind_options(wrapper, args, &mut inside);
+        nested.push(Nested::AnyOf(args.iter().map(|arg| arg.text().to_owned()).collect()));
+    } else if let Some(wrapper) = lookup(name).and_then(|entry| entry.wrapper) {
+        after_options(wrapper, args, &mut nested);
     }
-    inside
+    nested
 }
 
-fn plain(argv: Vec<Word>) -> Inside {
-    Inside::Command { argv, transparent: false }
+fn plain(argv: Vec<Word>) -> Nested {
+    Nested::Command { argv, transparent: false }
 }
 
-fn behind_options(wrapper: &Wrapper, args: &[Word], inside: &mut Vec<Inside>) {
+/// Skips a wrapper's own options and operands, and adds the command behind them.
+fn after_options(wrapper: &Wrapper, args: &[Word], nested: &mut Vec<Nested>) {
     let mut operands = wrapper.operands;
-    let mut unsure = false;
+    let mut uncertain = false;
     let mut at = 0;
     while let Some(arg) = args.get(at) {
         let text = arg.text();
@@ -190,32 +195,33 @@ fn behind_options(wrapper: &Wrapper, args: &[Word], inside: &mut Vec<Inside>) {
             break;
         } else if text.starts_with("--") {
             if let Some(script) = text.strip_prefix("--split-string=") {
-                inside.push(Inside::Script(script.to_owned()));
+                nested.push(Nested::Script(script.to_owned()));
             }
             let known = wrapper.long.iter().any(|long| long.starts_with(text));
             at += usize::from(known && !text.contains('='));
-            unsure |= !known && !text.contains('=') && !FLAGS.contains(&text);
+            uncertain |= !known && !text.contains('=') && !FLAGS.contains(&text);
         } else if text.len() > 1 && text.starts_with('-') {
             let Some((index, letter)) =
                 text.char_indices().skip(1).find(|(_, c)| !wrapper.flags.contains(*c))
             else {
-                // `command -v` and its like only look.
+                // Only flags without a value.
                 continue;
             };
             let value = text.get(index + letter.len_utf8()..).unwrap_or_default();
             if matches!((wrapper.name, letter), ("env", 'S') | ("flock", 'c')) {
                 let value =
                     if value.is_empty() { args.get(at).map(Word::text).unwrap_or_default() } else { value };
-                inside.push(Inside::Script(value.to_owned()));
+                nested.push(Nested::Script(value.to_owned()));
             }
             if wrapper.valued.contains(letter) {
                 at += usize::from(value.is_empty());
             } else if wrapper.name == "command" && matches!(letter, 'v' | 'V') {
+                // `command -v` only looks the program up.
                 return;
             } else {
-                unsure = true;
+                uncertain = true;
             }
-        } else if wrapper.how == How::Assigning && arg.text().contains('=') {
+        } else if wrapper.kind == WrapperKind::Assigning && arg.text().contains('=') {
         } else if operands > 0 {
             operands -= 1;
         } else {
@@ -224,39 +230,43 @@ fn behind_options(wrapper: &Wrapper, args: &[Word], inside: &mut Vec<Inside>) {
         }
     }
     let rest = args.get(at..).unwrap_or_default();
-    if unsure {
-        inside.push(Inside::Unsure(args.iter().map(|arg| arg.text().to_owned()).collect()));
+    if uncertain {
+        nested.push(Nested::AnyOf(args.iter().map(|arg| arg.text().to_owned()).collect()));
     }
     if rest.is_empty() {
         return;
     }
-    inside.push(match wrapper.how {
-        How::Joined => {
+    nested.push(match wrapper.kind {
+        WrapperKind::Joined => {
             let rest = rest.split(|word| word.text().starts_with(":::")).next().unwrap_or_default();
-            Inside::Script(rest.iter().map(Word::text).collect::<Vec<_>>().join(" "))
+            Nested::Script(rest.iter().map(Word::text).collect::<Vec<_>>().join(" "))
         }
-        how => Inside::Command { argv: rest.to_vec(), transparent: how == How::Transparent && !unsure },
+        kind => Nested::Command {
+            argv: rest.to_vec(),
+            transparent: kind == WrapperKind::Transparent && !uncertain,
+        },
     });
 }
 
-/// `sh -c SCRIPT`, also `-lc`, `-o option -c`, `su - user -c SCRIPT`.
-fn script_of_shell(args: &[Word]) -> Vec<Inside> {
+/// Scripts in a shell's arguments: `sh -c SCRIPT`, also `-lc`, `-o option -c`, `su - user -c SCRIPT`.
+fn script_of_shell(args: &[Word]) -> Vec<Nested> {
     let inline = args.iter().any(|arg| {
         let text = arg.text();
         text == "--command" || (text.starts_with('-') && !text.starts_with("--") && text.contains('c'))
     });
     if let Some(script) = args.iter().find_map(|arg| arg.text().strip_prefix("--command=")) {
-        return vec![Inside::Script(script.to_owned())];
+        return vec![Nested::Script(script.to_owned())];
     }
     if !inline {
         return Vec::new();
     }
-    // Which word is the script depends on the options before it: each that can be is one.
+    // Which word is the script depends on the options before it, so every word that is no option counts as one.
     let words = args.iter().filter(|arg| !arg.text().starts_with(['-', '+']));
-    words.map(|arg| Inside::Script(arg.text().to_owned())).collect()
+    words.map(|arg| Nested::Script(arg.text().to_owned())).collect()
 }
 
-fn run_by_find(args: &[Word], inside: &mut Vec<Inside>) {
+/// Commands that `find` runs: `-exec COMMAND ;` and its variants.
+fn run_by_find(args: &[Word], nested: &mut Vec<Nested>) {
     let mut at = 0;
     while let Some(arg) = args.get(at) {
         at += 1;
@@ -269,13 +279,13 @@ fn run_by_find(args: &[Word], inside: &mut Vec<Inside>) {
                 || (arg.text() == "+" && n > 0 && rest.get(n - 1).is_some_and(|arg| arg.text() == "{}"))
         };
         let length = rest.iter().enumerate().position(|(n, arg)| ends(n, arg)).unwrap_or(rest.len());
-        inside.push(plain(rest.iter().take(length).cloned().collect()));
+        nested.push(plain(rest.iter().take(length).cloned().collect()));
         at += length;
     }
 }
 
-/// `git -c alias.x='!script'`, `bisect run`, and options whose value is a command.
-fn run_by_git(args: &[Word], inside: &mut Vec<Inside>) {
+/// Commands that git runs: `git -c alias.x='!script'`, `bisect run`, and options whose value is a command.
+fn run_by_git(args: &[Word], nested: &mut Vec<Nested>) {
     for (n, arg) in args.iter().enumerate() {
         let text = arg.text();
         let next = || args.get(n + 1).map(Word::text);
@@ -299,7 +309,7 @@ fn run_by_git(args: &[Word], inside: &mut Vec<Inside>) {
             .filter(|script| !script.is_empty()),
         };
         if let Some(script) = script {
-            inside.push(Inside::Script(script.trim_start_matches('!').replace("% ", " ")));
+            nested.push(Nested::Script(script.trim_start_matches('!').replace("% ", " ")));
         }
     }
     let words: Vec<&str> = args.iter().map(Word::text).collect();
@@ -307,6 +317,6 @@ fn run_by_git(args: &[Word], inside: &mut Vec<Inside>) {
         words.windows(2).position(|pair| matches!(pair, ["bisect", "run"] | ["submodule", "foreach"]))
     {
         let rest = args.get(at + 2..).unwrap_or_default();
-        inside.push(Inside::Script(rest.iter().map(Word::text).collect::<Vec<_>>().join(" ")));
+        nested.push(Nested::Script(rest.iter().map(Word::text).collect::<Vec<_>>().join(" ")));
     }
 }

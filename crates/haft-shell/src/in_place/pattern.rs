@@ -1,11 +1,11 @@
-//! Basic and extended regular expressions of POSIX as ones of the `regex` crate, where both find the same. POSIX
-//! wants the longest match, `regex` takes the first one that it tries; they agree where there is no choice but how
-//! often the last repeated item is repeated. So alternatives and repeated groups are refused, and every repeated item
-//! but the last must not begin like what follows it.
+//! Translates POSIX basic and extended regular expressions to the `regex` crate, where both match the same text. POSIX
+//! is leftmost-longest, `regex` is leftmost-first; they agree if the only choice is the repeat count of the last
+//! repeated item. So alternatives and repeated groups are refused, and every repeated item but the last must be
+//! disjoint from the characters that can follow it.
 
 use regex::Regex;
 
-/// A pattern that means the same in both.
+/// A pattern that matches the same text in sed and in `regex`.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
@@ -13,17 +13,18 @@ pub(super) struct Pattern {
     needs_ascii: bool,
 }
 
-/// A set of ASCII characters.
+/// A set of ASCII characters, one bit each.
 type Set = u128;
 
 const ANY: Set = !(1 << b'\n');
 
+/// A character or a set of characters, with its repeat count.
 struct Item {
     set: Set,
-    /// A character that is not ASCII, and thus in no set.
-    other: Option<char>,
-    least: u32,
-    most: Option<u32>,
+    /// A non-ASCII character, which `set` cannot hold.
+    non_ascii: Option<char>,
+    min: u32,
+    max: Option<u32>,
 }
 
 enum Part {
@@ -33,8 +34,8 @@ enum Part {
 }
 
 impl Pattern {
-    pub(super) fn read(text: &str, extended: bool, any_case: bool) -> Option<Self> {
-        let text_of = text;
+    pub(super) fn read(text: &str, extended: bool, ignore_case: bool) -> Option<Self> {
+        let source_text = text;
         let from_start = text.starts_with('^');
         let text = text.strip_prefix('^').unwrap_or(text);
         let to_end = text.ends_with('$') && !text.ends_with("\\$");
@@ -44,22 +45,22 @@ impl Pattern {
             .iter()
             .filter_map(|part| if let Part::Item(item) = part { Some(item) } else { None })
             .collect();
-        let can_be_empty = items.iter().all(|item| item.least == 0);
-        // Where a match may be empty and begin anywhere, the two disagree on what is next.
+        let can_be_empty = items.iter().all(|item| item.min == 0);
+        // After an empty match, the two disagree on where the next one begins.
         if can_be_empty && !(from_start || (to_end && items.is_empty())) {
             return None;
         }
         let groups = parts.iter().filter(|part| matches!(part, Part::Open)).count();
         let varying = items.iter().filter(|item| item.varies()).count();
-        // Up to the end of the line there is no longer match, however it is come by.
-        let takes_all =
-            groups == 0 && items.last().is_some_and(|item| item.set == ANY && item.most.is_none());
-        if varying > 1 && !takes_all && (any_case || !is_without_choice(&items)) {
+        // A match up to the end of the line is the longest one, by whichever choices the engine finds it.
+        let reaches_line_end =
+            groups == 0 && items.last().is_some_and(|item| item.set == ANY && item.max.is_none());
+        if varying > 1 && !reaches_line_end && (ignore_case || !is_deterministic(&items)) {
             return None;
         }
         let needs_ascii =
-            any_case || !text_of.is_ascii() || items.iter().any(|item| item.set.count_ones() > 1);
-        let mut source = String::from(if any_case { "(?i)" } else { "" });
+            ignore_case || !source_text.is_ascii() || items.iter().any(|item| item.set.count_ones() > 1);
+        let mut source = String::from(if ignore_case { "(?i)" } else { "" });
         source.push_str(if from_start { "^" } else { "" });
         for part in &parts {
             match part {
@@ -70,9 +71,9 @@ impl Pattern {
         }
         source.push_str(if to_end { "$" } else { "" });
         let literal =
-            items.iter().all(|item| item.least == 1 && item.most == Some(1) && item.set.count_ones() <= 1);
+            items.iter().all(|item| item.min == 1 && item.max == Some(1) && item.set.count_ones() <= 1);
         let regex = Regex::new(&source).ok()?;
-        Some(Self { regex, groups, needs_ascii: needs_ascii && (any_case || !literal) })
+        Some(Self { regex, groups, needs_ascii: needs_ascii && (ignore_case || !literal) })
     }
 
     pub(super) fn regex(&self) -> &Regex {
@@ -83,34 +84,35 @@ impl Pattern {
         self.groups
     }
 
-    /// Whether what it finds in text that is not ASCII depends on sed's locale.
+    /// Whether its matches in non-ASCII text depend on sed's locale.
     pub(super) fn needs_ascii(&self) -> bool {
         self.needs_ascii
     }
 }
 
-fn is_without_choice(items: &[&Item]) -> bool {
+/// Whether every repeated item but the last is disjoint from the characters that can follow it.
+fn is_deterministic(items: &[&Item]) -> bool {
     let last = items.iter().rposition(|item| item.varies()).unwrap_or(0);
     items.iter().enumerate().take(last).filter(|(_, item)| item.varies()).all(|(n, item)| {
-        let mut follows = 0;
+        let mut following = 0;
         for next in items.iter().skip(n + 1) {
-            follows |= next.set;
-            if next.least > 0 {
+            following |= next.set;
+            if next.min > 0 {
                 break;
             }
         }
-        item.set & follows == 0
+        item.set & following == 0
     })
 }
 
 impl Item {
     fn varies(&self) -> bool {
-        self.most != Some(self.least)
+        self.max != Some(self.min)
     }
 
     fn write(&self, source: &mut String) {
         use std::fmt::Write as _;
-        if let Some(c) = self.other {
+        if let Some(c) = self.non_ascii {
             source.push(c);
             return;
         }
@@ -119,10 +121,10 @@ impl Item {
             let _ = write!(source, "\\x{byte:02x}");
         }
         source.push(']');
-        match (self.least, self.most) {
+        match (self.min, self.max) {
             (1, Some(1)) => {}
-            (least, None) => drop(write!(source, "{{{least},}}")),
-            (least, Some(most)) => drop(write!(source, "{{{least},{most}}}")),
+            (min, None) => drop(write!(source, "{{{min},}}")),
+            (min, Some(max)) => drop(write!(source, "{{{min},{max}}}")),
         }
     }
 }
@@ -133,7 +135,7 @@ fn parts(text: &str, extended: bool) -> Option<Vec<Part>> {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         rest = rest.get(c.len_utf8()..)?;
-        // What a backslash gives its meaning in the one takes it away in the other.
+        // A backslash makes an operator special in basic expressions, and literal in extended ones.
         let escaped = c == '\\';
         let c = if escaped {
             let c = rest.chars().next()?;
@@ -157,58 +159,59 @@ fn parts(text: &str, extended: bool) -> Option<Vec<Part>> {
             '*' if !escaped => repeat(&mut parts, 0, None)?,
             '{' if special => {
                 let (inner, after) = rest.split_once(if extended { "}" } else { "\\}" })?;
-                let (least, most) = match inner.split_once(',') {
+                let (min, max) = match inner.split_once(',') {
                     None => (number(inner)?, Some(number(inner)?)),
-                    Some((least, "")) => (number(least)?, None),
-                    Some((least, most)) => (number(least)?, Some(number(most)?)),
+                    Some((min, "")) => (number(min)?, None),
+                    Some((min, max)) => (number(min)?, Some(number(max)?)),
                 };
-                if most.is_some_and(|most| most < least) {
+                if max.is_some_and(|max| max < min) {
                     return None;
                 }
                 rest = after;
-                repeat(&mut parts, least, most)?;
+                repeat(&mut parts, min, max)?;
             }
             _ if special => return None,
             '^' | '$' if !escaped => return None,
-            '.' if !escaped => parts.push(one(ANY)),
+            '.' if !escaped => parts.push(single(ANY)),
             '[' if !escaped => {
                 let (set, after) = bracket(rest)?;
                 rest = after;
-                parts.push(one(set));
+                parts.push(single(set));
             }
-            // Edges of words and of the text, and what else sed has a meaning of its own for.
+            // GNU anchors: edges of words and of the text.
             '<' | '>' | '`' | '\'' if escaped => return None,
-            // sed has a meaning of its own for these.
-            c if escaped && c.is_ascii_alphanumeric() => parts.push(one(class_letter(c)?)),
+            // GNU escapes, such as `\s` and `\w`.
+            c if escaped && c.is_ascii_alphanumeric() => parts.push(single(class_letter(c)?)),
             '\n' => return None,
-            // A bracket or brace that is not one is read in different ways.
+            // Implementations differ on an unmatched bracket or brace.
             ']' | '}' if !escaped => return None,
-            c if c.is_ascii() => parts.push(one(1 << (c as u32))),
-            c => parts.push(Part::Item(Item { set: 0, other: Some(c), least: 1, most: Some(1) })),
+            c if c.is_ascii() => parts.push(single(1 << (c as u32))),
+            c => parts.push(Part::Item(Item { set: 0, non_ascii: Some(c), min: 1, max: Some(1) })),
         }
     }
     (open == 0).then_some(parts)
 }
 
-fn one(set: Set) -> Part {
-    Part::Item(Item { set, other: None, least: 1, most: Some(1) })
+fn single(set: Set) -> Part {
+    Part::Item(Item { set, non_ascii: None, min: 1, max: Some(1) })
 }
 
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number <= 255 && text.len() <= 3)
 }
 
-/// Repeats the item before; a group, or what is repeated already, is not.
-fn repeat(parts: &mut [Part], least: u32, most: Option<u32>) -> Option<()> {
+/// Repeats the last item. Refuses a group, and an item that is repeated already.
+fn repeat(parts: &mut [Part], min: u32, max: Option<u32>) -> Option<()> {
     match parts.last_mut()? {
-        Part::Item(item) if item.other.is_none() && !item.varies() && item.least == 1 => {
-            (item.least, item.most) = (least, most);
+        Part::Item(item) if item.non_ascii.is_none() && !item.varies() && item.min == 1 => {
+            (item.min, item.max) = (min, max);
             Some(())
         }
         _ => None,
     }
 }
 
+/// The set of a GNU escape.
 fn class_letter(c: char) -> Option<Set> {
     let word = class("alnum")? | 1 << b'_';
     Some(match c {
@@ -221,6 +224,7 @@ fn class_letter(c: char) -> Option<Set> {
     })
 }
 
+/// The set of a POSIX character class, in the C locale.
 fn class(name: &str) -> Option<Set> {
     let fits: fn(&u8) -> bool = match name {
         "alpha" => u8::is_ascii_alphabetic,
@@ -237,7 +241,7 @@ fn class(name: &str) -> Option<Set> {
     Some((0..128_u8).filter(fits).fold(0, |set, byte| set | 1 << byte))
 }
 
-/// `[…]` behind its opening bracket.
+/// Parses a bracket expression behind its `[`; returns its set and the rest of the text.
 fn bracket(text: &str) -> Option<(Set, &str)> {
     let negated = text.starts_with('^');
     let mut rest = text.strip_prefix('^').unwrap_or(text);

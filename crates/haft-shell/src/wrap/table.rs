@@ -1,79 +1,80 @@
-//! The table of commands that run other commands.
+//! Tables of programs that run other commands or code. Data only; `wrap` interprets it.
 
-/// A program whose arguments are a command.
+/// A program whose arguments contain a command.
 pub(super) struct Wrapper {
     pub(super) name: &'static str,
     /// Short options without a value.
     pub(super) flags: &'static str,
-    /// Short options with one.
+    /// Short options with a value.
     pub(super) valued: &'static str,
     /// Long options with a value in the next word.
     pub(super) long: &'static [&'static str],
-    /// Words before the command.
+    /// Number of operands before the command.
     pub(super) operands: usize,
-    pub(super) how: How,
+    pub(super) kind: WrapperKind,
 }
 
+/// How a wrapper treats the command in its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// The command does the same without it.
+pub(super) enum WrapperKind {
+    /// The command does the same without the wrapper.
     Transparent,
-    /// It does not: as another user, elsewhere, later, with other arguments.
+    /// The wrapper changes what the command does: another user, another place, later, other arguments.
     Plain,
-    /// `NAME=value` may stand before the command.
+    /// Like `Plain`, with assignments (`NAME=value`) before the command.
     Assigning,
-    /// The words are joined and given to a shell.
+    /// The wrapper joins the words and passes them to a shell.
     Joined,
 }
 
 const fn wrapper(name: &'static str, flags: &'static str, valued: &'static str) -> Wrapper {
-    Wrapper { name, flags, valued, long: &[], operands: 0, how: How::Plain }
+    Wrapper { name, flags, valued, long: &[], operands: 0, kind: WrapperKind::Plain }
 }
 
 impl Wrapper {
     const fn long(self, long: &'static [&'static str]) -> Self {
         Self { long, ..self }
     }
-    const fn after(self, operands: usize) -> Self {
+    const fn operands(self, operands: usize) -> Self {
         Self { operands, ..self }
     }
-    const fn how(self, how: How) -> Self {
-        Self { how, ..self }
+    const fn kind(self, kind: WrapperKind) -> Self {
+        Self { kind, ..self }
     }
 }
 
 #[rustfmt::skip]
 pub(super) static WRAPPERS: &[Wrapper] = &[
-    wrapper("timeout", "fpv", "ks").long(&["--kill-after", "--signal"]).after(1).how(How::Transparent),
-    wrapper("nice", "0123456789", "n").long(&["--adjustment"]).how(How::Transparent),
-    wrapper("stdbuf", "", "ioe").long(&["--input", "--output", "--error"]).how(How::Transparent),
-    wrapper("ionice", "t", "cnpPu").long(&["--class", "--classdata"]).how(How::Transparent),
-    wrapper("command", "p", "").how(How::Transparent),
+    wrapper("timeout", "fpv", "ks").long(&["--kill-after", "--signal"]).operands(1).kind(WrapperKind::Transparent),
+    wrapper("nice", "0123456789", "n").long(&["--adjustment"]).kind(WrapperKind::Transparent),
+    wrapper("stdbuf", "", "ioe").long(&["--input", "--output", "--error"]).kind(WrapperKind::Transparent),
+    wrapper("ionice", "t", "cnpPu").long(&["--class", "--classdata"]).kind(WrapperKind::Transparent),
+    wrapper("command", "p", "").kind(WrapperKind::Transparent),
     wrapper("builtin", "", ""),
     wrapper("exec", "cl", "a"),
     wrapper("nohup", "", ""),
     wrapper("setsid", "cfw", ""),
     wrapper("time", "apqvV", "fo").long(&["--format", "--output"]),
-    wrapper("env", "i0v", "uCS").long(&["--unset", "--chdir", "--split-string"]).how(How::Assigning),
+    wrapper("env", "i0v", "uCS").long(&["--unset", "--chdir", "--split-string"]).kind(WrapperKind::Assigning),
     wrapper("sudo", "AbBEeHiKklnPSsVv", "CDghpRrTtUu")
         .long(&[
             "--user", "--group", "--host", "--prompt", "--chdir", "--chroot", "--role", "--type",
             "--close-from", "--other-user", "--command-timeout",
         ])
-        .how(How::Assigning),
+        .kind(WrapperKind::Assigning),
     wrapper("doas", "Lns", "aCu"),
     wrapper("pkexec", "", "").long(&["--user"]),
     wrapper("run0", "", "ugD").long(&["--user", "--group", "--chdir"]),
     wrapper("xargs", "0oprtxei", "adEILnPsJRS").long(&[
         "--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var",
     ]),
-    wrapper("chroot", "", "").after(1),
+    wrapper("chroot", "", "").operands(1),
     wrapper("busybox", "", ""),
     wrapper("toybox", "", ""),
-    wrapper("setarch", "vRFZLXBIST3", "").after(1),
+    wrapper("setarch", "vRFZLXBIST3", "").operands(1),
     wrapper("linux64", "vRFZLXBIST3", ""),
-    wrapper("taskset", "a", "").after(1),
-    wrapper("chrt", "abdfiorRm", "TPD").after(1),
+    wrapper("taskset", "a", "").operands(1),
+    wrapper("chrt", "abdfiorRm", "TPD").operands(1),
     wrapper("numactl", "", "").long(&["--cpunodebind", "--membind", "--interleave", "--physcpubind"]),
     wrapper("prlimit", "", ""),
     wrapper("setpriv", "", "").long(&["--reuid", "--regid", "--groups"]),
@@ -92,7 +93,7 @@ pub(super) static WRAPPERS: &[Wrapper] = &[
     ]),
     wrapper("systemd-inhibit", "", ""),
     wrapper("dbus-run-session", "", ""),
-    wrapper("flock", "FsxeunoV", "wEc").after(1),
+    wrapper("flock", "FsxeunoV", "wEc").operands(1),
     wrapper("entr", "acdnprsxz", ""),
     wrapper("lockrun", "", ""),
     wrapper("unbuffer", "p", ""),
@@ -102,15 +103,15 @@ pub(super) static WRAPPERS: &[Wrapper] = &[
     wrapper("firejail", "", ""),
     wrapper("bwrap", "", ""),
     wrapper("hyperfine", "iN", "wmMrspPLSnu"),
-    wrapper("watch", "bcdegptxwC", "nq").long(&["--interval", "--equexit"]).how(How::Joined),
+    wrapper("watch", "bcdegptxwC", "nq").long(&["--interval", "--equexit"]).kind(WrapperKind::Joined),
     wrapper("parallel", "kmXuq0r", "jISaNLnPsdE")
         .long(&["--jobs", "--colsep", "--joblog", "--results", "--delay"])
-        .how(How::Joined),
-    wrapper("ssh", "46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpRSWw").after(1).how(How::Joined),
-    wrapper("eval", "", "").how(How::Joined),
+        .kind(WrapperKind::Joined),
+    wrapper("ssh", "46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpRSWw").operands(1).kind(WrapperKind::Joined),
+    wrapper("eval", "", "").kind(WrapperKind::Joined),
 ];
 
-/// Long options without a value. Behind one that is in no list, any word may be the command.
+/// Long options of any wrapper that take no value. Behind an option in no list, any word may be the command.
 #[rustfmt::skip]
 pub(super) const FLAGS: &[&str] = &[
     "--preserve-status", "--foreground", "--verbose", "--null", "--no-run-if-empty", "--interactive", "--exit",
@@ -118,14 +119,14 @@ pub(super) const FLAGS: &[&str] = &[
     "--shell", "--stdin", "--open-tty", "--ctty", "--idle", "--ignore", "--portability", "--replace", "--debug",
 ];
 
-/// Programs that take a script as their input or with `-c`.
+/// Shells: programs that take a script on standard input or with `-c`.
 #[rustfmt::skip]
 pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "yash",
     "elvish", "nu", "pwsh",
 ];
 
-/// Interpreters, and the options behind which code stands.
+/// Interpreters, and their options that take code.
 pub(super) const INTERPRETERS: &[(&str, &str)] = &[
     ("python", "c"),
     ("pypy", "c"),
@@ -160,7 +161,7 @@ pub(super) const INTERPRETERS: &[(&str, &str)] = &[
     ("mysql", "e"),
 ];
 
-/// Programs that fetch or choose what they run.
+/// Programs that run others which they fetch or configure themselves.
 #[rustfmt::skip]
 pub(super) const RUNNERS: &[&str] = &[
     "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl", "kubectl", "nix", "nix-shell",
@@ -170,7 +171,7 @@ pub(super) const RUNNERS: &[&str] = &[
     "script", "su", "runuser", "sg", "newgrp",
 ];
 
-/// Builtins that evaluate text, or change what later commands are or how they are read.
+/// Builtins that evaluate text, or change how the shell reads or runs later commands.
 #[rustfmt::skip]
 pub(super) const EVALUATES: &[&str] = &[
     "eval", "source", ".", "exec", "trap", "alias", "unalias", "hash", "enable", "mapfile", "readarray",

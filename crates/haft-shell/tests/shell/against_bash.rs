@@ -1,4 +1,4 @@
-//! What bash and sed do with what was said of it.
+//! Compares the analysis with what bash and GNU sed really do.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ fn bash() -> Option<&'static str> {
     ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists())
 }
 
-/// Everything in a folder: names, contents and times. git's index is a cache of what it has read.
+/// Names, contents and times of everything in a folder. Skips git's index, which is a cache.
 fn snapshot(folder: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, Option<std::time::SystemTime>)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -27,7 +27,7 @@ fn snapshot(folder: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, Option<std::t
     }
 }
 
-/// A command line of words that do no harm outside of the folder, whatever they come to together.
+/// A random command line of words that do no harm outside of the folder in any combination.
 fn line(dice: &mut Dice) -> String {
     let programs = [
         "ls",
@@ -232,7 +232,7 @@ fn line(dice: &mut Dice) -> String {
 }
 
 #[test]
-fn what_is_called_read_only_changes_nothing() {
+fn a_read_only_command_changes_nothing() {
     let Some(bash) = bash() else { return };
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
@@ -279,7 +279,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A line in which commands stand wherever they can.
+/// A random line with commands in every syntactic position that allows one.
 fn nested_line(dice: &mut Dice, depth: usize) -> String {
     let command = |dice: &mut Dice| {
         dice.pick(&["zz1", "zz2", "zz3", "zz4", "z\"z1\"", "'zz2'", "z\\z3", "bin/zz4"]).to_owned()
@@ -342,7 +342,7 @@ fn nested_line(dice: &mut Dice, depth: usize) -> String {
 
 #[cfg(unix)]
 #[test]
-fn bash_runs_no_command_that_is_not_among_the_words() {
+fn every_command_that_bash_runs_is_among_the_words() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let Some(bash) = bash() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -364,7 +364,7 @@ fn bash_runs_no_command_that_is_not_among_the_words() {
     let mut dice = Dice(99 + lines(0) as u64);
     let mut ran = 0;
     for n in 0..lines(500) {
-        // What goes on in the background writes to the log of its own line.
+        // A log for each line, since background commands may still write when the next line runs.
         let log = folder.path().join(format!("log{n}"));
         let depth = dice.roll(3);
         let text = nested_line(&mut dice, depth);
@@ -381,7 +381,7 @@ fn bash_runs_no_command_that_is_not_among_the_words() {
         let understood = shell::parse(&text);
         for name in std::fs::read_to_string(&log).unwrap().lines() {
             ran += 1;
-            // What a pattern becomes is in no text; it is doubtful instead.
+            // The expansion of a glob is not in the text; there is a doubt instead.
             let pattern = text.contains(['*', '[', '?']) && !understood.doubts().is_empty();
             assert!(
                 pattern || understood.words().contains(name),
@@ -394,7 +394,7 @@ fn bash_runs_no_command_that_is_not_among_the_words() {
 }
 
 #[test]
-fn sed_does_what_is_shown_before() {
+fn the_simulation_of_sed_matches_sed() {
     let scripts = [
         "s/a/b/",
         "s/a/b/g",
@@ -464,7 +464,7 @@ fn sed_does_what_is_shown_before() {
                     .current_dir(folder.path())
                     .env("LC_ALL", "C")
                     .output();
-                // GNU's, or there is nothing to compare with.
+                // Without sed there is nothing to compare with.
                 let Ok(done) = done else { return };
                 if done.status.success() {
                     assert_eq!(std::fs::read_to_string(&file).unwrap(), expected, "{command} on {text:?}");

@@ -1,5 +1,5 @@
-//! What commands come to: a table to read, properties over random text, and what bash really does with generated
-//! command lines.
+//! Tests of whole commands: a table of cases, properties over random text, and a comparison with what bash does with
+//! generated command lines.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 mod against_bash;
@@ -13,7 +13,7 @@ use haft_shell::{self as shell, Rule, Side, Understood};
 
 const NASTY: &str = include_str!("nasty.txt");
 
-/// The commands of the table, with what is expected of them.
+/// The commands of the table, with their expected tags.
 fn nasty() -> Vec<(BTreeSet<String>, String)> {
     let lines = NASTY.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let table = lines.map(|line| {
@@ -46,7 +46,8 @@ fn unescape(text: &str) -> String {
     out + rest
 }
 
-fn come_to(understood: &Understood) -> BTreeSet<String> {
+/// The tags of a command, as `nasty.txt` explains them.
+fn tags_of(understood: &Understood) -> BTreeSet<String> {
     let mut tags = BTreeSet::new();
     let proof = shell::read_only(understood);
     tags.insert(match (proof.proven(), understood.doubts()) {
@@ -69,17 +70,17 @@ fn come_to(understood: &Understood) -> BTreeSet<String> {
     tags
 }
 
-/// Whatever is asked about a command, so that nothing of it panics.
-fn ask_everything(text: &str) {
+/// Runs every check on a command, to show that none panics.
+fn run_all_checks(text: &str) {
     let understood = shell::parse(text);
-    come_to(&understood);
+    tags_of(&understood);
     shell::touches(&understood, Path::new("/ws"));
     for rule in shell::patterns(&understood) {
-        // What is offered for a command covers it.
         assert!(Rule::parse(&rule).is_ok(), "{rule}");
     }
     let offered: Vec<Rule> =
         shell::patterns(&understood).iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+    // The rules offered for a command cover it.
     assert!(offered.is_empty() || shell::RuleSet::new(offered).allows(&understood).is_some(), "{text:?}");
     shell::matches(text, &understood, Side::Allow);
     shell::matches(text, &understood, Side::Deny);
@@ -89,7 +90,7 @@ fn ask_everything(text: &str) {
     }
 }
 
-/// A small generator, so that the lines are the same each time.
+/// A small seeded random number generator, so that the lines are the same each time.
 struct Dice(u64);
 
 impl Dice {
@@ -102,7 +103,7 @@ impl Dice {
     }
 }
 
-/// Changes a few characters: deletes, doubles, swaps, or puts in what shells care for.
+/// Changes a few characters: deletes, doubles or swaps them, or inserts shell syntax.
 fn mutate(text: &str, dice: &mut Dice) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     for _ in 0..=dice.roll(4) {
@@ -125,7 +126,7 @@ fn mutate(text: &str, dice: &mut Dice) -> String {
     chars.into_iter().collect()
 }
 
-/// How many lines are tried; `HAFT_TEST_LINES` says otherwise, and each number tries other ones.
+/// Number of generated lines. `HAFT_TEST_LINES` overrides the default and also changes the seed.
 fn lines(usual: usize) -> usize {
     std::env::var("HAFT_TEST_LINES").ok().and_then(|lines| lines.parse().ok()).unwrap_or(usual)
 }

@@ -1,4 +1,4 @@
-//! Rules that allow and deny, those that are offered, and what a command touches.
+//! Rules that allow and deny, rules that are offered, and the files and hosts that a command accesses.
 
 use std::path::PathBuf;
 
@@ -102,7 +102,7 @@ fn a_wildcard_covers_nothing_that_runs_or_writes_something_else() {
     }
     assert!(allowed(&["git *"], "git commit -m x"));
     assert!(allowed(&["python3 *"], "python3 x.py"));
-    // Somebody wrote down exactly that.
+    // A rule without a wildcard covers exactly the command that it spells.
     assert!(allowed(&["sudo ls"], "sudo ls"));
     assert!(allowed(&["make test"], "make test"));
     assert!(!allowed(&["bash -c ls"], "bash -c 'ls; touch M'"));
@@ -165,8 +165,8 @@ fn the_rules_that_are_offered_are_literal_and_no_wider() {
 }
 
 #[test]
-fn what_a_backslash_means_is_asked_of_each() {
-    // A backslash that is itself behind one takes no meaning away.
+fn a_backslash_escapes_only_if_it_is_not_escaped() {
+    // An escaped backslash does not escape the next character.
     assert_eq!(shell::patterns(&shell::parse("'a\\' x")), [r"a\\:*"]);
     for (rule, covered, not) in [
         (r"a\\:*", r"'a\' x", r"'a\:x'"),
@@ -181,7 +181,7 @@ fn what_a_backslash_means_is_asked_of_each() {
 }
 
 #[test]
-fn what_a_command_touches_is_what_it_names() {
+fn a_command_touches_the_files_and_hosts_that_it_names() {
     let touches = |command: &str| shell::touches(&shell::parse(command), Path::new("/ws"));
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
     let found = touches("cat a ../b > c/../d");
@@ -194,7 +194,7 @@ fn what_a_command_touches_is_what_it_names() {
     let found = touches("cd /out; cat x");
     assert!(found.unknown.is_some());
     let found = touches("cp a b && rm c && mv d e && sed -i.bak s/x/y/ f");
-    // A target may be a folder: then it is what is put into it.
+    // A target may be a folder, so the path within it counts as well.
     let written = ["/ws/b", "/ws/b/a", "/ws/c", "/ws/d", "/ws/e", "/ws/e/d", "/ws/f", "/ws/f.bak"];
     assert_eq!(found.writes, paths(&written));
     assert_eq!(found.unknown, None);

@@ -1,4 +1,4 @@
-//! The table, and text that nobody would write.
+//! The table of commands, and random, mutated and deeply nested text.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn every_nasty_command_comes_to_what_it_is() {
+fn every_nasty_command_has_its_expected_tags() {
     let table = nasty();
     assert!(table.len() >= 120);
     let mut wrong = String::new();
     for (tags, command) in &table {
         let understood = shell::parse(command);
-        let mut found = come_to(&understood);
+        let mut found = tags_of(&understood);
         for tag in tags
             .iter()
             .filter(|tag| tag.strip_prefix("runs:").is_some_and(|word| understood.words().contains(word)))
@@ -35,9 +35,9 @@ fn every_nasty_command_comes_to_what_it_is() {
 }
 
 #[test]
-fn the_table_can_be_asked_everything() {
+fn every_check_accepts_the_table() {
     for (_, command) in nasty() {
-        ask_everything(&command);
+        run_all_checks(&command);
     }
 }
 
@@ -47,12 +47,12 @@ fn mutated_commands_never_panic() {
     let table = nasty();
     for _ in 0..lines(6000) {
         let command = &table[dice.roll(table.len())].1;
-        ask_everything(&mutate(command, &mut dice));
+        run_all_checks(&mutate(command, &mut dice));
     }
 }
 
 #[test]
-fn text_that_nests_without_end_is_refused_and_searched() {
+fn deeply_nested_text_does_not_panic() {
     let openings = [
         "(",
         "( ",
@@ -100,12 +100,12 @@ fn text_that_nests_without_end_is_refused_and_searched() {
     for opening in openings {
         for count in [3, 9, 31, 40, 200, 16 * 1024 / opening.len()] {
             let text = format!("{}touch M", opening.repeat(count));
-            ask_everything(&text);
+            run_all_checks(&text);
             let closed = format!(
                 "{text}{}",
                 if opening.ends_with(['(', ' ']) { ")".repeat(count) } else { "}".repeat(count) }
             );
-            ask_everything(&closed);
+            run_all_checks(&closed);
         }
     }
 }
@@ -115,11 +115,11 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        ask_everything(&String::from_utf8_lossy(&bytes));
+        run_all_checks(&String::from_utf8_lossy(&bytes));
     }
 
     #[test]
     fn random_shell_never_panics(text in "([a-z ]{0,3}[-;&|()<>{}\\[\\]$`'\"\\\\#~*?!=\n 0-9]{0,3}){0,20}") {
-        ask_everything(&text);
+        run_all_checks(&text);
     }
 }

@@ -1,9 +1,9 @@
-//! The over-approximation where nothing better is to be had: every run of characters that could be a command's
-//! name. No quote, comment or grammar hides one.
+//! The fallback for text that the parser cannot read: splits it into every run of characters that could be the name
+//! of a command. An over-approximation that ignores quotes, comments and grammar, so that none of them hides a name.
 
 use std::collections::BTreeSet;
 
-/// Names under which other programs are known, too.
+/// Alternative names of programs, and the name under which checks know them.
 const ALIASES: &[(&str, &str)] = &[
     ("pythonw", "python"),
     ("google-chrome", "chrome"),
@@ -25,7 +25,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("microdnf", "dnf"),
 ];
 
-/// Every word of a text, with quotes and backslashes taken away, however it is separated.
+/// Splits a text at blanks and shell operators, and removes quotes and backslashes.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = String> + use<'_> {
     let separates = |c: char| c.is_whitespace() || ";&|()<>{}`$=,".contains(c);
     text.split(separates).filter_map(|piece| {
@@ -34,27 +34,28 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = String> + use<'_> {
     })
 }
 
-/// The parts of a text that a shell would run as scripts if it expanded it: rather too long than too short.
+/// The substitutions in a text that a shell would run if it expanded the text. Where the end is uncertain, the part
+/// is too long rather than too short.
 pub(super) fn scripts(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = [rest.find("$("), rest.find('`')].into_iter().flatten().min() {
         let body = rest.get(at + 1..).unwrap_or_default();
         let length = match body.strip_prefix('(') {
-            // Where `case` has brackets of its own, the end is not found by counting.
+            // `case` has unbalanced brackets of its own, so counting brackets does not find the end.
             Some(_) if body.contains("case") => body.len(),
             Some(_) => closing(body),
             None => body.find('`').unwrap_or(body.len()),
         };
         let (script, after) = body.split_at_checked(length).unwrap_or((body, ""));
         found.push(script);
-        // The next backquote ends this one.
+        // The next backquote is the closing one.
         rest = after.strip_prefix('`').unwrap_or(after);
     }
     found
 }
 
-/// The length up to the bracket that closes the first one.
+/// Length of the text up to and including the bracket that closes its first one.
 fn closing(text: &str) -> usize {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -68,16 +69,16 @@ fn closing(text: &str) -> usize {
     text.len()
 }
 
-/// What is after the last slash.
+/// Last component of a path, without trailing slashes.
 pub(super) fn basename(path: &str) -> &str {
-    // Asked of every word, and most are short: byte by byte is fastest.
+    // Called for every word, and most are short: a plain byte loop is fastest.
     let bytes = path.as_bytes();
     let Some(end) = bytes.iter().rposition(|byte| *byte != b'/') else { return path };
     let start = bytes.iter().take(end).rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     path.get(start..=end).unwrap_or(path)
 }
 
-/// The names that a command's word goes by: its last name, without a version, and what it is an alias of.
+/// Adds the names under which checks know a program: its base name, that without a version, and its alias.
 pub(super) fn names_of(word: &str, names: &mut BTreeSet<String>) {
     let name = basename(word).to_lowercase();
     let name = name.strip_suffix(".exe").unwrap_or(&name);

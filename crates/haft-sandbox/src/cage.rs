@@ -2,7 +2,7 @@
 //! Haft starts its own program once more as a *supervisor*, which enters the sandbox first: it drops every right that the
 //! policy does not grant, reports which layers it could set up, and then runs the command. A supervisor can be started
 //! ahead of time, so that a command does not wait for its sandbox. This module knows nothing of tools or permissions.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 mod cgroups;
 mod cleanup;

@@ -196,7 +196,7 @@ impl Running {
 
 async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: &mut [u8]) -> usize {
     match pipe {
-        // A pipe that cannot be read has nothing more to give.
+        // A read error is treated as the end.
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
         None => std::future::pending().await,
     }

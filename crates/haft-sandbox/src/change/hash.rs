@@ -1,4 +1,4 @@
-//! The hash by which content is recognised.
+//! Hashes of content.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -26,16 +26,16 @@ impl Hash {
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; 1 << 16];
-        let mut whole = 0_usize;
+        let mut total = 0_usize;
         loop {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(Self(*hasher.finalize().as_bytes())),
                 Ok(read) => {
                     update(&mut hasher, &buffer[..read]);
-                    whole += read;
-                    // What turns out to be long is read in pieces that are worth sharing out.
-                    if whole > SHARED && buffer.len() < SHARED {
-                        buffer.resize(8 * SHARED, 0);
+                    total += read;
+                    // Long content is read in pieces that are large enough for several threads.
+                    if total > PARALLEL_SIZE && buffer.len() < PARALLEL_SIZE {
+                        buffer.resize(8 * PARALLEL_SIZE, 0);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -49,7 +49,7 @@ impl Hash {
         &self.0
     }
 
-    /// The hash that was shown as hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -64,7 +64,7 @@ impl Hash {
     }
 }
 
-/// Finds the hash of content that comes piece by piece.
+/// Computes a hash incrementally.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher(blake3::Hasher);
 
@@ -80,11 +80,11 @@ impl Hasher {
     }
 }
 
-/// Pieces of this length are worth sharing out among processors.
-const SHARED: usize = 1 << 20;
+/// Pieces of at least this length are hashed by several threads.
+const PARALLEL_SIZE: usize = 1 << 20;
 
 fn update(hasher: &mut blake3::Hasher, piece: &[u8]) {
-    if piece.len() >= SHARED {
+    if piece.len() >= PARALLEL_SIZE {
         hasher.update_rayon(piece);
     } else {
         hasher.update(piece);
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_is_found_again_by_its_text() {
+    fn a_hash_is_parsed_from_its_text() {
         let hash = Hash::of(b"text");
         assert_eq!(Hash::parse(&hash.to_string()), Some(hash));
         assert_eq!(Hash::of_reader(&b"text"[..]).unwrap(), hash);

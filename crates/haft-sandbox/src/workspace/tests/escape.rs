@@ -230,7 +230,7 @@ proptest! {
         attempts in prop::collection::vec(attempt(), 8..24),
         steps in any::<bool>(),
     ) {
-        let at = if steps { outside().by_steps() } else { outside() };
+        let at = if steps { outside().stepwise() } else { outside() };
         grow(&at, &tree);
         let before = surroundings(&at);
         for Attempt { text, other, change: index } in &attempts {

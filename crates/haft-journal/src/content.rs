@@ -1,4 +1,4 @@
-//! Bytes to be written, in pieces: a small change of a large file needs no second copy of it.
+//! New content of a file, in shared pieces: a small change of a large file needs no second copy of it.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use bytes::{Buf, Bytes};
 use haft_sandbox::Hash;
 
-/// Less is copied into one piece: that takes less time than to write several.
-const IN_ONE: u64 = 64 << 10;
+/// Content up to this size is copied into one piece, which is faster than writing several.
+const MAX_COPIED: u64 = 64 << 10;
 
 /// The content of a file, in pieces. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -19,61 +19,61 @@ pub struct Content {
     splices: Vec<Splice>,
 }
 
-/// Some bytes of other content, and those that come in their place.
+/// A range of the base content, and the bytes that replace it.
 #[derive(Clone, Debug)]
 pub(super) struct Splice {
     pub(super) at: u64,
-    pub(super) gone: Bytes,
+    pub(super) removed: Bytes,
     pub(super) new: Bytes,
 }
 
 impl Content {
-    /// These pieces, one after another.
+    /// Content made of these pieces, in order.
     pub fn of(pieces: impl IntoIterator<Item = Bytes>) -> Self {
         let pieces: Vec<Bytes> = pieces.into_iter().collect();
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
         Self { pieces, len, hash: OnceLock::new(), splices: Vec::new() }
     }
 
-    /// Other content with some of its bytes replaced, in order: what stays is shared, and only what goes and
-    /// comes is recorded where the other content is recorded already, or is too large to be.
+    /// The content `before` with some ranges replaced, in order. Unchanged bytes are shared, and the journal stores only the
+    /// difference if `before` is stored already, or is too large to be.
     pub fn spliced(before: &Bytes, splices: Vec<(Range<usize>, Bytes)>) -> Self {
         let mut pieces = Vec::with_capacity(2 * splices.len() + 1);
         let mut at = 0;
-        let mut told = Vec::with_capacity(splices.len());
+        let mut recorded = Vec::with_capacity(splices.len());
         for (range, new) in splices {
             pieces.extend([before.slice(at..range.start), new.clone()]);
             at = range.end;
-            told.push(Splice { at: range.start as u64, gone: before.slice(range), new });
+            recorded.push(Splice { at: range.start as u64, removed: before.slice(range), new });
         }
         pieces.push(before.slice(at..));
         pieces.retain(|piece| !piece.is_empty());
         let content = Self::of(pieces);
-        let content = if content.len <= IN_ONE { Self::of([content.whole()]) } else { content };
-        Self { splices: told, ..content }
+        let content = if content.len <= MAX_COPIED { Self::of([content.whole()]) } else { content };
+        Self { splices: recorded, ..content }
     }
 
-    /// What was replaced in the other content, if it was made of one.
+    /// The replaced ranges, if it was made by [`Content::spliced`].
     pub(super) fn splices(&self) -> &[Splice] {
         &self.splices
     }
 
-    /// How many bytes there are.
+    /// Its length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The hash of all of it, found out once.
+    /// Its hash, computed once.
     pub fn hash(&self) -> Hash {
         *self.hash.get_or_init(|| Hash::of_pieces(self.pieces.iter().map(|piece| &**piece)))
     }
 
-    /// All of it in one piece; copied unless it is one already.
+    /// The whole content in one piece; copied unless it is one already.
     pub fn whole(&self) -> Bytes {
         match &*self.pieces {
             [] => Bytes::new(),
@@ -82,7 +82,7 @@ impl Content {
         }
     }
 
-    /// Reads it from the beginning.
+    /// A reader from the beginning.
     pub fn reader(&self) -> impl BufRead + use<> {
         Pieces(self.pieces.clone().into_iter())
     }

@@ -1,4 +1,4 @@
-//! Why the journal did not do what it was asked.
+//! Errors of the journal.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ pub enum JournalError {
     /// The journal cannot be read or written; without a record nothing is changed.
     #[error("the journal cannot be used, so nothing was changed: {0}")]
     Unusable(#[from] io::Error),
-    /// Another process has held the journal for too long.
+    /// Another process has held the journal's lock for too long.
     #[error("the journal is held by another process")]
     Busy,
-    /// Several changes of one group concern the same place, or one inside the other.
+    /// Two changes of one group have the same path, or one inside the other.
     #[error("`{}` is named more than once in one group of changes", names::show(.0))]
     SamePlace(PathBuf),
-    /// A place is not as it was left.
+    /// A path is not as the change left it.
     #[error("{0}")]
     Conflict(Box<Conflict>),
-    /// There is no such number, or it was evicted.
+    /// The journal has no such number, or has evicted it; the second is the oldest number.
     #[error("{}", unknown(*.0, *.1))]
     Unknown(u64, u64),
     /// There is nothing to undo or redo.
@@ -34,44 +34,44 @@ pub enum JournalError {
         /// Why there is nothing to do.
         why: &'static str,
     },
-    /// The content that is needed was too large to be kept, or is gone.
+    /// The content was too large to be stored, or is gone.
     #[error("the content of `{}` ({size} bytes) was not kept, so it cannot be brought back", names::show(.path))]
     NotKept {
-        /// The place.
+        /// The path.
         path: PathBuf,
-        /// How large it was.
+        /// Its size in bytes.
         size: u64,
     },
-    /// The change failed, and taking back the part of it that was already made failed as well.
+    /// The change failed, and rolling back its completed steps failed as well.
     #[error("{cause}; taking back what was already done failed too: {then}")]
     HalfDone {
-        /// What went wrong first.
+        /// The first failure.
         cause: Box<JournalError>,
-        /// What went wrong while taking it back.
+        /// The failure of the roll-back.
         then: Box<JournalError>,
     },
 }
 
-/// A place that is not as a change left it.
+/// A path that is not as a change left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The change that was to be undone or redone.
     pub number: u64,
-    /// The place.
+    /// The path.
     pub path: PathBuf,
-    /// What was recorded, in words.
+    /// The recorded state, in words.
     pub recorded: String,
-    /// What is there, in words.
+    /// The actual state, in words.
     pub found: String,
-    /// The content that was recorded, if it was kept.
+    /// The recorded content, if it was stored.
     pub recorded_content: Option<Vec<u8>>,
-    /// The content that is there, if it is a file that is not too large.
+    /// The actual content, if it is a file and not too large.
     pub found_content: Option<Vec<u8>>,
 }
 
 impl JournalError {
-    /// Whether content was sought that was not found.
-    pub(super) fn misses_content(&self) -> bool {
+    /// Whether content was not found.
+    pub(super) fn is_missing_content(&self) -> bool {
         match self {
             Self::NotKept { .. } => true,
             Self::Conflict(conflict) => conflict.recorded_content.is_none(),
@@ -80,7 +80,7 @@ impl JournalError {
     }
 }
 
-/// Where the journal begins is told to whoever asks for what came before.
+/// The message for an unknown number; names the oldest one if the number is older.
 fn unknown(number: u64, oldest: u64) -> String {
     let since =
         if number < oldest { format!("; the oldest it still has is {oldest}") } else { String::new() };

@@ -1,18 +1,18 @@
-//! Looking back: what was changed, by whom, and what it was before.
+//! The history: entries of the journal and the content before and after them. It changes nothing.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use haft_sandbox::Workspace;
 
-use super::log::{Known, Log};
-use super::record::{Outcome, Shape, Step};
-use super::{Journal, JournalError, Result, keep, path_of};
+use super::log::{Log, LogEntry};
+use super::record::{Outcome, Snapshot, Step};
+use super::{Journal, JournalError, Result, archive, path_of};
 
-/// One number of the journal.
+/// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The number.
+    /// Its number.
     pub number: u64,
     /// When it was made.
     pub time: SystemTime,
@@ -22,132 +22,131 @@ pub struct Entry {
     pub session: String,
     /// The change that this one undid.
     pub undoes: Option<u64>,
-    /// What became of it.
+    /// Its state.
     pub state: EntryState,
-    /// The places that it concerns.
+    /// The paths that it changed.
     pub touched: Vec<Touched>,
 }
 
-/// What became of a change.
+/// The state of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryState {
-    /// It was made and stands.
+    /// It was made and is in force.
     Done,
-    /// It was made and then undone, by this number.
+    /// It was undone by this number.
     Undone(u64),
-    /// It failed or was interrupted, and nothing of it is left.
+    /// It failed or was interrupted, and was rolled back.
     NotApplied,
-    /// It was interrupted and somebody else has changed its files since; it is unknown how far it came.
+    /// It was interrupted and another program has changed its files since; how far it came is unknown.
     External,
-    /// It was interrupted and concerns a folder that has not been opened since.
+    /// It was interrupted, and its folder has not been opened since.
     Open,
 }
 
-/// One place that a change concerns.
+/// One path of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// The place.
+    /// The path.
     pub path: PathBuf,
-    /// What was there before, in words.
+    /// Its state before, in words.
     pub before: String,
-    /// What was there after, in words.
+    /// Its state after, in words.
     pub after: String,
-    /// Bytes of content before.
+    /// Size before, in bytes.
     pub size_before: u64,
-    /// Bytes of content after.
+    /// Size after, in bytes.
     pub size_after: u64,
 }
 
 /// One side of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Before it.
+    /// The state before it.
     Before,
-    /// After it.
+    /// The state after it.
     After,
 }
 
 impl Journal {
     /// The latest changes, the newest first.
     pub fn history(&self, limit: usize) -> Result<Vec<Entry>> {
-        let mut held = self.hold_as_is()?;
-        while held.log.known.len() < limit && held.log.read_older()? {}
-        let latest = held.log.known.values().rev().take(limit);
-        Ok(latest.map(|known| entry(&held.log, known)).collect())
+        let mut locked = self.lock_without_recovery()?;
+        while locked.log.entries.len() < limit && locked.log.read_older()? {}
+        let latest = locked.log.entries.values().rev().take(limit);
+        Ok(latest.map(|logged| entry(&locked.log, logged)).collect())
     }
 
-    /// One number of the journal.
+    /// The entry of a number.
     pub fn entry(&self, number: u64) -> Result<Entry> {
-        let mut held = self.hold_as_is()?;
-        held.log.reach(number)?;
-        match held.log.known.get(&number) {
-            Some(known) => Ok(entry(&held.log, known)),
-            None => Err(JournalError::Unknown(number, held.log.oldest())),
+        let mut locked = self.lock_without_recovery()?;
+        locked.log.read_back_to(number)?;
+        match locked.log.entries.get(&number) {
+            Some(logged) => Ok(entry(&locked.log, logged)),
+            None => Err(JournalError::Unknown(number, locked.log.oldest())),
         }
     }
 
-    /// The latest changes that stand and are themselves no undo, the newest first: what "undo the last
-    /// changes" means. With a session, only its changes count.
+    /// The latest changes in force that are not undos themselves, the newest first: those that "undo the last changes"
+    /// means. With a session, only changes of that session.
     pub fn latest(&self, count: usize, session: Option<&str>) -> Result<Vec<u64>> {
-        let mut held = self.hold_as_is()?;
+        let mut locked = self.lock_without_recovery()?;
         loop {
-            let log = &held.log;
-            let stands = |known: &&Known| {
-                known.outcome == Some(Outcome::Done)
-                    && known.intent.undoes.is_none()
-                    && session.is_none_or(|session| known.intent.session == session)
-                    && log.active_undo(known.intent.number).is_none()
+            let log = &locked.log;
+            let is_in_force = |entry: &&LogEntry| {
+                entry.outcome == Some(Outcome::Done)
+                    && entry.intent.undoes.is_none()
+                    && session.is_none_or(|session| entry.intent.session == session)
+                    && log.active_undo(entry.intent.number).is_none()
             };
-            let latest = log.known.values().rev().filter(stands).take(count);
-            let latest: Vec<u64> = latest.map(|known| known.intent.number).collect();
-            if latest.len() == count || !held.log.read_older()? {
+            let latest = log.entries.values().rev().filter(is_in_force).take(count);
+            let latest: Vec<u64> = latest.map(|entry| entry.intent.number).collect();
+            if latest.len() == count || !locked.log.read_older()? {
                 return Ok(latest);
             }
         }
     }
 
-    /// The latest changes that are undone, in the order in which they were undone, the last one first. With
-    /// a session, only what it undid itself counts.
+    /// The latest undone changes, those undone last first. With a session, only changes that this session undid.
     pub fn undone(&self, count: usize, session: Option<&str>) -> Result<Vec<u64>> {
-        let mut held = self.hold_as_is()?;
+        let mut locked = self.lock_without_recovery()?;
         loop {
-            let log = &held.log;
-            let undoing = log.known.values().rev().filter(|known| {
-                let is_active = |undone| log.active_undo(undone) == Some(known.intent.number);
-                known.intent.undoes.is_some_and(is_active)
-                    && session.is_none_or(|session| known.intent.session == session)
+            let log = &locked.log;
+            let undos = log.entries.values().rev().filter(|entry| {
+                let is_active = |undone| log.active_undo(undone) == Some(entry.intent.number);
+                entry.intent.undoes.is_some_and(is_active)
+                    && session.is_none_or(|session| entry.intent.session == session)
             });
-            let (mut changes, mut missed) = (Vec::new(), false);
-            for number in undoing.filter_map(|known| known.intent.undoes) {
-                match log.known.get(&number) {
-                    Some(known) if known.intent.undoes.is_none() => changes.push(number),
+            let (mut changes, mut is_incomplete) = (Vec::new(), false);
+            for number in undos.filter_map(|entry| entry.intent.undoes) {
+                match log.entries.get(&number) {
+                    Some(entry) if entry.intent.undoes.is_none() => changes.push(number),
                     Some(_) => {}
-                    // What is not read may be an undo itself.
-                    None => missed |= number >= log.oldest(),
+                    // An entry that is not indexed yet may be an undo itself.
+                    None => is_incomplete |= number >= log.oldest(),
                 }
                 if changes.len() == count {
                     break;
                 }
             }
-            if (changes.len() == count && !missed) || !held.log.read_older()? {
+            if (changes.len() == count && !is_incomplete) || !locked.log.read_older()? {
                 return Ok(changes);
             }
         }
     }
 
-    /// The content of each file that a change concerns, on one side of it, to show what it did. There is
-    /// none where there was no file, or where the content was not kept and is no longer there.
+    /// The content of each file of a change, before or after it. `None` where there was no file, or where the content was not
+    /// stored and the file has changed since.
     pub fn content(
         &self,
         workspace: &Workspace,
         number: u64,
         side: Side,
     ) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
-        let mut held = self.hold_as_is()?;
-        held.log.reach(number)?;
-        let contents = contents(&held.log, workspace, number, side)?;
-        match contents.iter().any(|(_, content)| content.is_none()) && held.log.read_all()? {
-            true => self::contents(&held.log, workspace, number, side),
+        let mut locked = self.lock_without_recovery()?;
+        locked.log.read_back_to(number)?;
+        let contents = contents(&locked.log, workspace, number, side)?;
+        match contents.iter().any(|(_, content)| content.is_none()) && locked.log.read_all()? {
+            true => self::contents(&locked.log, workspace, number, side),
             false => Ok(contents),
         }
     }
@@ -159,47 +158,47 @@ fn contents(
     number: u64,
     side: Side,
 ) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
-    let Some(known) = log.known.get(&number) else {
+    let Some(entry) = log.entries.get(&number) else {
         return Err(JournalError::Unknown(number, log.oldest()));
     };
     let mut contents = Vec::new();
-    for step in &known.intent.steps {
-        let (path, shape) = match (step, side) {
+    for step in &entry.intent.steps {
+        let (path, snapshot) = match (step, side) {
             (Step::Set { path, before, .. }, Side::Before) => (path, before),
             (Step::Set { path, after, .. }, Side::After) => (path, after),
             (Step::Move { from, what, .. }, Side::Before) => (from, what),
             (Step::Move { to, what, .. }, Side::After) => (to, what),
             (Step::Mode { path, what, .. }, _) => (path, what),
         };
-        gather(log, known, workspace, &path.place(), shape, &mut contents)?;
+        collect(log, entry, workspace, &path.to_path(), snapshot, &mut contents)?;
     }
     Ok(contents)
 }
 
-fn gather(
+fn collect(
     log: &Log,
-    known: &Known,
+    entry: &LogEntry,
     workspace: &Workspace,
     place: &haft_sandbox::AbsPath,
-    shape: &Shape,
+    snapshot: &Snapshot,
     contents: &mut Vec<(PathBuf, Option<Vec<u8>>)>,
 ) -> Result<()> {
-    match shape {
-        Shape::File { hash: Some(hash), kept, size, .. } => {
+    match snapshot {
+        Snapshot::File { hash: Some(hash), storage, size, .. } => {
             let mut content = None;
-            if *size <= keep::SHOWN {
-                content = log.content(known.segment, kept, &hash.0)?;
+            if *size <= archive::MAX_SHOWN {
+                content = log.content(entry.segment, storage, &hash.0)?;
                 if content.is_none() {
-                    content = log.rebuilt(&hash.0, keep::in_place(workspace, place).as_ref())?;
+                    content = log.rebuild(&hash.0, archive::read_current(workspace, place).as_ref())?;
                 }
             }
             contents.push((path_of(place), content));
         }
-        Shape::Tree(entries) => {
-            for (below, shape) in entries {
+        Snapshot::Tree(entries) => {
+            for (below, snapshot) in entries {
                 let place = haft_sandbox::AbsPath::lexical(&place.as_path().join(below.as_os()));
-                if matches!(shape, Shape::File { .. }) {
-                    gather(log, known, workspace, &place, shape, contents)?;
+                if matches!(snapshot, Snapshot::File { .. }) {
+                    collect(log, entry, workspace, &place, snapshot, contents)?;
                 }
             }
         }
@@ -208,9 +207,9 @@ fn gather(
     Ok(())
 }
 
-fn entry(log: &Log, known: &Known) -> Entry {
-    let intent = &known.intent;
-    let state = match known.outcome {
+fn entry(log: &Log, logged: &LogEntry) -> Entry {
+    let intent = &logged.intent;
+    let state = match logged.outcome {
         None => EntryState::Open,
         Some(Outcome::NotApplied) => EntryState::NotApplied,
         Some(Outcome::External) => EntryState::External,
@@ -231,8 +230,8 @@ fn entry(log: &Log, known: &Known) -> Entry {
 }
 
 fn touched(step: &Step) -> Vec<Touched> {
-    let one = |path: &super::record::Text, before: &Shape, after: &Shape| Touched {
-        path: path_of(&path.place()),
+    let one = |path: &super::record::Text, before: &Snapshot, after: &Snapshot| Touched {
+        path: path_of(&path.to_path()),
         before: describe(before),
         after: describe(after),
         size_before: before.size(),
@@ -241,7 +240,7 @@ fn touched(step: &Step) -> Vec<Touched> {
     match step {
         Step::Set { path, before, after, .. } => vec![one(path, before, after)],
         Step::Move { from, to, what } => {
-            vec![one(from, what, &Shape::Missing), one(to, &Shape::Missing, what)]
+            vec![one(from, what, &Snapshot::Missing), one(to, &Snapshot::Missing, what)]
         }
         Step::Mode { path, what, before, after } => {
             let mut touched = one(path, what, what);
@@ -252,9 +251,9 @@ fn touched(step: &Step) -> Vec<Touched> {
     }
 }
 
-fn describe(shape: &Shape) -> String {
-    match shape {
-        Shape::Tree(entries) => format!("a directory with {} entries", entries.len().saturating_sub(1)),
+fn describe(snapshot: &Snapshot) -> String {
+    match snapshot {
+        Snapshot::Tree(entries) => format!("a directory with {} entries", entries.len().saturating_sub(1)),
         other => other.state().describe(),
     }
 }

@@ -1,8 +1,7 @@
-//! The durable, numbered record of every change, from which undo and redo work. What is about to happen is
-//! on disk before it happens, together with what it replaces; a process that dies in between leaves enough
-//! to tell whether it happened, and the next one to use the journal finishes or takes back the rest. It
-//! knows files by path, content and attributes, and nothing of tools but their names. Changes that other
-//! programs make, such as those a shell runs, are not in it.
+//! The durable, numbered record of every change, from which undo and redo work. A write-ahead record with the replaced
+//! content is on disk before a change happens; if the process dies in between, the next one to use the journal finds out how
+//! far the change came and finishes it or rolls it back. It knows files by path, content and attributes, and nothing of
+//! tools but their names. Changes by other programs, such as shell commands, are not in it.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,17 +19,17 @@
 //! # }
 //! ```
 
+mod archive;
 mod content;
+mod dry_run;
 mod error;
 mod history;
-mod keep;
 mod log;
+mod patched_file;
 mod perform;
 mod plan;
 mod record;
 mod recover;
-mod rehearse;
-mod splice;
 mod undo;
 
 use std::path::PathBuf;
@@ -40,121 +39,123 @@ use bytes::Bytes;
 use haft_sandbox::{AbsPath, Durability, Expect, Stamp, Store, StoreLock, Workspace};
 
 pub use content::Content;
+pub use dry_run::Rehearsal;
 pub use error::{Conflict, JournalError};
 pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
 use parking_lot::{Mutex, MutexGuard};
 use plan::Plan;
 use record::{Intent, Outcome, Record};
-pub use rehearse::Rehearsal;
 pub use undo::Merged;
 
 type Result<T> = std::result::Result<T, JournalError>;
 
-/// The lock that is held while a change is made, and what is marked in it.
+/// Name of the lock that is held while a change is made.
 const LOCK: &str = "lock";
+/// Byte in the lock's file while a change is being made. It stays there if the process dies.
 const UNFINISHED: u8 = b'1';
+/// Byte in the lock's file when every change has a recorded outcome.
 const SETTLED: u8 = b'0';
 
-/// How long to wait for another process before giving up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for another process's lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One change.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A file gets this content; it is made where it is missing, with the directories on the way.
+    /// Writes a file; makes it, and missing parent directories, if it does not exist.
     Write {
         /// The file.
         path: AbsPath,
-        /// All of its new content.
+        /// Its whole new content.
         content: Content,
-        /// What must be there.
+        /// The state that the path must have.
         expect: Expect,
-        /// The content that is replaced, where it is at hand: then it need not be read again. It is
-        /// compared with what comes out when the new content takes its place.
+        /// The replaced content, if the caller has it, so that it need not be read again. It is verified when the new
+        /// content replaces the file.
         replaced: Option<Replaced>,
     },
-    /// A file, link or directory goes.
+    /// Deletes a file, link or directory.
     Delete {
-        /// What goes.
+        /// The path to delete.
         path: AbsPath,
-        /// What must be there.
+        /// The state that the path must have.
         expect: Expect,
-        /// What becomes of the content of a directory.
+        /// What to do with the content of a directory.
         depth: Depth,
     },
-    /// A file, link or directory gets another name. A directory takes along whatever is in it by then.
+    /// Renames a file, link or directory. A directory moves with the content that it has by then.
     Move {
-        /// Its name.
+        /// Its path.
         from: AbsPath,
-        /// Its new name.
+        /// Its new path.
         to: AbsPath,
-        /// What becomes of a file that has this name.
+        /// What to do with a file that is at the new path.
         overwrite: Overwrite,
     },
-    /// A file gets another name, where nothing may be, and this content; its attributes stay.
+    /// Renames a file to a path that must not exist and writes new content; its attributes stay.
     Rewrite {
-        /// Its name.
+        /// Its path.
         from: AbsPath,
-        /// Its new name.
+        /// Its new path.
         to: AbsPath,
-        /// All of its new content.
+        /// Its whole new content.
         content: Content,
-        /// What must be there.
+        /// The state that the path must have.
         expect: Expect,
     },
-    /// A file or directory gets other permission bits. Only the nine bits for reading, writing and
-    /// executing are set; set-user-ID and its like stay as they are.
+    /// Sets permission bits of a file or directory: the nine for reading, writing and executing. Set-user-ID, set-group-ID
+    /// and sticky bits stay as they are.
     Mode {
         /// The file or directory.
         path: AbsPath,
         /// The permission bits.
         mode: u32,
     },
-    /// A directory is made, with those on the way.
+    /// Makes a directory, and missing parents.
     MakeDirectory {
         /// The directory.
         path: AbsPath,
     },
 }
 
-/// Content that is replaced, and the stamp of the file when it was read.
+/// The replaced content, and the stamp of its file when it was read.
 #[derive(Clone, Debug)]
 pub struct Replaced {
-    /// All of it.
+    /// The whole content.
     pub content: Bytes,
-    /// The stamp before it was read.
+    /// The file's stamp before it was read.
     pub stamp: Stamp,
-    /// Whether the stamp was old enough by then for every change since to show in it.
+    /// Whether the stamp was old enough by then that every later change shows in it.
     pub settled: bool,
 }
 
-/// What becomes of the content of a directory that is deleted.
+/// What to do with the content of a directory that is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// There must be none.
+    /// Fail unless the directory is empty.
     Empty,
-    /// It goes as well.
+    /// Delete it as well.
     Tree,
 }
 
-/// What becomes of a file in the way of a move.
+/// What to do with a file at the target of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It stays, and the move fails.
+    /// Keep it and fail.
     Refuse,
-    /// It is replaced, if it is what is expected. Directories are never replaced.
+    /// Replace it, if its state is the expected one. Directories are never replaced.
     Replace(Expect),
 }
 
-/// Who makes a change, and how surely it must be on disk.
+/// Origin of a change, and how durable it must be.
 #[derive(Clone, Copy, Debug)]
 pub struct Label<'a> {
     /// The tool.
     pub tool: &'a str,
     /// The session.
     pub session: &'a str,
-    /// How surely the change and its record must be on disk when it is reported as done.
+    /// How durable the change and its record must be when it is reported as done.
     pub durability: Durability,
 }
 
@@ -163,21 +164,20 @@ pub struct Label<'a> {
 pub struct Recorded {
     /// Its number.
     pub number: u64,
-    /// What the user should hear about: content that was too large to be kept, a hard link that was
-    /// broken up, old changes that had to go.
+    /// Notes for the user: content that was too large to be kept, a broken hard link, old changes that were evicted.
     pub notes: Vec<String>,
 }
 
-/// How much the journal keeps. The oldest changes go first, some at a time, and that is announced.
+/// Limits of the journal. It evicts the oldest changes first, a segment at a time, and reports that in notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes altogether.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// Changes altogether.
+    /// Number of changes.
     pub entries: u64,
-    /// How long a change is kept at least while there is room.
+    /// Age after which a change is evicted.
     pub age: Duration,
-    /// Content of a larger file is not kept.
+    /// Largest file, in bytes, whose content is kept.
     pub file: u64,
 }
 
@@ -188,50 +188,50 @@ impl Default for Limits {
     }
 }
 
-/// The journal of one workspace. Several processes may use it at once; changes happen one after another.
+/// The journal of one workspace. Several processes may use it concurrently; a lock serialises their changes.
 #[derive(Debug)]
 pub struct Journal {
     store: Store,
     log: Mutex<Log>,
 }
 
-/// The journal while nobody else uses it.
-struct Held<'a> {
-    // Let go first: once another thread has the log, the lock that both take would be that thread's.
+/// The journal while this thread holds its lock.
+struct LockedJournal<'a> {
+    // Dropped before the guard: two threads share the file lock's handle, so releasing it after another thread has entered
+    // would release that thread's lock.
     lock: StoreLock,
     log: MutexGuard<'a, Log>,
 }
 
 impl Journal {
-    /// Opens the journal in a private folder. What a dead process left unfinished is settled: a change
-    /// that is complete counts as done, one that is not is taken back, and where somebody else has changed
-    /// the file since, nothing is touched.
+    /// Opens the journal in a private folder and recovers from dead processes: a change that is complete counts as done, an
+    /// incomplete one is rolled back, and where another program has changed the file since, nothing is touched.
     pub fn open(store: Store, workspace: &Workspace, limits: Limits) -> Result<Self> {
         let journal = Self::at(store, limits);
-        journal.hold(workspace)?;
+        journal.lock(workspace)?;
         Ok(journal)
     }
 
-    /// The journal in a private folder, of which nothing is read until it is used. What a dead process left
-    /// unfinished is settled then; [`Journal::is_unfinished`] tells whether that should be now.
+    /// The journal in a private folder, which is read, and recovers from dead processes, on first use.
+    /// [`Journal::is_unfinished`] says whether there is something to recover.
     pub fn at(store: Store, limits: Limits) -> Self {
         let log = Mutex::new(Log::new(store.clone(), limits));
         Self { log, store }
     }
 
-    /// Whether somebody is making a change right now, or has died while making one.
+    /// Whether a process is making a change right now, or has died while making one.
     pub fn is_unfinished(&self) -> bool {
         self.store.read(LOCK).is_ok_and(|mark| mark.is_some_and(|mark| mark.first() == Some(&UNFINISHED)))
     }
 
-    /// Settles what a dead process left unfinished. While somebody alive uses the journal, there is nothing
-    /// to settle, and nobody is waited for.
+    /// Recovers from dead processes. Does nothing, and does not wait, while a live process uses the journal: that one has
+    /// recovered already.
     pub fn recover(&self, workspace: &Workspace) -> Result<()> {
         match self.store.try_lock(LOCK)? {
             None => Ok(()),
             Some(lock) => {
                 drop(lock);
-                self.hold(workspace).map(drop)
+                self.lock(workspace).map(drop)
             }
         }
     }
@@ -241,7 +241,8 @@ impl Journal {
         self.make(workspace, &[change], label, &mut || {})
     }
 
-    /// The same, and `meanwhile` is done when the disk has been given something to do, if it comes to that.
+    /// Records a change and makes it, and calls `meanwhile` once writes are on their way to the disk, to overlap with them. It
+    /// is not called if the change fails before that.
     pub fn change_while(
         &self,
         workspace: &Workspace,
@@ -257,8 +258,8 @@ impl Journal {
         })
     }
 
-    /// Records several changes under one number and makes all of them, or none. They must concern
-    /// different places, none inside another.
+    /// Records several changes under one number and makes all of them, or none. Their paths must be different, none inside
+    /// another.
     pub fn change_all(
         &self,
         workspace: &Workspace,
@@ -275,62 +276,62 @@ impl Journal {
         label: Label<'_>,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Recorded> {
-        plan::require_apart(changes)?;
-        let mut held = self.hold(workspace)?;
-        let mut attempt = |moves| held.attempt(workspace, changes, label, moves, meanwhile);
-        match attempt(plan::Moves::ByName) {
-            Err(error) if crosses_file_systems(&error) => attempt(plan::Moves::ByCopy),
+        plan::require_disjoint(changes)?;
+        let mut locked = self.lock(workspace)?;
+        let mut attempt = |method| locked.attempt(workspace, changes, label, method, meanwhile);
+        match attempt(plan::MoveMethod::Rename) {
+            Err(error) if crosses_file_systems(&error) => attempt(plan::MoveMethod::Copy),
             done => done,
         }
     }
 
-    /// What happened that the user should hear about and that no change has reported: damage that was cut
-    /// off, changes of a dead process that were taken back, old changes that had to go.
+    /// Takes the notes for the user that no change has reported: truncated damage, changes of dead processes that were rolled
+    /// back, old changes that were evicted.
     pub fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut self.lock_here().notes)
+        std::mem::take(&mut self.lock_log().notes)
     }
 
-    fn lock_here(&self) -> MutexGuard<'_, Log> {
+    fn lock_log(&self) -> MutexGuard<'_, Log> {
         self.log.lock()
     }
 
-    /// Waits for other processes, learns what they did, and settles what dead ones left.
-    fn hold(&self, workspace: &Workspace) -> Result<Held<'_>> {
-        let mut held = self.hold_as_is()?;
-        held.settle_open(&workspace.without_focus())?;
-        Ok(held)
+    /// Takes the lock, reads what other processes have recorded, and recovers from dead ones.
+    fn lock(&self, workspace: &Workspace) -> Result<LockedJournal<'_>> {
+        let mut locked = self.lock_without_recovery()?;
+        locked.recover_unfinished(&workspace.without_focus())?;
+        Ok(locked)
     }
 
-    fn hold_as_is(&self) -> Result<Held<'_>> {
-        let mut log = self.lock_here();
+    fn lock_without_recovery(&self) -> Result<LockedJournal<'_>> {
+        let mut log = self.lock_log();
         let start = Instant::now();
         let lock = loop {
             match log.lock.try_lock()? {
                 Some(lock) => break lock,
-                None if start.elapsed() > PATIENCE => return Err(JournalError::Busy),
+                None if start.elapsed() > LOCK_TIMEOUT => return Err(JournalError::Busy),
                 None => std::thread::sleep(Duration::from_micros(500)),
             }
         };
         log.catch_up()?;
-        Ok(Held { lock, log })
+        Ok(LockedJournal { lock, log })
     }
 }
 
-impl Held<'_> {
+impl LockedJournal<'_> {
     fn attempt(
         &mut self,
         workspace: &Workspace,
         changes: &[Change],
         label: Label<'_>,
-        moves: plan::Moves,
+        method: plan::MoveMethod,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Recorded> {
         self.log.make_room()?;
-        let plan = plan::plan(&mut self.log, workspace, changes, moves)?;
+        let plan = plan::plan(&mut self.log, workspace, changes, method)?;
         self.carry_out(workspace, plan, label, None, meanwhile)
     }
 
-    /// Records a plan and performs it; whatever fails, all of it is taken back.
+    /// Writes the record of a plan and performs it; on any failure, rolls all of it back.
     fn carry_out(
         &mut self,
         workspace: &Workspace,
@@ -350,14 +351,14 @@ impl Held<'_> {
             parents: plan.parents,
         };
         self.lock.mark(UNFINISHED)?;
-        self.log.append(Record::Intent(intent.clone()), &plan.kept)?;
+        self.log.append(Record::Intent(intent.clone()), &plan.content)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, plan.at_hand, label.durability, meanwhile) {
+        match perform::perform(&self.log, workspace, &intent, plan.in_memory, label.durability, meanwhile) {
             Ok(more) => notes.extend(more),
-            Err(failed) => return Err(self.take_back(workspace, &intent, failed)),
+            Err(failed) => return Err(self.roll_back(workspace, &intent, failed)),
         }
         if let Err(error) = self.finish(workspace, &intent, Outcome::Done) {
-            // It has happened, and what is on record is enough to find that out.
+            // The change was made, and recovery can find that out from the record.
             notes.push(format!("the change was made, but its end could not be recorded yet: {error}"));
         }
         notes.append(&mut self.log.notes);
@@ -380,8 +381,8 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn path_of(place: &AbsPath) -> PathBuf {
-    place.as_path().to_owned()
+fn path_of(path: &AbsPath) -> PathBuf {
+    path.as_path().to_owned()
 }
 
 #[cfg(test)]
@@ -389,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_the_log_has_the_lock() {
+    fn the_holder_of_the_log_holds_the_file_lock() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::at(Store::at(folder.path().join("state")), Limits::default());
         let others = Store::at(folder.path().join("state"));
@@ -397,9 +398,9 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..5_000 {
-                        let held = journal.hold_as_is().unwrap();
+                        let locked = journal.lock_without_recovery().unwrap();
                         assert!(others.try_lock(LOCK).unwrap().is_none());
-                        drop(held);
+                        drop(locked);
                     }
                 });
             }

@@ -1,6 +1,6 @@
-//! The files of the journal: numbered segments that are only added to, and large contents beside them,
-//! each named by its hash. Every method is called with the lock held, so nobody else is in the middle of
-//! anything, and whatever is unfinished belongs to a process that is gone.
+//! The files of the journal: numbered, append-only segments, and large contents in blobs beside them, named by their hash.
+//! Every method is called with the lock held, so no other process is writing, and an unfinished change belongs to a process
+//! that has died. Old segments are read only when they are needed.
 
 mod rebuild;
 #[cfg(test)]
@@ -18,52 +18,53 @@ use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, start_writing};
 use super::record::{self, HEAD, Intent, Outcome, Record};
 use super::{JournalError, Limits};
 
-const END: &str = ".log";
+/// Suffix of segment files.
+const SUFFIX: &str = ".log";
 
-/// Content that is told by way of more others than this is taken for damaged.
+/// Longest delta chain; a longer one is treated as corruption.
 const LONGEST_CHAIN: u32 = 64;
 
-/// How much of a segment is filled with zeros ahead of what is written.
-const AHEAD: usize = 256 << 10;
+/// How many bytes of zeros are allocated at a time for records to come.
+const PREALLOCATION: usize = 256 << 10;
 
-/// One number that the journal knows.
+/// One numbered change, as the log has it.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct LogEntry {
     pub(super) intent: Intent,
     pub(super) segment: u32,
     pub(super) outcome: Option<Outcome>,
 }
 
-/// What the files hold, as far as this process has read them.
+/// An in-memory index of the files, as far as this process has read them.
 #[derive(Debug)]
 pub(super) struct Log {
     store: Store,
     blobs: Store,
     pub(super) lock: Latch,
     pub(super) limits: Limits,
-    pub(super) known: BTreeMap<u64, Known>,
-    /// The numbers of which it is not known what became.
-    pub(super) open: BTreeSet<u64>,
+    pub(super) entries: BTreeMap<u64, LogEntry>,
+    /// Numbers without a recorded outcome.
+    pub(super) unfinished: BTreeSet<u64>,
     segments: BTreeMap<u32, Segment>,
-    /// Older segments of which only the beginning was read, the newest last. Whatever is newer is known.
+    /// Older segments of which only the first record was read, the newest last. All segments after these are indexed.
     unread: Vec<u32>,
-    /// What became of numbers that are in them.
+    /// Outcomes of numbers in unread segments.
     outcomes: HashMap<u64, Outcome>,
-    /// By which numbers a number was undone, whatever became of those.
-    undoing: HashMap<u64, Vec<u64>>,
-    /// Which numbers name content.
-    naming: HashMap<Hash, Vec<u64>>,
+    /// For each number, the numbers that undid it, whatever their outcome.
+    undos: HashMap<u64, Vec<u64>>,
+    /// For each content, the numbers that refer to it.
+    users: HashMap<Hash, Vec<u64>>,
     active: Option<Active>,
     next: u64,
-    /// Bytes written since the limits were last looked at.
-    unchecked: u64,
-    /// Whether the segment that is added to failed to reach the disk.
+    /// Bytes written since the limits were last checked.
+    bytes_since_check: u64,
+    /// Whether a sync of the active segment failed, so that the next change must start another one.
     distrusted: bool,
-    /// Whether a segment was closed since the files were read. What was in it need not be known any longer.
-    rolled: bool,
-    /// Whether the files were read from the beginning, so that it may not show in the lock that all is settled.
-    pub(super) is_reread: bool,
-    /// What the user should hear about.
+    /// Whether a segment was closed since the files were loaded. Reloading drops its index.
+    rolled_over: bool,
+    /// Whether the files were loaded anew, so that the mark in the lock's file may be out of date.
+    pub(super) was_reloaded: bool,
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -71,36 +72,36 @@ pub(super) struct Log {
 struct Segment {
     bytes: u64,
     entries: u64,
-    /// The number that its first entry has, or would have.
+    /// The number of its first entry, or of the next one if it has none.
     first: u64,
     newest: u64,
-    /// When the newest was made, in milliseconds since 1970.
+    /// Time of the newest entry, in milliseconds since 1970.
     time: u64,
     blob_bytes: u64,
 }
 
-/// The segment that is added to.
+/// The segment to which records are appended.
 #[derive(Debug)]
 struct Active {
     id: u32,
     file: Arc<File>,
-    /// Where the next record goes.
+    /// Offset of the next record.
     end: u64,
-    /// Up to where the file is filled with zeros. Writing over them moves no metadata, so syncing that is
-    /// one write instead of a commit of the file system.
+    /// Length of the file, with preallocated zeros. Overwriting these changes no metadata, so a sync is one write instead of
+    /// a commit of the file system's own journal.
     allocated: u64,
     flush: OneFlush,
-    /// How contents are kept in it, and by way of how many others.
-    contents: HashMap<Hash, Way>,
+    /// How contents are stored in it.
+    contents: HashMap<Hash, StoredContent>,
 }
 
-/// How content is kept.
+/// How a content is stored.
 #[derive(Clone, Debug)]
-struct Way {
-    kept: record::Kept,
-    /// By way of how many others.
+struct StoredContent {
+    storage: record::Storage,
+    /// Length of its delta chain.
     chain: u32,
-    /// The large content that it begins with, in a file of its own.
+    /// The blob at the base of its delta chain.
     blob: Option<Hash>,
 }
 
@@ -111,17 +112,18 @@ impl Active {
         Self { id, file, end: 0, allocated: 0, flush, contents: HashMap::new() }
     }
 
-    fn learn(&mut self, hash: &Hash, kept: &record::Kept) {
-        let (chain, blob) = match kept {
-            record::Kept::Spliced { of, .. } => match self.contents.get(&of.0) {
+    /// Remembers how a content is stored, preferring the shortest delta chain.
+    fn index(&mut self, hash: &Hash, storage: &record::Storage) {
+        let (chain, blob) = match storage {
+            record::Storage::Delta { of, .. } => match self.contents.get(&of.0) {
                 Some(base) => (base.chain + 1, base.blob),
                 None => (LONGEST_CHAIN, None),
             },
-            record::Kept::Blob => (0, Some(*hash)),
+            record::Storage::Blob => (0, Some(*hash)),
             _ => (0, None),
         };
         if self.contents.get(hash).is_none_or(|known| chain < known.chain) {
-            self.contents.insert(*hash, Way { kept: kept.clone(), chain, blob });
+            self.contents.insert(*hash, StoredContent { storage: storage.clone(), chain, blob });
         }
     }
 }
@@ -133,68 +135,70 @@ impl Log {
             lock: store.latch(super::LOCK),
             store,
             limits,
-            known: BTreeMap::new(),
-            open: BTreeSet::new(),
+            entries: BTreeMap::new(),
+            unfinished: BTreeSet::new(),
             segments: BTreeMap::new(),
             unread: Vec::new(),
             outcomes: HashMap::new(),
-            undoing: HashMap::new(),
-            naming: HashMap::new(),
+            undos: HashMap::new(),
+            users: HashMap::new(),
             active: None,
             next: 1,
-            unchecked: u64::MAX,
+            bytes_since_check: u64::MAX,
             distrusted: false,
-            rolled: false,
-            is_reread: false,
+            rolled_over: false,
+            was_reloaded: false,
             notes: Vec::new(),
         }
     }
 
-    /// Reads what other processes have written meanwhile.
+    /// Reads records that other processes have written since. Reloads all files if segments were added, removed or truncated.
     pub(super) fn catch_up(&mut self) -> io::Result<()> {
-        let Some(active) = self.active.as_mut().filter(|_| !self.rolled) else {
+        let Some(active) = self.active.as_mut().filter(|_| !self.rolled_over) else {
             return self.load();
         };
         let found = active.file.metadata()?;
         let next = active.id + 1;
-        if found.nlink() == 0 || found.size() < active.end || self.store.has(&name(next))? {
+        if found.nlink() == 0 || found.size() < active.end || self.store.has(&segment_name(next))? {
             return self.load();
         }
         if found.size() != active.allocated {
-            // Others have cut it off, or filled more of it.
+            // Another process has truncated it, or allocated more.
             active.allocated = found.size();
             active.flush.remapped();
         }
         let mut next = [0; 1];
         let (id, end) = (active.id, active.end);
         match active.file.read_at(&mut next, end)? {
-            1 if next != [0] => self.read_on(id, end),
+            1 if next != [0] => self.read_from(id, end),
             _ => Ok(()),
         }
     }
 
+    /// Loads the newest segment and the first record of each older one. Reads all of them if something may be unfinished, or
+    /// if a segment does not start as it should.
     fn load(&mut self) -> io::Result<()> {
-        self.known.clear();
-        self.open.clear();
+        self.entries.clear();
+        self.unfinished.clear();
         self.segments.clear();
         self.unread.clear();
         self.outcomes.clear();
-        self.undoing.clear();
-        self.naming.clear();
-        self.rolled = false;
-        self.is_reread = true;
+        self.undos.clear();
+        self.users.clear();
+        self.rolled_over = false;
+        self.was_reloaded = true;
         self.active = None;
         let entries = self.store.entries()?;
         let mut found: Vec<(u32, &StoreEntry)> =
-            entries.iter().filter_map(|entry| Some((id(&entry.name)?, entry))).collect();
+            entries.iter().filter_map(|entry| Some((segment_id(&entry.name)?, entry))).collect();
         found.sort_unstable_by_key(|(id, _)| *id);
-        let Some((newest, _)) = found.pop() else { return self.begin_segment(1) };
-        // Where something may be unfinished, all of it is looked at.
+        let Some((newest, _)) = found.pop() else { return self.start_segment(1) };
+        // Without the settled mark, unfinished entries may be in any segment.
         let mark = self.store.read(super::LOCK)?;
         let is_settled = mark.is_some_and(|mark| mark.first() == Some(&super::SETTLED));
-        let mut next = self.first(newest)?.filter(|_| is_settled);
+        let mut next = self.first_number(newest)?.filter(|_| is_settled);
         for (id, entry) in found.iter().rev() {
-            let first = self.first(*id)?;
+            let first = self.first_number(*id)?;
             let (Some(first), Some(after)) = (first, next) else {
                 next = None;
                 break;
@@ -207,35 +211,35 @@ impl Log {
             next = Some(first);
         }
         self.unread = found.iter().map(|(id, _)| *id).collect();
-        let file = self.store.open_log(&name(newest))?;
+        let file = self.store.open_log(&segment_name(newest))?;
         self.active = Some(Active::new(newest, file));
         self.segments.insert(newest, Segment::default());
-        self.read_on(newest, 0)?;
+        self.read_from(newest, 0)?;
         if next.is_none() {
             self.read_all()?;
         }
         Ok(())
     }
 
-    /// The number with which a segment begins, if it says so.
-    fn first(&self, id: u32) -> io::Result<Option<u64>> {
+    /// The number that a segment starts with, if its first record is intact.
+    fn first_number(&self, id: u32) -> io::Result<Option<u64>> {
         let mut head = [0; 256];
-        let read = self.store.open_log(&name(id))?.read_at(&mut head, 0)?;
+        let read = self.store.open_log(&segment_name(id))?.read_at(&mut head, 0)?;
         Ok(match record::decode(&head[..read]) {
             Some((Record::Start { next }, _)) => Some(next),
             _ => None,
         })
     }
 
-    /// Reads the newest segment that was not read; gives whether there was one.
+    /// Reads the newest unread segment. False if there is none.
     pub(super) fn read_older(&mut self) -> io::Result<bool> {
         let Some(id) = self.unread.pop() else { return Ok(false) };
         self.segments.insert(id, Segment::default());
-        self.read_on(id, 0)?;
+        self.read_from(id, 0)?;
         Ok(true)
     }
 
-    /// Reads whatever was not read; gives whether there was something.
+    /// Reads all unread segments. False if there are none.
     pub(super) fn read_all(&mut self) -> io::Result<bool> {
         let mut any = false;
         while self.read_older()? {
@@ -244,8 +248,8 @@ impl Log {
         Ok(any)
     }
 
-    /// Reads as far back as to a number.
-    pub(super) fn reach(&mut self, number: u64) -> io::Result<()> {
+    /// Reads older segments until a number is indexed.
+    pub(super) fn read_back_to(&mut self, number: u64) -> io::Result<()> {
         while self
             .unread
             .last()
@@ -257,26 +261,26 @@ impl Log {
         Ok(())
     }
 
-    /// The oldest number that there is, or would be.
+    /// The oldest number of the journal, or the next one if it is empty.
     pub(super) fn oldest(&self) -> u64 {
         match self.unread.first().and_then(|id| self.segments.get(id)) {
             Some(segment) => segment.first,
-            None => self.known.keys().next().copied().unwrap_or(self.next),
+            None => self.entries.keys().next().copied().unwrap_or(self.next),
         }
     }
 
-    /// Reads the records of a segment from a place on. What follows the last whole record of the newest
-    /// segment was being written when a process died, and is cut off.
-    fn read_on(&mut self, id: u32, from: u64) -> io::Result<()> {
+    /// Reads the records of a segment from an offset on. Bytes after the last whole record of the newest segment are a torn
+    /// write of a process that died, and are truncated.
+    fn read_from(&mut self, id: u32, from: u64) -> io::Result<()> {
         let file = match &self.active {
             Some(active) if active.id == id => active.file.clone(),
-            _ => self.store.open_log(&name(id))?.into(),
+            _ => self.store.open_log(&segment_name(id))?.into(),
         };
         let size = file.metadata()?.size();
         let mut bytes = vec![0; usize::try_from(size.saturating_sub(from)).map_err(io::Error::other)?];
         file.read_exact_at(&mut bytes, from)?;
-        let at = each_record(&bytes, |found| match found {
-            Ok(record) => self.learn(record, id),
+        let at = for_each_record(&bytes, |found| match found {
+            Ok(record) => self.index(record, id),
             Err(skipped) => {
                 self.notes.push(format!("{skipped} damaged bytes of the journal were skipped"));
             }
@@ -308,16 +312,17 @@ impl Log {
         self.active.as_ref().is_some_and(|active| active.id == id)
     }
 
-    fn learn(&mut self, record: Record, segment: u32) {
+    /// Adds a record to the index.
+    fn index(&mut self, record: Record, segment: u32) {
         match record {
             Record::Start { next } => {
                 self.next = self.next.max(next);
                 self.segments.entry(segment).or_default().first = next;
             }
-            Record::Outcome { number, outcome } => match self.known.get_mut(&number) {
-                Some(known) => {
-                    known.outcome = Some(outcome);
-                    self.open.remove(&number);
+            Record::Outcome { number, outcome } => match self.entries.get_mut(&number) {
+                Some(entry) => {
+                    entry.outcome = Some(outcome);
+                    self.unfinished.remove(&number);
                 }
                 None => drop(self.outcomes.insert(number, outcome)),
             },
@@ -327,31 +332,32 @@ impl Log {
                 counted.entries += 1;
                 counted.newest = counted.newest.max(intent.number);
                 counted.time = counted.time.max(intent.time);
-                intent.for_each_file(&mut |hash, kept, size| {
-                    if matches!(kept, record::Kept::At(_) | record::Kept::No) {
+                intent.for_each_file(&mut |hash, storage, size| {
+                    if matches!(storage, record::Storage::Elsewhere(_) | record::Storage::None) {
                         return;
                     }
-                    if *kept == record::Kept::Blob {
+                    if *storage == record::Storage::Blob {
                         counted.blob_bytes += size;
                     }
                     if let Some(active) = self.active.as_mut().filter(|active| active.id == segment) {
-                        active.learn(hash, kept);
+                        active.index(hash, storage);
                     }
-                    let numbers = self.naming.entry(*hash).or_default();
+                    let numbers = self.users.entry(*hash).or_default();
                     if numbers.last() != Some(&intent.number) {
                         numbers.push(intent.number);
                     }
                 });
                 if let Some(undone) = intent.undoes {
-                    let undoing = self.undoing.entry(undone).or_default();
-                    let at = undoing.partition_point(|earlier| *earlier < intent.number);
-                    undoing.insert(at, intent.number);
+                    // Segments are read in any order, so keep the numbers sorted.
+                    let undos = self.undos.entry(undone).or_default();
+                    let at = undos.partition_point(|earlier| *earlier < intent.number);
+                    undos.insert(at, intent.number);
                 }
                 let outcome = self.outcomes.remove(&intent.number);
                 if outcome.is_none() {
-                    self.open.insert(intent.number);
+                    self.unfinished.insert(intent.number);
                 }
-                self.known.insert(intent.number, Known { intent, segment, outcome });
+                self.entries.insert(intent.number, LogEntry { intent, segment, outcome });
             }
         }
     }
@@ -361,71 +367,72 @@ impl Log {
         self.next
     }
 
-    /// Where content that is kept in the next record begins.
-    pub(super) fn content_begins(&self) -> u64 {
+    /// Offset in the active segment of the next record's content.
+    pub(super) fn next_content_offset(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.end) + HEAD as u64
     }
 
-    /// Where content already lies in the segment that is added to, and the large content it begins with.
-    pub(super) fn here(&self, hash: &Hash) -> Option<(record::Kept, Option<Hash>)> {
-        let way = self.active.as_ref()?.contents.get(hash)?;
-        let lies_here = way.chain < LONGEST_CHAIN && way.kept != record::Kept::Blob;
-        lies_here.then(|| (way.kept.clone(), way.blob))
+    /// How content is stored in the active segment, if it is, and the blob at the base of its delta chain.
+    pub(super) fn stored_in_active(&self, hash: &Hash) -> Option<(record::Storage, Option<Hash>)> {
+        let stored = self.active.as_ref()?.contents.get(hash)?;
+        let is_usable = stored.chain < LONGEST_CHAIN && stored.storage != record::Storage::Blob;
+        is_usable.then(|| (stored.storage.clone(), stored.blob))
     }
 
-    /// By way of how many others content is kept in the segment that is added to, if it is.
-    pub(super) fn chain(&self, hash: &Hash) -> Option<u32> {
-        self.active.as_ref()?.contents.get(hash).map(|way| way.chain)
+    /// Length of the delta chain of content in the active segment, if it is stored there.
+    pub(super) fn chain_length(&self, hash: &Hash) -> Option<u32> {
+        self.active.as_ref()?.contents.get(hash).map(|stored| stored.chain)
     }
 
-    /// Whether large content is still there.
+    /// Whether a blob still exists.
     pub(super) fn has_blob(&self, hash: &Hash) -> bool {
         self.blobs.has(&hash.to_string()).unwrap_or(false)
     }
 
-    /// The number that undid this one and is not undone itself.
+    /// The number that undid this one and is in force, that is, not undone itself.
     pub(super) fn active_undo(&self, number: u64) -> Option<u64> {
-        let by = |number: u64| self.undoing.get(&number).map_or(&[][..], |by| by);
+        let undos_of = |number: u64| self.undos.get(&number).map_or(&[][..], |undos| undos);
         let is_done = |number| {
-            self.known.get(&number).is_some_and(|known: &Known| known.outcome == Some(Outcome::Done))
+            self.entries.get(&number).is_some_and(|entry: &LogEntry| entry.outcome == Some(Outcome::Done))
         };
-        // No recursion: what undoes an undo can be undone in turn, any number of times.
-        let mut path = vec![(number, by(number))];
+        // Iterative, since undo, redo, undo... can be nested to any depth. `path` leads from the number to an undo, an undo of
+        // that, and so on, each with those of its undos that are still to be checked.
+        let mut path = vec![(number, undos_of(number))];
         while let Some((_, rest)) = path.last_mut() {
             if let Some((next, earlier)) = rest.split_last() {
                 *rest = earlier;
                 if is_done(*next) {
-                    path.push((*next, by(*next)));
+                    path.push((*next, undos_of(*next)));
                 }
                 continue;
             }
-            // Nothing undoes this one any more, so it undoes the one before it.
-            let stands = path.pop().map(|(number, _)| number);
+            // No undo of this one is in force, so it is in force itself, and the one before it in the path is not.
+            let in_force = path.pop().map(|(number, _)| number);
             path.pop()?;
             if path.is_empty() {
-                return stands;
+                return in_force;
             }
         }
         None
     }
 
-    /// Adds a record. It is on disk after [`Log::sync_before`].
-    pub(super) fn append(&mut self, record: Record, kept: &[u8]) -> io::Result<()> {
-        let mut bytes = record::encode(&record, kept)?;
-        let alone = bytes.len();
-        let length = alone as u64;
+    /// Appends a record with its content. It is durable after [`Log::sync_before`].
+    pub(super) fn append(&mut self, record: Record, content: &[u8]) -> io::Result<()> {
+        let mut bytes = record::encode(&record, content)?;
+        let record_length = bytes.len();
+        let length = record_length as u64;
         let Some(active) = &mut self.active else {
             return Err(io::Error::other("no segment is open"));
         };
         let (id, end) = (active.id, active.end + length);
         let mut written = Err(io::ErrorKind::StorageFull.into());
         if end > active.allocated {
-            bytes.resize(alone + AHEAD, 0);
+            bytes.resize(record_length + PREALLOCATION, 0);
             written = active.file.write_all_at(&bytes, active.end);
             active.allocated = active.end + bytes.len() as u64;
-            bytes.truncate(alone);
+            bytes.truncate(record_length);
             if written.is_err() {
-                // There is no room for zeros.
+                // The disk is too full for zeros: try without.
                 active.file.set_len(active.end)?;
                 active.flush.remapped();
                 active.allocated = end;
@@ -435,22 +442,22 @@ impl Log {
             written = active.file.write_all_at(&bytes, active.end);
         }
         if let Err(error) = written {
-            // A part of it may be there; the next reader would cut it off as well.
+            // Remove a torn write; the next reader would truncate it as well.
             let _ = active.file.set_len(active.end);
             active.flush.remapped();
             active.allocated = active.end;
             return Err(error);
         }
         active.end = end;
-        self.unchecked = self.unchecked.saturating_add(length);
+        self.bytes_since_check = self.bytes_since_check.saturating_add(length);
         if let Some(segment) = self.segments.get_mut(&id) {
             segment.bytes = end;
         }
-        self.learn(record, id);
+        self.index(record, id);
         Ok(())
     }
 
-    /// Puts every record on its way to the disk.
+    /// Starts writing every record to the disk, without waiting.
     pub(super) fn start_syncing(&self) {
         if let Some(active) = &self.active {
             start_writing(&active.file);
@@ -465,11 +472,12 @@ impl Log {
         active.flush.sync(active.end, active.allocated, next)
     }
 
-    pub(super) fn settle(&mut self, number: u64, outcome: Outcome) -> io::Result<()> {
+    /// Appends the outcome of a number.
+    pub(super) fn record_outcome(&mut self, number: u64, outcome: Outcome) -> io::Result<()> {
         self.append(Record::Outcome { number, outcome }, &[])
     }
 
-    /// Where large contents go.
+    /// The folder of blobs.
     pub(super) fn blobs(&self) -> Store {
         self.blobs.clone()
     }
@@ -481,82 +489,84 @@ impl Log {
         }
     }
 
-    /// Has the next change begin a new segment if the journal was unusable, or a record may not be on disk: after a
+    /// Makes the next change start a new segment if the journal was unusable, or a record may not be on disk: after a
     /// failed sync, a later sync of the same file may succeed although the data is lost.
     pub(super) fn distrust_after(&mut self, error: &JournalError) {
         let is_pending = self.active.as_ref().is_some_and(|active| active.flush.is_pending());
         self.distrusted |= is_pending || matches!(error, JournalError::Unusable(_));
     }
 
-    /// Makes room: a full segment is closed, and the oldest ones go while the limits are exceeded.
+    /// Enforces the limits: closes a full segment, and evicts the oldest ones while the limits are exceeded.
     pub(super) fn make_room(&mut self) -> io::Result<()> {
         let Limits { bytes, entries, .. } = self.limits;
         let Some(active) = &self.active else { return Ok(()) };
         let id = active.id;
-        let rolled = std::mem::take(&mut self.distrusted)
+        let roll_over = std::mem::take(&mut self.distrusted)
             || self.segments.get(&id).is_some_and(|segment| {
                 segment.entries > 0
                     && (segment.bytes.saturating_add(segment.blob_bytes) > (bytes / 8).min(16 << 20)
                         || segment.entries >= (entries / 32).max(1))
             });
-        if rolled {
-            self.begin_segment(id + 1)?;
-            self.rolled = true;
+        if roll_over {
+            self.start_segment(id + 1)?;
+            self.rolled_over = true;
         }
-        if rolled || self.unchecked > bytes / 16 {
+        if roll_over || self.bytes_since_check > bytes / 16 {
             self.evict()?;
-            self.unchecked = 0;
+            self.bytes_since_check = 0;
         }
         Ok(())
     }
 
-    fn begin_segment(&mut self, id: u32) -> io::Result<()> {
+    fn start_segment(&mut self, id: u32) -> io::Result<()> {
+        // Drop the preallocated zeros of the segment that is closed.
         if let Some(full) = &self.active {
             full.file.set_len(full.end)?;
         }
-        let file = self.store.open_log(&name(id))?;
+        let file = self.store.open_log(&segment_name(id))?;
         self.active = Some(Active::new(id, file));
         self.segments.insert(id, Segment::default());
         self.append(Record::Start { next: self.next }, &[])
     }
 
+    /// Removes the oldest segments while a limit is exceeded, but none with an unfinished change and never the active one.
     fn evict(&mut self) -> io::Result<()> {
         let oldest_time =
             super::now().saturating_sub(u64::try_from(self.limits.age.as_millis()).unwrap_or(u64::MAX));
         let mut evicted = None;
-        let mut named: Option<HashMap<u32, HashSet<String>>> = None;
+        let mut unread_blobs: Option<HashMap<u32, HashSet<String>>> = None;
         while self.segments.len() > 1 {
             let Some((&id, oldest)) = self.segments.iter().next() else { break };
             let blobs: u64 = self.blobs.entries()?.iter().map(|blob| blob.size).sum();
             let bytes = blobs + self.segments.values().map(|segment| segment.bytes).sum::<u64>();
             let entries: u64 = self.segments.values().map(|segment| segment.entries).sum();
-            let aged = oldest.entries == 0 || oldest.time < oldest_time;
-            let open = self
-                .open
+            let is_too_old = oldest.entries == 0 || oldest.time < oldest_time;
+            let is_unfinished = self
+                .unfinished
                 .iter()
-                .any(|number| self.known.get(number).is_some_and(|known| known.segment == id));
-            let over = bytes > self.limits.bytes || entries > self.limits.entries || aged;
-            if open || !over {
+                .any(|number| self.entries.get(number).is_some_and(|entry| entry.segment == id));
+            let exceeds = bytes > self.limits.bytes || entries > self.limits.entries || is_too_old;
+            if is_unfinished || !exceeds {
                 break;
             }
             evicted = evicted.max(Some(oldest.newest));
-            if blobs > 0 && named.is_none() {
-                named = Some(self.named_unread()?);
+            if blobs > 0 && unread_blobs.is_none() {
+                unread_blobs = Some(self.blobs_of_unread_segments()?);
             }
-            self.store.remove(&name(id))?;
+            self.store.remove(&segment_name(id))?;
             self.segments.remove(&id);
             self.unread.retain(|unread| *unread != id);
-            self.known.retain(|_, known| known.segment != id);
-            let known = &self.known;
-            let still_known = |numbers: &mut Vec<u64>| {
-                numbers.retain(|number| known.contains_key(number));
+            self.entries.retain(|_, entry| entry.segment != id);
+            let entries = &self.entries;
+            let is_still_indexed = |numbers: &mut Vec<u64>| {
+                numbers.retain(|number| entries.contains_key(number));
                 !numbers.is_empty()
             };
-            self.naming.retain(|_, numbers| still_known(numbers));
-            self.undoing.retain(|_, numbers| still_known(numbers));
-            if let Some(named) = &mut named {
-                named.remove(&id);
-                self.collect_blobs(named)?;
+            self.users.retain(|_, numbers| is_still_indexed(numbers));
+            self.undos.retain(|_, numbers| is_still_indexed(numbers));
+            if let Some(unread_blobs) = &mut unread_blobs {
+                unread_blobs.remove(&id);
+                self.remove_unreferenced_blobs(unread_blobs)?;
             }
         }
         if let Some(newest) = evicted.filter(|newest| *newest > 0) {
@@ -565,25 +575,25 @@ impl Log {
         Ok(())
     }
 
-    /// The contents in files of their own that each segment names which was not read. No more of it is kept in mind.
-    fn named_unread(&self) -> io::Result<HashMap<u32, HashSet<String>>> {
+    /// The blobs that each unread segment refers to. Nothing else of these segments is kept in memory.
+    fn blobs_of_unread_segments(&self) -> io::Result<HashMap<u32, HashSet<String>>> {
         let mut named = HashMap::new();
         for id in &self.unread {
-            let here: &mut HashSet<String> = named.entry(*id).or_default();
-            let bytes = self.store.read(&name(*id))?.unwrap_or_default();
-            each_record(&bytes, |found| {
+            let blobs: &mut HashSet<String> = named.entry(*id).or_default();
+            let bytes = self.store.read(&segment_name(*id))?.unwrap_or_default();
+            for_each_record(&bytes, |found| {
                 if let Ok(Record::Intent(intent)) = found {
-                    name_blobs(&intent, here);
+                    collect_blob_names(&intent, blobs);
                 }
             });
         }
         Ok(named)
     }
 
-    /// Removes the contents that no entry names any more.
-    fn collect_blobs(&self, unread: &HashMap<u32, HashSet<String>>) -> io::Result<()> {
+    /// Removes the blobs that no entry refers to.
+    fn remove_unreferenced_blobs(&self, unread: &HashMap<u32, HashSet<String>>) -> io::Result<()> {
         let mut named = HashSet::new();
-        self.known.values().for_each(|known| name_blobs(&known.intent, &mut named));
+        self.entries.values().for_each(|entry| collect_blob_names(&entry.intent, &mut named));
         for blob in self.blobs.entries()? {
             if !named.contains(&blob.name) && !unread.values().any(|named| named.contains(&blob.name)) {
                 self.blobs.remove(&blob.name)?;
@@ -593,17 +603,17 @@ impl Log {
     }
 }
 
-/// The contents in files of their own that a record names.
-fn name_blobs(intent: &Intent, named: &mut HashSet<String>) {
-    intent.for_each_file(&mut |hash, kept, _| {
-        if *kept == record::Kept::Blob {
+/// Adds the names of the blobs that a record refers to.
+fn collect_blob_names(intent: &Intent, named: &mut HashSet<String>) {
+    intent.for_each_file(&mut |hash, storage, _| {
+        if *storage == record::Storage::Blob {
             named.insert(hash.to_string());
         }
     });
 }
 
-/// Goes through records, and through damage by its length; gives where the last whole record ends.
-fn each_record(bytes: &[u8], mut found: impl FnMut(Result<Record, usize>)) -> usize {
+/// Calls `found` for each record, and with the length of each damaged range. Returns the end of the last whole record.
+fn for_each_record(bytes: &[u8], mut found: impl FnMut(Result<Record, usize>)) -> usize {
     let mut at = 0;
     loop {
         match record::decode(&bytes[at..]) {
@@ -611,8 +621,8 @@ fn each_record(bytes: &[u8], mut found: impl FnMut(Result<Record, usize>)) -> us
                 found(Ok(record));
                 at += length;
             }
-            // Damage in the middle does not take what follows with it.
-            None => match record::next(&bytes[at..]) {
+            // Damage in the middle must not lose the records after it.
+            None => match record::find_next(&bytes[at..]) {
                 Some(skipped) => {
                     found(Err(skipped));
                     at += skipped;
@@ -623,10 +633,10 @@ fn each_record(bytes: &[u8], mut found: impl FnMut(Result<Record, usize>)) -> us
     }
 }
 
-fn name(id: u32) -> String {
-    format!("{id:08}{END}")
+fn segment_name(id: u32) -> String {
+    format!("{id:08}{SUFFIX}")
 }
 
-fn id(name: &str) -> Option<u32> {
-    name.strip_suffix(END)?.parse().ok()
+fn segment_id(name: &str) -> Option<u32> {
+    name.strip_suffix(SUFFIX)?.parse().ok()
 }

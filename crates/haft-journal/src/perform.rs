@@ -1,4 +1,4 @@
-//! Performing the steps of a record, one by one, and taking single steps back.
+//! Performing the steps of a record, in order, and reverting single steps.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,60 +9,59 @@ use haft_sandbox::{
     AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
 };
 
-use super::keep;
+use super::archive;
 use super::log::Log;
-use super::plan::AtHand;
-use super::record::{Intent, Kept, Shape, Step, Text};
-use super::recover::fits_tree;
-use super::splice::Spliced;
+use super::patched_file::PatchedFile;
+use super::plan::InMemory;
+use super::record::{Intent, Snapshot, Step, Storage, Text};
+use super::recover::matches_tree;
 use super::{Content, JournalError, Result, path_of};
 
-/// How much of a file is copied at a time.
-const COPIED: usize = 1 << 20;
+/// Size of the buffer for copying a file.
+const COPY_BUFFER: usize = 1 << 20;
 
-/// What is waited for before a file is, if there is one that is synced next.
-type Wait<'a> = dyn FnMut(Option<&File>) -> io::Result<()> + 'a;
+/// Makes the record durable; the argument is the file that is synced next, whose flush it may share.
+type SyncRecord<'a> = dyn FnMut(Option<&File>) -> io::Result<()> + 'a;
 
-/// Which step failed, and why.
+/// The step that failed, and why.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedStep {
     pub(super) step: usize,
     pub(super) error: JournalError,
 }
 
-/// Where content comes from.
-pub(super) struct Contents<'a> {
+/// Where the content of snapshots is read from.
+pub(super) struct ContentSource<'a> {
     pub(super) log: &'a Log,
     pub(super) segment: u32,
     pub(super) workspace: &'a Workspace,
-    pub(super) fresh: &'a HashMap<Hash, Content>,
+    pub(super) new_contents: &'a HashMap<Hash, Content>,
 }
 
-/// Performs everything that was recorded. While the record is on its way to the disk, what is new is
-/// prepared; only when both are there does the first step happen. They are waited for one after the other: the disk
-/// does both at once, and another thread would be there no sooner. Once it has begun, `meanwhile` is done. Gives what
-/// the user should hear about.
+/// Performs all steps of a record and returns notes for the user. While the record is being written to the disk, the new
+/// files are prepared under temporary names; the first step happens only when both are durable. One thread is enough: the
+/// disk writes both at once, and the waits follow one another. `meanwhile` is called once the writes have started.
 pub(super) fn perform(
     log: &Log,
     workspace: &Workspace,
     intent: &Intent,
-    at_hand: AtHand,
+    in_memory: InMemory,
     durability: Durability,
     meanwhile: &mut dyn FnMut(),
-) -> std::result::Result<Vec<String>, Failed> {
-    let segment = log.known.get(&intent.number).map_or(0, |known| known.segment);
-    let AtHand { contents, stamps, blobs, relied } = at_hand;
-    let contents = Contents { log, segment, workspace, fresh: &contents };
-    let unusable = |error: io::Error| Failed { step: 0, error: error.into() };
-    // What is to be waited for is done when the first file is on its way to the disk, and before it is there.
-    let prepare_all = |mut waited: Option<&mut Wait<'_>>| {
+) -> std::result::Result<Vec<String>, FailedStep> {
+    let segment = log.entries.get(&intent.number).map_or(0, |entry| entry.segment);
+    let InMemory { contents, stamps, blobs, required_blobs } = in_memory;
+    let contents = ContentSource { log, segment, workspace, new_contents: &contents };
+    let unusable = |error: io::Error| FailedStep { step: 0, error: error.into() };
+    // `sync_record` is called when the first file is being written, so that both can share one flush of the device.
+    let prepare_all = |mut sync_record: Option<&mut SyncRecord<'_>>| {
         let mut drafts = Vec::with_capacity(intent.steps.len());
         for (number, step) in intent.steps.iter().enumerate() {
-            let failed = |error| Failed { step: number, error };
+            let failed = |error| FailedStep { step: number, error };
             let mut draft = prepare(&contents, step, durability).map_err(failed)?;
             if let Some(draft) = &mut draft {
-                if let Some(wait) = waited.take() {
-                    wait(draft.unsynced()).map_err(unusable)?;
+                if let Some(sync_record) = sync_record.take() {
+                    sync_record(draft.unsynced()).map_err(unusable)?;
                 }
                 draft.sync().map_err(|error| failed(error.into()))?;
                 log.next_is_synced();
@@ -72,49 +71,49 @@ pub(super) fn perform(
             }
             drafts.push(draft);
         }
-        waited.map_or(Ok(()), |wait| wait(None).map_err(unusable))?;
+        sync_record.map_or(Ok(()), |sync_record| sync_record(None).map_err(unusable))?;
         Ok(drafts)
     };
     let store = log.blobs();
-    let keep_all = || {
+    let write_blobs = || {
         let mut contents = blobs.iter();
-        contents.try_for_each(|(hash, content)| keep::write_blob(&store, hash, content, durability))?;
+        contents.try_for_each(|(hash, content)| archive::write_blob(&store, hash, content, durability))?;
         match durability {
-            // What was written without waiting for the disk is waited for now.
-            Durability::Full => relied.iter().try_for_each(|hash| store.sync(&hash.to_string())),
+            // An earlier change may have written them without a sync.
+            Durability::Full => required_blobs.iter().try_for_each(|hash| store.sync(&hash.to_string())),
             Durability::Fast => Ok(()),
         }
     };
     let drafts: Vec<Option<Draft>> = match durability {
         Durability::Fast => {
             meanwhile();
-            keep_all().map_err(unusable)?;
+            write_blobs().map_err(unusable)?;
             prepare_all(None)?
         }
         Durability::Full => {
             log.start_syncing();
             prepare_all(Some(&mut |next| {
                 meanwhile();
-                keep_all().and_then(|()| log.sync_before(next))
+                write_blobs().and_then(|()| log.sync_before(next))
             }))?
         }
     };
     let mut notes = Vec::new();
     for (number, (step, draft)) in intent.steps.iter().zip(drafts).enumerate() {
-        let done = complete(workspace, step, draft, durability);
-        notes.extend(done.map_err(|error| Failed { step: number, error })?);
+        let result = apply(workspace, step, draft, durability);
+        notes.extend(result.map_err(|error| FailedStep { step: number, error })?);
     }
     Ok(notes)
 }
 
-/// Takes one step back that has been made.
-pub(super) fn revert(contents: &Contents<'_>, step: &Step) -> Result<()> {
+/// Reverts one step that has been made.
+pub(super) fn revert(contents: &ContentSource<'_>, step: &Step) -> Result<()> {
     let back = inverse(step);
     let draft = prepare(contents, &back, Durability::Full)?;
-    complete(contents.workspace, &back, draft, Durability::Full).map(drop)
+    apply(contents.workspace, &back, draft, Durability::Full).map(drop)
 }
 
-/// The step that leads back.
+/// The step that undoes a step.
 fn inverse(step: &Step) -> Step {
     match step.clone() {
         Step::Set { path, temp, before, after } => Step::Set { path, temp, before: after, after: before },
@@ -125,52 +124,52 @@ fn inverse(step: &Step) -> Step {
     }
 }
 
-/// The shape with other permission bits.
-pub(super) fn with_mode(shape: Shape, mode: u32) -> Shape {
-    let mut state = shape.state();
+/// A snapshot with other permission bits.
+pub(super) fn with_mode(snapshot: Snapshot, mode: u32) -> Snapshot {
+    let mut state = snapshot.state();
     match &mut state {
         State::File { attributes, .. } | State::Directory { attributes } => attributes.mode = mode,
         _ => {}
     }
-    Shape::of(&state)
+    Snapshot::of(&state)
 }
 
-/// Prepares what a step puts in place.
-fn prepare(contents: &Contents<'_>, step: &Step, durability: Durability) -> Result<Option<Draft>> {
+/// Writes the new file of a step under its temporary name.
+fn prepare(contents: &ContentSource<'_>, step: &Step, durability: Durability) -> Result<Option<Draft>> {
     let Step::Set { path, temp, before, after } = step else {
         return Ok(None);
     };
-    if *after == Shape::Missing {
+    if *after == Snapshot::Missing {
         return Ok(None);
     }
-    let place = path.place();
+    let place = path.to_path();
     let mut draft = contents.workspace.draft(&place, before.state(), &temp_name(temp)?, durability)?;
     match after {
-        Shape::File { attributes, .. } => {
+        Snapshot::File { attributes, .. } => {
             let attributes = attributes.as_ref().map(Attributes::from);
             let like = attributes.as_ref().map_or(Like::Replaced, Like::Exactly);
             draft.file(contents.open(&place, after, before)?, like)?;
         }
-        Shape::Link { target, attributes } => draft.link(target.as_os(), &attributes.into())?,
-        Shape::Directory { attributes } => {
+        Snapshot::Link { target, attributes } => draft.link(target.as_os(), &attributes.into())?,
+        Snapshot::Directory { attributes } => {
             draft.directory(attributes.as_ref().map(Attributes::from).as_ref())?;
         }
-        Shape::Tree(entries) => {
-            let shapes: HashMap<PathBuf, &Shape> =
-                entries.iter().map(|(below, shape)| (PathBuf::from(below.as_os()), shape)).collect();
+        Snapshot::Tree(entries) => {
+            let snapshots: HashMap<PathBuf, &Snapshot> =
+                entries.iter().map(|(below, snapshot)| (PathBuf::from(below.as_os()), snapshot)).collect();
             draft.tree(&tree_entries(entries), &mut |below: &Path| {
                 let place = AbsPath::lexical(&place.as_path().join(below));
-                let shape = shapes.get(below).copied().unwrap_or(&Shape::Missing);
-                contents.open(&place, shape, &Shape::Missing).map_err(io::Error::other)
+                let snapshot = snapshots.get(below).copied().unwrap_or(&Snapshot::Missing);
+                contents.open(&place, snapshot, &Snapshot::Missing).map_err(io::Error::other)
             })?;
         }
-        Shape::Missing | Shape::Special => {}
+        Snapshot::Missing | Snapshot::Special => {}
     }
     Ok(Some(draft))
 }
 
-/// Makes a step whose draft is ready.
-fn complete(
+/// Makes a step, whose draft is prepared. Returns a note for the user.
+fn apply(
     workspace: &Workspace,
     step: &Step,
     draft: Option<Draft>,
@@ -178,7 +177,7 @@ fn complete(
 ) -> Result<Option<String>> {
     match step {
         Step::Set { path, temp, before, .. } => {
-            let place = path.place();
+            let place = path.to_path();
             match (draft, before) {
                 (Some(draft), _) => {
                     let changed = draft.publish()?;
@@ -193,8 +192,8 @@ fn complete(
                         }
                     }));
                 }
-                (None, Shape::Tree(entries)) => {
-                    let is_expected = |found: &[TreeEntry]| fits_tree(entries, found);
+                (None, Snapshot::Tree(entries)) => {
+                    let is_expected = |found: &[TreeEntry]| matches_tree(entries, found);
                     let left = workspace.remove_tree(&place, &is_expected, &temp_name(temp)?, durability)?;
                     return Ok(left.map(|why| format!("not all of it could be removed for good: {why}")));
                 }
@@ -202,57 +201,64 @@ fn complete(
             }
         }
         Step::Move { from, to, what } => {
-            workspace.rename(&from.place(), &to.place(), &what.state(), durability)?;
+            workspace.rename(&from.to_path(), &to.to_path(), &what.state(), durability)?;
         }
         Step::Mode { path, what, after, .. } => {
-            workspace.set_mode(&path.place(), &what.state(), *after, durability)?;
+            workspace.set_mode(&path.to_path(), &what.state(), *after, durability)?;
         }
     }
     Ok(None)
 }
 
-impl Contents<'_> {
-    /// Opens the content of a file's shape, where another is in place.
-    pub(super) fn open(&self, place: &AbsPath, shape: &Shape, other: &Shape) -> Result<Box<dyn BufRead>> {
-        let Shape::File { hash, kept, size, .. } = shape else {
+impl ContentSource<'_> {
+    /// Opens the content of a file's snapshot, while the file at `place` has the snapshot `other`.
+    pub(super) fn open(
+        &self,
+        place: &AbsPath,
+        snapshot: &Snapshot,
+        other: &Snapshot,
+    ) -> Result<Box<dyn BufRead>> {
+        let Snapshot::File { hash, storage, size, .. } = snapshot else {
             return Ok(Box::new(io::empty()));
         };
-        if let Kept::At(elsewhere) = kept
-            && self.holds(elsewhere, shape)
+        if let Storage::Elsewhere(elsewhere) = storage
+            && self.holds(elsewhere, snapshot)
         {
-            let open = self.workspace.open_file(&elsewhere.place()).map_err(ChangeError::from)?;
-            return Ok(Box::new(BufReader::with_capacity(COPIED, open.file)));
+            let open = self.workspace.open_file(&elsewhere.to_path()).map_err(ChangeError::from)?;
+            return Ok(Box::new(BufReader::with_capacity(COPY_BUFFER, open.file)));
         }
         match hash {
-            Some(hash) if let Some(fresh) = self.fresh.get(&hash.0) => Ok(Box::new(fresh.reader())),
-            Some(hash) if let Some(parts) = shape.differs_from(other) => {
+            Some(hash) if let Some(content) = self.new_contents.get(&hash.0) => {
+                Ok(Box::new(content.reader()))
+            }
+            Some(hash) if let Some(parts) = snapshot.delta_to(other) => {
                 let open = self.workspace.open_file(place).map_err(ChangeError::from)?;
-                let news = parts.iter().map(|part| self.log.part(self.segment, part));
-                let Some(news) = news.collect::<io::Result<Option<Vec<_>>>>()? else {
+                let replacements = parts.iter().map(|part| self.log.part(self.segment, part));
+                let Some(replacements) = replacements.collect::<io::Result<Option<Vec<_>>>>()? else {
                     return Err(JournalError::NotKept { path: path_of(place), size: *size });
                 };
-                let spliced = Spliced::new(open.file, parts, news, hash.0);
-                Ok(Box::new(BufReader::with_capacity(COPIED, spliced)))
+                let patched = PatchedFile::new(open.file, parts, replacements, hash.0);
+                Ok(Box::new(BufReader::with_capacity(COPY_BUFFER, patched)))
             }
             Some(hash) => {
-                self.read(place, &hash.0, kept, *size).map(|content| Box::new(Cursor::new(content)) as _)
+                self.read(place, &hash.0, storage, *size).map(|content| Box::new(Cursor::new(content)) as _)
             }
             None => Err(JournalError::NotKept { path: path_of(place), size: *size }),
         }
     }
 
-    /// The content of that hash.
-    pub(super) fn read(&self, place: &AbsPath, hash: &Hash, kept: &Kept, size: u64) -> Result<Vec<u8>> {
-        if let Some(content) = self.fresh.get(hash) {
+    /// The content of that hash, from memory or from the log.
+    pub(super) fn read(&self, place: &AbsPath, hash: &Hash, storage: &Storage, size: u64) -> Result<Vec<u8>> {
+        if let Some(content) = self.new_contents.get(hash) {
             return Ok(content.whole().into());
         }
-        let kept = self.log.content(self.segment, kept, hash)?;
-        kept.ok_or_else(|| JournalError::NotKept { path: path_of(place), size })
+        let content = self.log.content(self.segment, storage, hash)?;
+        content.ok_or_else(|| JournalError::NotKept { path: path_of(place), size })
     }
 
-    /// Whether a place holds the content of a shape now.
-    pub(super) fn holds(&self, place: &Text, shape: &Shape) -> bool {
-        self.workspace.state(&place.place()).is_ok_and(|found| found.same_content(&shape.state()))
+    /// Whether a path has the content of a snapshot now.
+    pub(super) fn holds(&self, place: &Text, snapshot: &Snapshot) -> bool {
+        self.workspace.state(&place.to_path()).is_ok_and(|found| found.same_content(&snapshot.state()))
     }
 }
 
@@ -260,10 +266,10 @@ pub(super) fn temp_name(temp: &str) -> Result<TempName> {
     TempName::parse(temp).ok_or_else(|| io::Error::other("the record names no temporary file").into())
 }
 
-fn tree_entries(entries: &[(Text, Shape)]) -> Vec<TreeEntry> {
-    let entry = |(below, shape): &(Text, Shape)| TreeEntry {
+fn tree_entries(entries: &[(Text, Snapshot)]) -> Vec<TreeEntry> {
+    let entry = |(below, snapshot): &(Text, Snapshot)| TreeEntry {
         below: PathBuf::from(below.as_os()),
-        state: shape.state(),
+        state: snapshot.state(),
     };
     entries.iter().map(entry).collect()
 }

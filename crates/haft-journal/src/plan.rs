@@ -1,4 +1,5 @@
-//! From changes to steps: looks at what is there, checks it against what is expected, and keeps it.
+//! Planning: turns changes into steps, checks the current state against the expected one, and stores the content that will
+//! be replaced. It changes no file of the workspace.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,65 +7,70 @@ use haft_sandbox::{
     AbsPath, ChangeError, ChangeErrorKind, Expect, Hash, Kind, PathErrorKind, Stamp, State, Workspace,
 };
 
-use super::keep::Keeper;
+use super::archive::Archive;
 use super::log::Log;
-use super::record::{Attrs, Digest, Kept, Shape, Step, Text};
+use super::record::{Attrs, Digest, Snapshot, Step, Storage, Text};
 use super::{Change, Content, Depth, JournalError, Overwrite, Replaced, Result, path_of};
 
-/// What is going to be recorded and performed.
+/// Steps to record and perform.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     pub(super) parents: Vec<Text>,
-    /// The content that the record keeps.
-    pub(super) kept: Vec<u8>,
-    pub(super) at_hand: AtHand,
+    /// The content that the record stores inline.
+    pub(super) content: Vec<u8>,
+    pub(super) in_memory: InMemory,
     pub(super) notes: Vec<String>,
 }
 
-/// What need not be read again.
+/// Content and stamps that need not be read from disk again.
 #[derive(Debug, Default)]
-pub(super) struct AtHand {
+pub(super) struct InMemory {
     pub(super) contents: HashMap<Hash, Content>,
-    /// The stamps that tell whether a file is what a step replaces, by the number of the step.
+    /// Stamps by which to recognise the file that a step replaces, by the index of the step.
     pub(super) stamps: HashMap<usize, Stamp>,
-    /// Large content that goes to files of its own.
+    /// Blobs to write.
     pub(super) blobs: HashMap<Hash, Vec<u8>>,
-    /// Such files that are there already and are relied upon.
-    pub(super) relied: HashSet<Hash>,
+    /// Existing blobs that the record needs.
+    pub(super) required_blobs: HashSet<Hash>,
 }
 
-/// How a move is made.
+/// How to make a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moves {
-    /// By renaming.
-    ByName,
+pub(super) enum MoveMethod {
+    /// By a rename.
+    Rename,
     /// By copying and removing, between file systems.
-    ByCopy,
+    Copy,
 }
 
-/// Refuses changes that concern the same place, or places inside one another.
-pub(super) fn require_apart(changes: &[Change]) -> Result<()> {
-    let mut places: Vec<&AbsPath> = Vec::new();
+/// Refuses changes of one path, or of paths inside one another.
+pub(super) fn require_disjoint(changes: &[Change]) -> Result<()> {
+    let mut paths: Vec<&AbsPath> = Vec::new();
     for change in changes {
         match change {
             Change::Write { path, .. }
             | Change::Delete { path, .. }
             | Change::Mode { path, .. }
-            | Change::MakeDirectory { path } => places.push(path),
-            Change::Move { from, to, .. } | Change::Rewrite { from, to, .. } => places.extend([from, to]),
+            | Change::MakeDirectory { path } => paths.push(path),
+            Change::Move { from, to, .. } | Change::Rewrite { from, to, .. } => paths.extend([from, to]),
         }
     }
-    // Sorted by their parts, what lies inside a place follows it.
-    places.sort_by(|one, other| one.as_path().cmp(other.as_path()));
-    match places.windows(2).find(|pair| pair[1].is_within(pair[0])) {
+    // Sorted by components, paths inside a directory follow it.
+    paths.sort_by(|one, other| one.as_path().cmp(other.as_path()));
+    match paths.windows(2).find(|pair| pair[1].is_within(pair[0])) {
         Some(pair) => Err(JournalError::SamePlace(path_of(pair[1]))),
         None => Ok(()),
     }
 }
 
 /// Plans changes.
-pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], moves: Moves) -> Result<Plan> {
+pub(super) fn plan(
+    log: &mut Log,
+    workspace: &Workspace,
+    changes: &[Change],
+    method: MoveMethod,
+) -> Result<Plan> {
     let mut planner = Planner::new(log, workspace);
     for change in changes {
         match change {
@@ -72,7 +78,7 @@ pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], mov
                 planner.write(path, content, expect, replaced.as_ref())?;
             }
             Change::Delete { path, expect, depth } => planner.delete(path, expect, *depth)?,
-            Change::Move { from, to, overwrite } => planner.rename(from, to, overwrite, moves)?,
+            Change::Move { from, to, overwrite } => planner.rename(from, to, overwrite, method)?,
             Change::Rewrite { from, to, content, expect } => planner.rewrite(from, to, content, expect)?,
             Change::Mode { path, mode } => planner.mode(path, *mode)?,
             Change::MakeDirectory { path } => planner.make_directory(path)?,
@@ -82,37 +88,37 @@ pub(super) fn plan(log: &mut Log, workspace: &Workspace, changes: &[Change], mov
 }
 
 pub(super) struct Planner<'a> {
-    pub(super) keeper: Keeper<'a>,
+    pub(super) archive: Archive<'a>,
     pub(super) workspace: &'a Workspace,
     plan: Plan,
-    /// Sets temporary names of different records apart.
-    mark: String,
+    /// Unique part of this record's temporary names.
+    temp_id: String,
 }
 
 impl<'a> Planner<'a> {
     pub(super) fn new(log: &'a mut Log, workspace: &'a Workspace) -> Self {
-        let mark = format!("{}-{:x}-{:x}", log.next(), std::process::id(), super::now());
-        Self { keeper: Keeper::new(log), workspace, plan: Plan::default(), mark }
+        let temp_id = format!("{}-{:x}-{:x}", log.next(), std::process::id(), super::now());
+        Self { archive: Archive::new(log), workspace, plan: Plan::default(), temp_id }
     }
 
     pub(super) fn finish(mut self) -> Result<Plan> {
         for step in &self.plan.steps {
-            let filled = match step {
-                Step::Set { after: Shape::Missing, .. } | Step::Mode { .. } => continue,
+            let created = match step {
+                Step::Set { after: Snapshot::Missing, .. } | Step::Mode { .. } => continue,
                 Step::Set { path, .. } => path,
                 Step::Move { to, .. } => to,
             };
-            for parent in self.workspace.missing_parents(&filled.place())? {
+            for parent in self.workspace.missing_parents(&created.to_path())? {
                 let parent = Text::path(&parent);
                 if !self.plan.parents.contains(&parent) {
                     self.plan.parents.push(parent);
                 }
             }
         }
-        self.plan.kept = self.keeper.kept;
-        self.plan.at_hand.blobs = self.keeper.blobs;
-        self.plan.at_hand.relied = self.keeper.relied;
-        self.plan.notes.append(&mut self.keeper.notes);
+        self.plan.content = self.archive.inline;
+        self.plan.in_memory.blobs = self.archive.blobs;
+        self.plan.in_memory.required_blobs = self.archive.required_blobs;
+        self.plan.notes.append(&mut self.archive.notes);
         Ok(self.plan)
     }
 
@@ -120,8 +126,8 @@ impl<'a> Planner<'a> {
         self.plan.steps.push(step);
     }
 
-    pub(super) fn set(&mut self, path: &AbsPath, before: Shape, after: Shape) {
-        let temp = format!(".haft-{}-{}.tmp", self.mark, self.plan.steps.len());
+    pub(super) fn set(&mut self, path: &AbsPath, before: Snapshot, after: Snapshot) {
+        let temp = format!(".haft-{}-{}.tmp", self.temp_id, self.plan.steps.len());
         self.push(Step::Set { path: Text::path(path), temp, before, after });
     }
 
@@ -151,28 +157,28 @@ impl<'a> Planner<'a> {
             State::Special(kind) => return Err(self.refuse(path, ChangeErrorKind::WrongKind(*kind))),
         };
         if let Some(replaced) = replaced.filter(|replaced| replaced.settled) {
-            self.plan.at_hand.stamps.insert(self.plan.steps.len(), replaced.stamp);
+            self.plan.in_memory.stamps.insert(self.plan.steps.len(), replaced.stamp);
         }
         let known = match expect {
             Expect::Content(hash) => Some(*hash),
             _ => None,
         };
         if let Some(known) = known
-            && found.size() > self.keeper.most()
-            && let Some((gone, new)) = self.keeper.keep_both(content, &content.hash(), &known)
+            && found.size() > self.archive.max_size()
+            && let Some((old, new)) = self.archive.store_both_deltas(content, &content.hash(), &known)
         {
-            let before = Shape::of(&found).kept_as(gone);
-            let after = self.shape(content, new, mode, None);
+            let before = Snapshot::of(&found).stored_as(old);
+            let after = self.new_snapshot(content, new, mode, None);
             self.set(path, before, after);
             return Ok(());
         }
         let before = match (known, replaced) {
-            (Some(hash), Some(replaced)) if found.size() <= self.keeper.most() => {
-                self.keeper.keep_known(&found, &hash, &replaced.content)?
+            (Some(hash), Some(replaced)) if found.size() <= self.archive.max_size() => {
+                self.archive.snapshot_with_content(&found, &hash, &replaced.content)?
             }
-            _ => self.keeper.keep_found(self.workspace, path, &found)?,
+            _ => self.archive.snapshot_file(self.workspace, path, &found)?,
         };
-        let after = self.fresh(content, known, mode, None)?;
+        let after = self.new_file(content, known, mode, None)?;
         self.set(path, before, after);
         Ok(())
     }
@@ -189,41 +195,43 @@ impl<'a> Planner<'a> {
         let now = super::now();
         let modified = (i64::try_from(now / 1000).unwrap_or(i64::MAX), (now % 1000) as u32 * 1_000_000);
         let attributes = Attrs::from(&haft_sandbox::Attributes { modified, ..attributes.clone() });
-        let before = self.keeper.keep_found(self.workspace, from, &found)?;
-        let after = self.fresh(content, None, None, Some(attributes))?;
-        self.set(to, Shape::Missing, after);
-        self.set(from, before, Shape::Missing);
+        let before = self.archive.snapshot_file(self.workspace, from, &found)?;
+        let after = self.new_file(content, None, None, Some(attributes))?;
+        self.set(to, Snapshot::Missing, after);
+        self.set(from, before, Snapshot::Missing);
         Ok(())
     }
 
-    /// The shape of a file that gets this content.
-    fn fresh(
+    /// A snapshot of a file with new content, which is stored if it is small or a small delta.
+    fn new_file(
         &mut self,
         content: &Content,
         replaced: Option<Hash>,
         mode: Option<u32>,
         attributes: Option<Attrs>,
-    ) -> Result<Shape> {
+    ) -> Result<Snapshot> {
         let hash = content.hash();
-        let spliced = replaced.and_then(|replaced| self.keeper.keep_spliced(content, &hash, &replaced));
-        let kept = match spliced {
-            Some(kept) => kept,
-            None if content.len() <= super::keep::KEPT_AFTER => self.keeper.keep(&content.whole(), &hash)?,
-            None => Kept::No,
+        let delta = replaced.and_then(|replaced| self.archive.store_delta(content, &hash, &replaced));
+        let storage = match delta {
+            Some(storage) => storage,
+            None if content.len() <= super::archive::MAX_NEW_CONTENT => {
+                self.archive.store(&content.whole(), &hash)?
+            }
+            None => Storage::None,
         };
-        Ok(self.shape(content, kept, mode, attributes))
+        Ok(self.new_snapshot(content, storage, mode, attributes))
     }
 
-    fn shape(
+    fn new_snapshot(
         &mut self,
         content: &Content,
-        kept: Kept,
+        storage: Storage,
         mode: Option<u32>,
         attributes: Option<Attrs>,
-    ) -> Shape {
+    ) -> Snapshot {
         let (hash, size) = (content.hash(), content.len());
-        self.plan.at_hand.contents.insert(hash, content.clone());
-        Shape::File { hash: Some(Digest(hash)), size, kept, mode, attributes }
+        self.plan.in_memory.contents.insert(hash, content.clone());
+        Snapshot::File { hash: Some(Digest(hash)), size, storage, mode, attributes }
     }
 
     fn delete(&mut self, path: &AbsPath, expect: &Expect, depth: Depth) -> Result<()> {
@@ -235,15 +243,21 @@ impl<'a> Planner<'a> {
             State::Directory { .. } if depth == Depth::Tree => {
                 self.workspace.require_none_guarded_below(path)?;
                 let tree = self.workspace.tree(path)?;
-                self.keeper.keep_tree(self.workspace, path, &tree)?
+                self.archive.snapshot_tree(self.workspace, path, &tree)?
             }
-            found => self.keeper.keep_found(self.workspace, path, found)?,
+            found => self.archive.snapshot_file(self.workspace, path, found)?,
         };
-        self.set(path, before, Shape::Missing);
+        self.set(path, before, Snapshot::Missing);
         Ok(())
     }
 
-    fn rename(&mut self, from: &AbsPath, to: &AbsPath, overwrite: &Overwrite, moves: Moves) -> Result<()> {
+    fn rename(
+        &mut self,
+        from: &AbsPath,
+        to: &AbsPath,
+        overwrite: &Overwrite,
+        method: MoveMethod,
+    ) -> Result<()> {
         self.workspace.require_removable(from)?;
         let moved = self.workspace.state(from)?;
         if matches!(moved, State::Directory { .. }) {
@@ -253,8 +267,8 @@ impl<'a> Planner<'a> {
         match (&moved, &replaced, overwrite) {
             (State::Missing, ..) => return Err(self.refuse(from, PathErrorKind::NotFound)),
             (State::Special(kind), ..) => return Err(self.refuse(from, ChangeErrorKind::WrongKind(*kind))),
-            (_, State::Missing, _) if moves == Moves::ByName => {
-                let what = Shape::of(&moved);
+            (_, State::Missing, _) if method == MoveMethod::Rename => {
+                let what = Snapshot::of(&moved);
                 self.push(Step::Move { from: Text::path(from), to: Text::path(to), what });
                 return Ok(());
             }
@@ -268,9 +282,9 @@ impl<'a> Planner<'a> {
             }
             _ => return Err(self.refuse(to, ChangeErrorKind::Exists)),
         }
-        // What was moved stays readable at one of the two places, so it need not be kept as well.
-        let before = self.keeper.keep_found(self.workspace, to, &replaced)?;
-        let (here, there) = match &moved {
+        // The moved content stays readable at one of the two paths, so it need not be stored as well.
+        let before = self.archive.snapshot_file(self.workspace, to, &replaced)?;
+        let (source, target) = match &moved {
             State::Directory { .. } => {
                 let tree = self.workspace.tree(from)?;
                 for entry in &tree {
@@ -279,12 +293,12 @@ impl<'a> Planner<'a> {
                         return Err(self.refuse(&place, ChangeErrorKind::Unkeepable(kind)));
                     }
                 }
-                (copied_tree(&tree, to), copied_tree(&tree, from))
+                (snapshot_tree_elsewhere(&tree, to), snapshot_tree_elsewhere(&tree, from))
             }
-            _ => (copied(&moved, to), copied(&moved, from)),
+            _ => (snapshot_elsewhere(&moved, to), snapshot_elsewhere(&moved, from)),
         };
-        self.set(to, before, there);
-        self.set(from, here, Shape::Missing);
+        self.set(to, before, target);
+        self.set(from, source, Snapshot::Missing);
         Ok(())
     }
 
@@ -297,7 +311,7 @@ impl<'a> Planner<'a> {
             _ => return Err(self.refuse(path, ChangeErrorKind::WrongKind(Kind::Special("special file")))),
         };
         let after = before & 0o7000 | mode & 0o777;
-        self.push(Step::Mode { path: Text::path(path), what: Shape::of(&found), before, after });
+        self.push(Step::Mode { path: Text::path(path), what: Snapshot::of(&found), before, after });
         Ok(())
     }
 
@@ -305,7 +319,7 @@ impl<'a> Planner<'a> {
         if self.workspace.state(path)? != State::Missing {
             return Err(self.refuse(path, ChangeErrorKind::Exists));
         }
-        self.set(path, Shape::Missing, Shape::Directory { attributes: None });
+        self.set(path, Snapshot::Missing, Snapshot::Directory { attributes: None });
         Ok(())
     }
 
@@ -322,19 +336,19 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The shape of something whose content is at another place.
-fn copied(state: &State, elsewhere: &AbsPath) -> Shape {
-    let mut shape = Shape::of(state);
-    if let Shape::File { kept, .. } = &mut shape {
-        *kept = Kept::At(Text::path(elsewhere));
+/// A snapshot whose content is at another path.
+fn snapshot_elsewhere(state: &State, elsewhere: &AbsPath) -> Snapshot {
+    let mut snapshot = Snapshot::of(state);
+    if let Snapshot::File { storage, .. } = &mut snapshot {
+        *storage = Storage::Elsewhere(Text::path(elsewhere));
     }
-    shape
+    snapshot
 }
 
-fn copied_tree(tree: &[haft_sandbox::TreeEntry], elsewhere: &AbsPath) -> Shape {
+fn snapshot_tree_elsewhere(tree: &[haft_sandbox::TreeEntry], elsewhere: &AbsPath) -> Snapshot {
     let entries = tree.iter().map(|entry| {
         let place = AbsPath::lexical(&elsewhere.as_path().join(&entry.below));
-        (Text::of(&entry.below), copied(&entry.state, &place))
+        (Text::of(&entry.below), snapshot_elsewhere(&entry.state, &place))
     });
-    Shape::Tree(entries.collect())
+    Snapshot::Tree(entries.collect())
 }

@@ -1,6 +1,6 @@
-//! What a record of the journal says, and how it lies in a file: a head, kept content, the description as
-//! JSON, and a checksum over all of it. Kept content comes first so that its place in the file is known
-//! before it is described.
+//! The records of the journal and their encoding: a header, stored content, the description as JSON, and a checksum over all
+//! of it. Content comes first, so that its offset in the file is known when the description is written. The serde names are
+//! the format on disk.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,23 +11,26 @@ use haft_sandbox::{AbsPath, Attributes, Hash, State};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Start of every record.
 const MAGIC: [u8; 4] = *b"hj1\n";
+/// Length of the header: magic, content length, description length.
 pub(super) const HEAD: usize = 12;
+/// Length of the checksum.
 const CHECKSUM: usize = 16;
 
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
-    /// Begins a segment: the number that comes next, so that numbers go on when everything older is gone.
+    /// First record of a segment: the next number, so that numbering goes on when all older segments are evicted.
     Start { next: u64 },
-    /// What is about to happen.
+    /// Write-ahead record: what is about to happen.
     Intent(Intent),
-    /// What became of it.
+    /// The outcome of an intent.
     Outcome { number: u64, outcome: Outcome },
 }
 
-/// What became of an intent.
+/// The outcome of an intent: done, rolled back, or left as it is because other programs have changed its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
@@ -36,7 +39,7 @@ pub(super) enum Outcome {
     External,
 }
 
-/// One number of the journal: what is about to happen, all of it or nothing.
+/// One numbered change that is about to happen, all or nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Intent {
     pub(super) number: u64,
@@ -47,7 +50,7 @@ pub(super) struct Intent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) undoes: Option<u64>,
     pub(super) steps: Vec<Step>,
-    /// Directories that are made on the way, outermost first.
+    /// Missing parent directories that it makes, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) parents: Vec<Text>,
 }
@@ -56,24 +59,25 @@ pub(super) struct Intent {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Step {
-    /// A place changes from one shape to another.
-    Set { path: Text, temp: String, before: Shape, after: Shape },
-    /// Something takes a name where nothing was.
-    Move { from: Text, to: Text, what: Shape },
+    /// A path changes from one snapshot to another.
+    Set { path: Text, temp: String, before: Snapshot, after: Snapshot },
+    /// A rename to a path that does not exist.
+    Move { from: Text, to: Text, what: Snapshot },
     /// Permission bits change.
-    Mode { path: Text, what: Shape, before: u32, after: u32 },
+    Mode { path: Text, what: Snapshot, before: u32, after: u32 },
 }
 
-/// What a place holds, with enough to bring it back.
+/// The recorded state of a path, with enough to restore it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Shape {
+pub(super) enum Snapshot {
     Missing,
     File {
         hash: Option<Digest>,
         size: u64,
-        kept: Kept,
-        /// Permission bits, where only these are known.
+        #[serde(rename = "kept")]
+        storage: Storage,
+        /// Permission bits, if no other attributes are known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,33 +91,39 @@ pub(super) enum Shape {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attributes: Option<Attrs>,
     },
-    /// A directory with everything in it; the first entry is the directory itself.
-    Tree(Vec<(Text, Shape)>),
+    /// A directory with its content; the first entry is the directory itself.
+    Tree(Vec<(Text, Snapshot)>),
     Special,
 }
 
-/// Where content is kept.
+/// Where the content of a file is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kept {
+pub(super) enum Storage {
     /// In the same segment.
-    Here { at: u64, length: u64 },
-    /// As other content, but for these parts, whose bytes are in the same segment. The other content is
-    /// kept itself, or it is what the place holds on the other side of the change.
-    Spliced { of: Digest, parts: Vec<Part> },
+    #[serde(rename = "here")]
+    Inline { at: u64, length: u64 },
+    /// As a delta to other content: these parts differ, and their bytes are in the same segment. The other content is stored
+    /// itself, or it is the file's content on the other side of the change.
+    #[serde(rename = "spliced")]
+    Delta { of: Digest, parts: Vec<Part> },
     /// In a file of its own, named by its hash.
     Blob,
-    /// At this other place of the workspace.
-    At(Text),
+    /// At this other path of the workspace.
+    #[serde(rename = "at")]
+    Elsewhere(Text),
     /// Nowhere.
-    No,
+    #[serde(rename = "no")]
+    None,
 }
 
-/// Some bytes of a content, and where those lie in the segment that come in their place.
+/// One part of a delta: a range of the base content, and the offset in the segment of the bytes that replace it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) at: u64,
-    pub(super) gone: u64,
+    /// Length of the replaced range.
+    #[serde(rename = "gone")]
+    pub(super) removed: u64,
     pub(super) from: u64,
     pub(super) length: u64,
 }
@@ -128,7 +138,7 @@ pub(super) struct Attrs {
     xattrs: Vec<(Text, Text)>,
 }
 
-/// Bytes that are mostly text: written as a string where they are UTF-8, as numbers where not.
+/// Bytes that are mostly text: serialised as a string if they are UTF-8, as numbers otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Text(pub(super) Vec<u8>);
 
@@ -148,8 +158,8 @@ impl Text {
         OsStr::from_bytes(&self.0)
     }
 
-    /// The place of that path. Whether it lies in the workspace shows when it is used.
-    pub(super) fn place(&self) -> AbsPath {
+    /// The path. Whether it lies in the workspace is checked when it is used.
+    pub(super) fn to_path(&self) -> AbsPath {
         AbsPath::lexical(Path::new(self.as_os()))
     }
 }
@@ -169,7 +179,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Takes the bytes as they come: there are many of them in a long journal.
+/// Deserialises without intermediate copies: a long journal has many texts.
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
@@ -232,8 +242,8 @@ impl From<&Attrs> for Attributes {
 }
 
 impl Intent {
-    /// Walks the files with a hash.
-    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Kept, u64)) {
+    /// Calls `each` for every file that has a hash.
+    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Storage, u64)) {
         for step in &self.steps {
             match step {
                 Step::Set { before, after, .. } => {
@@ -246,15 +256,15 @@ impl Intent {
     }
 }
 
-impl Shape {
-    /// The shape of what was found; its content is not kept yet.
+impl Snapshot {
+    /// A snapshot of a state; its content is not stored yet.
     pub(super) fn of(state: &State) -> Self {
         match state {
             State::Missing => Self::Missing,
             State::File { hash, size, attributes, .. } => Self::File {
                 hash: hash.map(Digest),
                 size: *size,
-                kept: Kept::No,
+                storage: Storage::None,
                 mode: None,
                 attributes: Some(attributes.into()),
             },
@@ -266,7 +276,7 @@ impl Shape {
         }
     }
 
-    /// The state as far as it is known, to be compared with what is found.
+    /// The state as far as it is known, for comparison with the actual one.
     pub(super) fn state(&self) -> State {
         match self {
             Self::Missing => State::Missing,
@@ -274,13 +284,13 @@ impl Shape {
                 hash: hash.map(|digest| digest.0),
                 size: *size,
                 links: 1,
-                attributes: self.attributes().unwrap_or_else(nothing_known),
+                attributes: self.attributes().unwrap_or_else(unknown_attributes),
             },
             Self::Link { target, attributes } => {
                 State::Link { target: target.as_os().to_owned(), attributes: attributes.into() }
             }
             Self::Directory { .. } | Self::Tree(_) => {
-                State::Directory { attributes: self.attributes().unwrap_or_else(nothing_known) }
+                State::Directory { attributes: self.attributes().unwrap_or_else(unknown_attributes) }
             }
             Self::Special => State::Special(haft_sandbox::Kind::Special("special file")),
         }
@@ -292,7 +302,7 @@ impl Shape {
                 attributes.as_ref().map(Attributes::from)
             }
             Self::Link { attributes, .. } => Some(attributes.into()),
-            Self::Tree(entries) => entries.first().and_then(|(_, shape)| shape.attributes()),
+            Self::Tree(entries) => entries.first().and_then(|(_, snapshot)| snapshot.attributes()),
             Self::Missing | Self::Special => None,
         }
     }
@@ -305,9 +315,9 @@ impl Shape {
         }
     }
 
-    /// Whether this is what was found: the same kind, content and permission bits. Of a tree only the
-    /// directory itself is compared.
-    pub(super) fn fits(&self, found: &State) -> bool {
+    /// Whether a state has the recorded kind, content and permission bits. Of a tree only the directory itself is
+    /// compared.
+    pub(super) fn matches(&self, found: &State) -> bool {
         let same_mode = match (self.mode(), found.attributes()) {
             (Some(mode), Some(attributes)) => mode == attributes.mode,
             _ => true,
@@ -318,50 +328,49 @@ impl Shape {
         }
     }
 
-    /// Walks the files with a hash.
-    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Kept, u64)) {
+    /// Calls `each` for every file that has a hash.
+    pub(super) fn for_each_file<'a>(&'a self, each: &mut dyn FnMut(&'a Hash, &'a Storage, u64)) {
         match self {
-            Self::File { hash: Some(hash), kept, size, .. } => each(&hash.0, kept, *size),
-            Self::Tree(entries) => entries.iter().for_each(|(_, shape)| shape.for_each_file(each)),
+            Self::File { hash: Some(hash), storage, size, .. } => each(&hash.0, storage, *size),
+            Self::Tree(entries) => entries.iter().for_each(|(_, snapshot)| snapshot.for_each_file(each)),
             _ => {}
         }
     }
 
-    /// The same file with its content kept in this way.
-    pub(super) fn kept_as(mut self, how: Kept) -> Self {
-        if let Self::File { kept, .. } = &mut self {
-            *kept = how;
+    /// This snapshot with its content stored in this way.
+    pub(super) fn stored_as(mut self, how: Storage) -> Self {
+        if let Self::File { storage, .. } = &mut self {
+            *storage = how;
         }
         self
     }
 
-    /// What of it differs from another shape, where it is kept in that way. Nothing of the same content
-    /// does, however it is kept: a process may have died before it kept it, and as both sides of the step
-    /// look the same, it cannot be told that the step never happened.
-    pub(super) fn differs_from(&self, other: &Self) -> Option<&[Part]> {
+    /// The parts of its delta to another snapshot, if it is stored as one. Empty if both have the same content, however it is
+    /// stored: the process may have died before it stored it, and since both sides of the step look the same, recovery
+    /// cannot know that the step never happened.
+    pub(super) fn delta_to(&self, other: &Self) -> Option<&[Part]> {
         match (self, other) {
             (Self::File { hash: Some(one), .. }, Self::File { hash: Some(other), .. }) if one == other => {
                 Some(&[])
             }
-            (Self::File { kept: Kept::Spliced { of, parts }, .. }, Self::File { hash: Some(hash), .. })
-                if of == hash =>
-            {
-                Some(parts)
-            }
+            (
+                Self::File { storage: Storage::Delta { of, parts }, .. },
+                Self::File { hash: Some(hash), .. },
+            ) if of == hash => Some(parts),
             _ => None,
         }
     }
 
-    /// Whether both are the same, as far as either is known.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    /// Whether both are equal in everything that both know.
+    pub(super) fn is_compatible_with(&self, other: &Self) -> bool {
         let same_mode = match (self.mode(), other.mode()) {
             (Some(one), Some(other)) => one == other,
             _ => true,
         };
         match (self, other) {
             (Self::Tree(one), Self::Tree(other)) => {
-                let same = |((below, shape), (other, like)): (&(Text, Self), &(Text, Self))| {
-                    below == other && shape.is_like(like)
+                let same = |((below, snapshot), (other, like)): (&(Text, Self), &(Text, Self))| {
+                    below == other && snapshot.is_compatible_with(like)
                 };
                 one.len() == other.len() && one.iter().zip(other).all(same)
             }
@@ -369,47 +378,47 @@ impl Shape {
         }
     }
 
-    /// What of it is at a place below.
+    /// The snapshot of a relative path in it.
     pub(super) fn below(&self, below: &Path) -> Self {
         match self {
             _ if below.as_os_str().is_empty() => self.clone(),
             Self::Tree(entries) => {
                 let entry = entries.iter().find(|(entry, _)| entry.as_os() == below.as_os_str());
-                entry.map_or(Self::Missing, |(_, shape)| shape.clone())
+                entry.map_or(Self::Missing, |(_, snapshot)| snapshot.clone())
             }
             _ => Self::Missing,
         }
     }
 
-    /// Bytes of content.
+    /// Size of its content in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::File { size, .. } => *size,
-            Self::Tree(entries) => entries.iter().map(|(_, shape)| shape.size()).sum(),
+            Self::Tree(entries) => entries.iter().map(|(_, snapshot)| snapshot.size()).sum(),
             _ => 0,
         }
     }
 }
 
-fn nothing_known() -> Attributes {
+fn unknown_attributes() -> Attributes {
     Attributes { mode: 0, uid: 0, gid: 0, modified: (0, 0), xattrs: Vec::new() }
 }
 
-/// The bytes of a record.
-pub(super) fn encode(record: &Record, kept: &[u8]) -> serde_json::Result<Vec<u8>> {
+/// Encodes a record with its content.
+pub(super) fn encode(record: &Record, content: &[u8]) -> serde_json::Result<Vec<u8>> {
     let description = serde_json::to_vec(record)?;
-    let mut bytes = Vec::with_capacity(HEAD + kept.len() + description.len() + CHECKSUM);
+    let mut bytes = Vec::with_capacity(HEAD + content.len() + description.len() + CHECKSUM);
     bytes.extend(MAGIC);
-    // Longer content never lies in a record, and nothing can be described at such length.
-    bytes.extend(u32::try_from(kept.len()).unwrap_or(u32::MAX).to_le_bytes());
+    // Neither gets that long: `archive` limits the content of a record.
+    bytes.extend(u32::try_from(content.len()).unwrap_or(u32::MAX).to_le_bytes());
     bytes.extend(u32::try_from(description.len()).unwrap_or(u32::MAX).to_le_bytes());
-    bytes.extend(kept);
+    bytes.extend(content);
     bytes.extend(description);
     bytes.extend(&Hash::of(&bytes).as_bytes()[..CHECKSUM]);
     Ok(bytes)
 }
 
-/// The record that the bytes begin with, and its length; nothing if they begin with no whole record.
+/// Decodes the record at the beginning of some bytes, and its length; `None` unless it is whole and its checksum matches.
 pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let word = |at: usize| {
         let word: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -429,8 +438,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     Some((record, end + CHECKSUM))
 }
 
-/// How far on the next whole record begins, if there is one.
-pub(super) fn next(bytes: &[u8]) -> Option<usize> {
+/// Offset of the next whole record after damage, if there is one.
+pub(super) fn find_next(bytes: &[u8]) -> Option<usize> {
     let marks = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
     marks.map(|(at, _)| at).find(|at| decode(&bytes[*at..]).is_some())
 }
@@ -455,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_text_survive() {
+    fn a_name_that_is_not_utf8_survives() {
         let text = Text(b"a\xff".to_vec());
         let json = serde_json::to_string(&text).unwrap();
         assert_eq!(serde_json::from_str::<Text>(&json).unwrap(), text);

@@ -1,39 +1,39 @@
-//! Settling what is unfinished: of a process that died, or of a change that failed half way. What is there
-//! tells how far it came.
+//! Recovery: finishing or rolling back a change of a process that died, and rolling back one that failed half way. The state
+//! of the files shows how far it came.
 
 use std::collections::HashMap;
 use std::io::Read as _;
 
 use haft_sandbox::{AbsPath, ChangeErrorKind, Hash, PathErrorKind, State, Workspace};
 
-use super::perform::{self, Contents, Failed, temp_name};
-use super::record::{Intent, Outcome, Shape, Step, Text};
-use super::{Held, JournalError, Result, SETTLED};
+use super::perform::{self, ContentSource, FailedStep, temp_name};
+use super::record::{Intent, Outcome, Snapshot, Step, Text};
+use super::{JournalError, LockedJournal, Result, SETTLED};
 
-/// How far a step has come.
+/// How far a step has come, by the state of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     Before,
     After,
-    /// Somebody else has changed the place.
+    /// Another program has changed the path.
     Neither,
 }
 
-impl Held<'_> {
-    /// Settles what dead processes left.
-    pub(super) fn settle_open(&mut self, workspace: &Workspace) -> Result<()> {
-        let is_reread = std::mem::take(&mut self.log.is_reread);
-        if self.log.open.is_empty() && !is_reread {
+impl LockedJournal<'_> {
+    /// Recovers the unfinished changes of dead processes.
+    pub(super) fn recover_unfinished(&mut self, workspace: &Workspace) -> Result<()> {
+        let was_reloaded = std::mem::take(&mut self.log.was_reloaded);
+        if self.log.unfinished.is_empty() && !was_reloaded {
             return Ok(());
         }
-        if !self.log.open.is_empty() {
+        if !self.log.unfinished.is_empty() {
             self.log.read_all()?;
         }
-        let open = self.log.open.iter().filter_map(|number| self.log.known.get(number));
-        let open: Vec<Intent> = open.map(|known| known.intent.clone()).collect();
-        for intent in open {
-            match self.settle_one(workspace, &intent) {
-                // Its folder is not in this workspace; another one will see to it.
+        let unfinished = self.log.unfinished.iter().filter_map(|number| self.log.entries.get(number));
+        let unfinished: Vec<Intent> = unfinished.map(|entry| entry.intent.clone()).collect();
+        for intent in unfinished {
+            match self.recover_one(workspace, &intent) {
+                // Its folder is not in this workspace; one that has it will recover it.
                 Err(JournalError::Change(error)) if is_elsewhere(&error.kind) => {}
                 Err(error) => {
                     let number = intent.number;
@@ -45,16 +45,16 @@ impl Held<'_> {
                 Ok(()) => {}
             }
         }
-        if self.log.open.is_empty() {
+        if self.log.unfinished.is_empty() {
             self.lock.mark(SETTLED)?;
         }
         Ok(())
     }
 
-    fn settle_one(&mut self, workspace: &Workspace, intent: &Intent) -> Result<()> {
+    fn recover_one(&mut self, workspace: &Workspace, intent: &Intent) -> Result<()> {
         let mut positions = Vec::with_capacity(intent.steps.len());
         for step in &intent.steps {
-            positions.push(tidy_temp(workspace, step, position(workspace, step)?)?);
+            positions.push(clean_up_temp(workspace, step, position(workspace, step)?)?);
         }
         let number = intent.number;
         if positions.iter().all(|position| *position == Position::After) {
@@ -75,29 +75,29 @@ impl Held<'_> {
         self.finish(workspace, intent, Outcome::NotApplied)
     }
 
-    /// Takes a change back that failed. Gives the error to report.
-    pub(super) fn take_back(
+    /// Rolls a failed change back. Returns the error to report.
+    pub(super) fn roll_back(
         &mut self,
         workspace: &Workspace,
         intent: &Intent,
-        failed: Failed,
+        failed: FailedStep,
     ) -> JournalError {
-        let Failed { step: last, error } = failed;
+        let FailedStep { step: last, error } = failed;
         self.log.distrust_after(&error);
         let is_conflict = matches!(
             &error,
             JournalError::Change(error) if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists)
         );
         let mut outcome = Outcome::NotApplied;
-        let mut then = None;
+        let mut rollback_error = None;
         for (number, step) in intent.steps.iter().enumerate().take(last + 1).rev() {
-            // What is there after a conflict is somebody else's, whatever it looks like.
+            // After a conflict the file is another program's, even if it looks like the result of the step.
             if number == last && is_conflict {
                 continue;
             }
             let reverted = position(workspace, step).and_then(|position| match position {
                 Position::After => {
-                    tidy_temp(workspace, step, position)?;
+                    clean_up_temp(workspace, step, position)?;
                     self.revert(workspace, intent, step)
                 }
                 Position::Before => Ok(()),
@@ -110,43 +110,46 @@ impl Held<'_> {
             });
             if let Err(error) = reverted {
                 outcome = Outcome::External;
-                then = Some(error);
+                rollback_error = Some(error);
             }
         }
         let finished = self.finish(workspace, intent, outcome);
-        match then.or(finished.err()) {
+        match rollback_error.or(finished.err()) {
             None => error,
             Some(then) => JournalError::HalfDone { cause: Box::new(error), then: Box::new(then) },
         }
     }
 
     fn revert(&self, workspace: &Workspace, intent: &Intent, step: &Step) -> Result<()> {
-        let segment = self.log.known.get(&intent.number).map_or(0, |known| known.segment);
-        let fresh = HashMap::new();
-        perform::revert(&Contents { log: &self.log, segment, workspace, fresh: &fresh }, step)
+        let segment = self.log.entries.get(&intent.number).map_or(0, |entry| entry.segment);
+        let new_contents = HashMap::new();
+        perform::revert(
+            &ContentSource { log: &self.log, segment, workspace, new_contents: &new_contents },
+            step,
+        )
     }
 
-    /// Records what became of an intent, and removes the directories that nobody needs any more. That
-    /// record need not wait for the disk: without it the same is found out again.
+    /// Records the outcome of an intent, and removes parent directories that are no longer needed. The record needs no sync:
+    /// if it is lost, recovery finds the same outcome again.
     pub(super) fn finish(&mut self, workspace: &Workspace, intent: &Intent, outcome: Outcome) -> Result<()> {
-        let undone = intent.undoes.and_then(|number| self.log.known.get(&number));
+        let undone = intent.undoes.and_then(|number| self.log.entries.get(&number));
         let parents: &[Text] = match outcome {
-            Outcome::Done => undone.map_or(&[], |known| &known.intent.parents),
+            Outcome::Done => undone.map_or(&[], |entry| &entry.intent.parents),
             Outcome::NotApplied => &intent.parents,
             Outcome::External => &[],
         };
         for parent in parents.iter().rev() {
-            workspace.remove_if_empty(&parent.place());
+            workspace.remove_if_empty(&parent.to_path());
         }
-        self.log.settle(intent.number, outcome)?;
-        if self.log.open.is_empty() {
+        self.log.record_outcome(intent.number, outcome)?;
+        if self.log.unfinished.is_empty() {
             self.lock.mark(SETTLED)?;
         }
         Ok(())
     }
 }
 
-/// How far a step has come.
+/// Compares the state of a step's paths with its snapshots.
 pub(super) fn position(workspace: &Workspace, step: &Step) -> Result<Position> {
     let choose = |after: bool, before: bool| match (after, before) {
         (true, _) => Position::After,
@@ -158,13 +161,13 @@ pub(super) fn position(workspace: &Workspace, step: &Step) -> Result<Position> {
             choose(holds(workspace, path, after)?, holds(workspace, path, before)?)
         }
         Step::Move { from, to, what } => {
-            let look = |place: &Text| workspace.state_like(&place.place(), &what.state());
-            let (source, target) = (look(from)?, look(to)?);
-            let after = source == State::Missing && what.fits(&target);
-            choose(after, what.fits(&source) && target == State::Missing)
+            let state = |place: &Text| workspace.state_like(&place.to_path(), &what.state());
+            let (source, target) = (state(from)?, state(to)?);
+            let after = source == State::Missing && what.matches(&target);
+            choose(after, what.matches(&source) && target == State::Missing)
         }
         Step::Mode { path, what, before, after } => {
-            let found = workspace.state_like(&path.place(), &what.state())?;
+            let found = workspace.state_like(&path.to_path(), &what.state())?;
             let mode = found.attributes().map(|attributes| attributes.mode);
             let same = found.same_content(&what.state());
             choose(same && mode == Some(*after), same && mode == Some(*before))
@@ -172,41 +175,41 @@ pub(super) fn position(workspace: &Workspace, step: &Step) -> Result<Position> {
     })
 }
 
-/// Whether a place holds exactly this, all of a tree included.
-pub(super) fn holds(workspace: &Workspace, path: &Text, shape: &Shape) -> Result<bool> {
-    let place = path.place();
-    let found = workspace.state_like(&place, &shape.state())?;
-    let Shape::Tree(entries) = shape else {
-        return Ok(shape.fits(&found));
+/// Whether a path is exactly as in a snapshot, all of a tree included.
+pub(super) fn holds(workspace: &Workspace, path: &Text, snapshot: &Snapshot) -> Result<bool> {
+    let place = path.to_path();
+    let found = workspace.state_like(&place, &snapshot.state())?;
+    let Snapshot::Tree(entries) = snapshot else {
+        return Ok(snapshot.matches(&found));
     };
     if !matches!(found, State::Directory { .. }) {
         return Ok(false);
     }
-    Ok(fits_tree(entries, &workspace.tree(&place)?))
+    Ok(matches_tree(entries, &workspace.tree(&place)?))
 }
 
-/// Whether a tree is exactly what was recorded.
-pub(super) fn fits_tree(entries: &[(Text, Shape)], tree: &[haft_sandbox::TreeEntry]) -> bool {
-    let same = |(entry, (below, shape)): (&haft_sandbox::TreeEntry, &(Text, Shape))| {
-        entry.below.as_os_str() == below.as_os() && shape.fits(&entry.state)
+/// Whether a tree is exactly as recorded.
+pub(super) fn matches_tree(entries: &[(Text, Snapshot)], tree: &[haft_sandbox::TreeEntry]) -> bool {
+    let same = |(entry, (below, snapshot)): (&haft_sandbox::TreeEntry, &(Text, Snapshot))| {
+        entry.below.as_os_str() == below.as_os() && snapshot.matches(&entry.state)
     };
     tree.len() == entries.len() && tree.iter().zip(entries).all(same)
 }
 
-/// Removes what an interrupted step left under its temporary name. If that turns out to be somebody
-/// else's content, which the step took out of its place without having looked at it, it goes back.
-fn tidy_temp(workspace: &Workspace, step: &Step, position: Position) -> Result<Position> {
+/// Removes the temporary file of an interrupted step. If that is another program's file, which the step exchanged for its own
+/// and had no time to compare, it is put back.
+fn clean_up_temp(workspace: &Workspace, step: &Step, position: Position) -> Result<Position> {
     let Step::Set { path, temp, before, after } = step else {
         return Ok(position);
     };
-    let (place, temp) = (path.place(), temp_name(temp)?);
-    let left = workspace.temp_state(&place, &temp)?;
-    if left == State::Missing {
+    let (place, temp) = (path.to_path(), temp_name(temp)?);
+    let leftover = workspace.temp_state(&place, &temp)?;
+    if leftover == State::Missing {
         return Ok(position);
     }
-    let looked_at = matches!(before, Shape::File { .. } | Shape::Link { .. });
-    let theirs = looked_at && !left.same_content(&before.state());
-    if position == Position::After && theirs && !is_draft(workspace, &place, after, &left) {
+    let is_compared = matches!(before, Snapshot::File { .. } | Snapshot::Link { .. });
+    let is_foreign = is_compared && !leftover.same_content(&before.state());
+    if position == Position::After && is_foreign && !is_draft(workspace, &place, after, &leftover) {
         workspace.put_back(&place, &temp)?;
         workspace.discard(&place, &temp)?;
         return Ok(Position::Before);
@@ -215,16 +218,16 @@ fn tidy_temp(workspace: &Workspace, step: &Step, position: Position) -> Result<P
     Ok(position)
 }
 
-/// Whether what was left under a temporary name is the beginning of what is at the place: then it was
-/// being written, and the place had that content for another reason.
-fn is_draft(workspace: &Workspace, place: &AbsPath, after: &Shape, left: &State) -> bool {
-    match (after, left) {
-        (Shape::File { .. }, State::File { hash: Some(hash), size, .. }) => {
-            let beginning = workspace.open_file(place).map(|open| Hash::of_reader(open.file.take(*size)));
-            beginning.is_ok_and(|found| found.is_ok_and(|found| found == *hash))
+/// Whether a leftover temporary file is a prefix of the file at the path: then it was still being written, and the path has
+/// that content for another reason.
+fn is_draft(workspace: &Workspace, place: &AbsPath, after: &Snapshot, leftover: &State) -> bool {
+    match (after, leftover) {
+        (Snapshot::File { .. }, State::File { hash: Some(hash), size, .. }) => {
+            let prefix = workspace.open_file(place).map(|open| Hash::of_reader(open.file.take(*size)));
+            prefix.is_ok_and(|found| found.is_ok_and(|found| found == *hash))
         }
-        (Shape::File { .. }, State::File { hash: None, .. }) => true,
-        (Shape::Link { .. }, left) => left.same_content(&after.state()),
+        (Snapshot::File { .. }, State::File { hash: None, .. }) => true,
+        (Snapshot::Link { .. }, leftover) => leftover.same_content(&after.state()),
         _ => false,
     }
 }

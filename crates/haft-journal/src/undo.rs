@@ -1,34 +1,35 @@
-//! Undo and redo. Both are changes like any other, with a number of their own, so each can be taken back
-//! in turn.
+//! Undo and redo. Both are changes like any other, with a number of their own, so each can be undone in turn.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use haft_sandbox::{AbsPath, ChangeError, Expect, Hash, State, Workspace};
 
-use super::perform::Contents;
+use super::dry_run::{Simulated, View};
+use super::perform::ContentSource;
 use super::plan::{Plan, Planner};
-use super::record::{Digest, Kept, Outcome, Part, Shape, Step, Text};
+use super::record::{Digest, Outcome, Part, Snapshot, Step, Storage, Text};
 use super::recover::holds;
-use super::rehearse::{Tried, View};
-use super::{Conflict, Content, Held, Journal, JournalError, Label, Recorded, Result, keep, path_of};
+use super::{
+    Conflict, Content, Journal, JournalError, Label, LockedJournal, Recorded, Result, archive, path_of,
+};
 
-/// Content for places that have changed since, each with the hash of what it was merged from.
+/// Merged content for files that have changed since, each with the hash of the content that it was merged from.
 pub type Merged = HashMap<PathBuf, (Hash, Content)>;
 
 impl Journal {
-    /// Undoes changes, the newest first, each under a number of its own. Every place must be as the
-    /// change left it: the same kind, content and permission bits. If one is not, nothing is undone:
-    /// those that were undone already are redone.
+    /// Undoes changes, the newest first, each under a number of its own. Every path must be as the change left it: the same
+    /// kind, content and permission bits. If one is not, all of it fails, and the changes that were undone already are
+    /// redone.
     pub fn undo(&self, workspace: &Workspace, numbers: &[u64], label: Label<'_>) -> Result<Vec<Recorded>> {
         let mut numbers = numbers.to_vec();
         numbers.sort_unstable_by(|one, other| other.cmp(one));
         numbers.dedup();
-        self.hold(workspace)?.undo_all(workspace, &numbers, &Merged::new(), label)
+        self.lock(workspace)?.undo_all(workspace, &numbers, &Merged::new(), label)
     }
 
-    /// Undoes one change although some of its files have changed since: these get the content that was
-    /// merged for them, if they still are what it was merged from.
+    /// Undoes one change although some of its files have changed since: these get their merged content, if they still have
+    /// the content that it was merged from.
     pub fn undo_merged(
         &self,
         workspace: &Workspace,
@@ -36,21 +37,21 @@ impl Journal {
         merged: &Merged,
         label: Label<'_>,
     ) -> Result<Recorded> {
-        self.hold(workspace)?.undo_one(workspace, number, merged, label)
+        self.lock(workspace)?.undo_one(workspace, number, merged, label)
     }
 
-    /// Redoes changes that were undone, the oldest first, in the same way.
+    /// Redoes undone changes, the oldest first, each under a number of its own. If one fails, none is redone.
     pub fn redo(&self, workspace: &Workspace, numbers: &[u64], label: Label<'_>) -> Result<Vec<Recorded>> {
         let mut numbers = numbers.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut held = self.hold(workspace)?;
-        let undoing = numbers.iter().map(|number| held.undone_by(*number)).collect::<Result<Vec<u64>>>()?;
-        held.undo_all(workspace, &undoing, &Merged::new(), label)
+        let mut locked = self.lock(workspace)?;
+        let undoing = numbers.iter().map(|number| locked.undone_by(*number)).collect::<Result<Vec<u64>>>()?;
+        locked.undo_all(workspace, &undoing, &Merged::new(), label)
     }
 }
 
-impl Held<'_> {
+impl LockedJournal<'_> {
     fn undo_all(
         &mut self,
         workspace: &Workspace,
@@ -90,23 +91,26 @@ impl Held<'_> {
             return Err(JournalError::NothingToDo { number, why: "is undone already" });
         }
         self.log.make_room()?;
-        let plan = self.knowing_all(|held| held.plan_undo(workspace, number, merged))?;
+        let plan = self.retry_with_whole_log(|locked| locked.plan_undo(workspace, number, merged))?;
         self.carry_out(workspace, plan, label, Some(number), &mut || {})
     }
 
-    /// Tries once more with all that was ever recorded where content was missed.
-    pub(super) fn knowing_all<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+    /// Runs `attempt`, and once more with the whole log indexed if it fails for missing content.
+    pub(super) fn retry_with_whole_log<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         match attempt(self) {
-            Err(error) if error.misses_content() && self.log.read_all()? => attempt(self),
+            Err(error) if error.is_missing_content() && self.log.read_all()? => attempt(self),
             done => done,
         }
     }
 
-    /// Refuses a number that was not done, or is not known.
+    /// Fails unless a number is known and its change was made.
     pub(super) fn require_done(&mut self, number: u64) -> Result<()> {
-        self.log.reach(number)?;
+        self.log.read_back_to(number)?;
         let nothing = |why| Err(JournalError::NothingToDo { number, why });
-        match self.log.known.get(&number).map(|known| known.outcome) {
+        match self.log.entries.get(&number).map(|entry| entry.outcome) {
             None => Err(JournalError::Unknown(number, self.log.oldest())),
             Some(Some(Outcome::Done)) => Ok(()),
             Some(Some(Outcome::NotApplied)) => nothing("was never applied: there is nothing to undo"),
@@ -118,28 +122,29 @@ impl Held<'_> {
     }
 
     fn plan_undo(&mut self, workspace: &Workspace, number: u64, merged: &Merged) -> Result<Plan> {
-        let Some(known) = self.log.known.get(&number) else {
+        let Some(entry) = self.log.entries.get(&number) else {
             return Err(JournalError::Unknown(number, self.log.oldest()));
         };
-        let (segment, steps) = (known.segment, known.intent.steps.clone());
+        let (segment, steps) = (entry.segment, entry.intent.steps.clone());
         let mut planner = Planner::new(&mut self.log, workspace);
         for step in steps.iter().rev() {
             match step {
                 Step::Set { path, after, .. }
-                    if let Some((from, content)) = merged.get(&path_of(&path.place()))
+                    if let Some((from, content)) = merged.get(&path_of(&path.to_path()))
                         && !holds(workspace, path, after)? =>
                 {
-                    planner.write(&path.place(), content, &Expect::Content(*from), None)?;
+                    planner.write(&path.to_path(), content, &Expect::Content(*from), None)?;
                 }
-                step => planner.lead_back(number, segment, step)?,
+                step => planner.undo_step(number, segment, step)?,
             }
         }
         planner.finish()
     }
 
+    /// The number of the undo that a redo of this number has to undo.
     pub(super) fn undone_by(&mut self, number: u64) -> Result<u64> {
-        self.log.reach(number)?;
-        if !self.log.known.contains_key(&number) {
+        self.log.read_back_to(number)?;
+        if !self.log.entries.contains_key(&number) {
             return Err(JournalError::Unknown(number, self.log.oldest()));
         }
         let why = "is not undone: there is nothing to redo";
@@ -148,153 +153,158 @@ impl Held<'_> {
 }
 
 impl Planner<'_> {
-    /// Adds the step that leads back, if the place is as the step left it.
-    fn lead_back(&mut self, number: u64, segment: u32, step: &Step) -> Result<()> {
-        let view = View { workspace: self.workspace, tried: &Tried::default() };
-        view.require_as_left(self.keeper.log, number, segment, step)?;
+    /// Adds the inverse of a step, if its path is as the step left it.
+    fn undo_step(&mut self, number: u64, segment: u32, step: &Step) -> Result<()> {
+        let view = View { workspace: self.workspace, simulated: &Simulated::default() };
+        view.require_as_left(self.archive.log, number, segment, step)?;
         match step {
             Step::Set { path, before, after, .. } => {
-                let place = path.place();
+                let place = path.to_path();
                 let found = self.workspace.state_like(&place, &after.state())?;
-                if let Some(parts) = before.differs_from(after) {
-                    return self.splice_back(&place, segment, &found, [before, after], parts);
+                if let Some(parts) = before.delta_to(after) {
+                    return self.undo_delta(&place, segment, &found, [before, after], parts);
                 }
                 let found = match after {
-                    Shape::Tree(_) if is_elsewhere(after) => after.clone(),
-                    Shape::Tree(_) => {
+                    Snapshot::Tree(_) if is_elsewhere(after) => after.clone(),
+                    Snapshot::Tree(_) => {
                         let tree = self.workspace.tree(&place)?;
-                        self.keeper.keep_tree(self.workspace, &place, &tree)?
+                        self.archive.snapshot_tree(self.workspace, &place, &tree)?
                     }
-                    Shape::File { kept: Kept::At(elsewhere), .. } => {
-                        let mut shape = Shape::of(&found);
-                        if let Shape::File { kept, .. } = &mut shape {
-                            *kept = Kept::At(elsewhere.clone());
+                    Snapshot::File { storage: Storage::Elsewhere(elsewhere), .. } => {
+                        let mut snapshot = Snapshot::of(&found);
+                        if let Snapshot::File { storage, .. } = &mut snapshot {
+                            *storage = Storage::Elsewhere(elsewhere.clone());
                         }
-                        shape
+                        snapshot
                     }
-                    _ => self.keeper.keep_found(self.workspace, &place, &found)?,
+                    _ => self.archive.snapshot_file(self.workspace, &place, &found)?,
                 };
-                let restored = self.keep_again(&place, segment, before)?;
+                let restored = self.copy_snapshot(&place, segment, before)?;
                 self.set(&place, found, restored);
             }
             Step::Move { from, to, what } => {
-                let what = Shape::of(&self.workspace.state_like(&to.place(), &what.state())?);
+                let what = Snapshot::of(&self.workspace.state_like(&to.to_path(), &what.state())?);
                 self.push(Step::Move { from: to.clone(), to: from.clone(), what });
             }
             Step::Mode { path, what, before, after } => {
-                let what = Shape::of(&self.workspace.state_like(&path.place(), &what.state())?);
+                let what = Snapshot::of(&self.workspace.state_like(&path.to_path(), &what.state())?);
                 self.push(Step::Mode { path: path.clone(), what, before: *after, after: *before });
             }
         }
         Ok(())
     }
 
-    /// Leads a file back that was kept as what differs from what is in place.
-    fn splice_back(
+    /// Adds the step that restores a file from its delta to the current content.
+    fn undo_delta(
         &mut self,
         place: &AbsPath,
         segment: u32,
         found: &State,
-        [before, after]: [&Shape; 2],
+        [before, after]: [&Snapshot; 2],
         parts: &[Part],
     ) -> Result<()> {
-        let (Shape::File { hash: Some(was), .. }, Shape::File { hash: Some(is), .. }) = (before, after)
+        let (Snapshot::File { hash: Some(was), .. }, Snapshot::File { hash: Some(is), .. }) = (before, after)
         else {
             return Err(JournalError::NotKept { path: path_of(place), size: before.size() });
         };
-        let Some(restored) = self.keeper.keep_parts(segment, *is, parts)? else {
+        let Some(restored) = self.archive.copy_parts(segment, *is, parts)? else {
             return Err(JournalError::NotKept { path: path_of(place), size: before.size() });
         };
-        let forward = match after.differs_from(before) {
-            Some(parts) => self.keeper.keep_parts(segment, *was, parts)?,
+        let forward = match after.delta_to(before) {
+            Some(parts) => self.archive.copy_parts(segment, *was, parts)?,
             None => None,
         };
         let found = match forward {
-            Some(forward) => Shape::of(found).kept_as(forward),
-            None => self.keeper.keep_found(self.workspace, place, found)?,
+            Some(forward) => Snapshot::of(found).stored_as(forward),
+            None => self.archive.snapshot_file(self.workspace, place, found)?,
         };
-        self.set(place, found, before.clone().kept_as(restored));
+        self.set(place, found, before.clone().stored_as(restored));
         Ok(())
     }
 
-    /// The shape with its content kept for the new record as well.
-    fn keep_again(&mut self, place: &AbsPath, segment: u32, shape: &Shape) -> Result<Shape> {
-        let mut again = shape.clone();
-        match &mut again {
-            Shape::File { hash, size, kept, .. } => {
-                *kept = self.keep_file_again(place, segment, shape, *hash, *size, kept)?;
+    /// A copy of a snapshot with its content stored for the new record, which may outlive the old one.
+    fn copy_snapshot(&mut self, place: &AbsPath, segment: u32, snapshot: &Snapshot) -> Result<Snapshot> {
+        let mut copy = snapshot.clone();
+        match &mut copy {
+            Snapshot::File { hash, size, storage, .. } => {
+                *storage = self.copy_content(place, segment, snapshot, *hash, *size, storage)?;
             }
-            Shape::Tree(entries) => {
-                let mut brought_back = Vec::with_capacity(entries.len());
-                for (below, shape) in std::mem::take(entries) {
+            Snapshot::Tree(entries) => {
+                let mut restored = Vec::with_capacity(entries.len());
+                for (below, snapshot) in std::mem::take(entries) {
                     let place = AbsPath::lexical(&place.as_path().join(below.as_os()));
-                    match self.keep_again(&place, segment, &shape) {
-                        _ if shape == Shape::Special => {}
-                        Ok(shape) => brought_back.push((below, shape)),
-                        // What was kept of a folder is worth having without the rest.
+                    match self.copy_snapshot(&place, segment, &snapshot) {
+                        _ if snapshot == Snapshot::Special => {}
+                        Ok(snapshot) => restored.push((below, snapshot)),
+                        // Restore the rest of the folder without it.
                         Err(JournalError::NotKept { size, .. }) => {
                             let shown = self.workspace.display(&place);
-                            self.keeper.notes.push(format!(
+                            self.archive.notes.push(format!(
                                 "`{shown}` ({size} bytes) was too large to be kept and is not brought back"
                             ));
                         }
                         Err(error) => return Err(error),
                     }
                 }
-                *entries = brought_back;
+                *entries = restored;
             }
             _ => {}
         }
-        Ok(again)
+        Ok(copy)
     }
 
-    fn keep_file_again(
+    fn copy_content(
         &mut self,
         place: &AbsPath,
         segment: u32,
-        shape: &Shape,
+        snapshot: &Snapshot,
         hash: Option<Digest>,
         size: u64,
-        kept: &Kept,
-    ) -> Result<Kept> {
-        let fresh = HashMap::new();
-        let contents = Contents { log: self.keeper.log, segment, workspace: self.workspace, fresh: &fresh };
-        if let Kept::At(elsewhere) = kept
-            && contents.holds(elsewhere, shape)
+        storage: &Storage,
+    ) -> Result<Storage> {
+        let new_contents = HashMap::new();
+        let contents = ContentSource {
+            log: self.archive.log,
+            segment,
+            workspace: self.workspace,
+            new_contents: &new_contents,
+        };
+        if let Storage::Elsewhere(elsewhere) = storage
+            && contents.holds(elsewhere, snapshot)
         {
-            return Ok(kept.clone());
+            return Ok(storage.clone());
         }
         let Some(Digest(hash)) = hash else {
             return Err(JournalError::NotKept { path: path_of(place), size });
         };
-        let content = contents.read(place, &hash, kept, size)?;
-        self.keeper.keep(&content, &hash)
+        let content = contents.read(place, &hash, storage, size)?;
+        self.archive.store(&content, &hash)
     }
 }
 
 impl View<'_> {
-    /// Says what is at a place instead of what was left there.
+    /// The error for a path that is not as recorded, with both contents for a merge.
     pub(super) fn conflict(
         &self,
         log: &super::Log,
         number: u64,
         segment: u32,
         path: &Text,
-        recorded: &Shape,
+        recorded: &Snapshot,
     ) -> JournalError {
-        let place = path.place();
-        let (found, at_hand) = match self.look(log, &place) {
+        let place = path.to_path();
+        let (found, current) = match self.inspect(log, &place) {
             Ok(found) => found,
             Err(error) => return error,
         };
         let recorded_content = match recorded {
-            Shape::File { hash: Some(hash), kept, size, .. } if *size <= keep::SHOWN => {
-                let kept = log.content(segment, kept, &hash.0).ok().flatten();
-                kept.or_else(|| log.rebuilt(&hash.0, at_hand.as_ref()).ok().flatten())
+            Snapshot::File { hash: Some(hash), storage, size, .. } if *size <= archive::MAX_SHOWN => {
+                let content = log.content(segment, storage, &hash.0).ok().flatten();
+                content.or_else(|| log.rebuild(&hash.0, current.as_ref()).ok().flatten())
             }
             _ => None,
         };
-        let found_content = at_hand.map(|(_, content)| content);
+        let found_content = current.map(|(_, content)| content);
         let describe = |state: &State| match state {
             State::File { attributes, size, .. } => {
                 format!("a file of {size} bytes (mode {:o})", attributes.mode)
@@ -312,10 +322,12 @@ impl View<'_> {
     }
 }
 
-/// Whether the content of a tree is kept at another place.
-fn is_elsewhere(shape: &Shape) -> bool {
-    let Shape::Tree(entries) = shape else { return false };
-    entries.iter().any(|(_, shape)| matches!(shape, Shape::File { kept: Kept::At(_), .. }))
+/// Whether the content of a tree is stored at another path.
+fn is_elsewhere(snapshot: &Snapshot) -> bool {
+    let Snapshot::Tree(entries) = snapshot else { return false };
+    entries
+        .iter()
+        .any(|(_, snapshot)| matches!(snapshot, Snapshot::File { storage: Storage::Elsewhere(_), .. }))
 }
 
 impl From<haft_sandbox::PathError> for JournalError {

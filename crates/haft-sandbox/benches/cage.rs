@@ -1,5 +1,5 @@
-//! What a cage costs: `bash -c true` in one, beside the same started and waited for by itself; what is left after ten
-//! thousand of them; and a gigabyte of output, beside what a pipe to `wc` takes.
+//! The cost of a sandbox: `bash -c true` in one, compared with a plain start; leaks after ten thousand of them; and a
+//! gigabyte of output, compared with a pipe to `wc`.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, missing_docs)]
 
 use std::path::Path;
@@ -37,10 +37,10 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     latency(&runtime, folder.path());
     starts(&runtime, folder.path());
-    much(&runtime, folder.path());
+    large_output(&runtime, folder.path());
 }
 
-/// How long a command takes in a cage that is ready.
+/// How long a command takes in a prepared sandbox.
 fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
     let bare = || {
         let mut command = std::process::Command::new("/bin/bash");
@@ -48,11 +48,11 @@ fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
         assert!(command.status().unwrap().success());
     };
     for (name, walls, guarded, limit) in [
-        ("no walls", Layers::None, &[][..], 1.25),
+        ("no layers", Layers::None, &[][..], 1.25),
         ("Landlock, seccomp, limits", Layers::Few, &[], 1.5),
-        ("all walls", Layers::All, &[], 2.5),
+        ("all layers", Layers::All, &[], 2.5),
         (
-            "all walls, and names guarded",
+            "all layers, and names guarded",
             Layers::All,
             &[".haft", ".mcp.json", ".vscode", ".idea", ".envrc"],
             2.5,
@@ -88,21 +88,21 @@ fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
     }
 }
 
-/// How many commands are started and ended.
+/// Number of commands that are started and ended.
 const STARTS: usize = 10_000;
-/// How many of them at a time.
+/// Number of commands at a time.
 const BATCH: usize = 20;
 
-/// What there is of everything that must not grow.
+/// Counts of resources that must not leak.
 #[derive(Debug, PartialEq, Eq)]
-struct Left {
+struct Resources {
     children: usize,
     files: usize,
     temporary: usize,
     groups: usize,
 }
 
-fn left(folder: &Path) -> Left {
+fn resources(folder: &Path) -> Resources {
     let entries = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
     let own = std::process::id();
     let mut folders = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
@@ -117,17 +117,22 @@ fn left(folder: &Path) -> Left {
     let children =
         tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
     let children = children.map(|list| list.split_whitespace().count()).sum();
-    Left { children, files: entries("/proc/self/fd"), temporary: entries(&folder.to_string_lossy()), groups }
+    Resources {
+        children,
+        files: entries("/proc/self/fd"),
+        temporary: entries(&folder.to_string_lossy()),
+        groups,
+    }
 }
 
-/// Kilobytes of memory that this process has, now or at most.
+/// Kilobytes of memory of this process, by a field of its status.
 fn memory(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// That nothing is left of many commands.
+/// Checks that many commands leak nothing.
 fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) {
     let policy = std::sync::Arc::new(Policy {
         write: vec![folder.to_owned()],
@@ -148,16 +153,16 @@ fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) {
             }
         });
     };
-    // What is made once, is made.
+    // Warm up: some resources are made once and kept.
     batch(BATCH);
     settle(folder);
-    let (before, memory_before, start) = (left(folder), memory("VmRSS"), Instant::now());
+    let (before, memory_before, start) = (resources(folder), memory("VmRSS"), Instant::now());
     for _ in 0..STARTS / BATCH {
         batch(BATCH);
     }
     let took = start.elapsed();
     settle(folder);
-    let (after, memory_after) = (left(folder), memory("VmRSS"));
+    let (after, memory_after) = (resources(folder), memory("VmRSS"));
     assert_eq!(before, after, "something is left");
     let grown = memory_after.saturating_sub(memory_before);
     let verdict = if grown <= 8 << 10 { "ok" } else { "OVER" };
@@ -168,18 +173,18 @@ fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) {
     );
 }
 
-/// Groups are removed on a thread.
+/// Waits for the clean-up thread to remove control groups.
 fn settle(folder: &Path) {
     for _ in 0..500 {
-        if left(folder).groups == 0 {
+        if resources(folder).groups == 0 {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A gigabyte of output.
-fn much(runtime: &tokio::runtime::Runtime, folder: &Path) {
+/// Measures the throughput of a gigabyte of output.
+fn large_output(runtime: &tokio::runtime::Runtime, folder: &Path) {
     let sparse = folder.join("sparse");
     std::fs::File::create(&sparse).unwrap().set_len(1 << 30).unwrap();
     let real = std::path::PathBuf::from(format!("/dev/shm/haft-bench-{}", std::process::id()));

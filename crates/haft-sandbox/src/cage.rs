@@ -1,18 +1,18 @@
-//! Running programs in a cage: nothing they start outlives them, and they touch only what they may. The
-//! program of haft itself, started once more as a *keeper*, goes into the cage first: it gives up what the
-//! policy does not allow, tells which walls stand, and then runs the command. A keeper can be made ready
-//! before it is needed, so that a command does not wait for its cage.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! Running commands in a sandbox: nothing they start outlives them, and they touch only what the policy allows.
+//! Haft starts its own program once more as a *supervisor*, which enters the sandbox first: it drops every right that the
+//! policy does not grant, reports which layers it could set up, and then runs the command. A supervisor can be started
+//! ahead of time, so that a command does not wait for its sandbox. This module knows nothing of tools or permissions.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
-mod groups;
+mod cgroups;
+mod cleanup;
 mod guards;
-mod keeper;
-mod layer;
-mod leaving;
+mod layer_error;
+#[cfg(target_os = "linux")]
+mod layers;
 mod policy;
 mod running;
-#[cfg(target_os = "linux")]
-mod walls;
+mod supervisor;
 mod wire;
 mod worker;
 
@@ -30,94 +30,94 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-pub use groups::Quota;
+pub use cgroups::Quota;
+pub use cleanup::settle;
 pub use guards::{Shared, shared_repository};
-pub use leaving::settle;
 pub use policy::{Hit, Layer, Layers, Limits, Network, Policy, Report, Sees};
 pub use running::{Ended, Happened, Running};
 pub use worker::{Worked, Worker, filter, has_worker, work};
 
-use groups::{Group, Session};
+use cgroups::{Cgroup, Session};
 use guards::Guards;
-use layer::LayerError;
+use layer_error::LayerError;
 use wire::{Build, Frame};
 
-/// The name under which the program is started as a keeper.
-const KEEPER: &str = "haft-keeper";
-/// How a keeper asks for the users of its namespace.
-const MAP: &str = "map";
-/// What a keeper is told last.
+/// `argv[0]` of a process that is started as a supervisor.
+const SUPERVISOR: &str = "haft-supervisor";
+/// Message by which a supervisor asks haft to write the user maps of its namespace.
+const MAP_USERS: &str = "map";
+/// Last message to a supervisor. Without it, the end of the socket means that haft died.
 const BYE: &str = "bye";
-/// How much is read at once.
+/// Size of the output buffer.
 const CHUNK: usize = 256 << 10;
-/// So many cages are kept ready.
+/// Most sandboxes that are kept prepared.
 const MAX_READY: usize = 4;
-/// How long the last output is waited for once everything has ended.
-const DRAIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long to wait for the last output once every process in the sandbox has ended.
+const DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Why a layer is missing that the policy does not want.
+/// Reported reason for a layer that the policy switches off.
 const LEFT_OUT: &str = "it was left out";
 
 static ARMED: AtomicBool = AtomicBool::new(false);
 
-/// Must be called first in `main`, before any thread is started: in a process that was started as a keeper it
-/// does not return. Without it no cage can be had.
+/// Must be called first in `main`, before any thread is started: in a process that was started as a supervisor it
+/// does not return. Without it no sandbox can be made.
 pub fn arm() {
     arm_with(&[]);
 }
 
 /// Does what [`arm`] does, for a program that also has [workers](Worker).
 pub fn arm_with(workers: &'static [Worker]) {
-    if std::env::args_os().next().is_some_and(|name| name == KEEPER) {
-        keeper::main();
+    if std::env::args_os().next().is_some_and(|name| name == SUPERVISOR) {
+        supervisor::main();
     }
     worker::arm(workers);
-    // Nobody without rights looks into the memory of haft, which may hold secrets, or has it written to disk.
+    // Haft's memory may hold secrets: no core dump, and no access by other processes of this user.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     ARMED.store(true, Ordering::Release);
 }
 
-/// Whether cages can be had: [`arm`] was called.
+/// Whether sandboxes can be made: [`arm`] was called.
 pub fn is_armed() -> bool {
     ARMED.load(Ordering::Acquire)
 }
 
-/// A command to run in a cage.
+/// A command to run in a sandbox.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The program: a path, or a name to be found in the `PATH` of its environment.
+    /// The program: a path, or a name that is looked up in the `PATH` of `env`.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
     /// The folder it works in.
     pub dir: PathBuf,
-    /// All of its environment.
+    /// Its whole environment; it inherits nothing.
     pub env: Vec<(OsString, OsString)>,
     /// What it reads on its standard input.
     pub input: Vec<u8>,
-    /// Whether the program is a bash that tells where it is when it ends.
+    /// Whether the program is a bash that reports its working directory when it exits.
     pub tells_dir: bool,
 }
 
-/// How the output comes.
+/// Whether standard output and standard error are read as one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Both streams as one, as they came.
+    /// One stream, in the order of writing.
     Joined,
-    /// Each by itself.
+    /// Two streams.
     Apart,
 }
 
-/// Where output comes from.
+/// Which stream some output was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// The output, or both where they are joined.
+    /// Standard output, or both where they are joined.
     Out,
-    /// The error output.
+    /// Standard error.
     Err,
 }
 
-/// A keeper that has taken its place and waits for a command.
+/// A sandbox whose supervisor is set up and waits for a command.
 #[derive(Debug)]
 pub struct Cage {
     child: Child,
@@ -126,48 +126,48 @@ pub struct Cage {
     err: Option<ChildStderr>,
     report: Report,
     policy: Policy,
-    /// What was guarded when it was made, and which files those were.
+    /// Device and inode of each guarded path when the sandbox was made, to notice a file that was replaced since.
     guarded: Vec<Option<(u64, u64)>>,
-    group: Option<Group>,
+    cgroup: Option<Cgroup>,
     session: Arc<Session>,
 }
 
 impl Cage {
-    /// Makes a cage ready. Walls that cannot be had here are missing from its report.
+    /// Sets up a sandbox. Its report lists the layers that this machine does not support.
     pub async fn new(policy: &Policy, output: Output) -> io::Result<Self> {
-        Self::within(&Arc::default(), policy, output).await
+        Self::in_session(&Arc::default(), policy, output).await
     }
 
-    async fn within(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
+    async fn in_session(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
         let policy = &Policy { guarded: guards::resolved(policy), ..policy.clone() };
-        // Both are made of the same namespaces.
-        let is_without = [Layer::Processes, Layer::View].iter().any(|wall| policy.without.contains(wall));
-        let made = match policy.walls == Layers::All && is_without {
+        // One call makes both namespaces, so a policy without one of these layers gets neither.
+        let is_without = [Layer::Processes, Layer::View].iter().any(|layer| policy.without.contains(layer));
+        let attempt = match policy.walls == Layers::All && is_without {
             true => Err(LayerError::Unsupported(LEFT_OUT.to_owned())),
-            false => Self::attempt(session, policy, output).await,
+            false => Self::set_up(session, policy, output).await,
         };
-        match made {
-            // Only what the kernel lacks may take these layers away; any other failure could be provoked.
+        match attempt {
+            // Fall back only where the kernel lacks the feature: a command or a project could provoke any other failure.
             Err(LayerError::Unsupported(why)) if policy.walls == Layers::All => {
                 let few = Policy { walls: Layers::Few, ..policy.clone() };
-                let mut cage = Self::attempt(session, &few, output).await?;
+                let mut cage = Self::set_up(session, &few, output).await?;
                 let network = (policy.network == Network::Off).then_some(Layer::Network);
                 let missing = [Layer::Processes, Layer::View].into_iter().chain(network);
-                cage.report.missing.extend(missing.map(|wall| (wall, why.clone())));
+                cage.report.missing.extend(missing.map(|layer| (layer, why.clone())));
                 Ok(cage)
             }
-            made => Ok(made?),
+            attempt => Ok(attempt?),
         }
     }
 
-    async fn attempt(session: &Arc<Session>, policy: &Policy, output: Output) -> Result<Self, LayerError> {
+    async fn set_up(session: &Arc<Session>, policy: &Policy, output: Output) -> Result<Self, LayerError> {
         if !is_armed() {
-            let told = "no cage can be had: `haft_sandbox::cage::arm` was not called";
-            return Err(io::Error::other(told).into());
+            let message = "no sandbox can be had: `haft_sandbox::cage::arm` was not called";
+            return Err(io::Error::other(message).into());
         }
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg0(KEEPER).env_clear().current_dir("/").process_group(0);
+        command.arg0(SUPERVISOR).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
         command.stdout(Stdio::piped());
         command.stderr(if output == Output::Apart { Stdio::piped() } else { Stdio::null() });
@@ -175,59 +175,59 @@ impl Cage {
         drop(command);
         ours.set_nonblocking(true)?;
         let mut control = UnixStream::from_std(ours)?;
-        let out = child.stdout.take().ok_or_else(|| io::Error::other("the keeper has no output"))?;
+        let out = child.stdout.take().ok_or_else(|| io::Error::other("the supervisor has no output"))?;
         let err = child.stderr.take();
-        // Room for what a program prints before anybody looks.
+        // A large pipe lets a program print a lot before haft reads.
         let _ = rustix::pipe::fcntl_setpipe_size(&out, 1 << 20);
-        let joined = Frame::of([if output == Output::Joined { "joined" } else { "apart" }]);
+        let output_mode = Frame::of([if output == Output::Joined { "joined" } else { "apart" }]);
         let pid = child.id().unwrap_or(0);
         let limits = policy.limits;
-        let grouped = match policy.without.contains(&Layer::Quota) {
+        let joined_cgroup = match policy.without.contains(&Layer::Quota) {
             true => Err(io::Error::other(LEFT_OUT)),
-            false => grouped(session.clone(), limits, pid).await,
+            false => join_cgroup(session.clone(), limits, pid).await,
         };
-        // Where there is a group, it sees to the number of processes.
-        let processes = limits.processes.filter(|_| grouped.is_err());
+        // A control group limits the number of processes better than a resource limit, which counts all of a user's.
+        let processes = limits.processes.filter(|_| joined_cgroup.is_err());
         let frame = Policy { limits: Limits { processes, ..limits }, ..policy.clone() }.frame();
         let guarded = policy.guarded.iter().map(|path| guards::identity(path)).collect();
         let report = async {
-            control.write_all(&[joined.encoded(), frame.encoded()].concat()).await?;
-            let mut told = LayerError::parse(receive(&mut control).await?)?;
-            if told == Frame::of([MAP]) {
+            control.write_all(&[output_mode.encoded(), frame.encoded()].concat()).await?;
+            let mut message = LayerError::parse(receive(&mut control).await?)?;
+            if message == Frame::of([MAP_USERS]) {
                 map_all_users(pid).map_err(|error| LayerError::probed("a user namespace", error))?;
-                control.write_all(&told.encoded()).await?;
-                told = LayerError::parse(receive(&mut control).await?)?;
+                control.write_all(&message.encoded()).await?;
+                message = LayerError::parse(receive(&mut control).await?)?;
             }
-            Ok(Report::parse(told)?)
+            Ok(Report::parse(message)?)
         };
         match report.await {
             Ok(mut report) => {
-                let (group, counted) = match grouped {
-                    Ok(group) => (Some(group), Ok(())),
+                let (cgroup, outcome) = match joined_cgroup {
+                    Ok(cgroup) => (Some(cgroup), Ok(())),
                     Err(error) => (None, Err(error)),
                 };
-                // Whether there are control groups to be had depends on the machine's set-up alone.
+                // Whether control groups can be made depends on the machine alone, so no command can provoke this failure.
                 report.note(
                     Layer::Quota,
-                    counted.map_err(|error| LayerError::Unsupported(error.to_string())),
+                    outcome.map_err(|error| LayerError::Unsupported(error.to_string())),
                 )?;
                 let (policy, session) = (policy.clone(), session.clone());
-                Ok(Self { child, control, out, err, report, policy, guarded, group, session })
+                Ok(Self { child, control, out, err, report, policy, guarded, cgroup, session })
             }
             Err(LayerError::Failed(error)) => {
                 let mut why = Vec::new();
                 if let Some(mut err) = err {
-                    let _ = tokio::time::timeout(DRAIN, err.read_to_end(&mut why)).await;
+                    let _ = tokio::time::timeout(DRAIN_TIMEOUT, err.read_to_end(&mut why)).await;
                 }
                 let why = String::from_utf8_lossy(&why);
-                let told = format!("the sandbox could not be made, so nothing was run: {error}{why}");
-                Err(io::Error::new(error.kind(), told).into())
+                let message = format!("the sandbox could not be made, so nothing was run: {error}{why}");
+                Err(io::Error::new(error.kind(), message).into())
             }
             Err(unsupported) => Err(unsupported),
         }
     }
 
-    /// Which walls stand.
+    /// Which layers are in force.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -242,13 +242,13 @@ impl Cage {
         let env =
             task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let guards = Guards::before(&self.policy, self.report.has(Layer::View));
-        // A cage that was ready may be older than what it is to guard: who saves a file often makes a new one.
+        // A sandbox that was prepared may predate a guarded file: editors often save by replacing the file.
         let known = self.policy.guarded.iter().zip(&self.guarded);
         let new = known.filter(|(path, known)| {
             let now = guards::identity(path);
             now.is_some() && now != **known
         });
-        let guarded = new.map(|(path, _)| path).chain(&guards.masked).cloned();
+        let guarded = new.map(|(path, _)| path).chain(&guards.reserved).cloned();
         let guarded: Vec<Vec<u8>> = guarded.map(|path| bytes(path.into_os_string())).collect();
         let frame = Build::default()
             .list(guarded.into_iter())
@@ -264,25 +264,27 @@ impl Cage {
     }
 }
 
-/// Puts a keeper into a group of its own, before it does anything. That can take some milliseconds.
-async fn grouped(session: Arc<Session>, limits: Limits, keeper: u32) -> io::Result<Group> {
+/// Moves a supervisor into a control group of its own, before it does anything. Blocks for some milliseconds, so it runs on
+/// the blocking pool.
+async fn join_cgroup(session: Arc<Session>, limits: Limits, supervisor: u32) -> io::Result<Cgroup> {
     let make = move || {
-        let group = session.leaf(limits.amounts())?;
-        group.enter(keeper).map(|()| group)
+        let cgroup = session.leaf(limits.amounts())?;
+        cgroup.enter(supervisor).map(|()| cgroup)
     };
     tokio::task::spawn_blocking(make).await.map_err(io::Error::other)?
 }
 
-/// Lets root in the cage be root of all users' files, as far as the other walls let it: a root that is alone could
-/// not touch the files of anybody else. Only a process outside of the cage can do that.
-fn map_all_users(keeper: u32) -> io::Result<()> {
+/// Maps all users into the supervisor's user namespace, so that root there owns the files of every user as far as the other
+/// layers let it: with only itself mapped, it could not touch another user's files. Only a process outside of the
+/// namespace may write these maps.
+fn map_all_users(supervisor: u32) -> io::Result<()> {
     for map in ["uid_map", "gid_map"] {
-        std::fs::write(format!("/proc/{keeper}/{map}"), "0 0 4294967295")?;
+        std::fs::write(format!("/proc/{supervisor}/{map}"), "0 0 4294967295")?;
     }
     Ok(())
 }
 
-/// Cages that are made before they are needed, so that a command does not wait for its own.
+/// A pool of sandboxes that are prepared before they are needed, so that a command does not wait for its own.
 #[derive(Debug, Default)]
 pub struct Ready {
     cages: Mutex<HashMap<(Policy, Output), Cage>>,
@@ -290,27 +292,27 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Cages that may use only so much, all that are ever taken from here together.
-    pub fn new(amounts: Quota) -> Self {
-        Self { cages: Mutex::default(), session: Arc::new(Session::new(amounts)) }
+    /// A pool whose sandboxes, all that are ever taken from it together, share this quota.
+    pub fn new(quota: Quota) -> Self {
+        Self { cages: Mutex::default(), session: Arc::new(Session::new(quota)) }
     }
 
-    /// A cage: the one that is ready, or a new one. None if all time for commands is used up.
+    /// Takes the sandbox that is prepared for this policy, or makes one. Fails once the session's processor time is used up.
     pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Cage> {
-        self.session.has_time()?;
+        self.session.require_time()?;
         let ready = self.cages().remove(&(policy.clone(), output));
         if let Some(mut cage) = ready
             && cage.is_alive()
         {
             return Ok(cage);
         }
-        Cage::within(&self.session, policy, output).await
+        Cage::in_session(&self.session, policy, output).await
     }
 
-    /// Makes a cage ready for the next command. Best called when a command has ended: a cage is made of what is
-    /// there, and the command may have made something that the next one must not touch.
+    /// Prepares a sandbox for the next command. Best called after a command has ended: a sandbox protects the files that
+    /// exist when it is made, and the command may have made some that the next one must not touch.
     pub async fn prepare(&self, policy: &Policy, output: Output) {
-        if let Ok(cage) = Cage::within(&self.session, policy, output).await {
+        if let Ok(cage) = Cage::in_session(&self.session, policy, output).await {
             let mut cages = self.cages();
             if cages.len() >= MAX_READY {
                 cages.clear();

@@ -1,6 +1,6 @@
-//! What a change of the workspace is made of: what is expected to be there, what is put there, and how
-//! surely it is on disk afterwards. The changes themselves are methods of [`Workspace`](crate::Workspace);
-//! each takes the name of a temporary file from its caller, so that a record can name it beforehand.
+//! The vocabulary of changes: the expected state, the new one, and how durable it must be. The changes themselves are
+//! methods of [`Workspace`](crate::Workspace); each takes the name of a temporary file from its caller, so that a
+//! write-ahead record can name it.
 
 mod disk;
 mod error;
@@ -16,19 +16,19 @@ pub use hash::{Hash, Hasher};
 
 use crate::stat::Kind;
 
-/// What must be at a place for a change to go ahead.
+/// Precondition of a change: the state that a path must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing.
+    /// Nothing exists there.
     Missing,
-    /// A regular file of this content.
+    /// A regular file with this content.
     Content(Hash),
-    /// Whatever is there.
+    /// Any state.
     Anything,
 }
 
 impl Expect {
-    /// Whether this is what was expected.
+    /// Whether a state meets the precondition.
     pub fn allows(&self, state: &State) -> bool {
         match (self, state) {
             (Self::Anything, _) | (Self::Missing, State::Missing) => true,
@@ -38,11 +38,11 @@ impl Expect {
     }
 }
 
-/// How surely a change is on disk when it is reported as done. Either way a process that is killed leaves
-/// the old or the new file, never a part of one.
+/// How durable a change is when it is reported as done. Either way a process that is killed leaves the old or the new
+/// file, never a part of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// It outlasts a power cut: the content is synced before it is given its name, the directory after.
+    /// It survives a power cut: the content is synced before the rename, the directory after it.
     #[default]
     Full,
     /// Nothing is synced. A power cut within the next seconds can lose the change and, on some file
@@ -82,7 +82,7 @@ impl fmt::Display for TempName {
     }
 }
 
-/// What belongs to a file besides its content.
+/// Metadata of a file that belongs to it besides its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The permission bits.
@@ -100,33 +100,32 @@ pub struct Attributes {
 /// Where the attributes of a written file come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Like<'a> {
-    /// From the file that is replaced. What makes a program run with other rights (set-user-ID,
-    /// set-group-ID, capabilities) is dropped, as the kernel does on every write. A new file gets what
-    /// the umask and the directory say.
+    /// From the replaced file, without set-user-ID, set-group-ID and capabilities, which the kernel drops on every write,
+    /// too. A new file gets the defaults of the umask and the directory.
     Replaced,
-    /// From here, as they were.
+    /// These, unchanged.
     Exactly(&'a Attributes),
 }
 
-/// What is at a place.
+/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing.
+    /// Nothing exists there.
     Missing,
     /// A regular file.
     File {
-        /// The hash of its content; not known of a file that is too large to be hashed.
+        /// The hash of its content; `None` for a file that is too large to be hashed.
         hash: Option<Hash>,
         /// Its size in bytes.
         size: u64,
-        /// How many names it has.
+        /// Its number of hard links.
         links: u64,
         /// Its attributes.
         attributes: Attributes,
     },
     /// A symbolic link.
     Link {
-        /// Where it leads, as it is written.
+        /// Its target, as written.
         target: OsString,
         /// Its attributes.
         attributes: Attributes,
@@ -136,12 +135,12 @@ pub enum State {
         /// Its attributes.
         attributes: Attributes,
     },
-    /// Something that is not opened: a fifo, socket or device.
+    /// A fifo, socket or device, which haft does not open.
     Special(Kind),
 }
 
 impl State {
-    /// The attributes, if there is something that has them.
+    /// The attributes of a file, link or directory.
     pub fn attributes(&self) -> Option<&Attributes> {
         match self {
             Self::File { attributes, .. }
@@ -151,7 +150,7 @@ impl State {
         }
     }
 
-    /// Bytes of content; none of what is no file.
+    /// Size of a file in bytes; 0 for anything else.
     pub fn size(&self) -> u64 {
         match self {
             Self::File { size, .. } => *size,
@@ -159,8 +158,8 @@ impl State {
         }
     }
 
-    /// Whether both are of the same kind and content, whatever their attributes. Files too large to be
-    /// hashed are told apart by size and time.
+    /// Whether both have the same kind and content, whatever their attributes. Files too large to be hashed are compared by
+    /// size and time.
     pub fn same_content(&self, other: &State) -> bool {
         match (self, other) {
             (Self::Missing, Self::Missing) | (Self::Directory { .. }, Self::Directory { .. }) => true,
@@ -177,7 +176,7 @@ impl State {
         }
     }
 
-    /// What it is, in words.
+    /// The state in words.
     pub fn describe(&self) -> String {
         match self {
             Self::Missing => "nothing".to_owned(),
@@ -189,19 +188,19 @@ impl State {
     }
 }
 
-/// One place in a tree.
+/// One entry of a directory tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// Where it is, below the tree's own place; empty for the tree itself.
+    /// Its path relative to the tree; empty for the tree itself.
     pub below: PathBuf,
-    /// What it is.
+    /// Its state.
     pub state: State,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// How many names the replaced file had. A file is replaced by a new one, so other names of it keep
-    /// the old content: if this is more than 1, a hard link was broken up.
+    /// Number of hard links of the replaced file. Since a new file replaces it, its other names keep the old content: more
+    /// than 1 means that a hard link was broken.
     pub links: u64,
 }

@@ -1,5 +1,5 @@
-//! Why a path could not be used. The text of the path is kept as it was written, so that the answer
-//! speaks of what was asked for and not of what it turned into.
+//! Why a path could not be used. Errors keep the path as the caller wrote it, not what it resolved to, so that the message
+//! matches the request.
 
 use std::io;
 
@@ -11,27 +11,27 @@ use crate::stat::Kind;
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(path, kind, obstacle.as_ref()))]
 pub struct PathError {
-    /// The path as it was written; the beginning of one that is longer than any path can be.
+    /// The path as written; truncated if it is longer than any path can be.
     pub path: String,
     /// What is wrong with it.
     pub kind: PathErrorKind,
-    /// What is in the way, where it is not the path itself.
+    /// The component that is in the way, if it is not the path itself.
     pub obstacle: Option<Obstacle>,
 }
 
-/// Something on the way of a path that the path cannot lead through.
+/// A component of a path that is missing or not a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The beginning of the path that leads to it, as it was written.
+    /// The path up to it, as written.
     pub part: String,
-    /// What is there; nothing is, if this is `None`.
+    /// Its kind; `None` if it is missing.
     pub kind: Option<Kind>,
 }
 
 impl PathError {
     pub(crate) fn new(path: impl Into<String>, kind: impl Into<PathErrorKind>) -> Self {
         let mut path = path.into();
-        if let Some((end, _)) = path.char_indices().nth(MAX_SHOWN) {
+        if let Some((end, _)) = path.char_indices().nth(MAX_KEPT) {
             path.truncate(end);
             path.push('…');
         }
@@ -39,34 +39,34 @@ impl PathError {
     }
 }
 
-/// As many characters of a path are shown as a path can have bytes.
-const MAX_SHOWN: usize = 4096;
+/// Longest path that an error keeps, in characters: as many as a path can have bytes.
+const MAX_KEPT: usize = 4096;
 
 /// What can be wrong with a path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PathErrorKind {
-    /// There is no text.
+    /// The path is empty.
     Empty,
-    /// The text contains a NUL byte, which no file name can.
+    /// The path contains a NUL byte, which no file name can.
     NulByte,
     /// The path, or one name in it, is longer than the system allows.
     TooLong,
-    /// The place lies in none of the workspace's folders.
+    /// The path lies in none of the workspace's folders.
     Outside,
-    /// The place lies in the workspace but not in the focus, which is named.
+    /// The path lies in the workspace but outside of its focus, which is named.
     OutsideFocus(String),
-    /// Nothing is there.
+    /// The path does not exist.
     NotFound,
-    /// The place, or something on the way to it, should be a directory and is not.
+    /// The path, or a component of it, should be a directory and is not.
     NotADirectory,
-    /// A regular file was needed; this was found.
+    /// The path is of this kind instead of a regular file.
     NotAFile(Kind),
-    /// The system does not let this user in.
+    /// The system denies this user access.
     AccessDenied,
-    /// Links turn in a circle, or there are too many.
+    /// Too many links, or a cycle of them.
     Loop,
-    /// A link has taken the place of something that was not one when the path was resolved.
+    /// A link has appeared on the path since it was resolved.
     LinkAppeared,
     /// The root of the whole file system cannot be a workspace folder.
     RootRefused,
@@ -97,8 +97,8 @@ impl From<io::Error> for PathErrorKind {
     }
 }
 
-/// How much of a path an error repeats: enough to recognise it.
-const SHOWN: usize = 300;
+/// Longest path that a message shows, in characters.
+const MAX_SHOWN: usize = 300;
 
 fn describe(path: &str, kind: &PathErrorKind, obstacle: Option<&Obstacle>) -> String {
     let path = shorten(&path.replace('\0', "\\0"));
@@ -136,7 +136,7 @@ fn describe(path: &str, kind: &PathErrorKind, obstacle: Option<&Obstacle>) -> St
 }
 
 fn shorten(path: &str) -> String {
-    match path.char_indices().nth(SHOWN) {
+    match path.char_indices().nth(MAX_SHOWN) {
         Some((cut, _)) => format!("{}…", &path[..cut]),
         None => path.to_owned(),
     }

@@ -1,10 +1,10 @@
-//! Names that nobody can guess and no other has.
+//! Unique names that cannot be guessed.
 
-/// 128 random bits of the kernel, as 32 hexadecimal digits.
+/// 128 random bits from the kernel, as 32 hexadecimal digits.
 ///
 /// # Panics
-/// Where the kernel gives no random numbers: sessions, approvals and marks of processes hang on these names, so there is
-/// nothing safe to go on with.
+/// If the kernel provides no random numbers: sessions, approvals and process marks rely on these names, so it would not be
+/// safe to go on.
 pub fn random_id() -> String {
     let mut bytes = [0; 16];
     if let Err(error) = getrandom::fill(&mut bytes) {

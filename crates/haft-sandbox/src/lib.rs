@@ -1,6 +1,5 @@
-//! The only door to files and processes. Everything above this crate names places by [`AbsPath`], which
-//! only the workspace can make, and starts processes only through it. It knows nothing of tools, calls,
-//! permissions or JSON.
+//! All access to files and processes. The crates above name files by [`AbsPath`], which only the workspace can
+//! make, and start processes only through this crate. It knows nothing of tools, calls, permissions or JSON.
 
 pub mod cage;
 mod change;

@@ -1,5 +1,5 @@
-//! File names as text. A name may be any bytes; text must be UTF-8. What is not UTF-8 is shown as `\xNN`,
-//! and the workspace finds the file again by that text.
+//! File names as text. A name may be any bytes, text must be UTF-8: other bytes are escaped as `\xNN`, and the workspace
+//! finds the file again by that text.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub fn show(name: impl AsRef<OsStr>) -> String {
     text
 }
 
-/// The name or path as text of one line: control characters are shown as `\xNN`, too.
+/// The name or path as text on one line: control characters are escaped as `\xNN`, too.
 pub fn show_on_a_line(name: impl AsRef<OsStr>) -> String {
     let text = show(name);
     if !text.contains(|c: char| c.is_ascii_control()) {
@@ -40,9 +40,8 @@ pub fn show_on_a_line(name: impl AsRef<OsStr>) -> String {
     line
 }
 
-/// The bytes behind a text made by [`show`] or [`show_on_a_line`], or nothing when the text holds no `\xNN` that `show` could
-/// have written. Other bytes below 0x80 are never written this way; leaving them alone means that no `/` or NUL
-/// can come out of decoding.
+/// Decodes text of [`show`] or [`show_on_a_line`]; `None` if it holds no `\xNN` that these could have written. They never
+/// escape other bytes below 0x80, and decoding leaves those alone, so it cannot produce a `/` or NUL.
 pub(crate) fn decode(text: &str) -> Option<OsString> {
     if !text.contains("\\x") {
         return None;
@@ -73,7 +72,7 @@ fn escaped(bytes: &[u8]) -> Option<u8> {
     (byte >= 0x80 || (byte != 0 && byte.is_ascii_control())).then_some(byte)
 }
 
-/// What Unicode calls default ignorable: it is not seen where it stands.
+/// Whether Unicode calls a character default ignorable: it is invisible.
 pub fn is_ignorable(char: char) -> bool {
     matches!(char,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

@@ -1,5 +1,5 @@
-//! [`AbsPath`]: the name of a place that the workspace has resolved. Holding one means that links were
-//! followed and confinement was checked when it was made; it does not mean that the place still exists.
+//! [`AbsPath`]: a path that the workspace has resolved. Links were followed and confinement was checked when it was made; the
+//! file may not exist any more.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 use crate::names;
 
-/// An absolute path without links, `.` or `..`. It is a name, not a permission: whatever opens it checks again
-/// that it lies inside and that no link has appeared on the way.
+/// An absolute path without links, `.` or `..`. It is a name, not a permission: every method that opens it checks again that
+/// it lies inside and that no link has appeared on the way.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AbsPath(Arc<Path>);
 
 impl AbsPath {
-    /// Takes a path that is known to be canonical.
+    /// Wraps a path that is known to be canonical.
     pub(crate) fn canonical(path: PathBuf) -> Self {
         debug_assert!(path.is_absolute());
         Self(path.into())
     }
 
-    /// A path that stands for a place without asking any file system: for tests and for claims on
-    /// places that only have a name. `.` and `..` are resolved in the text.
+    /// A path that is normalised in the text alone (`.` and `..`), without file system access: for tests, and for claims on
+    /// files that do not exist.
     pub fn lexical(path: &Path) -> Self {
         let mut clean = PathBuf::from("/");
         for component in path.components() {
@@ -42,29 +42,30 @@ impl AbsPath {
         &self.0
     }
 
-    /// The last part of the path.
+    /// The last component.
     pub fn file_name(&self) -> Option<&OsStr> {
         self.0.file_name()
     }
 
-    /// The directory that this place lies in; nothing above `/`.
+    /// The parent directory; `None` for `/`.
     pub fn parent(&self) -> Option<AbsPath> {
         self.0.parent().map(|parent| Self(parent.into()))
     }
 
-    /// The place of that name in this directory, as a listing gives it. The name is not looked up: what
-    /// is there by now, or that it is a link, shows when it is opened.
+    /// The path of an entry of this directory. The name is not looked up: that it is missing, or a link, shows when it is
+    /// opened.
     pub fn child(&self, name: &OsStr) -> AbsPath {
         Self::lexical(&self.0.join(name))
     }
 
-    /// Whether this place is `other` or lies below it.
+    /// Whether this path is `other` or lies below it.
     pub fn is_within(&self, other: &AbsPath) -> bool {
         lies_within(&self.0, other)
     }
 }
 
-/// Whether a path is another or lies below it. Of paths without `.`, `..` and empty parts, their bytes tell.
+/// Whether a path is `other` or lies below it. Compares bytes, which is enough for paths without `.`, `..` and empty
+/// components.
 pub(crate) fn lies_within(path: &Path, other: &AbsPath) -> bool {
     let other = other.0.as_os_str().as_bytes();
     let rest = path.as_os_str().as_bytes().strip_prefix(other);
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_begins_alike_is_not_within() {
+    fn a_common_prefix_of_names_is_not_within() {
         let within = |path: &str, other: &str| {
             AbsPath::lexical(path.as_ref()).is_within(&AbsPath::lexical(other.as_ref()))
         };

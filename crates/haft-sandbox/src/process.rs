@@ -1,7 +1,6 @@
-//! Running a program to its end. Its output is always drained and never more is kept than was asked for;
-//! when it ends, times out or is no longer wanted, nothing that it started is left in its group. `partner` is for
-//! programs that are talked to.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! Running a program to its end, outside of the sandbox. Its output is always drained and kept up to a limit; when it ends,
+//! times out or is cancelled, every process in its group ends with it. `partner` is for programs that haft talks to.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 mod partner;
 mod tree;
@@ -23,39 +22,39 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 use tree::Tree;
 
-/// How long a process that was asked to end may take.
+/// How long a process may take to end after SIGTERM, before SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
-/// How often it is looked whether the tree is gone.
-const GLANCE: Duration = Duration::from_millis(10);
-/// How long output is waited for after the process has ended, if something else holds the pipe.
-const DRAIN: Duration = Duration::from_millis(100);
-/// How much is read at once.
+/// How often to check whether a process tree has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How long to wait for output after the process has ended, if another process holds the pipe.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// Size of the read buffer.
 const CHUNK: usize = 32 * 1024;
 
 /// A program to run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The program: a path, or a name to be found in `PATH`.
+    /// The program: a path, or a name that is looked up in `PATH`.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
     /// The folder it works in.
     pub dir: PathBuf,
-    /// Variables added to the environment that it inherits.
+    /// Variables to add to the inherited environment.
     pub env: Vec<(OsString, OsString)>,
-    /// What it reads; it need not read it.
+    /// Its standard input; it need not read it.
     pub stdin: Vec<u8>,
     /// How long it may take.
     pub timeout: Duration,
-    /// How many bytes are kept of each output; the rest is counted.
+    /// How many bytes to keep of each output stream; the rest is counted.
     pub max_output: usize,
 }
 
-/// Whether a program, a path or a name to be found in `PATH`, is the one that this process runs.
+/// Whether a program, given as a path or a name in `PATH`, is the executable of this process.
 pub fn is_this_program(program: &str) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let identity = |path: PathBuf| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    // By this name the kernel gives the running file, even where another one was put in its place.
+    // This link leads to the running file, even if another one has replaced it on disk.
     let Some(own) = identity("/proc/self/exe".into()) else { return false };
     if program.contains('/') {
         return identity(program.into()) == Some(own);
@@ -72,20 +71,20 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// It took too long and was ended.
+    /// Killed after its timeout.
     TimedOut,
-    /// It was no longer wanted and was ended.
+    /// Killed because the caller cancelled it.
     Cancelled,
 }
 
-/// What is left of a process.
+/// The result of a process.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// How it ended.
     pub exit: Exit,
-    /// The beginning of its output.
+    /// The beginning of its standard output.
     pub stdout: Vec<u8>,
-    /// The beginning of its error output.
+    /// The beginning of its standard error.
     pub stderr: Vec<u8>,
     /// How many bytes of both were not kept.
     pub dropped: u64,
@@ -93,14 +92,14 @@ pub struct Finished {
     pub duration: Duration,
 }
 
-/// Runs a program until it ends, its time is over or `cancelled` completes. In the last two cases, and when
-/// the future is dropped, everything that it started is ended too; what it printed until then is kept.
+/// Runs a program until it ends, times out or `cancelled` completes. In the last two cases, and when the future is dropped,
+/// every process that it started is killed, too; its output until then is kept.
 pub async fn run(run: Run, cancelled: impl Future<Output = ()> + Send) -> io::Result<Finished> {
     let start = Instant::now();
     let mut child = spawn(&run)?;
     let mut tree = Tree::new(leader(&child)?);
-    let mut stdout = Kept::new(run.max_output);
-    let mut stderr = Kept::new(run.max_output);
+    let mut stdout = Head::new(run.max_output);
+    let mut stderr = Head::new(run.max_output);
     let exit = {
         let pipes = (child.stdout.take(), child.stderr.take());
         let mut draining = pin!(async { tokio::join!(stdout.drain(pipes.0), stderr.drain(pipes.1)) });
@@ -108,8 +107,8 @@ pub async fn run(run: Run, cancelled: impl Future<Output = ()> + Send) -> io::Re
         let mut feeding = pin!(feed(child.stdin.take(), run.stdin));
         let mut fed = false;
         let mut cancelled = pin!(cancelled);
-        let mut time_over = pin!(sleep(run.timeout));
-        // In this order, so that all output that has arrived is taken before an end is noticed.
+        let mut timed_out = pin!(sleep(run.timeout));
+        // `biased`, in this order: all output that has arrived is read before the end is handled.
         let exit = loop {
             tokio::select! {
                 biased;
@@ -120,7 +119,7 @@ pub async fn run(run: Run, cancelled: impl Future<Output = ()> + Send) -> io::Re
                     break exit(status?);
                 }
                 () = &mut cancelled => break Exit::Cancelled,
-                () = &mut time_over => break Exit::TimedOut,
+                () = &mut timed_out => break Exit::TimedOut,
             }
         };
         if matches!(exit, Exit::Cancelled | Exit::TimedOut) {
@@ -134,9 +133,9 @@ pub async fn run(run: Run, cancelled: impl Future<Output = ()> + Send) -> io::Re
             }
         }
         if !drained {
-            // Timing out means that something else holds the pipe. What the process itself wrote has been
-            // read by then, because reading comes before looking at the clock.
-            let _ = timeout(DRAIN, draining).await;
+            // A timeout means that another process holds the pipe. The output of the process itself has been read by then,
+            // because `timeout` polls the reader before the clock.
+            let _ = timeout(DRAIN_TIMEOUT, draining).await;
         }
         exit
     };
@@ -169,18 +168,18 @@ fn leader(child: &Child) -> io::Result<Pid> {
     pid.ok_or_else(|| io::Error::other("a process that has just been started has no number"))
 }
 
-/// Ends the whole tree: first politely, then not.
+/// Ends the whole tree: SIGTERM, then SIGKILL after a grace period.
 async fn end(child: &mut Child, tree: &mut Tree) -> io::Result<()> {
     tree.ask_to_end();
-    let politely = async {
+    let graceful = async {
         child.wait().await?;
         tree.leader_ended();
         while tree.is_alive() {
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         io::Result::Ok(())
     };
-    if let Ok(ended) = timeout(GRACE, politely).await {
+    if let Ok(ended) = timeout(GRACE, graceful).await {
         ended?;
     }
     tree.kill();
@@ -189,7 +188,7 @@ async fn end(child: &mut Child, tree: &mut Tree) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes everything, or as much as is wanted: a process may end or close its input without reading it.
+/// Writes all input, or as much as the process reads before it ends or closes the pipe.
 async fn feed(stdin: Option<ChildStdin>, bytes: Vec<u8>) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(&bytes).await;
@@ -200,19 +199,19 @@ fn exit(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),
-        // Neither happens only for a process that was not waited for.
+        // Only a process that has not been waited for has neither.
         (None, None) => Exit::Code(-1),
     }
 }
 
-/// The beginning of a stream, and how much more there was.
-struct Kept {
+/// The first bytes of a stream, and a count of the rest.
+struct Head {
     bytes: Vec<u8>,
     max: usize,
     dropped: u64,
 }
 
-impl Kept {
+impl Head {
     fn new(max: usize) -> Self {
         Self { bytes: Vec::new(), max, dropped: 0 }
     }
@@ -220,7 +219,7 @@ impl Kept {
     async fn drain(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
         let Some(mut pipe) = pipe else { return };
         let mut chunk = vec![0; CHUNK];
-        // A pipe that cannot be read has nothing more to give.
+        // A read error is treated as the end.
         while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
             let keep = read.min(self.max - self.bytes.len());
             self.bytes.extend_from_slice(&chunk[..keep]);

@@ -1,5 +1,4 @@
-//! What the file system says about a place: its kind, size, mode and times, and a stamp by which a later
-//! look can tell that nothing has changed.
+//! File metadata: kind, size, mode and times, and a stamp that shows later whether the file has changed.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::FileType;
 
-/// What kind of thing a place holds.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -16,7 +15,7 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Symlink,
-    /// Something that must not be opened like a file: a fifo, socket, device or file made up by the kernel.
+    /// A file that must not be opened like a regular one: a fifo, socket, device or file of the kernel.
     Special(&'static str),
 }
 
@@ -31,10 +30,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the file system says about one place.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// The kind of thing it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
@@ -42,12 +41,12 @@ pub struct Stat {
     pub mode: u32,
     /// When its content last changed.
     pub modified: SystemTime,
-    /// By which a later look can tell a change.
+    /// Identity and times, to detect a change.
     pub stamp: Stamp,
 }
 
-/// Identity and times of a file. Two equal stamps mean that nothing has changed as far as the file system
-/// tells; a change within one tick of its clock can go unnoticed.
+/// Identity and times of a file. Equal stamps mean that the file is unchanged, but for a change within one tick of the file
+/// system's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     dev: u64,
@@ -58,23 +57,23 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp as numbers, to be kept in a file.
+    /// The stamp as numbers, for storage.
     pub fn as_words(&self) -> [u64; 5] {
         [self.dev, self.ino, self.size, self.mtime_ns, self.ctime_ns]
     }
 
-    /// The stamp that [`Stamp::as_words`] gave.
+    /// The inverse of [`Stamp::as_words`].
     pub fn from_words([dev, ino, size, mtime_ns, ctime_ns]: [u64; 5]) -> Self {
         Self { dev, ino, size, mtime_ns, ctime_ns }
     }
 
-    /// Whether both stamps are of the same file, changed or not.
+    /// Whether both stamps are of one file, changed or not.
     pub fn same_file(&self, other: &Stamp) -> bool {
         self.dev == other.dev && self.ino == other.ino
     }
 
-    /// Whether both stamps are of the same file with the same content, as far as they tell. Other than two
-    /// equal ones they may be of different names or attributes.
+    /// Whether both stamps are of one file with the same content, as far as times and size show. Its names and attributes
+    /// may differ.
     pub(crate) fn same_content(&self, other: &Stamp) -> bool {
         Self { ctime_ns: 0, ..*self } == Self { ctime_ns: 0, ..*other }
     }
@@ -89,7 +88,7 @@ impl Stamp {
 pub struct Entry {
     /// Its name in the directory.
     pub name: OsString,
-    /// What is there; a link is not followed.
+    /// Its metadata; a link is not followed.
     pub stat: Stat,
 }
 
@@ -98,12 +97,12 @@ pub struct Entry {
 pub struct Name {
     /// The name.
     pub name: OsString,
-    /// What has that name; a link is not followed.
+    /// Its kind; a link is not followed.
     pub kind: Kind,
 }
 
 impl Stamp {
-    /// Whether it is so new that another change could leave the same: clocks of file systems tick every few
+    /// Whether it is so recent that another change could leave an equal stamp: clocks of file systems tick every few
     /// milliseconds, or every second or two.
     pub fn is_fresh(&self) -> bool {
         let Ok(now) = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) else { return true };
@@ -146,8 +145,8 @@ impl From<&rustix::fs::Stat> for Stat {
                 dev: raw.st_dev as u64,
                 ino: raw.st_ino as u64,
                 size,
-                mtime_ns: word(seconds, nanos),
-                ctime_ns: word(raw.st_ctime as i64, raw.st_ctime_nsec as u32),
+                mtime_ns: nanoseconds(seconds, nanos),
+                ctime_ns: nanoseconds(raw.st_ctime as i64, raw.st_ctime_nsec as u32),
             },
         }
     }
@@ -165,8 +164,8 @@ fn time(seconds: i64, nanos: u32) -> SystemTime {
         .unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Only compared, so wrapping around for times before 1970 or far ahead does no harm.
-fn word(seconds: i64, nanos: u32) -> u64 {
+/// A time as one number. It is only compared, so wrapping around before 1970 or far in the future does no harm.
+fn nanoseconds(seconds: i64, nanos: u32) -> u64 {
     (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(nanos.into())
 }
 
@@ -175,13 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_survives_being_kept() {
+    fn a_stamp_survives_storage() {
         let stamp = Stamp { dev: 1, ino: 2, size: 3, mtime_ns: 4, ctime_ns: u64::MAX };
         assert_eq!(Stamp::from_words(stamp.as_words()), stamp);
     }
 
     #[test]
-    fn a_stamp_is_fresh_for_as_long_as_its_clock_may_stand() {
+    fn a_stamp_is_fresh_for_one_tick_of_its_clock() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let ago = |time: Duration, past: Duration| (time - past).as_nanos() as u64;
         let changed = |mtime_ns, ctime_ns| Stamp { dev: 1, ino: 2, size: 3, mtime_ns, ctime_ns };
@@ -199,7 +198,7 @@ mod tests {
         assert!(changed(coarse(1), coarse(1)).is_fresh());
         assert!(!changed(coarse(4), coarse(4)).is_fresh());
         assert!(!changed(coarse(1), fine(minute)).is_fresh(), "this clock is a fine one");
-        // What comes from the future tells nothing.
+        // A time in the future is not trusted.
         assert!(changed(u64::MAX, 0).is_fresh());
     }
 

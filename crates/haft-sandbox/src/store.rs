@@ -1,6 +1,6 @@
-//! haft's own private folders: state that no model names. Files are replaced as a whole, so a reader sees
-//! the old or the new content and a crash leaves one of them.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! Private folders of haft itself, for state that no model can name. Files are replaced atomically, so a reader sees the old
+//! or the new content and a crash leaves one of them. It knows nothing of what the files hold.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How the names of unfinished files begin; they are never listed.
-const UNFINISHED: &str = ".unfinished-";
+/// Prefix of temporary files, which are never listed.
+const TEMP_PREFIX: &str = ".unfinished-";
 
-/// One private folder. It is made, for its owner only, when something is first written to it.
+/// One private folder. The first write makes it, for its owner only.
 #[derive(Clone, Debug)]
 pub struct Store {
     dir: PathBuf,
-    /// A name on the way here that was none; every use of this folder fails with it.
-    refused: Option<String>,
+    /// An invalid name on the way here; every use of this folder fails with it.
+    invalid: Option<String>,
 }
 
 /// One file of a store.
@@ -31,8 +31,8 @@ pub struct StoreEntry {
     pub modified: SystemTime,
 }
 
-/// Where a lock is taken, for those who take it often: its file stays open. Others in this process must not use the same
-/// one at the same time.
+/// A lock that is taken often: its file stays open in between. The lock excludes other processes, not other threads that
+/// use this value.
 #[derive(Debug)]
 pub struct Latch {
     store: Store,
@@ -54,7 +54,7 @@ impl KeptOpen {
         Ok(Self { file, id: (found.dev(), found.ino()) })
     }
 
-    /// How long the file at a path is, if it is this one.
+    /// Length of the file at a path, if it is still this one.
     fn length_at(&self, path: &Path) -> io::Result<Option<u64>> {
         match std::fs::symlink_metadata(path) {
             Ok(found) => Ok(((found.dev(), found.ino()) == self.id).then_some(found.len())),
@@ -65,12 +65,12 @@ impl KeptOpen {
 }
 
 impl Latch {
-    /// Waits until no other process holds the lock, and holds it until dropped.
+    /// Takes the lock, waiting while another process holds it. Dropping the result releases it.
     pub fn lock(&mut self) -> io::Result<StoreLock> {
         self.take(|file| file.lock().map(|()| true))?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
-    /// Like [`Latch::lock`], but gives nothing at once when another holds it.
+    /// Takes the lock if it is free; `None` if another process holds it.
     pub fn try_lock(&mut self) -> io::Result<Option<StoreLock>> {
         self.take(|file| match file.try_lock() {
             Ok(()) => Ok(true),
@@ -84,7 +84,9 @@ impl Latch {
         let mut take = || loop {
             let file = match &self.file {
                 Some(file) => file.clone(),
-                None => Arc::new(KeptOpen::new(self.store.opened(OpenOptions::new().write(true), &path)?)?),
+                None => Arc::new(KeptOpen::new(
+                    self.store.open_or_create(OpenOptions::new().write(true), &path)?,
+                )?),
             };
             if !lock(&file.file)? {
                 return Ok(None);
@@ -94,14 +96,14 @@ impl Latch {
                 self.file = Some(held.file.clone());
                 return Ok(Some(held));
             }
-            // It was moved or removed since, and whoever comes next takes another one.
+            // The file was moved or removed since: other processes lock another one by now.
             self.file = None;
         };
-        take().map_err(|error| naming(&path, error))
+        take().map_err(|error| with_path(&path, error))
     }
 }
 
-/// Holds a lock until it is dropped.
+/// A held lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct StoreLock {
     file: Arc<KeptOpen>,
@@ -114,30 +116,30 @@ impl Drop for StoreLock {
 }
 
 impl StoreLock {
-    /// Leaves a mark in the lock's file, for those who look after this process has died. Not synced.
+    /// Writes a byte into the lock's file, which others can read even after this process has died. Not synced.
     pub fn mark(&self, mark: u8) -> io::Result<()> {
         self.file.file.write_all_at(&[mark], 0)
     }
 }
 
 impl Store {
-    /// The store at `dir`. Nothing is touched yet.
+    /// The store at `dir`. Does no I/O.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), refused: None }
+        Self { dir: dir.into(), invalid: None }
     }
 
-    /// Where the store is.
+    /// Its path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A folder in this one.
+    /// A subfolder.
     pub fn folder(&self, name: &str) -> Self {
-        let refused = self.refused.clone().or_else(|| (!is_plain(name)).then(|| name.to_owned()));
-        Self { dir: self.path(name), refused }
+        let invalid = self.invalid.clone().or_else(|| (!is_plain(name)).then(|| name.to_owned()));
+        Self { dir: self.path(name), invalid }
     }
 
-    /// Where the file of that name is, for programs that need to be told. Never outside the folder.
+    /// The path of a file, to pass to other programs. Never outside the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         match Path::new(name).file_name() {
             Some(name) => self.dir.join(name),
@@ -145,54 +147,53 @@ impl Store {
         }
     }
 
-    /// The content of a file, or nothing if there is none.
+    /// The content of a file; `None` if it is missing.
     pub fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let path = self.checked(name)?;
         match std::fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(naming(&path, error)),
+            Err(error) => Err(with_path(&path, error)),
         }
     }
 
-    /// Replaces the content of a file. Afterwards it is on disk.
+    /// Replaces the content of a file, durably.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.checked(name)?;
-        self.replace(&path, bytes).map_err(|error| naming(&path, error))
+        self.replace(&path, bytes).map_err(|error| with_path(&path, error))
     }
 
-    /// Waits until what was written to a file is on disk.
+    /// Syncs a file.
     pub fn sync(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;
-        File::open(&path).and_then(|file| file.sync_data()).map_err(|error| naming(&path, error))
+        File::open(&path).and_then(|file| file.sync_data()).map_err(|error| with_path(&path, error))
     }
 
-    /// Replaces the content of a file without waiting for the disk: safe from a crash of the program, not
-    /// from a power cut.
+    /// Replaces the content of a file without a sync: atomic if the program crashes, not if the power fails.
     pub fn write_fast(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.checked(name)?;
         let replace = || {
             self.make()?;
-            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir)?;
+            let mut file = tempfile::Builder::new().prefix(TEMP_PREFIX).tempfile_in(&self.dir)?;
             file.write_all(bytes)?;
             file.persist(&path)?;
             Ok(())
         };
-        replace().map_err(|error| naming(&path, error))
+        replace().map_err(|error| with_path(&path, error))
     }
 
-    /// How long the file of that name is, if it is still this one.
+    /// Length of a file, if `of` is still the file of that name.
     pub fn length(&self, name: &str, of: &KeptOpen) -> io::Result<Option<u64>> {
         let path = self.checked(name)?;
-        of.length_at(&path).map_err(|error| naming(&path, error))
+        of.length_at(&path).map_err(|error| with_path(&path, error))
     }
 
-    /// Like [`Store::open_log`], to be kept open.
+    /// Opens a file for reading and writing, as [`Store::open_log`] does, and remembers its identity.
     pub fn keep_open(&self, name: &str) -> io::Result<KeptOpen> {
-        KeptOpen::new(self.open_log(name)?).map_err(|error| naming(&self.path(name), error))
+        KeptOpen::new(self.open_log(name)?).map_err(|error| with_path(&self.path(name), error))
     }
 
-    /// Opens a file for reading and writing. One that is missing is made, and its name is on disk afterwards.
+    /// Opens a file for reading and writing. Makes a missing one, durably.
     pub fn open_log(&self, name: &str) -> io::Result<File> {
         let path = self.checked(name)?;
         let mut options = OpenOptions::new();
@@ -206,60 +207,60 @@ impl Store {
             }
             opened => opened,
         };
-        open().map_err(|error| naming(&path, error))
+        open().map_err(|error| with_path(&path, error))
     }
 
-    /// How long a file is; one that is missing is empty.
+    /// Length of a file; 0 if it is missing.
     pub fn size(&self, name: &str) -> io::Result<u64> {
         let path = self.checked(name)?;
         match std::fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            found => found.map(|found| found.len()).map_err(|error| naming(&path, error)),
+            found => found.map(|found| found.len()).map_err(|error| with_path(&path, error)),
         }
     }
 
-    /// Gives a file another name, in place of whatever had that.
+    /// Renames a file, replacing one that has the new name.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (self.checked(from)?, self.checked(to)?);
-        std::fs::rename(&from, to).map_err(|error| naming(&from, error))
+        std::fs::rename(&from, to).map_err(|error| with_path(&from, error))
     }
 
-    /// Whether there is a file of that name.
+    /// Whether a file of that name exists.
     pub fn has(&self, name: &str) -> io::Result<bool> {
         let path = self.checked(name)?;
-        path.try_exists().map_err(|error| naming(&path, error))
+        path.try_exists().map_err(|error| with_path(&path, error))
     }
 
-    /// Removes a file; one that is missing is fine.
+    /// Removes a file. A missing one is no error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(naming(&path, error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(with_path(&path, error)),
             _ => Ok(()),
         }
     }
 
     /// The files in this folder, in no order; none if the folder is missing.
     pub fn entries(&self) -> io::Result<Vec<StoreEntry>> {
-        self.usable()?;
+        self.require_valid()?;
         let listing = match std::fs::read_dir(&self.dir) {
             Ok(listing) => listing,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(naming(&self.dir, error)),
+            Err(error) => return Err(with_path(&self.dir, error)),
         };
         let mut entries = Vec::new();
         for entry in listing {
-            let entry = entry.map_err(|error| naming(&self.dir, error))?;
+            let entry = entry.map_err(|error| with_path(&self.dir, error))?;
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
             let metadata = match entry.metadata() {
                 Ok(metadata) => metadata,
-                // Removed by another process meanwhile.
+                // Another process has removed it meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(naming(&entry.path(), error)),
+                Err(error) => return Err(with_path(&entry.path(), error)),
             };
-            if metadata.is_file() && !name.starts_with(UNFINISHED) {
+            if metadata.is_file() && !name.starts_with(TEMP_PREFIX) {
                 let modified = metadata.modified()?;
                 entries.push(StoreEntry { name, size: metadata.len(), modified });
             }
@@ -267,42 +268,42 @@ impl Store {
         Ok(entries)
     }
 
-    /// Waits until no other process holds the lock of that name, and holds it until dropped. The lock is
-    /// a file of its own: locking the name of a file that is replaced would lock the old one.
+    /// Takes the lock of that name, waiting while another process holds it. Dropping the result releases it. A lock needs a
+    /// file of its own: a lock on a file that is replaced would stay with the old one.
     pub fn lock(&self, name: &str) -> io::Result<StoreLock> {
         self.latch(name).lock()
     }
 
-    /// The lock of that name, to be taken often.
+    /// The lock of that name, for taking it often.
     pub fn latch(&self, name: &str) -> Latch {
         Latch { store: self.clone(), name: name.to_owned(), file: None }
     }
 
-    /// Like [`Store::lock`], but gives up after some time, with an error of the kind
-    /// [`ErrorKind::TimedOut`]: for those who can do without and must not hang.
-    pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<StoreLock> {
-        let began = Instant::now();
-        let mut pause = Duration::from_millis(1);
+    /// Like [`Store::lock`], but fails with [`ErrorKind::TimedOut`] after some time: for callers that can do without the
+    /// lock and must not hang.
+    pub fn lock_within(&self, name: &str, timeout: Duration) -> io::Result<StoreLock> {
+        let start = Instant::now();
+        let mut backoff = Duration::from_millis(1);
         loop {
             if let Some(lock) = self.try_lock(name)? {
                 return Ok(lock);
             }
-            if began.elapsed() >= patience {
+            if start.elapsed() >= timeout {
                 let held = io::Error::new(ErrorKind::TimedOut, "another process holds this lock");
-                return Err(naming(&self.path(name), held));
+                return Err(with_path(&self.path(name), held));
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(16));
+            std::thread::sleep(backoff);
+            backoff = (backoff * 2).min(Duration::from_millis(16));
         }
     }
 
-    /// Like [`Store::lock`], but gives nothing at once when another holds it.
+    /// Takes the lock of that name if it is free; `None` if another process holds it.
     pub fn try_lock(&self, name: &str) -> io::Result<Option<StoreLock>> {
         self.latch(name).try_lock()
     }
 
-    /// Opens a file, which is made where it is missing, as the folder is.
-    fn opened(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    /// Opens a file, making it and the folder where they are missing.
+    fn open_or_create(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         options.create(true).mode(0o600);
         match options.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -312,13 +313,13 @@ impl Store {
         }
     }
 
-    /// Checks that nobody else can change what is in this folder: it is this user's own, and only its owner
-    /// may write to it. One that is missing is fine, since it is made that way.
+    /// Checks that no other user can change files in this folder: this user owns it, and only the owner may write to it. A
+    /// missing folder is no error, since it will be made that way.
     pub fn is_private(&self) -> io::Result<()> {
         let found = match std::fs::metadata(&self.dir) {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(naming(&self.dir, error)),
+            Err(error) => return Err(with_path(&self.dir, error)),
         };
         let refuse = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
         let dir = self.dir.display();
@@ -340,26 +341,26 @@ impl Store {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.make()?;
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir)?;
+        let mut file = tempfile::Builder::new().prefix(TEMP_PREFIX).tempfile_in(&self.dir)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         File::open(&self.dir)?.sync_all()
     }
 
-    /// Makes the folder, for its owner alone, where it is missing. Writing does that by itself.
+    /// Makes the folder, for its owner only, if it is missing. Every write does that, too.
     pub fn make(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)
     }
 
     fn checked(&self, name: &str) -> io::Result<PathBuf> {
-        self.usable()?;
-        if is_plain(name) { Ok(self.dir.join(name)) } else { Err(refusal(name)) }
+        self.require_valid()?;
+        if is_plain(name) { Ok(self.dir.join(name)) } else { Err(invalid_name(name)) }
     }
 
-    fn usable(&self) -> io::Result<()> {
-        match &self.refused {
-            Some(name) => Err(refusal(name)),
+    fn require_valid(&self) -> io::Result<()> {
+        match &self.invalid {
+            Some(name) => Err(invalid_name(name)),
             None => Ok(()),
         }
     }
@@ -369,11 +370,11 @@ fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', '\0'])
 }
 
-fn refusal(name: &str) -> io::Error {
+fn invalid_name(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, format!("{name:?} is not a plain file name"))
 }
 
-fn naming(path: &Path, error: io::Error) -> io::Error {
+fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }
 
@@ -384,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_is_held_is_not_waited_for_forever() {
+    fn waiting_for_a_held_lock_times_out() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path());
         let held = store.lock("l").unwrap();
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latch_takes_the_lock_that_others_take() {
+    fn a_latch_excludes_other_holders_of_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path());
         let mut latch = store.latch("l");
@@ -410,13 +411,13 @@ mod tests {
         for go in [|store: &Store| store.remove("l"), |store: &Store| store.rename("l", "other")] {
             go(&store).unwrap();
             let held = latch.lock().unwrap();
-            assert!(store.try_lock("l").unwrap().is_none(), "it is the lock of the new file");
+            assert!(store.try_lock("l").unwrap().is_none(), "it locks the new file");
             drop(held);
         }
     }
 
     #[test]
-    fn a_mark_outlasts_the_one_who_left_it() {
+    fn a_mark_outlasts_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().join("new"));
         let lock = store.lock("l").unwrap();
@@ -426,7 +427,7 @@ mod tests {
         lock.mark(b'2').unwrap();
         drop(lock);
         assert_eq!(store.read("l").unwrap().unwrap(), b"2");
-        // Whoever takes the lock next still sees it.
+        // The next holder of the lock still sees it.
         let next = store.try_lock("l").unwrap().unwrap();
         assert_eq!(store.read("l").unwrap().unwrap(), b"2");
         next.mark(0).unwrap();

@@ -1,6 +1,6 @@
-//! The terminal that somebody sits at, whatever standard input and output are. What was typed before a question was
-//! asked does not answer it.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! The controlling terminal of the user, whatever standard input and output are. Keys typed before a question was asked do
+//! not answer it.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -10,31 +10,31 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
-/// How often it is looked whether a question still stands.
-const TICK: Duration = Duration::from_millis(50);
-/// No line is longer.
+/// How often to check whether a question was withdrawn.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest line in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// The terminal of this process.
+/// The controlling terminal of this process.
 #[derive(Debug)]
 pub struct Terminal(File);
 
-/// Restores how keys are read.
-struct Restored<'a>(&'a File, Termios);
+/// Restores the terminal's settings when dropped.
+struct RestoreSettings<'a>(&'a File, Termios);
 
-impl Drop for Restored<'_> {
+impl Drop for RestoreSettings<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.0, OptionalActions::Drain, &self.1);
     }
 }
 
 impl Terminal {
-    /// Opens it. An error if nobody sits there.
+    /// Opens the terminal. Fails if this process has none.
     pub fn open() -> io::Result<Self> {
         Ok(Self(File::options().read(true).write(true).open("/dev/tty")?))
     }
 
-    /// Forgets what was typed so far.
+    /// Discards keys that were typed but not read.
     pub fn forget_typed(&self) {
         let _ = tcflush(&self.0, QueueSelector::IFlush);
     }
@@ -45,20 +45,20 @@ impl Terminal {
         self.0.flush()
     }
 
-    /// How many columns there are.
+    /// Its width in columns.
     pub fn columns(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(&self.0);
         size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 20).unwrap_or(80)
     }
 
-    /// The next key, without waiting for a line's end. Nothing if `is_over` says so first.
+    /// Waits for the next key, without the end of a line. `None` if `is_over` returns true first.
     pub fn key(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Option<char>> {
         let before = tcgetattr(&self.0)?;
         let mut raw = before.clone();
-        // An interrupt still is one.
+        // Ctrl-C still interrupts, since ISIG stays set.
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         tcsetattr(&self.0, OptionalActions::Now, &raw)?;
-        let _restored = Restored(&self.0, before);
+        let _restored = RestoreSettings(&self.0, before);
         let mut bytes = Vec::new();
         loop {
             if !wait(&self.0, is_over)? {
@@ -77,7 +77,7 @@ impl Terminal {
         }
     }
 
-    /// A line, edited as the terminal lets one edit. Nothing if `is_over` says so first.
+    /// Waits for a line, with the terminal's own editing. `None` if `is_over` returns true first.
     pub fn line(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Option<String>> {
         let mut bytes = Vec::new();
         while bytes.last() != Some(&b'\n') && bytes.len() < MAX_LINE {
@@ -94,9 +94,9 @@ impl Terminal {
     }
 }
 
-/// Waits until there is something to read. False if `is_over` says so first.
+/// Waits until the file can be read. False if `is_over` returns true first.
 fn wait(file: &File, is_over: &dyn Fn() -> bool) -> io::Result<bool> {
-    let tick = Timespec::try_from(TICK).map_err(io::Error::other)?;
+    let tick = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
     loop {
         if is_over() {
             return Ok(false);
@@ -110,10 +110,10 @@ fn wait(file: &File, is_over: &dyn Fn() -> bool) -> io::Result<bool> {
     }
 }
 
-/// Lets somebody change a file in their editor, at the terminal. Says whether the editor was content.
+/// Opens a file in an editor at the terminal. Returns whether the editor exited successfully.
 pub fn edit(editor: &str, file: &Path) -> io::Result<bool> {
     let tty = || File::options().read(true).write(true).open("/dev/tty");
-    // An editor may be a command with options, as everybody else takes it.
+    // Like other programs, accept a command with options as editor.
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", &format!("exec {editor} \"$1\""), "sh"]).arg(file);
     command.stdin(tty()?).stdout(tty()?).stderr(tty()?);

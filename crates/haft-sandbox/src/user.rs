@@ -1,6 +1,6 @@
-//! Files that a person named, on the command line or in settings. They are not confined: whoever names
-//! them could read them anyway. Nothing that a model wrote may come here.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! Files that a person named, on the command line or in settings. They are not confined, since that person could read them
+//! anyway. Paths that a model wrote must not come here.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,17 +11,17 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     at_most(path, open(path)?, max)
 }
 
-/// The whole content of a regular file, or nothing if there is none. Never waits: anything else that is
-/// there, such as a pipe, is an error, and so is a file that is larger than `max` bytes.
+/// The whole content of a regular file; `None` if it is missing. Never blocks: any other kind of file, such as a pipe, is an
+/// error, and so is a file larger than `max` bytes.
 pub fn read_regular(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(handle) => File::from(handle),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-        Err(error) => return Err(naming(path, error.into())),
+        Err(error) => return Err(with_path(path, error.into())),
     };
-    if !file.metadata().map_err(|error| naming(path, error))?.is_file() {
+    if !file.metadata().map_err(|error| with_path(path, error))?.is_file() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("`{}` is not a regular file", path.display()),
@@ -30,11 +30,10 @@ pub fn read_regular(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     at_most(path, file, max).map(Some)
 }
 
-/// What is left to be read of an open file; an error, which names the file by `path`, when that is more than
-/// `max` bytes.
+/// Reads the rest of an open file; an error, which names the file by `path`, when that is more than `max` bytes.
 pub fn at_most(path: &Path, file: File, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| naming(path, error))?;
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| with_path(path, error))?;
     if bytes.len() as u64 > max {
         let message = format!("`{}` is larger than {max} bytes", path.display());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -44,36 +43,36 @@ pub fn at_most(path: &Path, file: File, max: u64) -> io::Result<Vec<u8>> {
 
 /// Opens a file for reading; an error when it is a directory.
 pub fn open(path: &Path) -> io::Result<File> {
-    let file = File::open(path).map_err(|error| naming(path, error))?;
-    if file.metadata().map_err(|error| naming(path, error))?.is_dir() {
-        return Err(naming(path, io::ErrorKind::IsADirectory.into()));
+    let file = File::open(path).map_err(|error| with_path(path, error))?;
+    if file.metadata().map_err(|error| with_path(path, error))?.is_dir() {
+        return Err(with_path(path, io::ErrorKind::IsADirectory.into()));
     }
     Ok(file)
 }
 
-/// What tells one state of a file from another without reading it; nothing if there is none.
+/// Inode, size and modification time of a file, to detect a change without reading it; `None` if it is missing.
 pub fn stamp(path: &Path) -> Option<(u64, u64, std::time::SystemTime)> {
     use std::os::unix::fs::MetadataExt as _;
     let found = path.metadata().ok()?;
     Some((found.ino(), found.len(), found.modified().ok()?))
 }
 
-/// Whether anything is there.
+/// Whether a path exists.
 pub fn exists(path: &Path) -> bool {
     path.exists()
 }
 
 /// The path without links, `.` and `..`.
 pub fn canonical(path: &Path) -> io::Result<PathBuf> {
-    path.canonicalize().map_err(|error| naming(path, error))
+    path.canonicalize().map_err(|error| with_path(path, error))
 }
 
-/// The folder that this process works in.
+/// The working directory of this process.
 pub fn current_dir() -> io::Result<PathBuf> {
     std::env::current_dir()
         .map_err(|error| io::Error::new(error.kind(), format!("the current folder: {error}")))
 }
 
-fn naming(path: &Path, error: io::Error) -> io::Error {
+fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }

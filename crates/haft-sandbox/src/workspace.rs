@@ -1,7 +1,7 @@
-//! The folders a session may touch, and the only way to files in them. [`Workspace::resolve`] turns text
-//! into the name of a place and checks that it lies inside; everything else takes such a name and opens it
-//! beneath the folder's own handle, so that nothing swapped in between leads out.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! The folders a session may touch, and the only way to files in them. [`Workspace::resolve`] turns text into an
+//! [`AbsPath`] and checks that it lies inside; every other method takes such a path and opens it beneath the folder's own
+//! handle, so that a link swapped in between cannot lead out.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 mod beneath;
 mod change;
@@ -33,7 +33,7 @@ use crate::stat::{Entry, Kind, Name, Stat};
 pub use change::Draft;
 pub use folder::OpenFolder;
 
-/// The folder of a project's own settings.
+/// Name of the folder of a project's own settings.
 const OWN_FOLDER: &str = ".haft";
 
 /// The folders a session may touch. Cheap to clone.
@@ -44,14 +44,14 @@ pub struct Workspace(Arc<Inside>);
 struct Inside {
     folders: Vec<Folder>,
     focus: Option<AbsPath>,
-    /// Places at and below which nothing can be changed.
+    /// Paths at and below which nothing can be changed.
     guarded: Vec<AbsPath>,
-    /// Places among those at and below which files can be changed, whatever the focus is.
-    spared: Vec<AbsPath>,
+    /// Exceptions from `guarded`: files at and below these can be changed, whatever the focus is.
+    exceptions: Vec<AbsPath>,
     spelling: Arc<Spelling>,
 }
 
-/// What may be done below a folder.
+/// Access to the files below a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FolderAccess {
     /// Reading only.
@@ -65,20 +65,20 @@ pub enum FolderAccess {
 pub struct Folder {
     /// Its canonical path.
     pub path: AbsPath,
-    /// What may be done below it.
+    /// Access to the files below it.
     pub access: FolderAccess,
-    /// The spelling it was given by, which may lead through links and must work as well.
+    /// The path by which it was added. It may lead through links, and paths that begin with it work as well.
     given: PathBuf,
     handle: Arc<Beneath>,
 }
 
-/// Where a text leads.
+/// A resolved path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The canonical path. If nothing is there, it is that of the nearest directory that exists,
-    /// followed by the remaining names.
+    /// The canonical path. If nothing exists there, that of the nearest existing directory, followed by the
+    /// remaining names.
     pub path: AbsPath,
-    /// What is there, if anything is.
+    /// Its metadata, if it exists.
     pub stat: Option<Stat>,
 }
 
@@ -87,47 +87,47 @@ pub struct Place {
 pub struct OpenFile {
     /// The open file.
     pub file: File,
-    /// What it was like just before it was opened.
+    /// Its metadata just before it was opened.
     pub stat: Stat,
 }
 
 impl OpenFile {
-    /// Reads all of it, but no more than so many bytes. A large file is read in several places at once.
-    pub fn read_whole(self, most: u64) -> io::Result<Vec<u8>> {
-        read_whole(&self.file, self.stat.size, most)
+    /// Reads the whole file, but no more than `max` bytes. A large file is read by several threads.
+    pub fn read_whole(self, max: u64) -> io::Result<Vec<u8>> {
+        read_whole(&self.file, self.stat.size, max)
     }
 }
 
-/// Reads all of a file that had this size, but no more than so many bytes.
-fn read_whole(mut file: &File, size: u64, most: u64) -> io::Result<Vec<u8>> {
-    let size = usize::try_from(size.min(most)).unwrap_or(usize::MAX);
-    if size < SHARED {
-        // That no more comes than there should be shows that this is all.
+/// Reads a whole file that had this size, but no more than `max` bytes.
+fn read_whole(mut file: &File, size: u64, max: u64) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(size.min(max)).unwrap_or(usize::MAX);
+    if size < PARALLEL_SIZE {
+        // One byte more than expected fits: a read that does not fill it has reached the end, without a second call.
         let mut bytes = Vec::with_capacity(size + 1);
         if rustix::io::pread(file, spare_capacity(&mut bytes), 0).is_ok_and(|read| read == size) {
             return Ok(bytes);
         }
     }
     let mut bytes = vec![0; size];
-    let read = match size >= SHARED {
-        true => read_shared(file, &mut bytes),
+    let read = match size >= PARALLEL_SIZE {
+        true => read_in_parallel(file, &mut bytes),
         false => file.read_exact_at(&mut bytes, 0),
     };
     match read {
-        // It has become shorter meanwhile.
+        // The file was truncated meanwhile: read it again from the start.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.clear(),
         read => read?,
     }
     file.seek(io::SeekFrom::Start(bytes.len() as u64))?;
-    let rest = most - (bytes.len() as u64).min(most);
+    let rest = max - (bytes.len() as u64).min(max);
     file.take(rest).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Files of at least this size are worth more than one thread.
-const SHARED: usize = 16 << 20;
+/// Files of at least this size are read by several threads.
+const PARALLEL_SIZE: usize = 16 << 20;
 
-fn read_shared(file: &File, bytes: &mut [u8]) -> io::Result<()> {
+fn read_in_parallel(file: &File, bytes: &mut [u8]) -> io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let part = bytes.len().div_ceil(threads);
     std::thread::scope(|scope| {
@@ -149,52 +149,52 @@ impl Workspace {
             folders: vec![root],
             focus: None,
             guarded: Vec::new(),
-            spared: Vec::new(),
+            exceptions: Vec::new(),
             spelling,
         })))
     }
 
-    /// The same workspace with one more folder. Of folders within each other the innermost decides what
-    /// may be done, of two at the same place the one added last.
+    /// This workspace with one more folder. Of nested folders the innermost decides the access, of two at the same
+    /// path the one added last.
     pub fn with_folder(&self, dir: &Path, access: FolderAccess) -> Result<Self, PathError> {
         let mut inside = Inside::clone(&self.0);
         inside.folders.push(Folder::open(dir, access, &inside.spelling)?);
         Ok(Self(Arc::new(inside)))
     }
 
-    /// The same workspace, in which nothing at this place or below it can be changed. It need not exist.
+    /// This workspace with a path at and below which nothing can be changed. The path need not exist.
     pub fn guarding(&self, place: &Path) -> Self {
         let mut inside = Inside::clone(&self.0);
         inside.guarded.push(AbsPath::lexical(place));
-        // The folder that a missing one will be made in may be reached through links.
+        // The path may lead through links, so its canonical form is guarded as well.
         if let Ok(canonical) = walk::walk(None, place, |_| true, &inside.spelling) {
             inside.guarded.push(AbsPath::canonical(canonical));
         }
         Self(Arc::new(inside))
     }
 
-    /// The places that are guarded besides haft's own folder in each project.
+    /// The guarded paths, besides haft's own folder in each project.
     pub fn guarded(&self) -> &[AbsPath] {
         &self.0.guarded
     }
 
-    /// The same workspace, in which what is at this place and below it can be changed although it is guarded, and
-    /// whatever the focus is. It must be in a folder of the workspace all the same.
+    /// This workspace with an exception: files at this path and below it can be changed although they are guarded, and
+    /// whatever the focus is. They must still be in a folder of the workspace.
     pub fn except(&self, place: &Path) -> Self {
         let mut inside = Inside::clone(&self.0);
-        inside.spared.push(AbsPath::lexical(place));
+        inside.exceptions.push(AbsPath::lexical(place));
         if let Ok(canonical) = walk::walk(None, place, |_| true, &inside.spelling) {
-            inside.spared.push(AbsPath::canonical(canonical));
+            inside.exceptions.push(AbsPath::canonical(canonical));
         }
         Self(Arc::new(inside))
     }
 
-    fn is_spared(&self, path: &Path) -> bool {
-        self.0.spared.iter().any(|spared| lies_within(path, spared))
+    fn is_excepted(&self, path: &Path) -> bool {
+        self.0.exceptions.iter().any(|exception| lies_within(path, exception))
     }
 
-    /// The same workspace, narrowed to one folder in it: relative to the root, or absolute. A focus that
-    /// is already set can only be narrowed further. Folders added for reading stay reachable.
+    /// This workspace narrowed to one folder in it, given relative to the root or absolute. A focus that is already
+    /// set can only be narrowed further. Folders added for reading stay reachable.
     pub fn with_focus(&self, dir: &str) -> Result<Self, PathError> {
         let place = self.resolve(self.root(), dir)?;
         match place.stat.map(|stat| stat.kind) {
@@ -206,7 +206,7 @@ impl Workspace {
         Ok(Self(Arc::new(inside)))
     }
 
-    /// The same workspace with nothing left out.
+    /// This workspace without its focus.
     pub fn without_focus(&self) -> Self {
         Self(Arc::new(Inside { focus: None, ..Inside::clone(&self.0) }))
     }
@@ -226,32 +226,32 @@ impl Workspace {
         self.0.focus.as_ref()
     }
 
-    /// How it is held that nothing leads out of the root, in words.
+    /// How lookups are confined to the root, in words.
     pub fn confinement(&self) -> &'static str {
         self.0.folders[0].handle.confinement()
     }
 
-    /// What may be done at a place: what its innermost folder allows, nothing outside.
+    /// The access to a path: that of its innermost folder, `None` outside.
     pub fn access(&self, path: &AbsPath) -> Option<FolderAccess> {
         self.admit(path.as_path()).ok().map(|folder| folder.access)
     }
 
-    /// Opens a regular file for reading, and nothing else; never waits.
+    /// Opens a regular file for reading; anything else is an error. Never blocks.
     pub fn open_file(&self, path: &AbsPath) -> Result<OpenFile, PathError> {
         self.beneath(path, Beneath::open_file).map(|(file, stat)| OpenFile { file, stat })
     }
 
-    /// Looks at a place. If it has become a link, this looks at the link.
+    /// Metadata of a path. If it has become a link, that of the link.
     pub fn stat(&self, path: &AbsPath) -> Result<Stat, PathError> {
         self.beneath(path, Beneath::stat)
     }
 
-    /// Reads one directory, in no order. What vanishes meanwhile is left out.
+    /// Lists one directory with metadata, in no order. Entries that vanish meanwhile are left out.
     pub fn list(&self, path: &AbsPath) -> Result<Vec<Entry>, PathError> {
         self.beneath(path, Beneath::list)
     }
 
-    /// Like [`Workspace::list`], without looking at each entry: several times faster, for walking.
+    /// Lists one directory without metadata: several times faster than [`Workspace::list`], for walking.
     pub fn names(&self, path: &AbsPath) -> Result<Vec<Name>, PathError> {
         self.beneath(path, Beneath::names)
     }
@@ -283,7 +283,7 @@ impl Workspace {
         act(&folder.handle, below)
     }
 
-    /// The folder that a canonical path may be used through.
+    /// The folder that gives access to a canonical path.
     fn admit(&self, path: &Path) -> Result<&Folder, PathErrorKind> {
         let folder = self.innermost(path).ok_or(PathErrorKind::Outside)?;
         let Some(focus) = &self.0.focus else {
@@ -292,7 +292,7 @@ impl Workspace {
         let in_focus = lies_within(path, focus);
         let added_for_reading =
             |folder: &Folder| folder.access == FolderAccess::Read && lies_within(path, &folder.path);
-        if in_focus || self.is_spared(path) || self.0.folders.iter().any(added_for_reading) {
+        if in_focus || self.is_excepted(path) || self.0.folders.iter().any(added_for_reading) {
             return Ok(folder);
         }
         Err(PathErrorKind::OutsideFocus(self.display(focus)))
@@ -330,7 +330,7 @@ impl Folder {
         Ok(Self { path, access, given, handle: Arc::new(handle) })
     }
 
-    /// What follows the folder in the text of a path, part by part: `/ws-evil` is not in `/ws`.
+    /// The rest of a path that begins with this folder, compared by components: `/ws-evil` is not in `/ws`.
     fn below<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given)).ok()
     }

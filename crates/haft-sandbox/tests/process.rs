@@ -30,7 +30,7 @@ async fn finish(run: Run) -> Finished {
 
 fn is_running(pid: &str) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // What nobody has waited for yet is dead nevertheless.
+        // A zombie does not run.
         Ok(stat) => !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'),
         Err(_) => false,
     }

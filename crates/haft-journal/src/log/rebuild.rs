@@ -1,4 +1,4 @@
-//! Finding content again: where it is kept as a whole, or by way of other content and what differs from it.
+//! Rebuilding content from the log: from a full copy, or along a chain of deltas from one.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -6,74 +6,74 @@ use std::os::unix::fs::FileExt as _;
 
 use haft_sandbox::Hash;
 
-use super::super::keep::AtHand;
+use super::super::archive::HashedContent;
 use super::super::record;
-use super::{LONGEST_CHAIN, Log, name};
+use super::{LONGEST_CHAIN, Log, segment_name};
 
 impl Log {
-    /// Content that is kept for an entry of a segment, in its own way or by any other; nothing if it is gone.
+    /// Content of an entry of a segment, from its own storage or any other; `None` if it is gone.
     pub(crate) fn content(
         &self,
         segment: u32,
-        kept: &record::Kept,
+        storage: &record::Storage,
         hash: &Hash,
     ) -> io::Result<Option<Vec<u8>>> {
-        match self.whole(segment, kept, hash)? {
+        match self.read_full(segment, storage, hash)? {
             Some(content) => Ok(Some(content)),
-            None => self.rebuilt(hash, None),
+            None => self.rebuild(hash, None),
         }
     }
 
-    /// Content that is kept as a whole.
-    fn whole(&self, segment: u32, kept: &record::Kept, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
-        let content = match kept {
-            record::Kept::Here { at, length } => self.raw(segment, *at, *length)?,
-            record::Kept::Blob => self.blobs.read(&hash.to_string())?,
-            record::Kept::Spliced { .. } | record::Kept::At(_) | record::Kept::No => None,
+    /// Content that is stored in full, if its hash is right.
+    fn read_full(&self, segment: u32, storage: &record::Storage, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
+        let content = match storage {
+            record::Storage::Inline { at, length } => self.read_bytes(segment, *at, *length)?,
+            record::Storage::Blob => self.blobs.read(&hash.to_string())?,
+            record::Storage::Delta { .. } | record::Storage::Elsewhere(_) | record::Storage::None => None,
         };
         Ok(content.filter(|content| Hash::of(content) == *hash))
     }
 
-    /// How entries keep content, the newest first.
-    fn ways<'a>(&'a self, hash: &Hash) -> Vec<(u32, &'a record::Kept)> {
-        let mut ways = Vec::new();
-        let numbers = self.naming.get(hash).into_iter().flatten().rev();
-        for known in numbers.filter_map(|number| self.known.get(number)) {
-            known.intent.for_each_file(&mut |other, kept, _| {
+    /// How entries store a content, the newest first.
+    fn storages<'a>(&'a self, hash: &Hash) -> Vec<(u32, &'a record::Storage)> {
+        let mut storages = Vec::new();
+        let numbers = self.users.get(hash).into_iter().flatten().rev();
+        for entry in numbers.filter_map(|number| self.entries.get(number)) {
+            entry.intent.for_each_file(&mut |other, storage, _| {
                 if other == hash {
-                    ways.push((known.segment, kept));
+                    storages.push((entry.segment, storage));
                 }
             });
         }
-        ways
+        storages
     }
 
-    /// Content of that hash, by the shortest way that leads there from content that is kept as a whole or
-    /// is at hand.
-    pub(crate) fn rebuilt(&self, hash: &Hash, at_hand: Option<&AtHand>) -> io::Result<Option<Vec<u8>>> {
-        let mut leads_to: HashMap<Hash, (Hash, u32, &[record::Part])> = HashMap::new();
+    /// Content of that hash, along the shortest chain of deltas from content that is stored in full, or from `start`. A
+    /// breadth-first search from the wanted content backwards; then the deltas are applied forwards.
+    pub(crate) fn rebuild(&self, hash: &Hash, start: Option<&HashedContent>) -> io::Result<Option<Vec<u8>>> {
+        let mut delta_from: HashMap<Hash, (Hash, u32, &[record::Part])> = HashMap::new();
         let mut queue = VecDeque::from([(*hash, 0)]);
         while let Some((next, chain)) = queue.pop_front() {
-            let ways = self.ways(&next);
-            let mut found = at_hand.filter(|(other, _)| *other == next).map(|(_, content)| content.clone());
-            for (segment, kept) in &ways {
+            let storages = self.storages(&next);
+            let mut found = start.filter(|(other, _)| *other == next).map(|(_, content)| content.clone());
+            for (segment, storage) in &storages {
                 if found.is_none() {
-                    found = self.whole(*segment, kept, &next)?;
+                    found = self.read_full(*segment, storage, &next)?;
                 }
             }
             if let Some(mut content) = found {
                 let mut at = next;
                 while at != *hash {
-                    let Some((to, segment, parts)) = leads_to.get(&at) else { return Ok(None) };
-                    let Some(then) = self.with_parts(*segment, &content, parts)? else { return Ok(None) };
-                    (content, at) = (then, *to);
+                    let Some((to, segment, parts)) = delta_from.get(&at) else { return Ok(None) };
+                    let Some(patched) = self.apply_delta(*segment, &content, parts)? else { return Ok(None) };
+                    (content, at) = (patched, *to);
                 }
                 return Ok((Hash::of(&content) == *hash).then_some(content));
             }
-            for (segment, kept) in ways {
-                let record::Kept::Spliced { of, parts } = kept else { continue };
-                if chain < LONGEST_CHAIN && of.0 != *hash && !leads_to.contains_key(&of.0) {
-                    leads_to.insert(of.0, (next, segment, parts));
+            for (segment, storage) in storages {
+                let record::Storage::Delta { of, parts } = storage else { continue };
+                if chain < LONGEST_CHAIN && of.0 != *hash && !delta_from.contains_key(&of.0) {
+                    delta_from.insert(of.0, (next, segment, parts));
                     queue.push_back((of.0, chain + 1));
                 }
             }
@@ -81,21 +81,21 @@ impl Log {
         Ok(None)
     }
 
-    /// The bytes of a part.
+    /// The new bytes of a part of a delta.
     pub(crate) fn part(&self, segment: u32, part: &record::Part) -> io::Result<Option<Vec<u8>>> {
-        self.raw(segment, part.from, part.length)
+        self.read_bytes(segment, part.from, part.length)
     }
 
-    /// Content with some parts replaced; nothing where a part is none of it.
-    fn with_parts(&self, segment: u32, base: &[u8], parts: &[record::Part]) -> io::Result<Option<Vec<u8>>> {
+    /// Applies a delta to content; `None` if it does not fit.
+    fn apply_delta(&self, segment: u32, base: &[u8], parts: &[record::Part]) -> io::Result<Option<Vec<u8>>> {
         let mut content = Vec::with_capacity(base.len());
         let mut at = 0;
         for part in parts {
             let Some(new) = self.part(segment, part)? else { return Ok(None) };
-            let Some(same) = base.get(at..part.at as usize) else { return Ok(None) };
-            content.extend_from_slice(same);
+            let Some(unchanged) = base.get(at..part.at as usize) else { return Ok(None) };
+            content.extend_from_slice(unchanged);
             content.extend_from_slice(&new);
-            at = (part.at + part.gone) as usize;
+            at = (part.at + part.removed) as usize;
         }
         let Some(rest) = base.get(at..) else { return Ok(None) };
         content.extend_from_slice(rest);
@@ -103,10 +103,10 @@ impl Log {
     }
 
     /// Bytes of a segment.
-    fn raw(&self, segment: u32, at: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
+    fn read_bytes(&self, segment: u32, at: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let file = match &self.active {
             Some(active) if active.id == segment => active.file.try_clone()?,
-            _ if self.store.has(&name(segment))? => self.store.open_log(&name(segment))?,
+            _ if self.store.has(&segment_name(segment))? => self.store.open_log(&segment_name(segment))?,
             _ => return Ok(None),
         };
         let mut content = vec![0; usize::try_from(length).map_err(io::Error::other)?];

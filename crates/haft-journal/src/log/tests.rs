@@ -22,7 +22,7 @@ fn only_records_over_synced_zeros_share_a_flush() {
     log.sync_before(None).unwrap();
     let mapped = active(&log).flush.mapped();
     assert!(mapped > active(&log).end, "there are zeros for the next records");
-    // Beyond them the file grows, and has to be synced itself.
+    // Beyond them the file grows, so it needs a sync of its own.
     while active(&log).end <= mapped {
         log.append(settled(1), &[]).unwrap();
     }
@@ -33,17 +33,17 @@ fn only_records_over_synced_zeros_share_a_flush() {
 }
 
 #[test]
-fn what_others_have_cut_off_is_filled_and_synced_again() {
+fn a_segment_truncated_by_another_process_is_allocated_and_synced_again() {
     let (folder, mut log) = log();
     log.append(settled(1), &[]).unwrap();
     log.sync_before(None).unwrap();
     let end = active(&log).end;
-    log.store.open_log(&name(1)).unwrap().set_len(end).unwrap();
+    log.store.open_log(&segment_name(1)).unwrap().set_len(end).unwrap();
     log.catch_up().unwrap();
     assert_eq!((active(&log).allocated, active(&log).flush.mapped()), (end, 0));
     log.append(settled(2), &[]).unwrap();
     assert!(active(&log).allocated > active(&log).end);
-    // What another process has written, it may not have synced.
+    // Another process may not have synced its writes.
     log.sync_before(None).unwrap();
     let mut other = Log::new(Store::at(folder.path()), Limits::default());
     other.catch_up().unwrap();

@@ -399,7 +399,7 @@ fn what_differs_little_is_kept_as_what_differs() {
     }
 }
 
-/// Only as much of a long journal is read as is asked for; what is told is the same.
+/// A long journal is read only as far as needed, with equal results.
 #[test]
 fn a_long_journal_is_the_same_however_much_of_it_is_read() {
     let limits = Limits { entries: 160, ..Limits::default() };

@@ -50,7 +50,7 @@ fn a_directory_swapped_for_a_link_at_full_speed_leads_nowhere() {
     });
     assert_eq!(snapshot(&fix.out()), before);
     assert!(done > 0 && refused > 0, "{done} done, {refused} refused: nothing was tried");
-    // The last change may have been cut off by a swap; whoever looks next tidies up.
+    // The last change may have been cut off by a swap; the next use of the journal cleans up.
     let _ = fix.reopen();
     assert_eq!(leftovers(&fix.on_disk("")), Vec::<std::path::PathBuf>::new());
 }

@@ -397,8 +397,8 @@ fn a_call_that_fails_leaves_everything_old_or_new() {
     at_each_call(&["pwrite64", "write", "mkdirat"], "error=ENOSPC", 11);
 }
 
-/// Whatever the pace of the disk: what was recorded and the new file are there before the file takes its place, and that
-/// it has, and that what was replaced is gone, is there before the change is told.
+/// However slow the disk: the record and the new file are durable before the rename, and the rename is durable before the
+/// change is reported.
 #[test]
 fn nothing_takes_its_place_before_it_and_its_record_are_on_disk() {
     const CHANGES: u8 = 40;

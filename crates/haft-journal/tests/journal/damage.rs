@@ -1,4 +1,4 @@
-//! Journals that a crash, a disk or somebody has damaged, and disks that are full.
+//! Journals damaged by a crash, a disk or another program, and full disks.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -148,7 +148,7 @@ fn a_change_that_changes_nothing_needs_no_old_content() {
         let number = fix.journal.change(&fix.workspace, fix.write_change("f", &large), label).unwrap().number;
         without_large_content(&fix);
         let (journal, after) = (fix.reopen(), fix.snapshot());
-        // Whether it happened cannot be told, and makes no difference.
+        // Whether it happened is unknown, and makes no difference.
         assert_eq!(journal.history(1).unwrap()[0].state, EntryState::Done);
         journal.rehearse(&fix.workspace).undo(number, &Merged::new()).unwrap();
         journal.undo(&fix.workspace, &[number], label).unwrap();
@@ -226,7 +226,7 @@ fn last_temp(fix: &Fixture) -> String {
 
 #[test]
 fn half_a_draft_is_never_taken_for_content() {
-    // The content was there already, or somebody else wrote the same.
+    // The file had that content already, or another program wrote the same.
     for old in ["new content", "old"] {
         let fix = Fixture::new();
         fix.put("f", old);
@@ -241,7 +241,7 @@ fn half_a_draft_is_never_taken_for_content() {
 
 #[test]
 fn content_that_was_taken_out_unseen_goes_back() {
-    // Killed between taking out what was there and looking at it; it was somebody else's.
+    // Killed between the exchange and the comparison; the file was another program's.
     let fix = Fixture::new();
     fix.put("f", "old");
     fix.write("f", "new");

@@ -161,7 +161,7 @@ fn edits_of_a_larger_file_take_the_room_of_what_differs() {
         fix.journal.change(&fix.workspace, change, label).unwrap();
     }
     assert!(used(&fix) < old.len() + 32_768, "{} bytes", used(&fix));
-    // Although somebody has overwritten it, both sides of each change can be shown.
+    // Both sides of each change can be shown although another program has overwritten the file.
     fix.put("f", "theirs");
     let journal = fix.reopen();
     for number in 1..=10 {
@@ -174,13 +174,13 @@ fn edits_of_a_larger_file_take_the_room_of_what_differs() {
     }
     std::fs::remove_dir_all(fix.base.path().join("state/blobs")).unwrap();
     fix.put("f", &old);
-    // What is told by something that is gone is kept anew.
+    // A delta whose base is gone is not used: the content is stored again.
     let number = fix.make(splice(&fix, "f", &[(5, 1, "#")])).unwrap().number;
     fix.undo(number).unwrap();
     assert_eq!(std::fs::read(fix.on_disk("f")).unwrap(), old);
 }
 
-/// Files of more than a quarter of a gigabyte were told apart by size and time alone.
+/// Regression: files of more than 256 MiB were compared by size and time alone.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_beyond_what_is_hashed_by_default_is_undone() {
@@ -200,7 +200,7 @@ fn a_file_beyond_what_is_hashed_by_default_is_undone() {
     assert_eq!(Hash::of_reader(std::fs::File::open(fix.on_disk("huge")).unwrap()).unwrap(), hash);
     journal.redo(&fix.workspace, &[number], FAST).unwrap();
     assert_eq!(std::fs::metadata(fix.on_disk("huge")).unwrap().len(), size + 3);
-    // The same size and time, and other content.
+    // Equal size and time, different content.
     let file = std::fs::File::options().write(true).open(fix.on_disk("huge")).unwrap();
     let time = file.metadata().unwrap().modified().unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"x", 5000).unwrap();

@@ -1,9 +1,9 @@
-//! Names that must not come into being while a command runs, because what is under them is run by others. In a
-//! view they are taken: by an empty folder, or by a socket, which git and searches pass over and nobody can open.
-//! Where there is no view, and in a repository that the command itself makes, what was planted is set aside.
+//! Guarded paths that do not exist yet: a command must not create them, because other programs run what they contain (git
+//! hooks, editor tasks). With a view, a placeholder reserves the name: an empty folder, or a socket, which git and searches
+//! skip and no program can open. Without a view, what was planted is renamed after the command.
 //!
-//! A repository that is made is not kept from being made: `git init` and `git clone` are everyday work. It keeps
-//! its own configuration, without what makes git run programs, and its hooks are set aside.
+//! A command may make a repository: `git init` and `git clone` are everyday work. Afterwards its configuration keeps only
+//! settings that cannot make git run programs, and its hooks are renamed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,37 +16,38 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::policy::Policy;
 
-/// What is added to the name of what is set aside.
-const ASIDE: &str = ".set-aside";
-/// Git's own folder.
+/// Suffix of files that were set aside.
+const ASIDE_SUFFIX: &str = ".set-aside";
+/// Name of a repository's folder.
 const GIT: &str = ".git";
-/// Names of files; the others are folders.
+/// Guarded names of files; all others are folders.
 const FILES: [&str; 3] = [".mcp.json", ".envrc", "config"];
-/// Files that git takes for broken if they are there and cannot be read, so that their names cannot be taken.
+/// Files that break git if they exist and cannot be read, so that no placeholder can reserve their names.
 const WATCHED: [&str; 3] = ["commondir", "config.worktree", "attributes"];
 
-/// What is to be guarded, when `.git` is not the folder itself but leads to it. What it leads to outside of what can be
-/// written is none of haft's business: somebody may have it lead anywhere.
+/// The guarded paths of a policy, with `.git` links and files resolved to the repositories that they point to. Targets that
+/// the command could not write anyway are left out: a `.git` file can name any folder.
 pub(super) fn resolved(policy: &Policy) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for path in &policy.guarded {
         let git = path.ancestors().find(|above| above.ends_with(GIT));
-        let leads = git.filter(|git| git.is_symlink() || git.is_file());
-        let Some((git, inside)) = leads.and_then(|git| Some((git, path.strip_prefix(git).ok()?))) else {
-            found.push(path.clone());
+        let pointer = git.filter(|git| git.is_symlink() || git.is_file());
+        let Some((git, inside)) = pointer.and_then(|git| Some((git, path.strip_prefix(git).ok()?))) else {
+            paths.push(path.clone());
             continue;
         };
-        let real = real_gits(git).into_iter().map(|real| real.join(inside));
-        found.extend(real.filter(|real| is_in(real, &policy.write)));
-        found.push(git.to_owned());
+        let targets = git_folders(git).into_iter().map(|target| target.join(inside));
+        paths.extend(targets.filter(|target| is_below(target, &policy.write)));
+        paths.push(git.to_owned());
     }
-    found.sort();
-    found.dedup();
-    found
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
-/// The folders that a `.git` leads to: one of a working tree, and the one that it shares with others.
-fn real_gits(git: &Path) -> Vec<PathBuf> {
+/// The folders that a `.git` link or file points to: the working tree's own, and the repository's, which it shares with other
+/// working trees.
+fn git_folders(git: &Path) -> Vec<PathBuf> {
     let from = |folder: &Path, text: &str| folder.join(text.trim()).canonicalize().ok();
     let real = match fs::read_to_string(git) {
         Ok(text) => text.strip_prefix("gitdir:").and_then(|text| from(git.parent()?, text)),
@@ -57,96 +58,97 @@ fn real_gits(git: &Path) -> Vec<PathBuf> {
     [real].into_iter().chain(common).collect()
 }
 
-/// What a working tree of git shares with others, elsewhere: `git worktree add` makes such trees.
+/// The repository that a linked working tree (`git worktree add`) shares with others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shared {
     /// The repository's folder.
     pub repository: PathBuf,
-    /// What belongs to the other working trees in it.
+    /// The folders in it that belong to the other working trees.
     pub others: Vec<PathBuf>,
 }
 
-/// The repository of a folder that is a linked working tree. Both have to say so: a `.git` alone can be made to lead
-/// anywhere, but a repository that names this folder had it added by whoever may write there.
+/// The repository of a folder that is a linked working tree. The folder and the repository have to name each other: a `.git`
+/// file alone can name any folder, but only a user who may write to the repository can make it name this one.
 pub fn shared_repository(folder: &Path) -> Option<Shared> {
     let git = folder.join(GIT);
     if !fs::symlink_metadata(&git).ok()?.is_file() {
         return None;
     }
-    let [own, repository] = real_gits(&git).try_into().ok()?;
+    let [own, repository] = git_folders(&git).try_into().ok()?;
     let trees = repository.join("worktrees");
-    let says = fs::read_to_string(own.join("gitdir")).ok()?;
-    // It may be told from there on.
-    let is_meant = own.join(says.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
-    if own.parent() != Some(&trees) || !is_meant {
+    let back_reference = fs::read_to_string(own.join("gitdir")).ok()?;
+    // The path may be relative to the folder that the file is in.
+    let is_mutual = own.join(back_reference.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
+    if own.parent() != Some(&trees) || !is_mutual {
         return None;
     }
     let others = fs::read_dir(&trees).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     Some(Shared { others: others.filter(|tree| *tree != own).collect(), repository })
 }
 
-/// How many commands run that a name is taken for, by this process.
-fn taken() -> MutexGuard<'static, HashMap<PathBuf, usize>> {
-    static TAKEN: OnceLock<Mutex<HashMap<PathBuf, usize>>> = OnceLock::new();
-    TAKEN.get_or_init(Mutex::default).lock()
+/// The names that are reserved, each with the number of this process's running commands that need it.
+fn reservations() -> MutexGuard<'static, HashMap<PathBuf, usize>> {
+    static RESERVATIONS: OnceLock<Mutex<HashMap<PathBuf, usize>>> = OnceLock::new();
+    RESERVATIONS.get_or_init(Mutex::default).lock()
 }
 
-/// What is looked after while a command runs. When it is dropped, the names are free again.
+/// Guards of a running command. Dropping them releases the reserved names.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
-    /// Names that are taken.
-    pub(super) masked: Vec<PathBuf>,
-    /// Names that something may come to be under.
+    /// Names that placeholders reserve.
+    pub(super) reserved: Vec<PathBuf>,
+    /// Paths to check afterwards, since no placeholder can reserve them.
     watched: Vec<PathBuf>,
-    /// Links that must stay what they are.
+    /// Links to restore afterwards, with their targets.
     links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Guards {
-    /// To be called before a command starts.
+    /// Decides how to guard each path of a policy. To be called before a command starts.
     pub(super) fn before(policy: &Policy, has_view: bool) -> Self {
         let mut guards = Self::default();
-        let mut taken = taken();
+        let mut reservations = reservations();
         for path in &policy.guarded {
             if let Ok(target) = fs::read_link(path) {
                 guards.links.push((path.clone(), target));
                 continue;
             }
             let git = path.ancestors().find(|above| above.ends_with(GIT));
-            let free = |path: &Path| !exists(path) || taken.contains_key(path) || is_placeholder(path);
-            let Some(topmost) = path.ancestors().take_while(|above| free(above)).last() else { continue };
-            let is_made_anew = git.is_some_and(|git| git.starts_with(topmost));
+            let is_free =
+                |path: &Path| !exists(path) || reservations.contains_key(path) || is_placeholder(path);
+            let Some(topmost) = path.ancestors().take_while(|above| is_free(above)).last() else { continue };
+            // A command may make a repository, so names in one that does not exist are not reserved.
+            let is_new_repository = git.is_some_and(|git| git.starts_with(topmost));
             let is_watched = WATCHED.iter().any(|name| path.ends_with(name));
-            match has_view && !is_made_anew && !is_watched && is_in(topmost, &policy.write) {
-                true => guards.masked.push(topmost.to_owned()),
+            match has_view && !is_new_repository && !is_watched && is_below(topmost, &policy.write) {
+                true => guards.reserved.push(topmost.to_owned()),
                 false => guards.watched.push(path.clone()),
             }
         }
-        guards.masked.sort();
-        guards.masked.dedup();
-        guards.masked.iter().for_each(|path| *taken.entry(path.clone()).or_default() += 1);
+        guards.reserved.sort();
+        guards.reserved.dedup();
+        guards.reserved.iter().for_each(|path| *reservations.entry(path.clone()).or_default() += 1);
         guards
     }
 
-    /// To be called when everything has ended: what had to be set aside, under its new name.
-    pub(super) fn after(mut self) -> Vec<PathBuf> {
+    /// Renames what was planted and restores links. To be called when every process has ended. Returns the new names.
+    pub(super) fn restore(mut self) -> Vec<PathBuf> {
         let mut aside = Vec::new();
-        let taken = taken();
+        let reservations = reservations();
         for path in std::mem::take(&mut self.watched) {
-            // It is there for another command.
-            if path.ancestors().any(|above| taken.contains_key(above)) {
+            // A placeholder of another command.
+            if path.ancestors().any(|above| reservations.contains_key(above)) {
                 continue;
             }
-            // Whatever a link or a file leads to is not what was planted; that is.
+            // Of a `.git` link or file, rename that and not the files it points to.
             let git = path.ancestors().find(|above| above.ends_with(GIT));
-            let leads = git.filter(|git| git.is_symlink() || git.is_file());
-            match leads {
+            match git.filter(|git| git.is_symlink() || git.is_file()) {
                 Some(git) => aside.extend(set_aside(git)),
-                None if !is_straight(&path) || !exists(&path) || is_placeholder(&path) => {}
+                None if !has_no_links_above(&path) || !exists(&path) || is_placeholder(&path) => {}
                 None => aside.extend(disarm(&path)),
             }
         }
-        drop(taken);
+        drop(reservations);
         for (path, target) in std::mem::take(&mut self.links) {
             if fs::read_link(&path).ok().as_ref() != Some(&target) {
                 aside.extend(exists(&path).then(|| set_aside(&path)).flatten());
@@ -159,30 +161,30 @@ impl Guards {
 
 impl Drop for Guards {
     fn drop(&mut self) {
-        let mut taken = taken();
-        for path in &self.masked {
-            let Some(count) = taken.get_mut(path) else { continue };
+        let mut reservations = reservations();
+        for path in &self.reserved {
+            let Some(count) = reservations.get_mut(path) else { continue };
             *count -= 1;
             if *count == 0 {
-                taken.remove(path);
-                free(path);
+                reservations.remove(path);
+                release(path);
             }
         }
     }
 }
 
-fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+fn is_below(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| path.starts_with(folder) && path != folder)
 }
 
-/// Which file is at a place.
+/// Device and inode of the file at a path.
 pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Whether no link is on the way to a place.
-fn is_straight(path: &Path) -> bool {
+/// Whether no folder above a path is a link.
+fn has_no_links_above(path: &Path) -> bool {
     path.parent().is_some_and(|above| above.canonicalize().is_ok_and(|real| real == above))
 }
 
@@ -190,20 +192,20 @@ fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Whether it was put there by a process that was killed before it could take it away.
+/// Whether a path is a placeholder, perhaps of a process that was killed before it could remove it.
 fn is_placeholder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Takes a name, and tells whether it had to be taken.
-pub(super) fn take(path: &Path) -> io::Result<bool> {
+/// Makes a placeholder. False if something exists under that name, or could not be made there.
+pub(super) fn reserve(path: &Path) -> io::Result<bool> {
     let is_file = path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file));
     let made = match exists(path) {
         true => return Ok(false),
         false if is_file => make_socket(path),
         false => fs::create_dir(path),
     };
-    // Who cannot make it here need not be kept from it.
+    // A command could not make it here either.
     let harmless = [
         io::ErrorKind::PermissionDenied,
         io::ErrorKind::ReadOnlyFilesystem,
@@ -220,14 +222,14 @@ fn make_socket(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     match mknodat(CWD, path, FileType::Socket, Mode::empty(), 0) {
         Ok(()) => Ok(()),
-        // Not every file system has them.
+        // Not every file system has sockets.
         Err(_) => fs::File::create_new(path).map(drop),
     }
 }
 
-/// Gives a name back, if nobody has put anything under it.
-pub(super) fn free(path: &Path) {
-    if !is_straight(path) {
+/// Removes a placeholder, if it is still empty.
+pub(super) fn release(path: &Path) {
+    if !has_no_links_above(path) {
         return;
     }
     match fs::symlink_metadata(path) {
@@ -241,7 +243,7 @@ pub(super) fn free(path: &Path) {
     }
 }
 
-/// Makes what was planted harmless.
+/// Makes a planted path harmless. Returns the new names of what it set aside.
 fn disarm(path: &Path) -> Vec<PathBuf> {
     let in_git = path.ancestors().nth(1).is_some_and(|above| above.ends_with(GIT));
     match path.file_name().and_then(|name| name.to_str()) {
@@ -264,7 +266,8 @@ fn disarm(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// What of a repository's configuration only says what it is, where it comes from and who works in it.
+/// Filters a repository's configuration, by an allow list, to settings that cannot make git run programs: its format, its
+/// remotes and branches, its user.
 fn harmless_config(text: &str) -> String {
     const CORE: [&str; 8] = [
         "repositoryformatversion",
@@ -309,12 +312,12 @@ fn harmless_config(text: &str) -> String {
     text.split_inclusive('\n').filter(|line| is_harmless(line.trim_end_matches(['\n', '\r']))).collect()
 }
 
-/// Renames what was planted, so that nothing is lost: it may have been somebody else.
+/// Renames a planted path. It is not deleted, because another program may have made it.
 fn set_aside(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?;
     (0..100).find_map(|count| {
         let mut other = name.to_owned();
-        other.push(if count == 0 { ASIDE.to_owned() } else { format!("{ASIDE}-{count}") });
+        other.push(if count == 0 { ASIDE_SUFFIX.to_owned() } else { format!("{ASIDE_SUFFIX}-{count}") });
         let other = path.with_file_name(other);
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         let renamed = rustix::fs::renameat_with(rustix::fs::CWD, path, rustix::fs::CWD, &other, flags);
@@ -327,7 +330,7 @@ mod tests {
     use super::harmless_config;
 
     #[test]
-    fn a_configuration_keeps_what_runs_nothing() {
+    fn a_configuration_keeps_only_settings_that_run_nothing() {
         let fresh = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
             [remote \"origin\"]\n\turl = ../main\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
             [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\n\tname = n\n";

@@ -1,24 +1,24 @@
-//! What a command in a cage may do, and which walls stand.
+//! What a command in a sandbox may do, the report of which layers are in force, and how both go over the wire.
 
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use super::groups::Quota;
-use super::layer::LayerError;
+use super::cgroups::Quota;
+use super::layer_error::LayerError;
 use super::wire::{Build, Frame, Parts};
 use crate::process::Exit;
 
 /// What a command may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// Whether there are walls at all.
+    /// Which layers to set up.
     pub walls: Layers,
-    /// Folders that it may write to, besides a private one for temporary files.
+    /// Folders that it may write to, besides private ones for temporary files.
     pub write: Vec<PathBuf>,
-    /// Files and folders in those that it may only read.
+    /// Files and folders below `write` that it may only read.
     pub guarded: Vec<PathBuf>,
-    /// Folders that it may read although others hide them, or although nothing else can be seen.
+    /// Folders that it may read although they lie in hidden ones, or although `sees` lists nothing else.
     pub read: Vec<PathBuf>,
     /// How much of the file system it sees.
     pub sees: Sees,
@@ -28,65 +28,64 @@ pub struct Policy {
     pub network: Network,
     /// How much it may use.
     pub limits: Limits,
-    /// Walls that are not put up although they could be: they are told as missing.
+    /// Layers to leave out although the kernel supports them; the report lists them as missing.
     pub without: Vec<Layer>,
 }
 
-/// Whether there are walls.
+/// Which layers of the sandbox to set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layers {
-    /// As many as can be had.
+    /// Every layer that the kernel supports.
     #[default]
     All,
     /// Those that need no namespaces.
     Few,
-    /// None: it is only seen to that nothing is left behind.
+    /// None: the supervisor only ends every process with the command.
     None,
 }
 
 /// How much of the file system a command sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sees {
-    /// All that is not hidden.
+    /// Everything that is not hidden.
     #[default]
     Everything,
-    /// The programs of the system, with the few settings they need, and the folders that it may read or write.
+    /// The system's programs, the few settings they need, and the folders that the policy lists.
     Listed,
 }
 
 /// Whether a command reaches the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Network {
-    /// It does not.
+    /// No network.
     #[default]
     Off,
-    /// It does.
+    /// The network of the machine.
     On,
 }
 
-/// How much a command may use; nothing is no limit.
+/// Limits of what a command may use; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Bytes of memory for each process.
     pub memory: Option<u64>,
     /// Seconds of processor time for each process.
     pub cpu: Option<u64>,
-    /// Processes and threads, all together. Where there are no control groups it does not bind root.
+    /// Processes and threads of the whole command. Without control groups it does not bind root.
     pub processes: Option<u64>,
     /// Open files for each process.
     pub files: Option<u64>,
     /// Bytes of the largest file that may be written.
     pub file_size: Option<u64>,
-    /// Bytes of memory for everything together, temporary files included. Binds only where there are control groups.
+    /// Bytes of memory for the whole command, temporary files included. Binds only where there are control groups.
     pub total_memory: Option<u64>,
-    /// Seconds of processor time for all commands of a session: once they are used up, no other is started. One that
-    /// had to be ended counts with the time it took.
+    /// Seconds of processor time for all commands of a session: once they are used up, no other starts. A command that was
+    /// killed counts with its layer-clock time.
     pub total_cpu: Option<u64>,
 }
 
 impl Limits {
-    /// What is sensible where nothing is said: enough for a build on a large machine, and nothing that takes
-    /// the machine down.
+    /// The defaults: enough for a build on a large machine, and too little to take the machine down.
     pub fn usual() -> Self {
         let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kilobytes =
@@ -95,27 +94,27 @@ impl Limits {
         Self { processes: Some(2048), total_memory: bytes.map(|bytes| bytes / 5 * 4), ..Self::default() }
     }
 
-    /// What of it is for everything together.
+    /// The limits that hold for all processes of a command together, as a quota.
     pub fn amounts(&self) -> Quota {
         Quota { memory: self.total_memory, processes: self.processes, cpu: self.total_cpu }
     }
 }
 
-/// A limit that a command met.
+/// A limit that a command ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hit {
-    /// Something was ended for want of memory.
+    /// The kernel killed a process for want of memory.
     Memory,
     /// A process could not be started.
     Processes,
-    /// A process used up its time.
+    /// A process used up its processor time.
     Cpu,
     /// A file became too large.
     FileSize,
 }
 
 impl Hit {
-    /// What it is called.
+    /// Its name in replies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -125,8 +124,8 @@ impl Hit {
         }
     }
 
-    /// Told by how a command ended: by a signal, or as a shell tells of the signal that ended a program.
-    pub(super) fn told_by(exit: Exit, limits: &Limits) -> Option<Self> {
+    /// The limit that an exit points to: the command died by its signal, or a shell reported that signal as 128 + n.
+    pub(super) fn from_exit(exit: Exit, limits: &Limits) -> Option<Self> {
         let signal = match exit {
             Exit::Signal(signal) => signal,
             Exit::Code(code) => code - 128,
@@ -140,29 +139,29 @@ impl Hit {
     }
 }
 
-/// A wall of a cage.
+/// A layer of the sandbox: one mechanism of the kernel that confines commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// Nothing started in the cage outlives it.
+    /// A process namespace: nothing started in the sandbox outlives it.
     Processes,
-    /// What is outside cannot be changed, and what is hidden not be seen: by a view of the file system.
+    /// A mount namespace: files outside the policy are read-only, and hidden ones are absent.
     View,
-    /// The same, by rules for paths.
+    /// Landlock rules: files outside the policy cannot be written, and hidden ones cannot be read.
     Paths,
-    /// There is no network.
+    /// A network namespace: nothing outside the sandbox can be reached.
     Network,
-    /// Dangerous system calls are refused.
+    /// A seccomp filter: dangerous system calls fail.
     Calls,
-    /// Everything together uses no more than it may.
+    /// A control group: all processes together keep to their [`Quota`].
     Quota,
 }
 
 impl Layer {
-    /// All there are.
+    /// Every layer.
     pub const ALL: [Self; 6] =
         [Self::Processes, Self::View, Self::Paths, Self::Network, Self::Calls, Self::Quota];
 
-    /// What it is called.
+    /// Its name in settings and replies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Processes => "processes",
@@ -175,10 +174,10 @@ impl Layer {
     }
 
     fn named(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|wall| wall.name().as_bytes() == name)
+        Self::ALL.into_iter().find(|layer| layer.name().as_bytes() == name)
     }
 
-    /// What it is made of.
+    /// The mechanism of the kernel that it is made of, in words.
     pub fn made_of(self) -> &'static str {
         match self {
             Self::Processes => "a process namespace",
@@ -191,48 +190,48 @@ impl Layer {
     }
 }
 
-/// Which walls stand.
+/// Which layers of a sandbox are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Those that do.
+    /// The layers in force.
     pub standing: Vec<Layer>,
-    /// Those that were wanted and do not, and why.
+    /// The layers that were wanted and are not in force, each with the reason.
     pub missing: Vec<(Layer, String)>,
 }
 
 impl Report {
-    /// Whether a wall stands.
-    pub fn has(&self, wall: Layer) -> bool {
-        self.standing.contains(&wall)
+    /// Whether a layer is in force.
+    pub fn has(&self, layer: Layer) -> bool {
+        self.standing.contains(&layer)
     }
 
-    /// Notes a layer that stands, or that the kernel lacks.
-    pub(super) fn note(&mut self, wall: Layer, made: Result<(), LayerError>) -> Result<(), LayerError> {
-        match made {
-            Ok(()) => self.standing.push(wall),
-            Err(LayerError::Unsupported(why)) => self.missing.push((wall, why)),
+    /// Records a layer that is in force, or that the kernel lacks; passes on any other failure.
+    pub(super) fn note(&mut self, layer: Layer, outcome: Result<(), LayerError>) -> Result<(), LayerError> {
+        match outcome {
+            Ok(()) => self.standing.push(layer),
+            Err(LayerError::Unsupported(why)) => self.missing.push((layer, why)),
             Err(failed) => return Err(failed),
         }
         Ok(())
     }
 
     pub(super) fn frame(&self) -> Frame {
-        let name = |wall: &Layer| wall.name().as_bytes().to_vec();
+        let name = |layer: &Layer| layer.name().as_bytes().to_vec();
         Build::default()
             .list(self.standing.iter().map(name))
-            .list(self.missing.iter().map(|(wall, _)| name(wall)))
+            .list(self.missing.iter().map(|(layer, _)| name(layer)))
             .list(self.missing.iter().map(|(_, why)| why.clone().into_bytes()))
             .frame()
     }
 
     pub(super) fn parse(frame: Frame) -> io::Result<Self> {
         let mut parts = Parts::of(frame);
-        let wall = |name: &Vec<u8>| Layer::named(name);
-        let standing = parts.list()?.iter().filter_map(wall).collect();
-        let walls: Vec<Layer> = parts.list()?.iter().filter_map(wall).collect();
+        let layer = |name: &Vec<u8>| Layer::named(name);
+        let standing = parts.list()?.iter().filter_map(layer).collect();
+        let missing: Vec<Layer> = parts.list()?.iter().filter_map(layer).collect();
         let why = parts.list()?;
         let why = why.iter().map(|why| String::from_utf8_lossy(why).into_owned());
-        Ok(Self { standing, missing: walls.into_iter().zip(why).collect() })
+        Ok(Self { standing, missing: missing.into_iter().zip(why).collect() })
     }
 }
 
@@ -241,7 +240,7 @@ impl Policy {
         let paths = |paths: &Vec<PathBuf>| -> Vec<Vec<u8>> {
             paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
         };
-        // The amount of memory is seen to from outside.
+        // Haft enforces the totals from outside, by a control group.
         let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = self.limits;
         let walls = match self.walls {
             Layers::All => "all",
@@ -256,7 +255,7 @@ impl Policy {
             .list(paths(&self.hidden).into_iter())
             .bytes(if self.network == Network::On { "on" } else { "off" })
             .bytes(if self.sees == Sees::Listed { "listed" } else { "everything" })
-            .list(self.without.iter().map(|wall| wall.name().as_bytes().to_vec()));
+            .list(self.without.iter().map(|layer| layer.name().as_bytes().to_vec()));
         let limits = [memory, cpu, processes, files, file_size];
         limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX))).frame()
     }

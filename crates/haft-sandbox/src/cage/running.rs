@@ -1,4 +1,4 @@
-//! A command that runs in its cage: what it prints, and how it ends.
+//! A command that runs in its sandbox: its output, how it ends, and the accounting and checks after that.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,15 +11,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
-use super::groups::{Group, Session};
+use super::cgroups::{Cgroup, Session};
+use super::cleanup::Cleanup;
 use super::guards::Guards;
-use super::leaving::Leaving;
 use super::policy::{Hit, Limits, Report};
 use super::wire::{Frame, Parts};
-use super::{BYE, CHUNK, Cage, DRAIN, Stream};
+use super::{BYE, CHUNK, Cage, DRAIN_TIMEOUT, Stream};
 use crate::process::Exit;
 
-/// What a keeper is told by. It is told when haft lets go of it, so that it knows when haft is gone instead.
+/// The control socket to a supervisor. Sends [`BYE`] before it closes, so that a close without it means that haft died.
 #[derive(Debug)]
 struct Control(UnixStream);
 
@@ -30,19 +30,20 @@ impl Drop for Control {
     }
 }
 
-/// A command that runs in its cage. When it is dropped, everything in the cage ends.
+/// A command that runs in its sandbox. Dropping it ends every process in the sandbox.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     control: Option<Control>,
-    head: Vec<u8>,
+    /// Bytes received of the supervisor's next message.
+    received: Vec<u8>,
     out: Option<ChildStdout>,
     err: Option<ChildStderr>,
     report: Report,
     limits: Limits,
-    group: Option<Group>,
+    cgroup: Option<Cgroup>,
     guards: Option<Guards>,
-    /// Who is told of the time that it took, and when it began.
+    /// The session that its processor time is charged to, and when it started.
     session: Option<(Arc<Session>, Instant)>,
     ended: Option<Ended>,
     chunk: Vec<u8>,
@@ -54,7 +55,7 @@ impl Drop for Running {
             session.spend(start.elapsed());
         }
         if let Some(guards) = self.guards.take() {
-            Leaving { keeper: self.child.id(), guards: Some(guards), ..Leaving::default() }.later();
+            Cleanup { supervisor: self.child.id(), guards: Some(guards), ..Cleanup::default() }.enqueue();
         }
     }
 }
@@ -62,48 +63,48 @@ impl Drop for Running {
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How.
+    /// Its exit code or signal.
     pub exit: Exit,
-    /// What it had started and was still running then, and was ended with it.
+    /// Command lines of processes that it left running, which were ended with it.
     pub left: Vec<String>,
-    /// The folder it was in, where it told that.
+    /// Its last working directory, if it reported that.
     pub dir: Option<PathBuf>,
-    /// The processor time that it took, where it ended by itself.
+    /// The processor time that it took, if it ended by itself.
     pub cpu: Option<Duration>,
-    /// Which of its limits it met, as far as that can be told.
+    /// Which of its limits it ran into, as far as haft can tell.
     pub hit: Option<Hit>,
-    /// What it, or somebody else meanwhile, had made under guarded names, by the names it was given instead.
+    /// New names of files that the command, or another program meanwhile, made under guarded names.
     pub set_aside: Vec<PathBuf>,
 }
 
 impl Ended {
-    /// In this way, and there is nothing more to say.
+    /// An end of which nothing but the exit is known.
     pub fn of(exit: Exit) -> Self {
         Self { exit, left: Vec::new(), dir: None, cpu: None, hit: None, set_aside: Vec::new() }
     }
 }
 
-/// What happens to a command.
+/// An event of a running command.
 #[derive(Debug)]
 pub enum Happened<'a> {
     /// It printed something.
     Output(Stream, &'a [u8]),
-    /// It has ended, and so has everything that it started.
+    /// It has ended, and so has every process that it started.
     Ended(Ended),
 }
 
 impl Running {
     pub(super) fn new(cage: Cage, guards: Guards) -> Self {
-        let Cage { child, control, out, err, report, policy, group, session, .. } = cage;
+        let Cage { child, control, out, err, report, policy, cgroup, session, .. } = cage;
         Self {
             child,
             control: Some(Control(control)),
-            head: Vec::new(),
+            received: Vec::new(),
             out: Some(out),
             err,
             report,
             limits: policy.limits,
-            group,
+            cgroup,
             guards: Some(guards),
             session: Some((session, Instant::now())),
             ended: None,
@@ -111,7 +112,7 @@ impl Running {
         }
     }
 
-    /// Which walls stand.
+    /// Which layers are in force.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -121,73 +122,73 @@ impl Running {
         self.ended.as_ref().map(|ended| ended.exit)
     }
 
-    /// All there is to know of how it ended, if it has.
+    /// The details of how it ended, if it has.
     pub fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }
 
-    /// Asks the command and what it started to end.
+    /// Sends SIGTERM to the command and every process that it started.
     pub async fn ask_to_end(&mut self) {
         if let Some(control) = &mut self.control {
             let _ = control.0.write_all(&Frame::of(["end"]).encoded()).await;
         }
     }
 
-    /// Ends everything in the cage at once. What was printed until then can still be read.
+    /// Kills every process in the sandbox. Output from before that can still be read.
     pub fn kill(&mut self) {
         self.control = None;
     }
 
-    /// What happens next. May be dropped and asked again without losing anything.
+    /// Waits for the next event. Cancel-safe: a future that is dropped loses nothing.
     pub async fn next(&mut self) -> io::Result<Happened<'_>> {
-        enum Came {
+        enum Event {
             Out(usize),
             Err(usize),
             Control(io::Result<Ended>),
-            Late,
+            DrainTimeout,
         }
         loop {
-            let Self { control, head, out, err, chunk, ended, .. } = &mut *self;
+            let Self { control, received, out, err, chunk, ended, .. } = &mut *self;
             let open = out.is_some() || err.is_some();
             if control.is_none() && !open {
                 let _ = self.child.wait().await;
                 let lost = || Ended::of(Exit::Signal(9));
                 let ended = self.ended.get_or_insert_with(lost);
-                if let Some(group) = self.group.take() {
-                    ended.hit = group.hit();
+                if let Some(cgroup) = self.cgroup.take() {
+                    ended.hit = cgroup.hit();
                 }
                 if let Some((session, start)) = self.session.take() {
                     session.spend(ended.cpu.unwrap_or_else(|| start.elapsed()));
                 }
                 if let Some(guards) = self.guards.take() {
-                    ended.set_aside = guards.after();
+                    ended.set_aside = guards.restore();
                 }
-                ended.hit = ended.hit.or_else(|| Hit::told_by(ended.exit, &self.limits));
+                ended.hit = ended.hit.or_else(|| Hit::from_exit(ended.exit, &self.limits));
                 return Ok(Happened::Ended(ended.clone()));
             }
-            // Two streams need two places, as both may be read at once.
+            // Each stream needs a buffer of its own, as both may be read at once.
             let (first, second) = chunk.split_at_mut(CHUNK / 2);
-            let is_over = control.is_none();
-            let came = tokio::select! {
+            let has_ended = control.is_none();
+            let event = tokio::select! {
                 biased;
-                read = read_some(out, first) => Came::Out(read),
-                read = read_some(err, second) => Came::Err(read),
-                told = told_end(control, head) => Came::Control(told),
-                () = tokio::time::sleep(DRAIN), if is_over => Came::Late,
+                read = read_some(out, first) => Event::Out(read),
+                read = read_some(err, second) => Event::Err(read),
+                end = receive_end(control, received) => Event::Control(end),
+                () = tokio::time::sleep(DRAIN_TIMEOUT), if has_ended => Event::DrainTimeout,
             };
-            match came {
-                Came::Out(0) => self.out = None,
-                Came::Err(0) => self.err = None,
-                Came::Out(read) => return Ok(Happened::Output(Stream::Out, &self.chunk[..read])),
-                Came::Err(read) => {
+            match event {
+                Event::Out(0) => self.out = None,
+                Event::Err(0) => self.err = None,
+                Event::Out(read) => return Ok(Happened::Output(Stream::Out, &self.chunk[..read])),
+                Event::Err(read) => {
                     return Ok(Happened::Output(Stream::Err, &self.chunk[CHUNK / 2..CHUNK / 2 + read]));
                 }
-                Came::Control(told) => {
-                    *ended = told.ok();
-                    // The keeper ends with its control, and with it everything in the cage.
+                Event::Control(end) => {
+                    *ended = end.ok();
+                    // Closing the control socket ends the supervisor, and with it every process in the sandbox.
                     self.control = None;
                 }
-                Came::Late => (self.out, self.err) = (None, None),
+                Event::DrainTimeout => (self.out, self.err) = (None, None),
             }
         }
     }
@@ -195,17 +196,18 @@ impl Running {
 
 async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: &mut [u8]) -> usize {
     match pipe {
-        // A pipe that cannot be read has nothing more to give.
+        // A read error is treated as the end.
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
         None => std::future::pending().await,
     }
 }
 
-/// Waits until the keeper tells that the command has ended. What has arrived of that is kept in `head`.
-async fn told_end(control: &mut Option<Control>, head: &mut Vec<u8>) -> io::Result<Ended> {
+/// Waits for the supervisor's report that the command has ended. A part of the message stays in `received` if the future is
+/// dropped.
+async fn receive_end(control: &mut Option<Control>, received: &mut Vec<u8>) -> io::Result<Ended> {
     let Some(control) = control else { return std::future::pending().await };
     loop {
-        if let Some((length, rest)) = head.split_first_chunk::<4>() {
+        if let Some((length, rest)) = received.split_first_chunk::<4>() {
             let length = Frame::length(*length)?;
             if rest.len() >= length {
                 let mut parts = Parts::of(Frame::decoded(&rest[..length])?);
@@ -224,7 +226,7 @@ async fn told_end(control: &mut Option<Control>, head: &mut Vec<u8>) -> io::Resu
         let mut more = [0; 512];
         match control.0.read(&mut more).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => head.extend_from_slice(&more[..read]),
+            read => received.extend_from_slice(&more[..read]),
         }
     }
 }

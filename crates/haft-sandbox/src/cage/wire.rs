@@ -1,8 +1,9 @@
-//! What haft and a keeper tell one another: frames, each a list of byte strings.
+//! The protocol between haft and a supervisor: length-prefixed frames, each a list of byte strings. It knows nothing of
+//! what the strings mean.
 
 use std::io::{self, Read, Write};
 
-/// Longer frames are not taken.
+/// Longer frames are refused.
 const MAX_FRAME: usize = 72 << 20;
 
 /// A list of byte strings.
@@ -14,7 +15,7 @@ impl Frame {
         Self(parts.into_iter().map(Into::into).collect())
     }
 
-    /// The frame as it is sent.
+    /// The frame as bytes, its length first.
     pub(super) fn encoded(&self) -> Vec<u8> {
         let length: usize = self.0.iter().map(|part| part.len() + 4).sum();
         let mut bytes = Vec::with_capacity(length + 4);
@@ -26,13 +27,13 @@ impl Frame {
         bytes
     }
 
-    /// How many bytes follow a length.
+    /// Decodes a length prefix.
     pub(super) fn length(head: [u8; 4]) -> io::Result<usize> {
         let length = u32::from_le_bytes(head) as usize;
         if length > MAX_FRAME { Err(io::ErrorKind::InvalidData.into()) } else { Ok(length) }
     }
 
-    /// The frame that some bytes are.
+    /// Decodes a frame without its length prefix.
     pub(super) fn decoded(mut bytes: &[u8]) -> io::Result<Self> {
         let mut parts = Vec::new();
         while let Some((head, rest)) = bytes.split_first_chunk::<4>() {
@@ -61,7 +62,7 @@ fn number(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// Takes the parts of a frame one after another.
+/// Reads the parts of a frame in order.
 pub(super) struct Parts(std::vec::IntoIter<Vec<u8>>);
 
 impl Parts {
@@ -78,13 +79,13 @@ impl Parts {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A list, told by how many there are.
+    /// A list, preceded by its length.
     pub(super) fn list(&mut self) -> io::Result<Vec<Vec<u8>>> {
         (0..self.number()?).map(|_| self.bytes()).collect()
     }
 }
 
-/// Puts the parts of a frame together.
+/// Builds a frame part by part.
 #[derive(Default)]
 pub(super) struct Build(Frame);
 

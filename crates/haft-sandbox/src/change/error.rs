@@ -1,4 +1,4 @@
-//! Why a change was not made. Whatever the reason, the old state is in place and no temporary file is left.
+//! Why a change was not made. After every such error the old state is in place and no temporary file is left.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::stat::Kind;
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(path, kind))]
 pub struct ChangeError {
-    /// The place, as the workspace shows it.
+    /// The path, as the workspace shows it.
     pub path: String,
     /// What is wrong.
     pub kind: ChangeErrorKind,
@@ -24,11 +24,11 @@ pub enum ChangeErrorKind {
     Path(PathErrorKind),
     /// The folder was added for reading only.
     ReadOnlyFolder,
-    /// The place is a folder of the workspace itself, or contains one.
+    /// The path is a folder of the workspace itself, or contains one.
     Protected,
     /// It belongs to haft itself: its settings or its state.
     Guarded,
-    /// Something else is there than was expected; it is described.
+    /// The path is not as expected; its actual state, in words.
     Conflict(String),
     /// Something is there already.
     Exists,
@@ -36,7 +36,7 @@ pub enum ChangeErrorKind {
     NotEmpty,
     /// This kind of thing cannot be changed in this way.
     WrongKind(Kind),
-    /// It is lost for good when the directory it lies in goes, so that stays.
+    /// A special file, which undo could not restore, so the directory that contains it is not removed.
     Unkeepable(Kind),
     /// Another file system is mounted there, or somewhere below.
     Mount,
@@ -55,12 +55,12 @@ pub enum ChangeErrorKind {
 }
 
 impl ChangeError {
-    /// An error about a place, as the workspace shows it.
+    /// An error about a path, as the workspace shows it.
     pub fn new(path: impl Into<String>, kind: impl Into<ChangeErrorKind>) -> Self {
         Self { path: path.into(), kind: kind.into() }
     }
 
-    /// The number that the system gave as its reason.
+    /// The error number of the system, if there is one.
     pub fn errno(&self) -> Option<i32> {
         let errno = match &self.kind {
             ChangeErrorKind::NoSpace => Errno::NOSPC,

@@ -1,4 +1,4 @@
-//! The hash by which content is recognised.
+//! Hashes of content.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -43,7 +43,7 @@ impl Hash {
         &self.0
     }
 
-    /// The hash that was shown as hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -58,7 +58,7 @@ impl Hash {
     }
 }
 
-/// Finds the hash of content that comes piece by piece.
+/// Computes a hash incrementally.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher(blake3::Hasher);
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_is_found_again_by_its_text() {
+    fn a_hash_is_parsed_from_its_text() {
         let hash = Hash::of(b"text");
         assert_eq!(Hash::parse(&hash.to_string()), Some(hash));
         assert_eq!(Hash::of_reader(&b"text"[..]).unwrap(), hash);

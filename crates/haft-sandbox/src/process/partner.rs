@@ -1,6 +1,6 @@
-//! A program that is talked to for as long as somebody wants it. What it says on standard error is drained, and the end
-//! of that is kept to be told when it fails. When it is no longer wanted, everything that it started ends with it.
-#![allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+//! A long-running program that haft talks to through pipes, such as a language server. Its standard error is drained, and the
+//! tail is kept for error messages. When it is dropped, every process that it started ends with it.
+#![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,51 +17,52 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::tree::Tree;
-use super::{CHUNK, DRAIN, Exit, GLANCE, GRACE, exit, leader};
+use super::{CHUNK, DRAIN_TIMEOUT, Exit, GRACE, POLL_INTERVAL, exit, leader};
 
-/// How long a program may take to end by itself once nobody talks to it any more.
-const FAREWELL: Duration = Duration::from_millis(200);
+/// How long a program may take to end by itself after its input was closed.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How the variables begin that mark what a partner starts.
-const MARK: &str = "HAFT_PARTNER_";
+/// Prefix of the environment variables that mark the processes of a partner.
+const MARK_PREFIX: &str = "HAFT_PARTNER_";
 
-/// A program to be talked to.
+/// A program to start as a partner.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The program: a path, or a name to be found in the `PATH` of its environment.
+    /// The program: a path, or a name that is looked up in the `PATH` of `env`.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
     /// The folder it works in.
     pub dir: PathBuf,
-    /// Its whole environment, but for a variable that marks what it starts.
+    /// Its whole environment, besides a variable that marks its processes.
     pub env: Vec<(OsString, OsString)>,
-    /// How many bytes are kept of what it says on standard error, from the end.
+    /// How many bytes of its standard error to keep, from the end.
     pub max_said: usize,
 }
 
-/// How it is talked to. It is told to end by dropping `input`.
+/// The pipes of a partner. Dropping `input` asks it to end.
 #[derive(Debug)]
 pub struct Pipes {
-    /// What it reads.
+    /// Its standard input.
     pub input: ChildStdin,
-    /// What it writes.
+    /// Its standard output.
     pub output: ChildStdout,
 }
 
-/// A program that runs. When this is dropped, it is ended at once.
+/// A running program. Dropping this kills it.
 pub struct Partner {
     tree: Arc<Mutex<Tree>>,
-    said: Arc<Mutex<Tail>>,
+    stderr_tail: Arc<Mutex<Tail>>,
     ended: watch::Receiver<Option<Exit>>,
 }
 
 impl Partner {
-    /// Starts a program. Must be called inside of a runtime, which also notices its end.
+    /// Starts a program. Must be called inside a tokio runtime, which watches it.
     pub fn start(start: &Start) -> io::Result<(Self, Pipes)> {
-        let mark = format!("{MARK}{}", crate::random_id());
-        // Where this process is a partner itself, what it starts is found by whoever started it, too.
-        let inherited = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(MARK));
+        let mark = format!("{MARK_PREFIX}{}", crate::random_id());
+        // If this process is a partner itself, its own starter must be able to find these processes, too.
+        let inherited =
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(MARK_PREFIX));
         let mut command = Command::new(&start.program);
         command
             .args(&start.args)
@@ -83,16 +84,16 @@ impl Partner {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("a program that has just been started has no pipes"));
         };
-        let said = Arc::new(Mutex::new(Tail { bytes: VecDeque::new(), most: start.max_said }));
-        let (tell, ended) = watch::channel(None);
+        let stderr_tail = Arc::new(Mutex::new(Tail { bytes: VecDeque::new(), max: start.max_said }));
+        let (end_sender, ended) = watch::channel(None);
         let stderr = child.stderr.take();
-        tokio::spawn(look_after(child, stderr, tree.clone(), said.clone(), tell));
-        Ok((Self { tree, said, ended }, Pipes { input, output }))
+        tokio::spawn(watch_process(child, stderr, tree.clone(), stderr_tail.clone(), end_sender));
+        Ok((Self { tree, stderr_tail, ended }, Pipes { input, output }))
     }
 
-    /// The end of what it said on standard error so far.
+    /// The end of its standard error so far.
     pub fn said(&self) -> String {
-        let tail = self.said.lock();
+        let tail = self.stderr_tail.lock();
         let bytes: Vec<u8> = tail.bytes.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -102,29 +103,28 @@ impl Partner {
         *self.ended.borrow()
     }
 
-    /// Waits until it has ended, and everything that it started.
+    /// Waits until it and every process that it started have ended.
     pub async fn ended(&self) -> Exit {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(exit) => exit.unwrap_or(Exit::Cancelled),
-            // Whoever looked after it has gone, and has ended it.
+            // The runtime has dropped the watching task, and that killed it.
             Err(_) => Exit::Cancelled,
         }
     }
 
-    /// Ends it: it may do so by itself first, since it has been told by the end of its input; then it is asked to, then
-    /// it has to.
+    /// Ends it: first waits, since the end of its input asks it to exit, then sends SIGTERM, then SIGKILL.
     pub async fn end(&self) -> Exit {
-        if let Ok(exit) = timeout(FAREWELL, self.ended()).await {
+        if let Ok(exit) = timeout(EXIT_TIMEOUT, self.ended()).await {
             return exit;
         }
         self.tree.lock().ask_to_end();
-        let politely = async {
+        let graceful = async {
             while self.tree.lock().is_alive() {
-                sleep(GLANCE).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        let _ = timeout(GRACE, politely).await;
+        let _ = timeout(GRACE, graceful).await;
         self.tree.lock().kill();
         self.ended().await
     }
@@ -136,20 +136,20 @@ impl Drop for Partner {
     }
 }
 
-/// Drains what it says and waits for its end.
-async fn look_after(
+/// Drains standard error and waits for the program's end.
+async fn watch_process(
     mut child: Child,
     stderr: Option<ChildStderr>,
     tree: Arc<Mutex<Tree>>,
-    said: Arc<Mutex<Tail>>,
-    tell: watch::Sender<Option<Exit>>,
+    stderr_tail: Arc<Mutex<Tail>>,
+    end_sender: watch::Sender<Option<Exit>>,
 ) {
     let draining = async {
         let Some(mut pipe) = stderr else { return };
         let mut chunk = vec![0; CHUNK];
-        // A pipe that cannot be read has nothing more to give.
+        // A read error is treated as the end.
         while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
-            said.lock().add(&chunk[..read]);
+            stderr_tail.lock().add(&chunk[..read]);
         }
     };
     let mut draining = std::pin::pin!(draining);
@@ -167,23 +167,23 @@ async fn look_after(
         tree.kill();
     }
     if !drained {
-        // Whoever held the pipe is gone or about to be.
-        let _ = timeout(DRAIN, draining).await;
+        // The processes that hold the pipe were just killed.
+        let _ = timeout(DRAIN_TIMEOUT, draining).await;
     }
-    tell.send_replace(Some(status.map_or(Exit::Cancelled, exit)));
+    end_sender.send_replace(Some(status.map_or(Exit::Cancelled, exit)));
 }
 
-/// The end of a stream.
+/// The last bytes of a stream.
 struct Tail {
     bytes: VecDeque<u8>,
-    most: usize,
+    max: usize,
 }
 
 impl Tail {
     fn add(&mut self, bytes: &[u8]) {
-        let new = &bytes[bytes.len().saturating_sub(self.most)..];
-        let too_many = (self.bytes.len() + new.len()).saturating_sub(self.most);
-        self.bytes.drain(..too_many);
+        let new = &bytes[bytes.len().saturating_sub(self.max)..];
+        let excess = (self.bytes.len() + new.len()).saturating_sub(self.max);
+        self.bytes.drain(..excess);
         self.bytes.extend(new);
     }
 }

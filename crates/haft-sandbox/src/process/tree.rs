@@ -1,6 +1,5 @@
-//! A process and everything it has started, so that all of it can be ended. The group catches most of the
-//! tree; what has left the group is found by asking each process for its children, before the parent dies
-//! and the trail is lost.
+//! A process and all its descendants, so that all of them can be killed. The process group catches most of them; those that
+//! have left the group are found through their parents, before these die, or by a variable in their environment.
 
 use std::collections::{HashMap, HashSet};
 #[cfg(target_os = "linux")]
@@ -8,65 +7,65 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-/// How often the tree is searched again for processes that were started during the last search.
+/// How often to search the tree again for processes that were started during the last search.
 const MAX_ROUNDS: usize = 16;
 
-/// How often a process is looked at that shows no environment, and how long is waited in between.
+/// Tries to read the environment of a process that shows none, and the pause in between.
 #[cfg(target_os = "linux")]
-const LOOKS: usize = 10;
+const MAX_TRIES: usize = 10;
 #[cfg(target_os = "linux")]
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// A process with everything below it. All of it is ended when this is dropped.
+/// A process with its descendants. Dropping this kills all of them.
 pub(super) struct Tree {
     leader: Pid,
-    /// Whether the leader's number may by now belong to another process.
-    leader_gone: bool,
-    over: bool,
+    /// Whether the leader was reaped, so that its process id may belong to another process.
+    leader_reaped: bool,
+    killed: bool,
     known: HashMap<Pid, Handle>,
-    /// A variable that only this tree has in its environment.
+    /// A variable that only processes of this tree have in their environment.
     mark: Option<String>,
 }
 
 impl Tree {
-    /// Takes charge of a process that leads its own group.
+    /// The tree of a process that leads its own group.
     pub(super) fn new(leader: Pid) -> Self {
-        Self { leader, leader_gone: false, over: false, known: HashMap::new(), mark: None }
+        Self { leader, leader_reaped: false, killed: false, known: HashMap::new(), mark: None }
     }
 
-    /// The same for a process that was started with a variable which no other has. Whatever it starts inherits that, and
-    /// is found by it even when its parents are gone.
+    /// The tree of a process that leads its own group and was started with a unique variable. Its descendants inherit that,
+    /// so they can be found even when their parents have died.
     pub(super) fn marked(leader: Pid, mark: String) -> Self {
         let mut tree = Self::new(leader);
         tree.mark = Some(mark);
         tree
     }
 
-    /// Notes that the leader has ended and was waited for.
+    /// Records that the leader has ended and was reaped.
     pub(super) fn leader_ended(&mut self) {
-        self.leader_gone = true;
+        self.leader_reaped = true;
     }
 
-    /// Asks everything in the tree to end.
+    /// Sends SIGTERM to every process in the tree.
     pub(super) fn ask_to_end(&mut self) {
         self.find();
         self.signal(Signal::TERM);
     }
 
-    /// Whether anything in the tree still runs.
+    /// Whether any process in the tree still runs.
     pub(super) fn is_alive(&self) -> bool {
-        !self.leader_gone
+        !self.leader_reaped
             || rustix::process::test_kill_process_group(self.leader).is_ok()
             || self.known.values().any(Handle::is_alive)
     }
 
-    /// Ends everything in the tree at once. Only the first time: later the numbers may belong to others.
+    /// Kills every process in the tree. Does nothing the second time: process ids may have been reused by then.
     pub(super) fn kill(&mut self) {
-        if self.over {
+        if self.killed {
             return;
         }
-        self.over = true;
-        // Stopped processes start no others, so the search comes to an end.
+        self.killed = true;
+        // Stopped processes start no others, so the search terminates.
         let _ = rustix::process::kill_process_group(self.leader, Signal::STOP);
         for _ in 0..MAX_ROUNDS {
             let found = self.find();
@@ -80,7 +79,7 @@ impl Tree {
             }
         }
         self.signal(Signal::KILL);
-        // One that was about to be started when its parent was stopped shows only now; it must not stay behind stopped.
+        // A process that was being forked when its parent was stopped appears only now, and must not stay behind.
         for _ in 0..MAX_ROUNDS {
             if self.find().is_empty() {
                 break;
@@ -90,22 +89,22 @@ impl Tree {
     }
 
     fn signal(&self, signal: Signal) {
-        // Failing means that it has ended already.
+        // An error means that it has ended already.
         let _ = rustix::process::kill_process_group(self.leader, signal);
         for handle in self.known.values() {
             handle.signal(signal);
         }
     }
 
-    /// Looks for processes not known yet, and tells which.
+    /// Searches for processes that are not known yet, and returns them.
     fn find(&mut self) -> Vec<Pid> {
         let mut new = Vec::new();
-        let mut open: Vec<Pid> = self.known.keys().copied().collect();
-        if !self.leader_gone {
-            open.push(self.leader);
+        let mut to_visit: Vec<Pid> = self.known.keys().copied().collect();
+        if !self.leader_reaped {
+            to_visit.push(self.leader);
         }
-        let mut seen: HashSet<Pid> = open.iter().copied().chain([self.leader]).collect();
-        let mut found = self.mark.as_deref().map(having).unwrap_or_default();
+        let mut seen: HashSet<Pid> = to_visit.iter().copied().chain([self.leader]).collect();
+        let mut found = self.mark.as_deref().map(with_variable).unwrap_or_default();
         loop {
             for pid in found {
                 if seen.insert(pid)
@@ -113,10 +112,10 @@ impl Tree {
                 {
                     self.known.insert(pid, handle);
                     new.push(pid);
-                    open.push(pid);
+                    to_visit.push(pid);
                 }
             }
-            let Some(parent) = open.pop() else { return new };
+            let Some(parent) = to_visit.pop() else { return new };
             found = children(parent);
         }
     }
@@ -128,7 +127,7 @@ impl Drop for Tree {
     }
 }
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process handle, which cannot be mistaken for a later process with the same id.
 #[cfg(target_os = "linux")]
 struct Handle(std::os::fd::OwnedFd);
 
@@ -140,7 +139,7 @@ impl Handle {
     }
 
     fn signal(&self, signal: Signal) {
-        // Failing means that it has ended already.
+        // An error means that it has ended already.
         let _ = rustix::process::pidfd_send_signal(&self.0, signal);
     }
 
@@ -155,7 +154,7 @@ impl Handle {
 
 /// The direct children of every thread of a process.
 #[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+#[allow(clippy::disallowed_methods)] // the lint sends all other crates here
 fn children(pid: Pid) -> Vec<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     let threads = threads.into_iter().flatten().flatten();
@@ -168,17 +167,17 @@ fn children(pid: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The processes that were started with a variable. One that is just becoming another program has none for a moment, and
-/// is looked at again.
+/// The processes with this variable in their environment. A process in the middle of `exec` shows an empty environment for a
+/// moment, so it is tried again.
 #[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
-fn having(mark: &str) -> Vec<Pid> {
+#[allow(clippy::disallowed_methods)] // the lint sends all other crates here
+fn with_variable(mark: &str) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
     let (mut marked, mut unclear) = (Vec::new(), pids.collect::<Vec<_>>());
-    for look in 0..LOOKS {
-        if look > 0 {
-            std::thread::sleep(BETWEEN_LOOKS);
+    for attempt in 0..MAX_TRIES {
+        if attempt > 0 {
+            std::thread::sleep(RETRY_PAUSE);
         }
         unclear.retain(|pid| {
             let is_marked = is_marked(*pid, mark);
@@ -194,13 +193,13 @@ fn having(mark: &str) -> Vec<Pid> {
     marked
 }
 
-/// Whether a process was started with a variable, if that can be told.
+/// Whether a process has this variable in its environment; `None` if that cannot be told now.
 #[cfg(target_os = "linux")]
-#[allow(clippy::disallowed_methods)] // this crate is the door that the lint sends everyone to
+#[allow(clippy::disallowed_methods)] // the lint sends all other crates here
 fn is_marked(pid: Pid, mark: &str) -> Option<bool> {
     let pid = pid.as_raw_nonzero();
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    // What is no program has none either, and is nobody's.
+    // Kernel threads have neither an environment nor an executable.
     if environment.is_empty() && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
         return None;
     }
@@ -210,11 +209,11 @@ fn is_marked(pid: Pid, mark: &str) -> Option<bool> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn having(_: &str) -> Vec<Pid> {
+fn with_variable(_: &str) -> Vec<Pid> {
     Vec::new()
 }
 
-/// Elsewhere only the group is known, so there are none of these.
+/// Other systems only have the process group, so no handle exists.
 #[cfg(not(target_os = "linux"))]
 enum Handle {}
 

@@ -1,6 +1,6 @@
-//! An open directory, and opening what lies beneath it without ever following a link. A link that is
-//! swapped in after a path was resolved therefore leads nowhere. Linux does it in one call; elsewhere, and
-//! where a container forbids that call, each directory on the way is opened in turn.
+//! An open directory, and opening files beneath it without ever following a link, so that a link swapped in after a path was
+//! resolved leads nowhere. Linux does it in one call (`openat2`); elsewhere, and where a container forbids that call, each
+//! directory on the way is opened in turn.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
@@ -14,84 +14,84 @@ use rustix::io::Errno;
 use crate::error::PathErrorKind;
 use crate::stat::{Entry, Kind, Name, Stat};
 
-/// Enough to stand on a directory and look up names in it, without the right to read it where possible.
+/// Flags to open a directory for looking up names in it, without needing the right to read it where possible.
 #[cfg(target_os = "linux")]
-const STAND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const LOOKUP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+const LOOKUP: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
-/// For reading; never waits for the other end of a fifo and never takes a terminal.
+/// Flags for reading: never blocks on a fifo, never acquires a controlling terminal.
 pub(super) const READ: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open directory of the workspace.
 #[derive(Debug)]
 pub(super) struct Beneath {
     fd: OwnedFd,
-    way: Way,
+    lookup: Lookup,
     device: u64,
-    made_by_kernel: bool,
+    is_proc: bool,
 }
 
 /// How names below the directory are opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum Lookup {
     /// One `openat2` call that refuses links.
     #[cfg(target_os = "linux")]
-    Whole,
+    Openat2,
     /// One `openat` call for each name.
-    Steps,
+    Stepwise,
 }
 
 impl Beneath {
     /// Opens a directory by its canonical path.
     pub(super) fn open(path: &Path) -> Result<Self, Errno> {
-        let fd = rustix::fs::openat(CWD, path, STAND | OFlags::NOFOLLOW, Mode::empty())?;
+        let fd = rustix::fs::openat(CWD, path, LOOKUP | OFlags::NOFOLLOW, Mode::empty())?;
         let device = Stat::from(&rustix::fs::fstat(&fd)?).stamp.device();
-        let made_by_kernel = is_proc(fd.as_fd());
-        Ok(Self { way: Way::of(fd.as_fd()), fd, device, made_by_kernel })
+        let is_proc = is_proc(fd.as_fd());
+        Ok(Self { lookup: Lookup::of(fd.as_fd()), fd, device, is_proc })
     }
 
-    /// The device that the directory is on.
+    /// The device of the directory.
     pub(super) fn device(&self) -> u64 {
         self.device
     }
 
     pub(super) fn confinement(&self) -> &'static str {
-        match self.way {
+        match self.lookup {
             #[cfg(target_os = "linux")]
-            Way::Whole => "by the kernel (openat2)",
-            Way::Steps => "name by name (openat)",
+            Lookup::Openat2 => "by the kernel (openat2)",
+            Lookup::Stepwise => "name by name (openat)",
         }
     }
 
     #[cfg(all(test, target_os = "linux"))]
-    pub(super) fn by_steps(self) -> Self {
-        Self { way: Way::Steps, ..self }
+    pub(super) fn stepwise(self) -> Self {
+        Self { lookup: Lookup::Stepwise, ..self }
     }
 
-    /// Looks at `below` if the way there is free of links. Unlike everywhere else here, `below` may
-    /// contain `..`. Gives nothing when this has to be found out in another way.
-    pub(super) fn glance(&self, below: &Path) -> Option<Stat> {
-        match self.way {
+    /// Metadata of `below` if no link is on the way. Unlike in all other methods, `below` may contain `..`. `None` means
+    /// that the path has to be walked.
+    pub(super) fn stat_without_links(&self, below: &Path) -> Option<Stat> {
+        match self.lookup {
             #[cfg(target_os = "linux")]
-            Way::Whole => {
-                let fd = whole(self.fd.as_fd(), below, OFlags::PATH).ok()?;
+            Lookup::Openat2 => {
+                let fd = openat2(self.fd.as_fd(), below, OFlags::PATH).ok()?;
                 Some(Stat::from(&rustix::fs::fstat(fd).ok()?))
             }
-            Way::Steps => None,
+            Lookup::Stepwise => None,
         }
     }
 
-    /// Looks at `below` itself, even if it is a link by now.
+    /// Metadata of `below`; of the link itself, if it is one by now.
     pub(super) fn stat(&self, below: &Path) -> Result<Stat, PathErrorKind> {
-        match self.way {
+        match self.lookup {
             #[cfg(target_os = "linux")]
-            Way::Whole => {
-                let fd = whole(self.fd.as_fd(), below, OFlags::PATH | OFlags::NOFOLLOW);
+            Lookup::Openat2 => {
+                let fd = openat2(self.fd.as_fd(), below, OFlags::PATH | OFlags::NOFOLLOW);
                 let fd = fd.map_err(link_appeared)?;
                 Ok(Stat::from(&rustix::fs::fstat(fd)?))
             }
-            Way::Steps => {
+            Lookup::Stepwise => {
                 let (parent, name) = self.parent(below)?;
                 let raw = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 Ok(Stat::from(&raw))
@@ -99,50 +99,50 @@ impl Beneath {
         }
     }
 
-    /// Opens a regular file for reading. Anything else is refused before it is opened, because opening a
-    /// device can already do something.
+    /// Opens a regular file for reading. Anything else is refused before it is opened, because opening a device can have
+    /// side effects.
     pub(super) fn open_file(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
-        match self.way {
+        match self.lookup {
             #[cfg(target_os = "linux")]
-            Way::Whole => {
-                let fd = whole(self.fd.as_fd(), below, OFlags::PATH | OFlags::NOFOLLOW);
+            Lookup::Openat2 => {
+                let fd = openat2(self.fd.as_fd(), below, OFlags::PATH | OFlags::NOFOLLOW);
                 let fd = fd.map_err(link_appeared)?;
                 let stat = Stat::from(&rustix::fs::fstat(&fd)?);
                 self.require_file(&stat, fd.as_fd())?;
                 match reopen(fd.as_fd()) {
                     Ok(file) => Ok((file.into(), stat)),
-                    // Without /proc there is no way from the handle to the file.
-                    Err(Errno::NOENT) => self.open_by_steps(below),
+                    // Without /proc a path handle cannot be reopened for reading.
+                    Err(Errno::NOENT) => self.open_stepwise(below),
                     Err(errno) => Err(errno.into()),
                 }
             }
-            Way::Steps => self.open_by_steps(below),
+            Lookup::Stepwise => self.open_stepwise(below),
         }
     }
 
-    /// Reads one directory, in no order. What vanishes meanwhile is left out.
+    /// Lists one directory with metadata, in no order. Entries that vanish meanwhile are left out.
     pub(super) fn list(&self, below: &Path) -> Result<Vec<Entry>, PathErrorKind> {
         read(self.open_directory(below)?, |directory, entry| {
-            let stat = look(directory, entry.file_name())?;
+            let stat = stat_entry(directory, entry.file_name())?;
             Ok(stat.map(|stat| Entry { name: owned(entry.file_name()), stat }))
         })
     }
 
-    /// Reads one directory like [`Beneath::list`], but looks only at what the directory itself does not tell.
+    /// Lists one directory in no order, with metadata only where the directory does not hold the file type.
     pub(super) fn names(&self, below: &Path) -> Result<Vec<Name>, PathErrorKind> {
         read(self.open_directory(below)?, |directory, entry| {
             let kind = match entry.file_type() {
-                FileType::Unknown => look(directory, entry.file_name())?.map(|stat| stat.kind),
+                FileType::Unknown => stat_entry(directory, entry.file_name())?.map(|stat| stat.kind),
                 known => Some(known.into()),
             };
             Ok(kind.map(|kind| Name { name: owned(entry.file_name()), kind }))
         })
     }
 
-    /// Opens a directory in which something is going to change. What the kernel makes up is no place for that.
+    /// Opens a directory to change something in it. Directories in /proc are refused.
     pub(super) fn open_changing(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let fd = self.open_directory(below)?;
-        match self.made_by_kernel || is_proc(fd.as_fd()) {
+        match self.is_proc || is_proc(fd.as_fd()) {
             true => Err(PathErrorKind::NotAFile(Kind::Special("kernel directory"))),
             false => Ok(fd),
         }
@@ -150,17 +150,17 @@ impl Beneath {
 
     pub(super) fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        match self.way {
+        match self.lookup {
             #[cfg(target_os = "linux")]
-            Way::Whole => whole(self.fd.as_fd(), below, flags).map_err(link_appeared),
-            Way::Steps => {
+            Lookup::Openat2 => openat2(self.fd.as_fd(), below, flags).map_err(link_appeared),
+            Lookup::Stepwise => {
                 let (parent, name) = self.parent(below)?;
                 rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(link_appeared)
             }
         }
     }
 
-    fn open_by_steps(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
+    fn open_stepwise(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
         let (parent, name) = self.parent(below)?;
         let before = Stat::from(&rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?);
         self.require_file(&before, parent.as_fd())?;
@@ -171,33 +171,33 @@ impl Beneath {
         Ok((fd.into(), stat))
     }
 
-    /// Refuses all but regular files, and the files of /proc, which look regular but can block, consume
-    /// what they show or hold the memory of a process. Those can only lie on another device than the
-    /// folder, or below a folder that is itself in /proc, so ordinary files cost no further call.
+    /// Refuses all but regular files, and the files of /proc, which look regular but can block, be consumed by reading or
+    /// hold the memory of a process. Those can only lie on another device than the folder, or below a folder that is
+    /// itself in /proc, so ordinary files cost no further call.
     fn require_file(&self, stat: &Stat, fd: BorrowedFd<'_>) -> Result<(), PathErrorKind> {
         if stat.kind != Kind::File {
             return Err(PathErrorKind::NotAFile(stat.kind));
         }
-        if self.made_by_kernel || (stat.stamp.device() != self.device && is_proc(fd)) {
+        if self.is_proc || (stat.stamp.device() != self.device && is_proc(fd)) {
             return Err(PathErrorKind::NotAFile(Kind::Special("kernel file")));
         }
         Ok(())
     }
 
-    /// Opens each directory on the way to `below`, so that no link is followed.
+    /// Opens the parent directory of `below`, one name at a time, so that no link is followed.
     fn parent<'a>(&self, below: &'a Path) -> Result<(OwnedFd, &'a OsStr), PathErrorKind> {
         let mut fd = self.fd.try_clone()?;
         let mut names = below.components().peekable();
         let mut last = OsStr::new(".");
         while let Some(component) = names.next() {
             let Component::Normal(name) = component else {
-                // Resolved paths hold only names, so this path was made up.
+                // Resolved paths hold only names, so this path was forged.
                 return Err(PathErrorKind::Outside);
             };
             if names.peek().is_none() {
                 last = name;
             } else {
-                fd = rustix::fs::openat(&fd, name, STAND | OFlags::NOFOLLOW, Mode::empty())
+                fd = rustix::fs::openat(&fd, name, LOOKUP | OFlags::NOFOLLOW, Mode::empty())
                     .map_err(link_appeared)?;
             }
         }
@@ -205,31 +205,31 @@ impl Beneath {
     }
 }
 
-impl Way {
+impl Lookup {
     #[cfg(target_os = "linux")]
     fn of(fd: BorrowedFd<'_>) -> Self {
         // Old kernels answer ENOSYS, the filters of old container engines EPERM.
-        match whole(fd, Path::new("."), OFlags::PATH) {
-            Ok(_) => Self::Whole,
-            Err(_) => Self::Steps,
+        match openat2(fd, Path::new("."), OFlags::PATH) {
+            Ok(_) => Self::Openat2,
+            Err(_) => Self::Stepwise,
         }
     }
 
     #[cfg(not(target_os = "linux"))]
     fn of(_: BorrowedFd<'_>) -> Self {
-        Self::Steps
+        Self::Stepwise
     }
 }
 
 #[cfg(target_os = "linux")]
-fn whole(fd: BorrowedFd<'_>, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn openat2(fd: BorrowedFd<'_>, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(fd, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-/// Opens for reading exactly what the handle stands on, whatever has happened to its name.
+/// Opens the file of a path handle for reading, whatever has happened to its name.
 #[cfg(target_os = "linux")]
 fn reopen(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     use std::os::fd::AsRawFd as _;
@@ -239,7 +239,7 @@ fn reopen(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 
 #[cfg(target_os = "linux")]
 pub(super) fn is_proc(fd: BorrowedFd<'_>) -> bool {
-    // A failing answer counts as yes: what cannot be told is not read.
+    // An unknown file system counts as /proc: fail closed.
     rustix::fs::fstatfs(fd).map_or(true, |system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
@@ -248,7 +248,7 @@ pub(super) fn is_proc(_: BorrowedFd<'_>) -> bool {
     false
 }
 
-/// The paths given here were free of links when they were resolved.
+/// Maps an error of opening: resolved paths have no links, so `ELOOP` means that one has appeared.
 pub(super) fn link_appeared(errno: Errno) -> PathErrorKind {
     match errno {
         Errno::LOOP => PathErrorKind::LinkAppeared,
@@ -256,24 +256,24 @@ pub(super) fn link_appeared(errno: Errno) -> PathErrorKind {
     }
 }
 
-/// Reads a directory and keeps what `keep` makes of each entry.
+/// Reads a directory and collects what `convert` makes of each entry.
 fn read<T>(
     fd: OwnedFd,
-    keep: impl Fn(BorrowedFd<'_>, &DirEntry) -> Result<Option<T>, Errno>,
+    convert: impl Fn(BorrowedFd<'_>, &DirEntry) -> Result<Option<T>, Errno>,
 ) -> Result<Vec<T>, PathErrorKind> {
     let mut directory = Dir::new(fd)?;
-    let mut kept = Vec::new();
+    let mut entries = Vec::new();
     while let Some(entry) = directory.read() {
         let entry = entry?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            kept.extend(keep(directory.fd()?, &entry)?);
+            entries.extend(convert(directory.fd()?, &entry)?);
         }
     }
-    Ok(kept)
+    Ok(entries)
 }
 
-/// Looks at one entry; nothing if it has vanished.
-fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Stat>, Errno> {
+/// Metadata of one entry; `None` if it has vanished.
+fn stat_entry(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Stat>, Errno> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(raw) => Ok(Some(Stat::from(&raw))),
         Err(Errno::NOENT) => Ok(None),

@@ -1,8 +1,8 @@
-//! Changing what is in the workspace. Every change happens in a directory that was opened beneath its
-//! folder without following a link, under names in that directory alone, so nothing swapped in on the way
-//! leads it out. What is new is prepared under a temporary name and then given its own in one step; what
-//! was there comes out in the same step and is compared with what was expected, so a change that another
-//! program made in between is noticed, put back and reported.
+//! Changing files of the workspace. Every change happens in a directory that was opened beneath its folder without following
+//! a link, under names in that directory alone, so a link swapped in on the way cannot lead it out. New content is written
+//! to a temporary file and then renamed atomically; where the kernel can exchange two names, the old file comes out in the
+//! same step and is compared with what was expected, so a change that another program made in between is noticed, put back
+//! and reported as a conflict.
 
 mod attributes;
 mod draft;
@@ -30,41 +30,40 @@ use crate::stat::{Kind, Stamp};
 type Result<T> = std::result::Result<T, ChangeErrorKind>;
 
 impl Workspace {
-    /// What is at a place, its content hashed. A link on the way is refused, one at the place itself is
-    /// looked at. The place may lie in a folder for reading.
+    /// The state of a path, with a hash of its content. A link on the way is refused; of a link at the path itself, the
+    /// state of the link. The path may lie in a folder for reading.
     pub fn state(&self, path: &AbsPath) -> std::result::Result<State, ChangeError> {
-        self.looked_at(path, Depth::Hash)
+        self.state_at_depth(path, Depth::Hash)
     }
 
-    /// Like [`Workspace::state`], but the content of a file is not looked at: it is taken for that of this
-    /// hash if the file has this stamp. For changes that find out for sure when they put something in its
-    /// place.
+    /// Like [`Workspace::state`], but does not read a file that has this stamp: it is assumed to have this hash. For
+    /// changes that verify the content when they replace the file.
     pub fn state_taken_for(
         &self,
         path: &AbsPath,
         hash: &Hash,
         stamp: &Stamp,
     ) -> std::result::Result<State, ChangeError> {
-        self.looked_at(path, Depth::Take(*hash, *stamp))
+        self.state_at_depth(path, Depth::Take(*hash, *stamp))
     }
 
-    /// Like [`Workspace::state`], to be compared with another state: a file whose hash is known there is
-    /// hashed however large it is.
+    /// Like [`Workspace::state`], for a comparison with another state: a file is hashed however large it is if the other
+    /// has a hash.
     pub fn state_like(&self, path: &AbsPath, other: &State) -> std::result::Result<State, ChangeError> {
-        self.looked_at(path, Depth::like(other))
+        self.state_at_depth(path, Depth::like(other))
     }
 
-    fn looked_at(&self, path: &AbsPath, depth: Depth) -> std::result::Result<State, ChangeError> {
-        let look_there = || match self.spot_to_read(path) {
+    fn state_at_depth(&self, path: &AbsPath, depth: Depth) -> std::result::Result<State, ChangeError> {
+        let inspect = || match self.spot_to_read(path) {
             Ok(spot) => look_to(&spot.dir, &spot.name, depth),
             Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => Ok(State::Missing),
             Err(kind) => Err(kind),
         };
-        look_there().map_err(|kind| self.change_error(path, kind))
+        inspect().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// What is at a place and everywhere below it, directories before what they contain, sorted by name.
-    /// Links are not followed; a file system mounted below is refused.
+    /// The states of a path and everything below it, directories before their content, sorted by name. Links are not
+    /// followed; a file system mounted below is an error.
     pub fn tree(&self, path: &AbsPath) -> std::result::Result<Vec<TreeEntry>, ChangeError> {
         let read = || {
             let spot = self.spot_to_read(path)?;
@@ -73,26 +72,26 @@ impl Workspace {
         read().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// The directories that are missing on the way to a place and would be made, outermost first.
+    /// The missing parent directories of a path, which a write would make, outermost first.
     pub fn missing_parents(&self, path: &AbsPath) -> std::result::Result<Vec<AbsPath>, ChangeError> {
         let mut missing = Vec::new();
-        let mut place = path.parent();
-        while let Some(parent) = place {
+        let mut next = path.parent();
+        while let Some(parent) = next {
             let fail = |kind| self.change_error(&parent, kind);
             if self.is_folder(&parent) || self.state(&parent)? != State::Missing {
                 break;
             }
             self.writable(&parent).map_err(fail)?;
-            place = parent.parent();
+            next = parent.parent();
             missing.push(parent);
         }
         missing.reverse();
         Ok(missing)
     }
 
-    /// Writes a whole file: the directories on the way are made, then old content becomes new in one
-    /// step. A file with several hard links is replaced under this name only; the others keep the old
-    /// content, which [`Changed::links`] tells.
+    /// Writes a whole file: makes missing parent directories, then replaces the content atomically. A file with several
+    /// hard links is replaced under this name only, and the other names keep the old content; [`Changed::links`] has
+    /// their number.
     pub fn write(
         &self,
         path: &AbsPath,
@@ -110,9 +109,8 @@ impl Workspace {
         draft.publish()
     }
 
-    /// Begins a change that puts something at a place where `before` is now. The directories on the way
-    /// are made. Nothing shows at the place until [`Draft::publish`]; a draft that is dropped leaves
-    /// nothing behind.
+    /// Begins a change that replaces `before` at a path. Makes missing parent directories. Nothing is visible at the path
+    /// until [`Draft::publish`]; a draft that is dropped leaves nothing behind.
     pub fn draft(
         &self,
         path: &AbsPath,
@@ -132,8 +130,8 @@ impl Workspace {
         begin().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Whether something may be written at a place: not in a folder for reading, nothing of haft's own, and no
-    /// file that this user may not write, although another could take its place.
+    /// Checks that a path may be written: not in a folder for reading, none of haft's own files, and no file that this user
+    /// may not write, even though the user could replace it.
     pub fn require_writable(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
         let act = || {
             self.writable(path)?;
@@ -150,14 +148,14 @@ impl Workspace {
         act().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Whether what is at a place may be moved or removed: not a workspace folder, nor a directory that
-    /// contains one, and not in a folder for reading.
+    /// Checks that a path may be moved or removed: not a workspace folder or a directory that contains one, and not in a
+    /// folder for reading.
     pub fn require_removable(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
         self.spot_to_empty(path).map(drop).map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Whether a directory can be moved or removed with all that is in it: nothing of haft's own may be. Says
-    /// which it is.
+    /// Checks that a directory may be moved or removed with its content: none of haft's own files may be in it. The error
+    /// names the first one.
     pub fn require_none_guarded_below(&self, path: &AbsPath) -> std::result::Result<(), ChangeError> {
         let spot = self.spot_to_empty(path).map_err(|kind| self.change_error(path, kind))?;
         match tree::find(&spot.dir, &spot.name, &|name| spelling::means(name, super::OWN_FOLDER)) {
@@ -169,8 +167,8 @@ impl Workspace {
         }
     }
 
-    /// Removes the file, link or empty directory at a place if it is still what it was `before`. A
-    /// workspace folder, or a directory that contains one, is refused.
+    /// Removes a file, link or empty directory if it is still as `before`. A workspace folder, or a directory that contains
+    /// one, is refused.
     pub fn remove(
         &self,
         path: &AbsPath,
@@ -199,10 +197,9 @@ impl Workspace {
         act().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Removes a directory with everything in it, never following a link. It vanishes in one step; a
-    /// file system mounted below is refused before anything happens. If it turns out not to be what is
-    /// expected, it goes back. What cannot be removed for good stays under the temporary name, and why is
-    /// returned.
+    /// Removes a directory with its content, never following a link. It is renamed away atomically; a file system mounted
+    /// below is refused before that. If its content is not as expected, it is put back. Files that cannot be deleted stay
+    /// under the temporary name, and the reason is returned.
     pub fn remove_tree(
         &self,
         path: &AbsPath,
@@ -214,7 +211,7 @@ impl Workspace {
             let spot = self.spot_to_empty(path)?;
             tree::require_no_mounts(&spot.dir, &spot.name)?;
             let aside = spot.set_aside(temp)?;
-            // Nobody finds it by its name any more, so what it is now is what goes.
+            // Out of reach by its own name, it no longer changes, so this is what will be deleted.
             let found = tree::read(&spot.dir, temp.as_str().as_ref());
             if !found.as_ref().is_ok_and(|found| is_expected(found)) {
                 spot.put_back(temp, &aside)?;
@@ -223,14 +220,14 @@ impl Workspace {
                 return Err(found.map_or_else(|kind| kind, |_| changed()));
             }
             spot.settle(durability)?;
-            let left = tree::remove(&spot.dir, temp.as_str().as_ref()).err();
-            Ok(left.map(|kind| self.change_error(&beside_of(path, temp), kind).to_string()))
+            let failure = tree::remove(&spot.dir, temp.as_str().as_ref()).err();
+            Ok(failure.map(|kind| self.change_error(&temp_path(path, temp), kind).to_string()))
         };
         act().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Moves what was `before` at `from` to `to`, where nothing may be. Directories on the way are made.
-    /// Between file systems this is refused with [`ChangeErrorKind::CrossesFileSystems`].
+    /// Moves `from`, if it is still as `before`, to `to`, which must not exist. Makes missing parent directories. Between
+    /// file systems it fails with [`ChangeErrorKind::CrossesFileSystems`].
     pub fn rename(
         &self,
         from: &AbsPath,
@@ -257,7 +254,7 @@ impl Workspace {
         })
     }
 
-    /// Sets the permission bits of the file or directory that was `before` at a place.
+    /// Sets the permission bits of a file or directory if it is still as `before`.
     pub fn set_mode(
         &self,
         path: &AbsPath,
@@ -281,19 +278,19 @@ impl Workspace {
         act().map_err(|kind| self.change_error(path, kind))
     }
 
-    /// Removes a directory if it is empty and not a folder of the workspace; anything else is left alone.
+    /// Removes a directory if it is empty and not a folder of the workspace; otherwise does nothing.
     pub fn remove_if_empty(&self, path: &AbsPath) {
         if let Ok(spot) = self.spot_to_empty(path) {
             let _ = rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR);
         }
     }
 
-    /// What a temporary file beside a place holds.
+    /// The state of a temporary file beside a path.
     pub fn temp_state(&self, beside: &AbsPath, temp: &TempName) -> std::result::Result<State, ChangeError> {
-        self.state(&beside_of(beside, temp))
+        self.state(&temp_path(beside, temp))
     }
 
-    /// Removes what an interrupted change left under a temporary name beside a place; nothing there is fine.
+    /// Removes the temporary file or directory of an interrupted change beside a path, if it exists.
     pub fn discard(&self, beside: &AbsPath, temp: &TempName) -> std::result::Result<(), ChangeError> {
         let act = || match self.spot_to_change(beside) {
             Ok(spot) => tree::remove(&spot.dir, temp.as_str().as_ref()),
@@ -303,8 +300,8 @@ impl Workspace {
         act().map_err(|kind| self.change_error(beside, kind))
     }
 
-    /// Gives back its name to what an interrupted change took from a place: what is under the temporary
-    /// name goes to the place, and what is at the place, if anything, under the temporary name.
+    /// Puts back a file that an interrupted change renamed away: the temporary file gets the path's name, and the file that
+    /// is at the path now, if any, gets the temporary name.
     pub fn put_back(&self, path: &AbsPath, temp: &TempName) -> std::result::Result<(), ChangeError> {
         let act = || {
             let spot = self.spot_to_change(path)?;
@@ -325,7 +322,7 @@ impl Workspace {
         self.folders().iter().any(|folder| folder.path == *path)
     }
 
-    /// Whether removing or moving a place would take a folder of the workspace away.
+    /// Whether removing or moving a path would take away a folder of the workspace.
     fn is_protected(&self, path: &AbsPath) -> bool {
         let folders = self.folders().iter().map(|folder| &folder.path);
         folders.chain(self.focus()).chain(&self.0.guarded).any(|folder| folder.is_within(path))
@@ -342,20 +339,20 @@ impl Workspace {
         }
     }
 
-    /// Whether a place belongs to haft itself: settings of a project, or what is guarded. Changing them
-    /// would change what may be changed.
+    /// Whether a path cannot be changed because it belongs to haft itself: a project's settings, or a guarded path without
+    /// an exception. A change there could change what tools may do.
     pub fn is_guarded(&self, path: &AbsPath) -> bool {
-        !self.is_spared(path.as_path()) && self.guards(path)
+        !self.is_excepted(path.as_path()) && self.guards(path)
     }
 
-    /// The same, whether or not tools are spared it.
+    /// Whether a path is a project's settings or guarded, regardless of exceptions.
     pub fn guards(&self, path: &AbsPath) -> bool {
         let own = |name| spelling::means(name, super::OWN_FOLDER);
         path.as_path().iter().any(own) || self.0.guarded.iter().any(|guarded| path.is_within(guarded))
     }
 }
 
-fn beside_of(path: &AbsPath, temp: &TempName) -> AbsPath {
+fn temp_path(path: &AbsPath, temp: &TempName) -> AbsPath {
     path.parent().unwrap_or_else(|| path.clone()).child(temp.as_str().as_ref())
 }
 

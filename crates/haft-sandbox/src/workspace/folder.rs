@@ -1,5 +1,5 @@
-//! An open folder to walk from: what is in it is opened by name beneath its own handle, and no link is
-//! followed, so nothing that is exchanged on the way leads out.
+//! An open folder to walk from: its entries are opened by name relative to its handle without following links, so a link
+//! swapped in on the way cannot lead out.
 
 use std::ffi::{CStr, OsStr, OsString};
 #[cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ use crate::error::{PathError, PathErrorKind};
 use crate::path::AbsPath;
 use crate::stat::{Kind, Name, Stat};
 
-/// As much of a directory is read at a time.
+/// Size of the buffer for directory entries.
 #[cfg(target_os = "linux")]
 const CHUNK: usize = 32 << 10;
 
@@ -39,14 +39,14 @@ impl Workspace {
 impl OpenFolder {
     fn new(fd: OwnedFd, within: Option<u64>) -> Result<Self, PathErrorKind> {
         let device = Stat::from(&rustix::fs::fstat(&fd)?).stamp.device();
-        // What the kernel makes up has no end, and reading it can do something.
+        // Trees in /proc are endless, and reading them can have side effects.
         if within != Some(device) && is_proc(fd.as_fd()) {
             return Err(PathErrorKind::NotAFile(Kind::Special("kernel directory")));
         }
         Ok(Self { fd, device })
     }
 
-    /// What is in it, in no order. What vanishes meanwhile is left out.
+    /// Its entries, in no order. Entries that vanish meanwhile are left out.
     #[cfg(target_os = "linux")]
     pub fn names(&self) -> Result<Vec<Name>, PathErrorKind> {
         let mut buffer = [const { MaybeUninit::uninit() }; CHUNK];
@@ -59,15 +59,15 @@ impl OpenFolder {
         Ok(names)
     }
 
-    /// What is in it, in no order. What vanishes meanwhile is left out.
+    /// Its entries, in no order. Entries that vanish meanwhile are left out.
     #[cfg(not(target_os = "linux"))]
     pub fn names(&self) -> Result<Vec<Name>, PathErrorKind> {
-        self.names_by_the_library()
+        self.names_by_libc()
     }
 
-    /// The same by way of the C library, which every system has.
+    /// Its entries, read through the C library, for systems other than Linux.
     #[cfg(any(not(target_os = "linux"), test))]
-    fn names_by_the_library(&self) -> Result<Vec<Name>, PathErrorKind> {
+    fn names_by_libc(&self) -> Result<Vec<Name>, PathErrorKind> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
@@ -93,7 +93,7 @@ impl OpenFolder {
         Ok(Some(Name { name, kind }))
     }
 
-    /// Looks at one name in it.
+    /// Metadata of one entry; a link is not followed.
     pub fn stat(&self, name: &OsStr) -> Result<Stat, PathErrorKind> {
         Ok(Stat::from(&rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
@@ -103,7 +103,7 @@ impl OpenFolder {
         Self::new(self.open(name, OFlags::DIRECTORY).map_err(link_appeared)?, Some(self.device))
     }
 
-    /// Opens a regular file in it, which is known to be one. That it still is, is found out before it is read.
+    /// Opens an entry that is known to be a regular file. Fails if it is none by now, before anything is read.
     pub fn file(&self, name: &OsStr) -> Result<OpenFile, PathErrorKind> {
         let fd = self.open(name, OFlags::empty()).map_err(link_appeared)?;
         let stat = Stat::from(&rustix::fs::fstat(&fd)?);
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::disallowed_methods)] // makes what is read
-    fn both_ways_to_read_a_folder_give_the_same() {
+    #[allow(clippy::disallowed_methods)] // creates the files to list
+    fn both_ways_to_list_a_folder_agree() {
         let dir = tempfile::tempdir().unwrap();
         for name in 0..3000 {
             std::fs::write(dir.path().join(format!("file {name}")), "").unwrap();
@@ -139,8 +139,8 @@ mod tests {
         };
         let known = sorted(folder.names().unwrap());
         assert_eq!(known.len(), 3002);
-        assert_eq!(sorted(folder.names_by_the_library().unwrap()), known);
-        // Reading once more begins at the beginning.
-        assert_eq!(sorted(folder.names_by_the_library().unwrap()).len(), 3002);
+        assert_eq!(sorted(folder.names_by_libc().unwrap()), known);
+        // A second listing starts at the beginning.
+        assert_eq!(sorted(folder.names_by_libc().unwrap()).len(), 3002);
     }
 }

@@ -1,6 +1,5 @@
-//! From text to the name of a place. Where the way is free of links and every name has one spelling, the
-//! folder's handle tells in one look; otherwise the path is walked name by name. Whatever comes out is
-//! checked to lie inside.
+//! Resolving text to a path. Where no link is on the way and every name has one spelling, one call on the folder's handle
+//! is enough (the fast path); otherwise `walk` follows the path name by name. Either result is checked to lie inside.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,25 +10,24 @@ use crate::names;
 use crate::path::AbsPath;
 use crate::stat::{Kind, Stat};
 
-/// Where the kernel shows itself as files.
-const KERNELS_OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// File systems of the kernel, which no grant opens up.
+const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// As many bytes as a path may have, the NUL at its end included.
+/// Most bytes of a path, the NUL at its end included.
 const MAX_PATH: usize = 4096;
 
-/// In so many of the first names of a path the one to blame is looked for.
-const MAX_NAMES: usize = 100;
+/// How many leading names of a path are checked to find the one that is in the way.
+const MAX_CHECKED: usize = 100;
 
 impl Workspace {
-    /// Finds out where a text leads and that this is inside. The text may be absolute, relative to `base`
-    /// or begin with `~/`; `..` and links are followed as the kernel does. A name that is not UTF-8 is
-    /// found by the text that [`names::show`] gives for it.
+    /// Resolves a path and checks that it lies inside. The text may be absolute, relative to `base` or begin with
+    /// `~/`; `..` and links are followed as the kernel does. A name that is not UTF-8 is found by the text that
+    /// [`names::show`] gives for it.
     pub fn resolve(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
         self.resolve_by(base, text, |text| self.find(base, text))
     }
 
-    /// Like [`Workspace::resolve`], but a link that the text ends in is the place, not where it leads: for
-    /// what is moved or removed.
+    /// Like [`Workspace::resolve`], but does not follow a link at the end of the path: for moving and removing.
     pub fn resolve_entry(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
         self.resolve_by(base, text, |text| self.find_entry(base, text))
     }
@@ -42,11 +40,11 @@ impl Workspace {
     ) -> Result<Place, PathError> {
         let literal = find(Path::new(text));
         let found = |place: &Place| place.stat.is_some();
-        let nothing_there = match &literal {
+        let is_missing = match &literal {
             Ok(place) => !found(place),
             Err(kind) => matches!(kind, PathErrorKind::NotFound),
         };
-        if nothing_there && let Some(decoded) = names::decode(text) {
+        if is_missing && let Some(decoded) = names::decode(text) {
             let place = find(Path::new(&decoded));
             if let Some(place) = place.ok().filter(found) {
                 return Ok(place);
@@ -61,20 +59,20 @@ impl Workspace {
         })
     }
 
-    /// The first thing on the way of a path that is missing or no folder.
+    /// The first component of a path that is missing or not a folder.
     fn obstacle(&self, base: &AbsPath, text: &str) -> Option<Obstacle> {
         let parts = text.match_indices('/').map(|(end, _)| &text[..end]).filter(|part| !part.is_empty());
-        let met = |part: &str| {
+        let blocks = |part: &str| {
             let place = self.find(base, Path::new(part)).ok()?;
             let kind = place.stat.map(|stat| stat.kind);
             (kind != Some(Kind::Directory)).then(|| Obstacle { part: part.to_owned(), kind })
         };
-        parts.take(MAX_NAMES).find_map(met)
+        parts.take(MAX_CHECKED).find_map(blocks)
     }
 
-    /// The same workspace and the folder that a place outside of it lies in, and that place: for what
-    /// somebody has to allow. What is narrowed by a focus stays so, and the kernel's own file systems are
-    /// never reached.
+    /// Resolves a path that may lie outside, and returns this workspace extended by the folder that it lies in: for
+    /// accesses that a person has to approve. A focus stays in force, and the kernel's own file systems are never
+    /// reached.
     pub fn reaching(
         &self,
         base: &AbsPath,
@@ -90,21 +88,21 @@ impl Workspace {
             base.as_path().join(expand_home(Path::new(text)).as_deref().unwrap_or(Path::new(text)));
         let canonical = walk::walk(None, &absolute, |_| true, &self.0.spelling)
             .map_err(|kind| PathError::new(text, kind))?;
-        if KERNELS_OWN.iter().any(|own| canonical.starts_with(own)) {
+        if KERNEL_FOLDERS.iter().any(|own| canonical.starts_with(own)) {
             return Err(inside);
         }
         let Some(folder) = canonical.ancestors().skip(1).find(|folder| folder.is_dir()) else {
             return Err(inside);
         };
-        // Opened by a name that could have become a link meanwhile.
-        let is_it =
+        // The folder was opened by path, which could lead through a new link by now.
+        let is_same =
             |reaching: &Self| reaching.folders().last().is_some_and(|last| last.path.as_path() == folder);
-        let reaching = self.with_folder(folder, access).ok().filter(is_it).ok_or(inside)?;
+        let reaching = self.with_folder(folder, access).ok().filter(is_same).ok_or(inside)?;
         let place = reaching.resolve(base, text)?;
         Ok((reaching, place))
     }
 
-    /// The place that a text names if no link is followed.
+    /// The path that a text spells out, without following links.
     pub fn as_named(&self, base: &AbsPath, text: &str) -> AbsPath {
         let text = Path::new(text);
         AbsPath::lexical(&base.as_path().join(expand_home(text).as_deref().unwrap_or(text)))
@@ -123,7 +121,7 @@ impl Workspace {
             return Err(PathErrorKind::TooLong);
         }
         let place = self.locate(&absolute)?;
-        // Path components forget a slash at the end, which asks for a directory.
+        // `Path::components` drops a trailing slash, which asks for a directory.
         let asks_for_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
         match place.stat {
             Some(stat) if asks_for_directory && stat.kind != Kind::Directory => {
@@ -140,7 +138,7 @@ impl Workspace {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         let folder = match self.find(base, parent) {
             Err(kind @ (PathErrorKind::Outside | PathErrorKind::OutsideFocus(_))) => {
-                // A folder of the workspace itself lies in none. Anything else there is a link to the inside.
+                // A folder of the workspace itself has its parent outside. Anything else there is a link to the inside.
                 let place = self.find(base, text)?;
                 let mut tops = self.folders().iter().map(|folder| &folder.path).chain(self.focus());
                 return if tops.any(|top| *top == place.path) { Ok(place) } else { Err(kind) };
@@ -154,15 +152,15 @@ impl Workspace {
         if path.as_os_str().len() >= MAX_PATH || name.len() > walk::MAX_NAME {
             return Err(PathErrorKind::TooLong);
         }
-        let mut stat = self.look(&path)?;
+        let mut stat = self.stat_if_exists(&path)?;
         let Place { path: folder, stat: folder_stat } = folder;
-        let meant = match (&stat, folder_stat) {
+        let spelled = match (&stat, folder_stat) {
             (Some(_), Some(found)) => self.0.spelling.of_found(folder.as_path(), name, found.stamp.device()),
             _ => self.0.spelling.of_missing(folder.as_path(), name),
         };
-        if let Some(meant) = meant {
-            path.set_file_name(meant);
-            stat = self.look(&path)?;
+        if let Some(spelled) = spelled {
+            path.set_file_name(spelled);
+            stat = self.stat_if_exists(&path)?;
         }
         let bytes = text.as_os_str().as_encoded_bytes();
         let asks_for_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
@@ -173,29 +171,29 @@ impl Workspace {
     }
 
     fn locate(&self, absolute: &Path) -> Result<Place, PathErrorKind> {
-        let spelled = self.spelled_in(absolute);
-        if let Some((folder, below)) = spelled
-            && let Some(stat) = folder.handle.glance(below)
+        let split = self.split_at_folder(absolute);
+        if let Some((folder, below)) = split
+            && let Some(stat) = folder.handle.stat_without_links(below)
         {
-            // No link was on the way, so `..` in the text means what it means to the kernel.
-            let path = join_plain(folder.path.as_path(), below);
+            // No link was on the way, so `..` can be resolved in the text as the kernel does.
+            let path = join_without_links(folder.path.as_path(), below);
             let (outer, device) = (folder.handle.device(), stat.stamp.device());
-            let settled = |device| self.0.spelling.is_settled(device, path.parent());
+            let is_settled = |device| self.0.spelling.is_settled(device, path.parent());
             let is_folder = path == folder.path.as_path();
-            if is_folder || (settled(device) && (outer == device || settled(outer))) {
+            if is_folder || (is_settled(device) && (outer == device || is_settled(outer))) {
                 self.admit(&path)?;
                 return Ok(Place { path: AbsPath::canonical(path), stat: Some(stat) });
             }
         }
-        let (folder, rest) = spelled.map_or((None, absolute), |(folder, below)| (Some(folder), below));
+        let (folder, rest) = split.map_or((None, absolute), |(folder, below)| (Some(folder), below));
         let inside = |path: &Path| self.innermost(path).is_some();
         let path = walk::walk(folder, rest, inside, &self.0.spelling)?;
-        let stat = self.look(&path)?;
+        let stat = self.stat_if_exists(&path)?;
         Ok(Place { path: AbsPath::canonical(path), stat })
     }
 
-    /// What is at a canonical path, if anything is.
-    fn look(&self, path: &Path) -> Result<Option<Stat>, PathErrorKind> {
+    /// Metadata of a canonical path, if it exists.
+    fn stat_if_exists(&self, path: &Path) -> Result<Option<Stat>, PathErrorKind> {
         match self.act_beneath(path, Beneath::stat) {
             Ok(stat) => Ok(Some(stat)),
             Err(PathErrorKind::NotFound) => Ok(None),
@@ -203,8 +201,8 @@ impl Workspace {
         }
     }
 
-    /// The folder that the text of a path names, by its canonical or its given spelling, and the rest.
-    fn spelled_in<'a>(&self, path: &'a Path) -> Option<(&Folder, &'a Path)> {
+    /// The folder that a path begins with, by its canonical or its given spelling, and the rest.
+    fn split_at_folder<'a>(&self, path: &'a Path) -> Option<(&Folder, &'a Path)> {
         let folders = self.0.folders.iter();
         folders
             .filter_map(|folder| Some((folder, folder.below(path)?)))
@@ -218,8 +216,8 @@ pub(super) fn expand_home(text: &Path) -> Option<PathBuf> {
     Some(home.join(below))
 }
 
-/// Joins a path on whose way there are no links.
-fn join_plain(start: &Path, below: &Path) -> PathBuf {
+/// Joins a path that leads through no links, resolving `..` in the text.
+fn join_without_links(start: &Path, below: &Path) -> PathBuf {
     let mut path = start.to_owned();
     for component in below.components() {
         match component {

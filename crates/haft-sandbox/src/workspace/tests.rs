@@ -46,8 +46,8 @@ impl Fixture {
         Self { dir, workspace }
     }
 
-    fn by_steps(mut self) -> Self {
-        self.workspace = by_steps(&self.workspace);
+    fn stepwise(mut self) -> Self {
+        self.workspace = stepwise(&self.workspace);
         self
     }
 
@@ -88,17 +88,17 @@ impl Fixture {
     }
 }
 
-fn by_steps(workspace: &Workspace) -> Workspace {
+fn stepwise(workspace: &Workspace) -> Workspace {
     let mut inside = Inside::clone(&workspace.0);
     for folder in &mut inside.folders {
-        folder.handle = Arc::new(Beneath::open(folder.path.as_path()).unwrap().by_steps());
+        folder.handle = Arc::new(Beneath::open(folder.path.as_path()).unwrap().stepwise());
     }
     Workspace(Arc::new(inside))
 }
 
 fn both_ways(case: impl Fn(&Fixture)) {
     case(&Fixture::new());
-    case(&Fixture::new().by_steps());
+    case(&Fixture::new().stepwise());
 }
 
 #[test]
@@ -269,8 +269,8 @@ fn every_spelling_of_a_linked_root_works() {
         at.link(at.path("ws"), "project");
         at.link(at.path("ws"), "other");
         let mut workspace = Workspace::open(&at.path("project")).unwrap();
-        if at.workspace.0.folders[0].handle.glance(Path::new("")).is_none() {
-            workspace = by_steps(&workspace);
+        if at.workspace.0.folders[0].handle.stat_without_links(Path::new("")).is_none() {
+            workspace = stepwise(&workspace);
         }
         let texts = ["file.txt".into(), at.text("project/file.txt"), at.text("ws/file.txt")];
         for text in texts.iter().chain([&at.text("other/file.txt")]) {
@@ -307,10 +307,10 @@ fn special_files_are_refused_and_never_waited_on() {
 #[test]
 fn devices_and_kernel_files_are_refused_even_in_a_folder_of_the_workspace() {
     both_ways(|at| {
-        let steps = at.workspace.0.folders[0].handle.glance(Path::new("")).is_none();
+        let steps = at.workspace.0.folders[0].handle.stat_without_links(Path::new("")).is_none();
         let add = |dir: &str| at.workspace.with_folder(Path::new(dir), FolderAccess::Read).unwrap();
         let open = |workspace: Workspace, text: &str| {
-            let workspace = if steps { by_steps(&workspace) } else { workspace };
+            let workspace = if steps { stepwise(&workspace) } else { workspace };
             let place = workspace.resolve(workspace.root(), text).unwrap();
             workspace.open_file(&place.path).unwrap_err().kind
         };
@@ -533,7 +533,7 @@ proptest! {
         thread_local!(static FIXTURES: [Fixture; 2] = {
             let (mut whole, mut steps) = (tangle(), tangle());
             whole.workspace = Workspace::open(&whole.path("given")).unwrap();
-            steps.workspace = by_steps(&Workspace::open(&steps.path("given")).unwrap());
+            steps.workspace = stepwise(&Workspace::open(&steps.path("given")).unwrap());
             [whole, steps]
         });
         FIXTURES.with(|fixtures| {

@@ -1,6 +1,6 @@
-//! Following a path name by name, as the kernel would, to learn its canonical spelling. This is the slow
-//! way, for paths with links and for places that do not exist yet. It yields a name and nothing else:
-//! whatever is later learned or read comes through the folder's handle.
+//! Following a path name by name, as the kernel would, to find its canonical spelling. This is the slow path, for paths with
+//! links and for files that do not exist yet. It yields a path and nothing else: the folder's handle is used for all later
+//! access, so a race here cannot lead out.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,15 +13,15 @@ use super::spelling::Spelling;
 use crate::error::PathErrorKind;
 use crate::stat::{Kind, Stat};
 
-/// As many links as Linux follows.
+/// Most links in a path, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// As many bytes as one name may have.
+/// Most bytes of one name.
 pub(super) const MAX_NAME: usize = 255;
 
-/// Follows `rest` from a folder, or from the top. What exists gets the spelling it has on disk; what does
-/// not is kept by name, if only names follow. Errors met where `inside` says no are all
-/// [`PathErrorKind::Outside`], so that nothing can be learned about what lies there.
+/// Follows `rest` from a folder, or from the root. Names that exist get the spelling they have on disk; those that do not
+/// are kept, if only names follow. Outside of `inside` every error is [`PathErrorKind::Outside`], so that a caller learns
+/// nothing about files there.
 pub(super) fn walk(
     folder: Option<&Folder>,
     rest: &Path,
@@ -29,14 +29,14 @@ pub(super) fn walk(
     spelling: &Spelling,
 ) -> Result<PathBuf, PathErrorKind> {
     let mut here = folder.map_or(Path::new("/"), |folder| folder.path.as_path()).to_owned();
-    // The device that `here` is on, once it is known: whether case counts is up to it.
+    // The device that `here` is on, once it is known: it decides whether case matters.
     let mut device = folder.map(|folder| folder.handle.device());
     let mut steps = VecDeque::new();
     push_front(&mut steps, rest);
     let mut links = 0;
     while let Some(step) = steps.pop_front() {
         let name = match step {
-            Step::Top => {
+            Step::Root => {
                 here = PathBuf::from("/");
                 device = None;
                 continue;
@@ -55,13 +55,13 @@ pub(super) fn walk(
         let found = match rustix::fs::lstat(&next) {
             Ok(raw) => Stat::from(&raw),
             Err(Errno::NOENT) => match spelling.of_missing(&here, &name) {
-                Some(meant) => {
-                    // Counted like a link, because names can be exchanged meanwhile again and again.
+                Some(spelled) => {
+                    // Counted like a link: files that are renamed back and forth must not keep the walk going.
                     links += 1;
                     if links > MAX_LINKS {
                         return Err(fail(PathErrorKind::Loop));
                     }
-                    steps.push_front(Step::Name(meant));
+                    steps.push_front(Step::Name(spelled));
                     continue;
                 }
                 None => return missing(next, steps).map_err(fail),
@@ -76,7 +76,7 @@ pub(super) fn walk(
         }
         match found.kind {
             Kind::Symlink => {
-                // Links in /proc are doors to other processes, and their text is not where they lead.
+                // Links in /proc lead into other processes, and their text is not their target.
                 if here.starts_with("/proc") {
                     return Err(PathErrorKind::Outside);
                 }
@@ -99,7 +99,7 @@ pub(super) fn walk(
 }
 
 enum Step {
-    Top,
+    Root,
     Up,
     Name(OsString),
 }
@@ -109,23 +109,23 @@ fn push_front(steps: &mut VecDeque<Step>, path: &Path) {
         match component {
             Component::Normal(name) => steps.push_front(Step::Name(name.to_owned())),
             Component::ParentDir => steps.push_front(Step::Up),
-            Component::RootDir => steps.push_front(Step::Top),
+            Component::RootDir => steps.push_front(Step::Root),
             Component::CurDir | Component::Prefix(_) => {}
         }
     }
 }
 
-/// The place that would be there if its directories were made. `..` cannot be followed through what does
-/// not exist.
-fn missing(mut place: PathBuf, steps: VecDeque<Step>) -> Result<PathBuf, PathErrorKind> {
+/// The path of a missing file, with its missing directories. `..` cannot be followed through a directory that does not
+/// exist.
+fn missing(mut path: PathBuf, steps: VecDeque<Step>) -> Result<PathBuf, PathErrorKind> {
     for step in steps {
         match step {
             Step::Name(name) if name.len() > MAX_NAME => return Err(PathErrorKind::TooLong),
-            Step::Name(name) => place.push(name),
-            Step::Up | Step::Top => return Err(PathErrorKind::NotFound),
+            Step::Name(name) => path.push(name),
+            Step::Up | Step::Root => return Err(PathErrorKind::NotFound),
         }
     }
-    Ok(place)
+    Ok(path)
 }
 
 fn os_string(bytes: Vec<u8>) -> OsString {

@@ -18,7 +18,7 @@ fn closed(rig: &Rig) -> Policy {
     Policy { sees: Sees::Listed, read: Vec::new(), hidden: Vec::new(), ..rig.policy.clone() }
 }
 
-/// Without what is found only in the home of whoever runs the tests.
+/// Without programs that are only in the home folder of the user who runs the tests.
 const PATH: &str = "PATH=/usr/local/bin:/usr/bin:/bin";
 
 fn only_what_is_listed_is_seen(rig: &Rig) {
@@ -70,7 +70,7 @@ fn what_is_listed_is_seen(rig: &Rig) {
 }
 
 fn a_listed_file_takes_no_layer_away(rig: &Rig) {
-    // In a view of its own there is no folder yet that the file could be put into.
+    // A view with listed paths has no folder yet to mount the file in.
     let policy = Policy { read: vec![rig.path("outside/file")], ..closed(rig) };
     let done = rig.with(&policy, &format!("cat {}", rig.path("outside/file").display()));
     assert_eq!((done.out.as_str(), done.err.as_str()), ("outside", ""));

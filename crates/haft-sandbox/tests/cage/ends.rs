@@ -2,20 +2,20 @@
 
 use haft_sandbox::cage::{Cage, Happened, Output};
 
-use crate::{HOLD, ONCE, Rig, Test, gone_soon, groups_of, is_running, soon, strays, tests};
+use crate::{HOLD, ONCE, Rig, Test, ends_soon, groups_of, is_running, soon, strays, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
     nothing_outlives_a_command,
     nothing_outlives_a_command_that_is_killed,
     nothing_outlives_haft,
-    what_is_left_is_told,
+    processes_left_running_are_reported,
 ];
 
 fn nothing_outlives_a_command(rig: &Rig) {
     let mark = format!("{}{}", std::process::id(), rig.has_view() as u8 + 10);
     let done = rig.bash(&format!("{}; echo done", strays(&mark)));
     assert_eq!(done.out, "done\n");
-    assert!(gone_soon(&format!("100.{mark}")));
+    assert!(ends_soon(&format!("100.{mark}")));
 }
 
 fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
@@ -28,7 +28,7 @@ fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
         assert!(is_running(&format!("100.{mark}")));
         drop(running);
     });
-    assert!(gone_soon(&format!("100.{mark}")));
+    assert!(ends_soon(&format!("100.{mark}")));
 }
 
 fn nothing_outlives_haft(rig: &Rig) {
@@ -39,7 +39,7 @@ fn nothing_outlives_haft(rig: &Rig) {
 
 fn nothing_outlives_haft_after(rig: &Rig, signal: &str, number: usize) {
     let mark = format!("{}{}{number}", if rig.has_view() { 1 } else { 2 }, std::process::id());
-    // Whoever runs the tests may have signals ignored, as shells do for what runs in the background.
+    // The caller of the tests may ignore signals, as shells do for background jobs.
     let mut haft = std::process::Command::new("env");
     haft.arg("--default-signal=INT,HUP,TERM").arg(std::env::current_exe().unwrap());
     let mut haft = haft.arg(format!("{HOLD}{mark}")).stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -50,8 +50,8 @@ fn nothing_outlives_haft_after(rig: &Rig, signal: &str, number: usize) {
     let sent = std::process::Command::new("kill").args(["-s", signal, &haft.id().to_string()]).status();
     assert!(sent.unwrap().success());
     haft.wait().unwrap();
-    assert!(gone_soon(&format!("100.{mark}")), "{signal}");
-    // The groups of who was killed are removed by the next one, which leaves none itself.
+    assert!(ends_soon(&format!("100.{mark}")), "{signal}");
+    // The next process removes the groups of one that was killed, and leaves none itself.
     let next = || {
         let mut next =
             std::process::Command::new(std::env::current_exe().unwrap()).arg(ONCE).spawn().unwrap();
@@ -62,7 +62,7 @@ fn nothing_outlives_haft_after(rig: &Rig, signal: &str, number: usize) {
     assert!(soon(next));
 }
 
-fn what_is_left_is_told(rig: &Rig) {
+fn processes_left_running_are_reported(rig: &Rig) {
     let done = rig.bash("sleep 300 & until grep -q sleep /proc/$!/comm; do :; done; echo started");
     assert_eq!(done.out, "started\n");
     assert_eq!(done.ended.left, ["sleep 300"]);

@@ -11,7 +11,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     what_is_missing_is_not_planted,
     names_are_free_again,
     names_are_free_again_when_haft_is_killed,
-    what_came_after_the_cage_was_made_is_guarded,
+    a_file_made_after_the_sandbox_is_guarded,
     a_new_repository_keeps_no_hooks,
     a_repository_elsewhere_is_guarded,
     git_goes_on_working,
@@ -162,7 +162,7 @@ fn names_are_free_again_when_haft_is_killed(rig: &Rig) {
     assert!(soon(|| entries(&rig.path("ws")).is_empty()));
 }
 
-fn what_came_after_the_cage_was_made_is_guarded(rig: &Rig) {
+fn a_file_made_after_the_sandbox_is_guarded(rig: &Rig) {
     if !rig.has_view() {
         return;
     }

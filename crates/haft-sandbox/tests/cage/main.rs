@@ -1,4 +1,4 @@
-//! Commands in a cage, with the real kernel. The test is itself the program that becomes the keeper.
+//! Commands in a sandbox, with the real kernel. The test program itself becomes the supervisor.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, missing_docs)]
 
 use std::ffi::OsString;
@@ -12,12 +12,12 @@ use haft_sandbox::cage::{
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 
-mod amounts;
 mod closed;
 mod ends;
 mod files;
 mod guarded;
 mod plain;
+mod quota;
 mod rights;
 
 type Test = fn(&Rig);
@@ -37,22 +37,15 @@ fn main() {
         return once();
     }
     let arguments = Arguments::from_args();
-    let tests = [
-        plain::TESTS,
-        files::TESTS,
-        guarded::TESTS,
-        closed::TESTS,
-        rights::TESTS,
-        ends::TESTS,
-        amounts::TESTS,
-    ]
-    .concat();
+    let tests =
+        [plain::TESTS, files::TESTS, guarded::TESTS, closed::TESTS, rights::TESTS, ends::TESTS, quota::TESTS]
+            .concat();
     let mut trials = Vec::new();
-    for walls in [Layers::All, Layers::Few] {
+    for layers in [Layers::All, Layers::Few] {
         for (name, test) in &tests {
             let test = *test;
-            trials.push(Trial::test(format!("{walls:?}::{name}"), move || {
-                let rig = Rig::new(walls).ok_or_else(|| Failed::from("no cage can be made"))?;
+            trials.push(Trial::test(format!("{layers:?}::{name}"), move || {
+                let rig = Rig::new(layers).ok_or_else(|| Failed::from("no sandbox can be made"))?;
                 test(&rig);
                 Ok(())
             }));
@@ -64,15 +57,15 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// Set where the tests run as a user without rights.
+/// Variable that is set when the tests run as a user without privileges.
 const NOBODY: &str = "HAFT_TEST_AS_NOBODY";
-/// How this program is told to run a command and to be killed.
+/// Option that makes this program run a command until it is killed.
 const HOLD: &str = "--hold=";
 
-/// How this program is told to run a command as a session does, and to end.
+/// Option that makes this program run a command as a session does, and exit.
 const ONCE: &str = "--once";
 
-/// Runs a command, makes the next cage ready, and ends.
+/// Runs a command, prepares the next sandbox, and exits.
 fn once() {
     let rig = Rig::new(Layers::All).unwrap();
     rig.runtime.block_on(async {
@@ -86,8 +79,8 @@ fn once() {
 
 /// Runs a command that does not end.
 fn hold(mark: &str) {
-    let walls = if mark.starts_with('1') { Layers::All } else { Layers::Few };
-    let mut rig = Rig::new(walls).unwrap();
+    let layers = if mark.starts_with('1') { Layers::All } else { Layers::Few };
+    let mut rig = Rig::new(layers).unwrap();
     if let Some(folder) = std::env::var_os("HAFT_TEST_FOLDER").map(PathBuf::from) {
         rig.policy.guarded = [".vscode", ".envrc"].map(|name| folder.join(name)).to_vec();
         rig.policy.write.push(folder);
@@ -143,7 +136,7 @@ impl Done {
 }
 
 impl Rig {
-    fn new(walls: Layers) -> Option<Self> {
+    fn new(layers: Layers) -> Option<Self> {
         let folder = tempfile::tempdir().ok()?;
         let root = folder.path().canonicalize().ok()?;
         for name in ["ws", "outside", "secret"] {
@@ -154,7 +147,7 @@ impl Rig {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().ok()?;
         let policy = Policy {
-            walls,
+            walls: layers,
             write: vec![root.join("ws")],
             read: vec![root.join("outside"), root.join("secret")],
             hidden: vec![root.join("secret")],
@@ -197,7 +190,7 @@ impl Rig {
         self.within(&Ready::default(), policy, task).unwrap()
     }
 
-    /// Runs it as one of the commands of a session.
+    /// Runs a command of a session.
     fn within(&self, session: &Ready, policy: &Policy, task: Task) -> io::Result<Done> {
         self.runtime.block_on(async {
             let cage = session.take(policy, Output::Apart).await?;
@@ -240,7 +233,7 @@ fn soon(mut is: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Whether a process with this mark in its arguments is there.
+/// Whether a process with this mark in its arguments runs.
 fn is_running(mark: &str) -> bool {
     let is = |entry: std::fs::DirEntry| {
         std::fs::read(entry.path().join("cmdline"))
@@ -257,6 +250,6 @@ fn strays(mark: &str) -> String {
     )
 }
 
-fn gone_soon(mark: &str) -> bool {
+fn ends_soon(mark: &str) -> bool {
     soon(|| !is_running(mark))
 }

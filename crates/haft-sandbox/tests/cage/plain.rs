@@ -8,14 +8,14 @@ use crate::{Rig, Test, tests};
 pub(crate) const TESTS: &[(&str, Test)] = tests![
     a_command_says_what_it_says,
     streams_come_apart_or_as_one,
-    a_missing_program_is_told,
-    much_output_comes_whole,
-    git_works_in_a_cage,
-    ends_are_told_exactly,
-    nobody_waits_for_input,
+    a_missing_program_is_reported,
+    large_output_is_complete,
+    git_works_in_a_sandbox,
+    exit_codes_and_signals_are_reported,
+    standard_input_is_empty,
     what_was_printed_before_the_end_is_kept,
     programs_work,
-    much_is_sorted,
+    a_large_sort_uses_temporary_files,
     one_command_leaves_no_temporary_files_to_the_next,
 ];
 
@@ -32,7 +32,7 @@ fn a_command_says_what_it_says(rig: &Rig) {
         false => &[Layer::Paths, Layer::Calls],
     };
     let mut report = done.report;
-    // Whether there are control groups is told by another test.
+    // Another test checks for control groups.
     report.standing.retain(|wall| *wall != Layer::Quota);
     report.missing.retain(|(wall, _)| *wall != Layer::Quota);
     assert_eq!(report, Report { standing: wanted.to_vec(), missing: Vec::new() });
@@ -61,7 +61,7 @@ fn streams_come_apart_or_as_one(rig: &Rig) {
     });
 }
 
-fn a_missing_program_is_told(rig: &Rig) {
+fn a_missing_program_is_reported(rig: &Rig) {
     rig.runtime.block_on(async {
         let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
         let task = Task { program: "haft-no-such-program".into(), ..rig.task("") };
@@ -78,12 +78,12 @@ fn a_missing_program_is_told(rig: &Rig) {
     });
 }
 
-fn much_output_comes_whole(rig: &Rig) {
+fn large_output_is_complete(rig: &Rig) {
     let done = rig.bash("head -c 20000000 /dev/zero | tr '\\0' x");
     assert_eq!(done.out.len(), 20_000_000);
 }
 
-fn git_works_in_a_cage(rig: &Rig) {
+fn git_works_in_a_sandbox(rig: &Rig) {
     let done = rig.bash(
         "git init -q . && git config user.email a@b && git config user.name n && echo x > f && git add f && \
          git commit -qm one && git worktree add -q ../ws/tree && git log --oneline | wc -l",
@@ -91,7 +91,7 @@ fn git_works_in_a_cage(rig: &Rig) {
     assert_eq!(done.out.trim(), "1", "{}", done.err);
 }
 
-fn ends_are_told_exactly(rig: &Rig) {
+fn exit_codes_and_signals_are_reported(rig: &Rig) {
     for (script, exit) in [
         ("exit 3", Exit::Code(3)),
         ("kill -9 $$", Exit::Signal(9)),
@@ -106,7 +106,7 @@ fn ends_are_told_exactly(rig: &Rig) {
     }
 }
 
-fn nobody_waits_for_input(rig: &Rig) {
+fn standard_input_is_empty(rig: &Rig) {
     for script in [
         "cat",
         "read x",
@@ -170,7 +170,7 @@ fn programs_work(rig: &Rig) {
     }
 }
 
-fn much_is_sorted(rig: &Rig) {
+fn a_large_sort_uses_temporary_files(rig: &Rig) {
     // With so little memory the rest goes to temporary files.
     let done = rig.bash(
         "seq 300000 | sort -S 1M -T . -r -n | head -n 1; seq 300000 | TMPDIR=$PWD sort -S 1M | tail -n 1",

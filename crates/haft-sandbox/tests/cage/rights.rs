@@ -7,15 +7,15 @@ use crate::{Rig, Test, tests};
 pub(crate) const TESTS: &[(&str, Test)] = tests![
     there_is_no_network,
     services_of_the_machine_are_not_reached,
-    servers_in_the_cage_are_reached,
+    servers_in_the_sandbox_are_reached,
     no_rights_are_gained,
     few_rights_are_kept,
     haft_itself_is_not_looked_into,
     no_terminal_is_typed_into,
     nothing_is_passed_on,
-    what_haft_was_started_with_is_not_found_in_its_keepers,
-    a_wall_that_is_left_out_is_told,
-    without_any_wall_that_is_told,
+    inherited_descriptors_are_closed_in_the_supervisor,
+    a_layer_that_is_left_out_is_reported,
+    without_any_layer_all_are_reported_missing,
 ];
 
 fn there_is_no_network(rig: &Rig) {
@@ -72,7 +72,7 @@ fn services_of_the_machine_are_not_reached(rig: &Rig) {
     let _ = std::fs::remove_file("/run/haft-test.sock");
 }
 
-fn servers_in_the_cage_are_reached(rig: &Rig) {
+fn servers_in_the_sandbox_are_reached(rig: &Rig) {
     if !rig.has_view() {
         return;
     }
@@ -148,7 +148,7 @@ fn haft_itself_is_not_looked_into(rig: &Rig) {
         let is_few_pidfd = !rig.has_view() && script.contains("pidfd");
         assert!(is_few_pidfd || (!done.succeeded() && done.out.is_empty()), "{script}: {}", done.out);
     }
-    // Nor by another program of the same user that is in no cage.
+    // Nor can another program of the same user outside of a sandbox.
     if std::env::var_os(crate::NOBODY).is_some() {
         let read = std::process::Command::new("cat").arg(format!("/proc/{own}/environ")).output().unwrap();
         assert!(!read.status.success(), "{:?}", read.stdout);
@@ -184,11 +184,11 @@ fn nothing_is_passed_on(rig: &Rig) {
     assert_eq!(done.out, format!("{given} 0 1 2 3 "), "{}", done.err);
 }
 
-fn what_haft_was_started_with_is_not_found_in_its_keepers(rig: &Rig) {
+fn inherited_descriptors_are_closed_in_the_supervisor(rig: &Rig) {
     use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
     let secret = std::fs::File::open(rig.path("secret")).unwrap();
-    // As whoever starts haft may leave one open: a copy is passed on to programs that are started.
-    // SAFETY: it is a new descriptor that nobody else has.
+    // A program that starts haft may leave a descriptor open, which is inherited.
+    // SAFETY: it is a new descriptor with no other owner.
     #[allow(unsafe_code)]
     let left_open = unsafe { OwnedFd::from_raw_fd(libc::dup(secret.as_raw_fd())) };
     assert!(left_open.as_raw_fd() > 2);
@@ -200,32 +200,32 @@ fn what_haft_was_started_with_is_not_found_in_its_keepers(rig: &Rig) {
     }
 }
 
-fn a_wall_that_is_left_out_is_told(rig: &Rig) {
+fn a_layer_that_is_left_out_is_reported(rig: &Rig) {
     let outside = rig.path("outside");
-    for wall in Layer::ALL {
-        let policy = Policy { without: vec![wall], ..rig.policy.clone() };
+    for layer in Layer::ALL {
+        let policy = Policy { without: vec![layer], ..rig.policy.clone() };
         let done = rig.with(&policy, &format!("echo x > {}/new", outside.display()));
-        let is_wanted = rig.has_view() || [Layer::Paths, Layer::Calls, Layer::Quota].contains(&wall);
-        assert!(!done.report.has(wall), "{wall:?}");
-        assert_eq!(done.report.missing.iter().any(|(missing, _)| *missing == wall), is_wanted, "{wall:?}");
-        // The other walls hold; where there is but one for something, that is what was left out.
-        let is_held = rig.has_view() || wall != Layer::Paths;
-        assert_eq!(!done.succeeded(), is_held, "{wall:?}");
+        let is_wanted = rig.has_view() || [Layer::Paths, Layer::Calls, Layer::Quota].contains(&layer);
+        assert!(!done.report.has(layer), "{layer:?}");
+        assert_eq!(done.report.missing.iter().any(|(missing, _)| *missing == layer), is_wanted, "{layer:?}");
+        // The other layers hold; some protections come from one layer only, and that one was left out.
+        let is_held = rig.has_view() || layer != Layer::Paths;
+        assert_eq!(!done.succeeded(), is_held, "{layer:?}");
         let _ = std::fs::remove_file(outside.join("new"));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(!rig.with(&policy, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}")).succeeded(), "{wall:?}");
+        assert!(!rig.with(&policy, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}")).succeeded(), "{layer:?}");
         let status = rig.with(&policy, "cat /proc/self/status").out;
-        assert!(wall == Layer::Calls || status.contains("Seccomp:\t2"), "{wall:?}: {status}");
-        assert!(status.contains("NoNewPrivs:\t1"), "{wall:?}: {status}");
+        assert!(layer == Layer::Calls || status.contains("Seccomp:\t2"), "{layer:?}: {status}");
+        assert!(status.contains("NoNewPrivs:\t1"), "{layer:?}: {status}");
     }
 }
 
-fn without_any_wall_that_is_told(rig: &Rig) {
+fn without_any_layer_all_are_reported_missing(rig: &Rig) {
     let policy = Policy { without: Layer::ALL.to_vec(), ..rig.policy.clone() };
     let report = rig.with(&policy, "true").report;
     assert!(report.standing.is_empty(), "{report:?}");
-    let missing: Vec<Layer> = report.missing.iter().map(|(wall, _)| *wall).collect();
+    let missing: Vec<Layer> = report.missing.iter().map(|(layer, _)| *layer).collect();
     let wanted = if rig.has_view() { Layer::ALL.len() } else { 3 };
     assert_eq!(missing.len(), wanted, "{report:?}");
 }

@@ -15,18 +15,18 @@ use crate::stat::Kind;
 
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// Extended attributes that give a program rights or vouch for its content: they do not outlast a write.
-const VOUCHING: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
+/// Extended attributes that give a program rights or certify its content: new content must not inherit them.
+const TIED_TO_CONTENT: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
 
 /// Set-user-ID and set-group-ID.
-const OTHER_RIGHTS: u32 = 0o6000;
+const SET_ID_BITS: u32 = 0o6000;
 
 /// The attributes of an open file or directory.
 pub(super) fn of(fd: impl AsFd) -> Result<Attributes> {
     with_extended(&rustix::fs::fstat(&fd)?, fd)
 }
 
-/// The attributes of an open file or directory of which the plain ones are known.
+/// The attributes of an open file or directory whose metadata is known.
 pub(super) fn with_extended(raw: &rustix::fs::Stat, fd: impl AsFd) -> Result<Attributes> {
     Ok(Attributes { xattrs: xattrs(fd)?, ..plain(raw) })
 }
@@ -44,28 +44,29 @@ pub(super) fn plain(raw: &rustix::fs::Stat) -> Attributes {
     }
 }
 
-/// What of a file's attributes its new content gets.
+/// The attributes of a file that its new content inherits.
 pub(super) fn for_new_content(attributes: &Attributes) -> Attributes {
     let mut kept = attributes.clone();
-    kept.mode &= !OTHER_RIGHTS;
-    kept.xattrs.retain(|(name, _)| !VOUCHING.iter().any(|vouching| name == vouching));
+    kept.mode &= !SET_ID_BITS;
+    kept.xattrs.retain(|(name, _)| !TIED_TO_CONTENT.iter().any(|tied| name == tied));
     kept
 }
 
-/// Gives an open file or directory these attributes, all but the time. An owner that this user cannot
-/// give is left out, and nobody gets more rights by that.
+/// Sets these attributes on an open file or directory, all but the time. Where this user cannot set the owner or the group,
+/// the mode is reduced so that no other user gains rights.
 pub(super) fn apply(fd: impl AsFd, wanted: &Attributes) -> Result<()> {
     let fd = fd.as_fd();
     let found = of(fd)?;
     let mut mode = wanted.mode;
-    // Giving it another owner, or an access list, may change the mode.
+    // Setting the owner or an access list may change the mode.
     let mut is_mode_known = true;
     if (found.uid, found.gid) != (wanted.uid, wanted.gid) {
         is_mode_known = false;
         let (uid, gid) = (Uid::from_raw(wanted.uid), Gid::from_raw(wanted.gid));
         if rustix::fs::fchown(fd, Some(uid), Some(gid)).is_err() {
-            mode &= !OTHER_RIGHTS;
+            mode &= !SET_ID_BITS;
             if found.gid != wanted.gid && rustix::fs::fchown(fd, None, Some(gid)).is_err() {
+                // The group is a different one, so it gets only the rights of others.
                 mode = mode & !0o070 | (mode & 0o007) << 3;
             }
         }
@@ -92,12 +93,12 @@ pub(super) fn apply(fd: impl AsFd, wanted: &Attributes) -> Result<()> {
     Ok(())
 }
 
-/// Sets when the content is said to have changed.
+/// Sets the modification time.
 pub(super) fn set_modified(fd: impl AsFd, modified: (i64, u32)) -> Result<()> {
     Ok(rustix::fs::futimens(fd, &timestamps(modified))?)
 }
 
-/// Gives a link its owner and time, as far as this user can.
+/// Sets the owner and time of a link, as far as this user can.
 pub(super) fn apply_to_link(dir: impl AsFd, name: &OsStr, wanted: &Attributes) {
     let (uid, gid) = (Uid::from_raw(wanted.uid), Gid::from_raw(wanted.gid));
     let dir = dir.as_fd();
@@ -152,7 +153,7 @@ fn xattrs(fd: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>> {
         match rustix::fs::flistxattr(fd, &mut names[..]) {
             Ok(length) => break length,
             Err(Errno::RANGE) if names.len() < 1 << 17 => names.resize(names.len() * 4, 0),
-            // This file system has none.
+            // The file system has no extended attributes.
             Err(Errno::OPNOTSUPP) => break 0,
             Err(errno) => return Err(errno.into()),
         }
@@ -165,7 +166,7 @@ fn xattrs(fd: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>> {
             match rustix::fs::fgetxattr(fd, name.as_os_str(), &mut value[..]) {
                 Ok(length) => break Some(length),
                 Err(Errno::RANGE) if value.len() < 1 << 17 => value.resize(value.len() * 4, 0),
-                // Gone meanwhile, or not for this user to see.
+                // Removed meanwhile, or not readable for this user.
                 Err(_) => break None,
             }
         };

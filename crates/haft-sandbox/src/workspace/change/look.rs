@@ -1,4 +1,4 @@
-//! What is under a name in an open directory.
+//! The state of a name in an open directory: its kind, attributes and hash.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,38 +14,38 @@ use crate::change::{Hash, State};
 use crate::stat::{Kind, Stamp, Stat};
 use crate::workspace::read_whole;
 
-/// Larger files are recognised by size and time instead of their content.
-const HASHED_UP_TO: u64 = 256 << 20;
+/// Larger files are compared by size and time instead of their hash.
+const MAX_HASHED: u64 = 256 << 20;
 
-/// A smaller file is read at once.
-const IN_ONE: u64 = 64 << 10;
+/// Files up to this size are read in one call.
+const MAX_ONE_READ: u64 = 64 << 10;
 
-/// How closely a file is looked at.
+/// How to find the hash of a file.
 #[derive(Clone, Copy)]
 pub(super) enum Depth {
-    /// Its content is hashed, unless it is large.
+    /// Hash its content, unless it is large.
     Hash,
-    /// Its content is hashed, however large it is.
+    /// Hash its content, however large it is.
     Whole,
-    /// Its content is taken to have this hash if it has this stamp.
+    /// Assume this hash if it has this stamp; otherwise hash its content.
     Take(Hash, Stamp),
 }
 
-/// Looks at a name without following a link.
+/// The state of a name, without following a link.
 pub(super) fn look(dir: impl AsFd, name: &OsStr) -> Result<State> {
     look_to(dir, name, Depth::Hash)
 }
 
-/// Looks as closely as it takes to compare what is there with another state.
+/// The state of a name, with a hash wherever that is needed to compare it with another state.
 pub(super) fn look_like(dir: impl AsFd, name: &OsStr, other: &State) -> Result<State> {
     look_to(dir, name, Depth::like(other))
 }
 
 impl Depth {
-    /// A large file is hashed only where there is a hash to compare it with.
+    /// The depth for a comparison: a large file is hashed only if the other state has a hash.
     pub(super) fn like(other: &State) -> Self {
         match other {
-            State::File { hash: Some(_), size, .. } if *size > HASHED_UP_TO => Self::Whole,
+            State::File { hash: Some(_), size, .. } if *size > MAX_HASHED => Self::Whole,
             _ => Self::Hash,
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn look_to(dir: impl AsFd, name: &OsStr, depth: Depth) -> Result<Stat
     look_into(dir, name, depth).map(|(state, _)| state)
 }
 
-/// The same, and a regular file comes with it, open.
+/// The state of a name, and the open file if it is a regular one.
 pub(super) fn look_into(dir: impl AsFd, name: &OsStr, depth: Depth) -> Result<(State, Option<File>)> {
     let dir = dir.as_fd();
     let raw = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -76,7 +76,7 @@ pub(super) fn look_into(dir: impl AsFd, name: &OsStr, depth: Depth) -> Result<(S
     other(dir, name, &raw).map(|state| (state, None))
 }
 
-/// What is under a name that is no regular file.
+/// The state of a name that is not a regular file.
 fn other(dir: BorrowedFd<'_>, name: &OsStr, raw: &rustix::fs::Stat) -> Result<State> {
     match Stat::from(raw).kind {
         Kind::Directory => {
@@ -106,10 +106,10 @@ fn file(open: &File, depth: Depth) -> Result<State> {
     let attributes = attributes::with_extended(&raw, open)?;
     let hash = match depth {
         Depth::Take(hash, stamp) if stamp == stat.stamp => Some(hash),
-        Depth::Hash if stat.size > HASHED_UP_TO => None,
-        _ if stat.size <= IN_ONE => Some(Hash::of(&read_whole(open, stat.size, HASHED_UP_TO)?)),
-        // A file that grows meanwhile is not followed for ever.
-        _ => Some(Hash::of_reader(open.take(stat.size.max(HASHED_UP_TO)))?),
+        Depth::Hash if stat.size > MAX_HASHED => None,
+        _ if stat.size <= MAX_ONE_READ => Some(Hash::of(&read_whole(open, stat.size, MAX_HASHED)?)),
+        // Bounded, since the file may be growing.
+        _ => Some(Hash::of_reader(open.take(stat.size.max(MAX_HASHED)))?),
     };
     // The width of this field differs between platforms.
     #[allow(clippy::unnecessary_cast)]

@@ -1,4 +1,4 @@
-//! One name in one open directory: where a change happens.
+//! One name in one open directory: where a change happens. It knows nothing of content.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -22,12 +22,12 @@ pub(super) struct Spot {
     pub(super) name: OsString,
 }
 
-/// The directories that were made on the way to a place, outermost first.
+/// The parent directories that a change has made, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<Spot>);
 
 impl Made {
-    /// Takes back those that are still empty.
+    /// Removes those that are still empty.
     pub(super) fn remove_empty(&self) {
         for spot in self.0.iter().rev() {
             let _ = rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR);
@@ -44,7 +44,7 @@ impl Workspace {
         spot(self.writable(path)?, path)
     }
 
-    /// For taking away what is there.
+    /// Where to remove or move something; a folder of the workspace is refused.
     pub(super) fn spot_to_empty(&self, path: &AbsPath) -> Result<Spot> {
         let folder = self.writable(path)?;
         match self.is_protected(path) {
@@ -53,12 +53,12 @@ impl Workspace {
         }
     }
 
-    /// For putting something there: what is missing on the way is made.
+    /// Where to create or replace something; makes missing parent directories.
     pub(super) fn spot_to_fill(&self, path: &AbsPath, durability: Durability) -> Result<(Spot, Made)> {
         let folder = self.writable(path)?;
         let (parent, name) = split(folder, path)?;
         let mut made = Made::default();
-        match make_way(folder, parent, durability, &mut made) {
+        match make_parents(folder, parent, durability, &mut made) {
             Ok(dir) => Ok((Spot { dir, name: name.to_owned() }, made)),
             Err(kind) => {
                 made.remove_empty();
@@ -81,7 +81,7 @@ fn spot(folder: &Folder, path: &AbsPath) -> Result<Spot> {
     Ok(Spot { dir: folder.handle.open_changing(parent)?, name: name.to_owned() })
 }
 
-fn make_way(folder: &Folder, below: &Path, durability: Durability, made: &mut Made) -> Result<OwnedFd> {
+fn make_parents(folder: &Folder, below: &Path, durability: Durability, made: &mut Made) -> Result<OwnedFd> {
     match folder.handle.open_changing(below) {
         Err(PathErrorKind::NotFound) => {}
         opened => return Ok(opened?),
@@ -89,7 +89,7 @@ fn make_way(folder: &Folder, below: &Path, durability: Durability, made: &mut Ma
     let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
         return Err(PathErrorKind::NotFound.into());
     };
-    let spot = Spot { dir: make_way(folder, parent, durability, made)?, name: name.to_owned() };
+    let spot = Spot { dir: make_parents(folder, parent, durability, made)?, name: name.to_owned() };
     match rustix::fs::mkdirat(&spot.dir, name, Mode::from_raw_mode(0o777)) {
         Ok(()) => {
             spot.settle(durability)?;
@@ -97,7 +97,7 @@ fn make_way(folder: &Folder, below: &Path, durability: Durability, made: &mut Ma
             made.0.push(spot);
             Ok(dir?)
         }
-        // Made by somebody else meanwhile.
+        // Another program has made it meanwhile.
         Err(Errno::EXIST) => Ok(open_directory(&spot.dir, name)?),
         Err(errno) => Err(errno.into()),
     }
@@ -109,7 +109,7 @@ fn open_directory(dir: &OwnedFd, name: &OsStr) -> std::result::Result<OwnedFd, E
 }
 
 impl Spot {
-    /// Waits until the names in the directory are on disk.
+    /// Syncs the directory, unless `durability` says not to.
     pub(super) fn settle(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Full => Ok(rustix::fs::fsync(&self.dir)?),
@@ -117,7 +117,7 @@ impl Spot {
         }
     }
 
-    /// Gives what is here a temporary name.
+    /// Renames the file to a temporary name.
     pub(super) fn set_aside(&self, temp: &TempName) -> Result<Pinned> {
         match rename_to_nothing(self, &self.name, self, temp.as_str().as_ref()) {
             Err(ChangeErrorKind::Path(PathErrorKind::NotFound)) => return Err(conflict(&State::Missing)),
@@ -126,9 +126,9 @@ impl Spot {
         Ok(pin(&self.dir, temp.as_str().as_ref())?)
     }
 
-    /// Gives its name back to what was set aside. If somebody has used the name meanwhile, theirs is newer
-    /// and takes its place; a directory, which may hold more than they know of, stays under its temporary
-    /// name. What somebody else has put under that name is left alone.
+    /// Renames the file that was set aside back. If another program has used the name meanwhile, its file is newer and the
+    /// old one is deleted; a directory, which may hold more than that program knew of, stays under its temporary name. A
+    /// file that another program has put under the temporary name is left alone.
     pub(super) fn put_back(&self, temp: &TempName, aside: &Pinned) -> Result<()> {
         let name = OsStr::new(temp.as_str());
         let is_aside = || pin(&self.dir, name).is_ok_and(|found| found.id == aside.id);
@@ -149,19 +149,20 @@ impl Spot {
         }
     }
 
-    /// A conflict with what is here now.
+    /// A conflict that describes what is here now.
     pub(super) fn conflict(&self) -> ChangeErrorKind {
         look(&self.dir, &self.name).map_or_else(|kind| kind, |found| conflict(&found))
     }
 }
 
-/// Renames, but never over something.
+/// Renames, but never over an existing file.
 pub(super) fn rename_to_nothing(from: &Spot, old: &OsStr, to: &Spot, new: &OsStr) -> Result<()> {
     match rustix::fs::renameat_with(&from.dir, old, &to.dir, new, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {}
         done => return Ok(done?),
     }
-    // Moving a directory below itself is answered in the same way, and is answered again below.
+    // Not atomic, for file systems without the flag. Moving a directory below itself also gives EINVAL; the plain rename
+    // fails with it again.
     match rustix::fs::statat(&to.dir, new, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(rustix::fs::renameat(&from.dir, old, &to.dir, new)?),
         Ok(_) => Err(ChangeErrorKind::Exists),
@@ -169,19 +170,19 @@ pub(super) fn rename_to_nothing(from: &Spot, old: &OsStr, to: &Spot, new: &OsStr
     }
 }
 
-/// Whether a file system said that it knows no such way of renaming.
+/// Whether an error means that the file system does not support a rename flag.
 pub(super) fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// A file that has a name, whatever its content. While this is held its number belongs to no other file, so
-/// that one which is gone is not taken for a new one.
+/// The identity of a file. While its handle is open the kernel does not reuse the inode number, so a new file cannot be
+/// mistaken for it.
 pub(super) struct Pinned {
     _fd: OwnedFd,
     pub(super) id: (u64, u64),
 }
 
-/// Opens a name to hold on to what it is, not to read it.
+/// Flags to hold on to a file without reading it.
 #[cfg(target_os = "linux")]
 const PIN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]

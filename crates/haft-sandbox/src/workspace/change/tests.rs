@@ -1,4 +1,4 @@
-//! Single changes, without a record of them.
+//! Single changes, without a journal.
 
 use std::os::unix::fs::symlink;
 
@@ -58,7 +58,7 @@ fn a_write_happens_only_to_what_was_expected() {
 }
 
 #[test]
-fn what_changed_after_it_was_looked_at_stays() {
+fn a_concurrent_change_is_kept() {
     let fix = Fixture::new();
     let place = fix.place("f");
     std::fs::write(&place, "seen").unwrap();
@@ -75,9 +75,9 @@ fn what_changed_after_it_was_looked_at_stays() {
     assert_eq!(fix.names(), ["f"], "no temporary file and no directory is left");
 }
 
-/// A program that sets the time back does not get its change overwritten.
+/// The change of a program that restores the modification time is not overwritten.
 #[test]
-fn a_stamp_does_not_vouch_for_what_was_changed_behind_it() {
+fn a_restored_modification_time_does_not_hide_a_change() {
     let fix = Fixture::new();
     let place = fix.place("f");
     std::fs::write(&place, "seen").unwrap();
@@ -114,7 +114,7 @@ fn a_draft_that_is_dropped_leaves_nothing() {
     draft.file(&b"mine"[..], Like::Replaced).unwrap();
     drop(draft);
     assert!(fix.names().is_empty());
-    // A name that is somebody else's is not removed.
+    // A temporary file of another program is not removed.
     std::fs::write(fix.place(fix.temp.as_str()), "theirs").unwrap();
     fix.write("f", "mine", &Expect::Anything).unwrap_err();
     assert_eq!(fix.names(), [fix.temp.as_str()]);
@@ -133,9 +133,9 @@ fn a_link_is_removed_and_not_what_it_leads_to() {
     assert_eq!(std::fs::read(&outside).unwrap(), b"canary");
 }
 
-/// What was set aside and is somebody else's by now was removed by its name.
+/// Regression: a file that another program had put under the temporary name was removed.
 #[test]
-fn what_somebody_else_put_under_a_temporary_name_stays() {
+fn another_programs_file_under_a_temporary_name_stays() {
     let fix = Fixture::new();
     std::fs::write(fix.place("f"), "first").unwrap();
     let spot = fix.workspace.spot_to_empty(&fix.place("f")).unwrap();
@@ -149,21 +149,21 @@ fn what_somebody_else_put_under_a_temporary_name_stays() {
     assert_eq!(std::fs::read(&temp).unwrap(), b"theirs");
     assert_eq!(std::fs::read(fix.place("f")).unwrap(), b"second");
     std::fs::remove_file(&temp).unwrap();
-    // A directory may hold more than those know who took its name.
+    // A directory may hold more than the program knew that took its name.
     std::fs::create_dir(fix.place("d")).unwrap();
     std::fs::write(fix.place("d/in"), "kept").unwrap();
     let spot = fix.workspace.spot_to_empty(&fix.place("d")).unwrap();
     let aside = spot.set_aside(&fix.temp).unwrap();
     std::fs::create_dir(fix.place("d")).unwrap();
     let error = spot.put_back(&fix.temp, &aside).unwrap_err();
-    let told = ChangeError::new("d", error).to_string();
-    assert!(told.contains("stays as `.haft-1.tmp`"), "{told}");
+    let message = ChangeError::new("d", error).to_string();
+    assert!(message.contains("stays as `.haft-1.tmp`"), "{message}");
     assert_eq!(std::fs::read(temp.as_path().join("in")).unwrap(), b"kept");
 }
 
-/// That a file may not be removed was told as if a name on the way were no directory.
+/// Regression: a refused removal was reported as `NotADirectory`.
 #[test]
-fn what_may_not_be_removed_is_told_as_such() {
+fn a_refused_removal_is_reported_as_denied() {
     let fix = Fixture::new();
     let file = fix.place(fix.temp.as_str());
     std::fs::write(&file, "x").unwrap();

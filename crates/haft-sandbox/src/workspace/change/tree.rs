@@ -1,4 +1,4 @@
-//! Whole trees, from open directory to open directory: no link is followed and no mount crossed.
+//! Reading and removing directory trees, from open directory to open directory: follows no link and crosses no mount.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,21 +13,21 @@ use super::look::look;
 use crate::change::{ChangeErrorKind, State, TreeEntry};
 use crate::stat::Kind;
 
-/// Everything at a name and below, directories before what they contain.
+/// The states of a name and everything below it, directories before their content.
 pub(super) fn read(dir: impl AsFd, name: &OsStr) -> Result<Vec<TreeEntry>> {
     let mut entries = Vec::new();
-    gather(dir.as_fd(), name, PathBuf::new(), &mut entries)?;
+    collect(dir.as_fd(), name, PathBuf::new(), &mut entries)?;
     Ok(entries)
 }
 
-fn gather(dir: BorrowedFd<'_>, name: &OsStr, below: PathBuf, entries: &mut Vec<TreeEntry>) -> Result<()> {
+fn collect(dir: BorrowedFd<'_>, name: &OsStr, below: PathBuf, entries: &mut Vec<TreeEntry>) -> Result<()> {
     let state = look(dir, name)?;
     let is_directory = matches!(state, State::Directory { .. });
     entries.push(TreeEntry { below: below.clone(), state });
     if is_directory {
         let inner = open_here(dir, name)?;
         for name in names(&inner)? {
-            gather(inner.as_fd(), &name, below.join(&name), entries)?;
+            collect(inner.as_fd(), &name, below.join(&name), entries)?;
         }
     }
     Ok(())
@@ -50,27 +50,27 @@ pub(super) fn require_no_mounts(dir: impl AsFd, name: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// Where something with such a name is below a directory. What cannot be opened, or is mounted there, is not
-/// looked into: it can be neither removed nor changed by a new name.
-pub(super) fn find(dir: impl AsFd, name: &OsStr, is_sought: &dyn Fn(&OsStr) -> bool) -> Option<PathBuf> {
+/// The first path below a directory with a matching name. Directories that cannot be opened, and mounts, are skipped: they
+/// can be neither removed nor moved.
+pub(super) fn find(dir: impl AsFd, name: &OsStr, is_match: &dyn Fn(&OsStr) -> bool) -> Option<PathBuf> {
     let inner = open_here(dir.as_fd(), name).ok()?;
-    names(&inner).ok()?.into_iter().find_map(|name| match is_sought(&name) {
+    names(&inner).ok()?.into_iter().find_map(|name| match is_match(&name) {
         true => Some(PathBuf::from(name)),
-        false => find(&inner, &name, is_sought).map(|below| Path::new(&name).join(below)),
+        false => find(&inner, &name, is_match).map(|below| Path::new(&name).join(below)),
     })
 }
 
-/// Removes what is under a name, a tree or anything else; nothing there is fine.
+/// Removes a name, with its content if it is a directory. A missing one is no error.
 pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
     let dir = dir.as_fd();
-    // What a directory is refused with differs between systems, and can be meant as it is said.
-    let refused = match unlink(dir, name, AtFlags::empty()) {
+    // For a directory, systems differ between these two; for a file, EPERM is a refusal.
+    let refusal = match unlink(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(errno @ (Errno::ISDIR | Errno::PERM)) => errno,
         Err(errno) => return Err(errno.into()),
     };
     let inner = match open_here(dir, name) {
-        Err(ChangeErrorKind::Path(_)) => return Err(refused.into()),
+        Err(ChangeErrorKind::Path(_)) => return Err(refusal.into()),
         Err(ChangeErrorKind::Denied(error)) => match super::attributes::set_mode(dir, name, 0o700) {
             Ok(()) => open_here(dir, name)?,
             Err(_) => return Err(ChangeErrorKind::Denied(error)),
@@ -86,22 +86,22 @@ pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
     }
 }
 
-/// Unlinks, also from a directory that its owner has closed for writing.
+/// Unlinks a name, also from a directory that is read-only for its owner.
 fn unlink(dir: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> std::result::Result<(), Errno> {
     match rustix::fs::unlinkat(dir, name, flags) {
-        // Where it cannot be opened for writing, it is the unlinking that failed.
+        // Where the mode cannot be changed either, report the failure of the unlink.
         Err(Errno::ACCESS) => {
-            let closed = Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode);
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode);
             rustix::fs::fchmod(dir, Mode::from_raw_mode(0o700)).map_err(|_| Errno::ACCESS)?;
             let unlinked = rustix::fs::unlinkat(dir, name, flags);
-            rustix::fs::fchmod(dir, closed)?;
+            rustix::fs::fchmod(dir, mode)?;
             unlinked
         }
         done => done,
     }
 }
 
-/// Opens a directory below, name by name.
+/// Opens a directory below, one name at a time.
 pub(super) fn descend(dir: impl AsFd, below: Option<&Path>) -> Result<OwnedFd> {
     let mut fd = dir.as_fd().try_clone_to_owned()?;
     for component in below.unwrap_or(Path::new("")).components() {

@@ -156,7 +156,7 @@ fn written(at: &Fixture, (start, parts): &(usize, Vec<usize>)) -> String {
     format!("{}{}", spell(at, STARTS[*start]), parts.join("/"))
 }
 
-/// The places that a text could be taken for: as it resolves, and as somebody could make them up.
+/// The paths of a text: the resolved one, and forged ones.
 fn places(at: &Fixture, text: &str) -> Result<Vec<AbsPath>, TestCaseError> {
     let root = at.workspace.root();
     let resolved = [at.resolve(text), at.workspace.resolve_entry(root, text)];
@@ -230,7 +230,7 @@ proptest! {
         attempts in prop::collection::vec(attempt(), 8..24),
         steps in any::<bool>(),
     ) {
-        let at = if steps { outside().by_steps() } else { outside() };
+        let at = if steps { outside().stepwise() } else { outside() };
         grow(&at, &tree);
         let before = surroundings(&at);
         for Attempt { text, other, change: index } in &attempts {

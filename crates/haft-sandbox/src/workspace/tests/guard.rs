@@ -338,7 +338,7 @@ fn an_entry_that_is_not_text_is_found_by_what_is_shown() {
     });
 }
 
-/// What somebody wrote into a folder while it was being deleted was once lost.
+/// Regression: a file written into a folder while it was being deleted was lost.
 #[test]
 fn a_folder_that_is_not_what_is_expected_goes_back() {
     let at = Fixture::new();

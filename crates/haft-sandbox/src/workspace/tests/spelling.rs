@@ -195,7 +195,7 @@ fn upper_and_lower_case_are_one_place_where_they_are_one_to_the_file_system() {
     fs::write(ws.join("Src/\u{c9}t\u{e9}"), "").unwrap();
     let has_links = symlink("Src/Main.rs", ws.join("Link")).is_ok();
     let whole = Workspace::open(&ws).unwrap();
-    for workspace in [by_steps(&whole), whole] {
+    for workspace in [stepwise(&whole), whole] {
         let same = |text: &str, name: &str| {
             let root = workspace.root();
             for place in [workspace.resolve(root, text), workspace.resolve_entry(root, text)] {

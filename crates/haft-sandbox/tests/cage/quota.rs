@@ -1,9 +1,9 @@
-//! How much a command may use.
+//! Limits and quotas.
 
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{Cage, Happened, Hit, Layer, Limits, Output, Policy, Quota, Ready};
 
-use crate::{Rig, Test, gone_soon, groups_of, is_running, soon, tests};
+use crate::{Rig, Test, ends_soon, groups_of, is_running, soon, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
     limits_hold,
@@ -12,24 +12,24 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     busy_loops_are_ended,
     processes_are_counted_together,
     memory_is_counted_together,
-    what_a_session_uses_is_counted_together,
-    a_session_has_so_much_time,
+    a_quota_is_shared_by_a_session,
+    a_session_has_limited_processor_time,
 ];
 
-fn a_session_has_so_much_time(rig: &Rig) {
+fn a_session_has_limited_processor_time(rig: &Rig) {
     let ready = Ready::new(Quota { cpu: Some(1), ..Quota::default() });
     let run = |script: &str| rig.within(&ready, &rig.policy, rig.task(script));
     assert!(run("sleep 1.5").unwrap().ended.cpu.unwrap().as_millis() < 1000, "waiting is free");
-    // What its children take counts.
+    // The time of child processes counts.
     let busy = "(end=$((SECONDS + 2)); while [ $SECONDS -lt $end ]; do :; done) & wait";
     let done = run(busy).unwrap();
     assert!(done.succeeded() && done.ended.cpu.unwrap().as_millis() > 0, "{:?}", done.ended);
-    // How much a busy second is depends on what else the machine does.
+    // How much processor time a busy second takes depends on the load of the machine.
     let refused = (0..60).find_map(|_| run(busy).err());
     assert!(refused.unwrap().to_string().contains("used up their 1 seconds of processor time"));
 }
 
-/// Whether cages have control groups here.
+/// Whether sandboxes have control groups on this machine.
 fn has_groups(rig: &Rig) -> bool {
     rig.bash("true").report.has(Layer::Quota)
 }
@@ -110,7 +110,7 @@ fn a_fork_bomb_is_contained(rig: &Rig) {
             }
         }
     });
-    assert!(gone_soon(&mark));
+    assert!(ends_soon(&mark));
 }
 
 fn processes_are_counted_together(rig: &Rig) {
@@ -120,7 +120,7 @@ fn processes_are_counted_together(rig: &Rig) {
     let count: usize = done.out.trim().parse().unwrap();
     // Where others of the same user come and go, the number is not exact.
     assert!((10..=100).contains(&count), "{count} {}", done.err);
-    assert!(!is_running("time.sleep(1000)") || gone_soon("time.sleep(1000)"));
+    assert!(!is_running("time.sleep(1000)") || ends_soon("time.sleep(1000)"));
     assert_eq!(done.ended.hit, done.report.has(Layer::Quota).then_some(Hit::Processes));
 }
 
@@ -147,7 +147,7 @@ fn memory_is_counted_together(rig: &Rig) {
     assert!(done.succeeded() && done.ended.hit.is_none(), "{}", done.err);
 }
 
-fn what_a_session_uses_is_counted_together(rig: &Rig) {
+fn a_quota_is_shared_by_a_session(rig: &Rig) {
     if !has_groups(rig) {
         return;
     }
@@ -187,5 +187,5 @@ fn busy_loops_are_ended(rig: &Rig) {
         running.kill();
         while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
     });
-    assert!(gone_soon(&mark));
+    assert!(ends_soon(&mark));
 }

@@ -1,17 +1,18 @@
-//! Why a layer of the sandbox could not be made, told apart by what follows from it.
+//! Why a layer of the sandbox could not be set up: the kernel lacks it, so the sandbox may do without, or it failed, so
+//! nothing may run.
 
 use std::io;
 
 use super::wire::{Frame, Parts};
 
-/// How a supervisor begins to say that it could not make the sandbox.
+/// First part of a message by which a supervisor reports that it could not make the sandbox.
 const FAILED: &[u8] = b"failed";
 const UNSUPPORTED: &[u8] = b"unsupported";
 
-/// Why a layer could not be made.
+/// Why a layer could not be set up.
 ///
 /// Only [`Unsupported`](LayerError::Unsupported) may take a layer away, since it does not depend on anything that a command,
-/// a project or a policy brings. Whatever else fails could be provoked, so nothing may run.
+/// a project or a policy supplies. Any of those could provoke another failure, so nothing may run after one.
 #[derive(Debug)]
 pub(super) enum LayerError {
     /// The kernel does not have it, or does not allow it to this user.
@@ -21,7 +22,7 @@ pub(super) enum LayerError {
 }
 
 impl LayerError {
-    /// The failure of a call that every kernel which has and allows the feature answers with success.
+    /// Classifies the failure of a probe: a call that succeeds on every kernel which has and allows the feature.
     pub(super) fn probed(what: &str, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         match error.raw_os_error() {
@@ -47,7 +48,7 @@ impl LayerError {
         }
     }
 
-    /// The error that a frame tells of, or the frame where it tells of none.
+    /// The error that a frame carries, or the frame itself where it carries none.
     pub(super) fn parse(frame: Frame) -> Result<Frame, Self> {
         if frame.0.first().is_none_or(|first| first != FAILED) {
             return Ok(frame);

@@ -1,4 +1,5 @@
-//! The walls of a cage, as Linux makes them. Each is put up by the process that goes in.
+//! The layers of the sandbox as Linux provides them: namespaces, capabilities, Landlock and seccomp. The supervisor sets
+//! each of them up for itself, and commands inherit them. Control groups are in `cgroups`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +16,14 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use super::layer::LayerError;
+use super::layer_error::LayerError;
 use super::policy::{Layer, Network, Policy, Sees};
 
 mod view;
 
-pub(super) use view::{give_back, guard, make_view, probe_view};
+pub(super) use view::{guard, make_view, probe_view, release};
 
-/// Devices that everybody may write to.
+/// Devices that every command may write to.
 const DEVICES: [&str; 8] = [
     "/dev/null",
     "/dev/zero",
@@ -33,16 +34,17 @@ const DEVICES: [&str; 8] = [
     "/dev/ptmx",
     "/dev/pts",
 ];
-/// Whose files there are in a namespace.
+
+/// Which users are mapped into a user namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Users {
-    /// Those of the user who made it.
+    /// The one who made it.
     Own,
-    /// Those of everybody: haft has to see to that.
+    /// All: haft has to write the maps from outside.
     All,
 }
 
-/// Leaves the namespaces of haft. The next process that is started is the first of a new process namespace.
+/// Enters new namespaces. The next process that is started is process 1 of the new process namespace.
 pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
@@ -51,7 +53,7 @@ pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
     }
     unshare(flags).map_err(|error| LayerError::probed("namespaces", error))?;
     if flags.contains(UnshareFlags::NEWNET) {
-        // Without it there is less to use, and nothing more to fear.
+        // Without loopback some programs fail, but the sandbox is no weaker.
         let _ = start_loopback();
     }
     if uid.is_root() {
@@ -63,7 +65,7 @@ pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
         ("gid_map", format!("{gid} {gid} 1")),
     ];
     for (name, text) in maps {
-        // Some systems let everybody make a user namespace, and then allow nothing in it.
+        // Some systems let every user make a user namespace, and then allow nothing in it.
         fs::write(format!("/proc/self/{name}"), text)
             .map_err(|error| LayerError::probed("a user namespace", error))?;
     }
@@ -72,16 +74,16 @@ pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
 
 #[allow(unsafe_code)]
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: the keeper has one thread, and shares no memory or files with another process.
+    // SAFETY: the supervisor has one thread, and shares no memory or files with another process.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Lets programs reach those that listen in the same cage.
+/// Brings the loopback device up, so that programs reach those that listen in the same sandbox.
 #[allow(unsafe_code)]
 fn start_loopback() -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, socket};
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: of zeros, all of it is valid.
+    // SAFETY: all zeroes are a valid value of every field.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = libc::c_char::try_from(*from).unwrap_or_default();
@@ -95,28 +97,28 @@ fn start_loopback() -> io::Result<()> {
     }
 }
 
-/// Whether there is nothing but the loopback device, which leads nowhere else.
+/// Checks that the network namespace has no device but loopback, which leads nowhere else.
 pub(super) fn network_is_empty() -> Result<(), LayerError> {
     let devices = fs::read_to_string("/proc/self/net/dev")?;
     match devices.lines().skip(2).all(|line| line.trim_start().starts_with("lo:")) {
         true => Ok(()),
-        // Some kernel modules put a device into every new network namespace.
+        // Some kernel modules add a device to every new network namespace.
         false => Err(LayerError::Unsupported("there are other network devices".to_owned())),
     }
 }
 
-/// What root in a cage may still do to files that are not its own.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+/// Capabilities that root keeps in a sandbox: what it takes to work on files of other users.
+const ROOT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::KILL);
 
-/// Gives up all other rights, for good.
+/// Drops all other capabilities for good: from the bounding set too, so that no program brings them back.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let is_root = rustix::process::getuid().is_root();
-    let kept = if is_root { KEPT } else { CapabilitySet::empty() };
+    let kept = if is_root { ROOT_CAPABILITIES } else { CapabilitySet::empty() };
     let sets = rustix::thread::CapabilitySets {
         effective: kept,
         permitted: kept,
@@ -126,7 +128,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
         return Ok(rustix::thread::set_capabilities(None, sets)?);
     }
     for capability in CapabilitySet::all().iter() {
-        if !KEPT.contains(capability) {
+        if !ROOT_CAPABILITIES.contains(capability) {
             match rustix::thread::remove_capability_from_bounding_set(capability) {
                 Ok(()) | Err(rustix::io::Errno::INVAL) => {}
                 Err(errno) => return Err(errno.into()),
@@ -136,30 +138,32 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Lets only what may be written be written, and what is not hidden be read.
+/// Restricts this process by Landlock to writing below the policy's folders and reading files that are not hidden.
 pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool) -> Result<(), LayerError> {
     let abi = ABI::V6;
-    let wrong = |error: landlock::RulesetError| io::Error::other(error);
+    let failed = |error: landlock::RulesetError| io::Error::other(error);
     let read = AccessFs::from_read(abi);
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))
-        .map_err(wrong)?
+        .map_err(failed)?
         .scope(Scope::from_all(abi))
-        .map_err(wrong)?;
-    // In a network of its own a command may listen, and reach who does.
+        .map_err(failed)?;
+    // In a network namespace a command may listen and connect; without one, Landlock refuses both.
     if policy.network == Network::Off && !has_network {
-        ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(wrong)?;
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(failed)?;
     }
-    let mut ruleset = ruleset.create().map_err(wrong)?;
+    let mut ruleset = ruleset.create().map_err(failed)?;
     let mut allow = |path: &Path, access: landlock::BitFlags<AccessFs>| -> io::Result<()> {
+        // A path that does not exist needs no rule.
         let Ok(fd) = PathFd::new(path) else { return Ok(()) };
         let is_file = path.metadata().is_ok_and(|found| !found.is_dir());
+        // The kernel refuses rights for folders in a rule about a file.
         let access = if is_file { access & AccessFs::from_file(abi) } else { access };
-        (&mut ruleset).add_rule(PathBeneath::new(fd, access)).map_err(wrong)?;
+        (&mut ruleset).add_rule(PathBeneath::new(fd, access)).map_err(failed)?;
         Ok(())
     };
-    // In a view, what is hidden is not there; otherwise it is left out here.
+    // The view, where there is one, lacks hidden files already; otherwise they get no rule here.
     let hidden: &[PathBuf] = if has_view { &[] } else { &policy.hidden };
     let seen = match policy.sees {
         Sees::Listed if !has_view => view::listed(policy),
@@ -168,9 +172,8 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     for path in readable(seen, hidden) {
         allow(&path, read)?;
     }
-    // Neither devices nor sockets are made.
-    let made = AccessFs::MakeChar | AccessFs::MakeBlock;
-    let write = AccessFs::from_all(abi) & !made;
+    let make_device = AccessFs::MakeChar | AccessFs::MakeBlock;
+    let write = AccessFs::from_all(abi) & !make_device;
     let temporary = view::TEMPORARY.iter().filter(|_| has_view).map(PathBuf::from);
     for path in policy.write.iter().cloned().chain(temporary) {
         allow(&path, write)?;
@@ -178,7 +181,7 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     for device in DEVICES {
         allow(Path::new(device), read | AccessFs::WriteFile | AccessFs::IoctlDev | AccessFs::Truncate)?;
     }
-    let status = ruleset.restrict_self().map_err(wrong)?;
+    let status = ruleset.restrict_self().map_err(failed)?;
     match status.ruleset {
         RulesetStatus::NotEnforced => {
             Err(LayerError::Unsupported("this kernel has no Landlock, or it is switched off".to_owned()))
@@ -187,27 +190,27 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     }
 }
 
-/// The folders that can be read without what is hidden: those that have something hidden in them are taken
-/// apart.
+/// Expands folders into the paths that may be read. Landlock can only allow, never deny, so a folder with something hidden
+/// below it is replaced by its entries.
 fn readable(mut folders: Vec<PathBuf>, hidden: &[PathBuf]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut allowed = Vec::new();
     while let Some(folder) = folders.pop() {
         if hidden.iter().any(|hidden| folder.starts_with(hidden)) {
             continue;
         }
         if !hidden.iter().any(|hidden| hidden.starts_with(&folder)) {
-            found.push(folder);
+            allowed.push(folder);
             continue;
         }
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         folders.extend(entries.flatten().map(|entry| entry.path()));
     }
-    found
+    allowed
 }
 
-/// Refuses system calls that no command needs, and those by which one could get out.
-pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> Result<(), LayerError> {
-    let wrong = |error: seccompiler::BackendError| io::Error::other(error);
+/// Installs a seccomp filter against system calls that no command needs, and those that could break out of the sandbox.
+pub(super) fn restrict_calls(policy: &Policy, has_network: bool) -> Result<(), LayerError> {
+    let failed = |error: seccompiler::BackendError| io::Error::other(error);
     let arch = std::env::consts::ARCH.try_into();
     let arch = arch.map_err(|error: seccompiler::BackendError| LayerError::Unsupported(error.to_string()))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
@@ -215,13 +218,13 @@ pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> Result<(),
         rules.insert(*call, Vec::new());
     }
     let is = |index: u8, value: u64| {
-        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).map_err(wrong)
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).map_err(failed)
     };
     let has = |index: u8, mask: u64| {
         SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), mask)
-            .map_err(wrong)
+            .map_err(failed)
     };
-    let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions).map_err(wrong);
+    let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions).map_err(failed);
     let mut families = vec![
         libc::AF_VSOCK,
         libc::AF_PACKET,
@@ -233,18 +236,18 @@ pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> Result<(),
     ];
     if policy.network == Network::Off {
         families.push(libc::AF_UNIX);
-        // In an empty network there is nobody to reach, and programs that only ask for a socket go on.
-        if !has_namespace {
+        // An empty network namespace leads nowhere, and programs that only open a socket keep working.
+        if !has_network {
             families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
         }
     }
     let sockets: io::Result<Vec<SeccompRule>> =
         families.into_iter().map(|family| rule(vec![is(0, u64::try_from(family).unwrap_or(0))?])).collect();
     rules.insert(libc::SYS_socket, sockets?);
-    // Input for the terminal that haft itself may have.
+    // These push input into the terminal that haft itself may have.
     let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(vec![is(1, request)?]));
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<io::Result<_>>()?);
-    let spaces = [
+    let namespaces = [
         libc::CLONE_NEWUSER,
         libc::CLONE_NEWNS,
         libc::CLONE_NEWPID,
@@ -253,20 +256,20 @@ pub(super) fn restrict_calls(policy: &Policy, has_namespace: bool) -> Result<(),
         libc::CLONE_NEWUTS,
         libc::CLONE_NEWCGROUP,
     ];
-    let spaces = spaces.map(|space| rule(vec![has(0, u64::try_from(space).unwrap_or(0))?]));
-    rules.insert(libc::SYS_clone, spaces.into_iter().collect::<io::Result<_>>()?);
-    // A program that others would run with the rights of its owner.
-    for (call, mode) in MODES {
+    let namespaces = namespaces.map(|flag| rule(vec![has(0, u64::try_from(flag).unwrap_or(0))?]));
+    rules.insert(libc::SYS_clone, namespaces.into_iter().collect::<io::Result<_>>()?);
+    // No set-user-ID or set-group-ID programs: others would run them with the owner's rights.
+    for (call, mode) in MODE_CALLS {
         let special =
             [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)].map(|bit| rule(vec![has(*mode, bit)?]));
         rules.insert(*call, special.into_iter().collect::<io::Result<_>>()?);
     }
-    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    install(rules, refused, arch)?;
-    // Programs take another way when these are not there.
-    let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
-    install(unknown.into_iter().collect(), absent, arch)
+    let eperm = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    install(rules, eperm, arch)?;
+    // A filter cannot look into the structures that these calls take. With ENOSYS, programs fall back to the older calls.
+    let enosys = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let unfilterable = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
+    install(unfilterable.into_iter().collect(), enosys, arch)
 }
 
 fn install(
@@ -274,9 +277,9 @@ fn install(
     action: SeccompAction,
     arch: seccompiler::TargetArch,
 ) -> Result<(), LayerError> {
-    let wrong = |error: seccompiler::BackendError| io::Error::other(error);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(wrong)?;
-    let program: BpfProgram = filter.try_into().map_err(wrong)?;
+    let failed = |error: seccompiler::BackendError| io::Error::other(error);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(failed)?;
+    let program: BpfProgram = filter.try_into().map_err(failed)?;
     seccompiler::apply_filter(&program).map_err(|error| match error {
         seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => {
             LayerError::probed("a seccomp filter", error)
@@ -285,8 +288,8 @@ fn install(
     })
 }
 
-/// Calls that set a mode, and which argument that is.
-const MODES: &[(i64, u8)] = &[
+/// System calls that set a file mode, and the index of that argument.
+const MODE_CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
@@ -298,6 +301,7 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_mknodat, 2),
 ];
 
+/// System calls that are refused whatever their arguments.
 const REFUSED: &[i64] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,

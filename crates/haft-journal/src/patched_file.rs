@@ -1,5 +1,4 @@
-//! Reading a file with some of its parts replaced: a large file is brought back from the one that took its
-//! place, and never held in memory.
+//! A reader that applies a delta to a file as a stream, so that a large file is restored without being held in memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,44 +8,43 @@ use haft_sandbox::{Hash, Hasher};
 
 use super::record::Part;
 
-/// A file with some of its parts replaced. That the result is what it should be shows at its end: then the
-/// last read fails if it is not.
-pub(super) struct Spliced {
+/// A reader of a file with some parts replaced. It verifies the hash of the result: the last read fails if that is wrong.
+pub(super) struct PatchedFile {
     file: File,
-    /// What is still to be read, the last first.
+    /// The pieces still to be read, in reverse order.
     pieces: Vec<Piece>,
     hasher: Hasher,
-    wanted: Hash,
+    expected: Hash,
 }
 
 enum Piece {
-    /// Of the file, from here to there.
+    /// A range of the file.
     Same(u64, u64),
-    /// In place of something, from here on.
+    /// Replacement bytes, and how many of them were read.
     New(Vec<u8>, usize),
 }
 
-impl Spliced {
-    /// `news` are the bytes of each part.
-    pub(super) fn new(file: File, parts: &[Part], news: Vec<Vec<u8>>, wanted: Hash) -> Self {
+impl PatchedFile {
+    /// `replacements` are the bytes of each part.
+    pub(super) fn new(file: File, parts: &[Part], replacements: Vec<Vec<u8>>, expected: Hash) -> Self {
         let mut pieces = Vec::with_capacity(2 * parts.len() + 1);
         let mut at = 0;
-        for (part, new) in parts.iter().zip(news) {
+        for (part, new) in parts.iter().zip(replacements) {
             pieces.extend([Piece::Same(at, part.at), Piece::New(new, 0)]);
-            at = part.at.saturating_add(part.gone);
+            at = part.at.saturating_add(part.removed);
         }
         pieces.push(Piece::Same(at, u64::MAX));
         pieces.reverse();
-        Self { file, pieces, hasher: Hasher::default(), wanted }
+        Self { file, pieces, hasher: Hasher::default(), expected }
     }
 
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(piece) = self.pieces.last_mut() {
             let read = match piece {
                 Piece::Same(at, end) => {
-                    let most = usize::try_from(end.saturating_sub(*at)).unwrap_or(usize::MAX);
-                    let most = most.min(buffer.len());
-                    let read = self.file.read_at(&mut buffer[..most], *at)?;
+                    let max = usize::try_from(end.saturating_sub(*at)).unwrap_or(usize::MAX);
+                    let max = max.min(buffer.len());
+                    let read = self.file.read_at(&mut buffer[..max], *at)?;
                     *at += read as u64;
                     read
                 }
@@ -65,9 +63,9 @@ impl Spliced {
     }
 }
 
-impl Read for Spliced {
+impl Read for PatchedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Pieces are gathered: hashing many at once is faster.
+        // Fill the buffer with several pieces: hashing a large buffer is faster.
         let mut filled = 0;
         while filled < buffer.len() {
             match self.next(&mut buffer[filled..]) {
@@ -78,7 +76,7 @@ impl Read for Spliced {
             }
         }
         self.hasher.update(&buffer[..filled]);
-        if filled == 0 && !buffer.is_empty() && self.hasher.hash() != self.wanted {
+        if filled == 0 && !buffer.is_empty() && self.hasher.hash() != self.expected {
             let why = "what the journal kept does not lead back to the content it recorded";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }

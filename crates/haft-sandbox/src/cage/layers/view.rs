@@ -1,4 +1,5 @@
-//! The file system as a command sees it.
+//! The file system as a command sees it: mounts in a namespace of its own. What may be written is mounted writable, all
+//! else read-only; hidden files are covered, guarded ones mounted read-only once more.
 
 use std::fs;
 use std::io;
@@ -12,20 +13,20 @@ use rustix::mount::{
     open_tree, unmount,
 };
 
-use super::super::layer::LayerError;
+use super::super::layer_error::LayerError;
 use super::super::policy::{Policy, Sees};
 
-/// Folders of programs for their temporary files: each cage has its own.
+/// Folders for temporary files: each sandbox has its own.
 pub(super) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Where services have their sockets.
+/// Folders of services' sockets, which are covered.
 const SOCKETS: [&str; 1] = ["/run"];
-/// How much may be put into temporary files.
+/// Size limit of each folder for temporary files.
 const TEMPORARY_BYTES: u64 = 2 << 30;
 
-/// Where the programs of a system are.
+/// Folders of the system's programs and libraries.
 const SYSTEM: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"];
-/// What programs read of the settings of a system, and nothing that is a secret.
+/// Settings of the system that programs read; none of them is secret.
 const SETTINGS: [&str; 24] = [
     "/etc/passwd",
     "/etc/group",
@@ -52,18 +53,18 @@ const SETTINGS: [&str; 24] = [
     "/etc/terminfo",
     "/etc/fonts",
 ];
-/// The devices that there are where only what is listed can be seen.
+/// The devices of a view with listed paths only.
 const NODES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Tries everything that a view needs of the kernel, without anything that a policy names. What fails after this is not the
-/// kernel's doing.
+/// Tries every feature of the kernel that a view needs, on nothing that a policy names. A failure after this probe is not for
+/// lack of a feature, so it must not take the layer away.
 pub(in super::super) fn probe_view() -> Result<(), LayerError> {
     let lacks = |error: io::Error| LayerError::probed("a mount namespace", error);
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|error| lacks(error.into()))?;
-    let root = tree(Path::new("/")).map_err(lacks)?;
+    let root = clone_mounts(Path::new("/")).map_err(lacks)?;
     set_read_only(root.as_fd(), Path::new(""), Depth::All).map_err(lacks)?;
-    // In a container that covers parts of /proc the kernel refuses a whole one.
+    // In a container that covers parts of /proc the kernel refuses to mount a complete one.
     let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).map_err(|error| lacks(error.into()))?;
     fsconfig_create(fs.as_fd()).map_err(|error| lacks(error.into()))?;
     fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
@@ -71,13 +72,17 @@ pub(in super::super) fn probe_view() -> Result<(), LayerError> {
     Ok(())
 }
 
-/// Makes a view of the file system in which only what may be changed can be, and what is hidden is not there.
+/// Sets up the view that a policy describes.
 pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
-    // Taken before anything is covered or made read-only.
-    let taken = |paths: &[PathBuf]| -> io::Result<Vec<(PathBuf, OwnedFd)>> {
-        paths.iter().filter(|path| path.exists()).map(|path| Ok((path.clone(), tree(path)?))).collect()
+    // Cloned before anything is covered or made read-only: the clones keep the original mounts and their access.
+    let cloned = |paths: &[PathBuf]| -> io::Result<Vec<(PathBuf, OwnedFd)>> {
+        paths
+            .iter()
+            .filter(|path| path.exists())
+            .map(|path| Ok((path.clone(), clone_mounts(path)?)))
+            .collect()
     };
-    let (write, read) = (taken(&policy.write)?, taken(&policy.read)?);
+    let (write, read) = (cloned(&policy.write)?, cloned(&policy.read)?);
     match policy.sees {
         Sees::Everything => open_view()?,
         Sees::Listed => closed_view()?,
@@ -90,7 +95,7 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
         attach(tree, path)?;
     }
     if policy.sees == Sees::Listed {
-        // Only now, because folders were made in it for what was put there.
+        // Only now: attaching made folders in it as mount points.
         read_only(Path::new("/"), Depth::One)?;
     }
     for path in &policy.guarded {
@@ -102,28 +107,28 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything there is, to be read.
+/// A view of all files, read-only.
 fn open_view() -> io::Result<()> {
     read_only(Path::new("/"), Depth::All)?;
     proc_at(Path::new("/proc"), None)?;
-    for place in TEMPORARY {
-        tmpfs(Path::new(place), "1777", TEMPORARY_BYTES)?;
+    for folder in TEMPORARY {
+        tmpfs(Path::new(folder), "1777", TEMPORARY_BYTES)?;
     }
-    for place in SOCKETS {
-        tmpfs(Path::new(place), "755", 1 << 20)?;
+    for folder in SOCKETS {
+        tmpfs(Path::new(folder), "755", 1 << 20)?;
     }
     Ok(())
 }
 
-/// Nothing but the programs of the system and what they cannot do without.
+/// A view of the system's programs and what they need, and nothing else.
 fn closed_view() -> io::Result<()> {
-    // Any folder will do that is there: what is below it is not seen again.
+    // The new root is built on any existing folder; what that holds is not visible afterwards.
     let root = Path::new("/tmp");
     let at = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let wanted = SYSTEM.iter().chain(&SETTINGS).chain(&NODES).map(Path::new);
-    let (links, places): (Vec<&Path>, Vec<&Path>) =
+    let (links, others): (Vec<&Path>, Vec<&Path>) =
         wanted.filter(|path| path.exists()).partition(|path| path.is_symlink());
-    let trees = places.into_iter().map(|path| Ok((path, path.canonicalize()?, tree(path)?)));
+    let trees = others.into_iter().map(|path| Ok((path, path.canonicalize()?, clone_mounts(path)?)));
     let trees: Vec<(&Path, PathBuf, OwnedFd)> = trees.collect::<io::Result<_>>()?;
     tmpfs(root, "755", 1 << 20)?;
     for path in links {
@@ -146,21 +151,21 @@ fn closed_view() -> io::Result<()> {
         std::os::unix::fs::symlink(format!("/proc/self/{target}"), root.join("dev").join(name))?;
     }
     fs::create_dir(root.join("proc"))?;
-    // As long as the other one is still there: the kernel lets nobody see more than before.
+    // While the old /proc is still mounted: the kernel refuses a new one that would show more than those in place.
     proc_at(&root.join("proc"), Some(c"subset=pid"))?;
-    for place in TEMPORARY.iter().chain(&SOCKETS) {
-        let place = at(Path::new(place));
-        fs::create_dir_all(&place)?;
-        tmpfs(&place, "1777", TEMPORARY_BYTES)?;
+    for folder in TEMPORARY.iter().chain(&SOCKETS) {
+        let folder = at(Path::new(folder));
+        fs::create_dir_all(&folder)?;
+        tmpfs(&folder, "1777", TEMPORARY_BYTES)?;
     }
-    // The old root goes on top of the new one, and away.
+    // `pivot_root(".", ".")` stacks the old root on the new one, where it can be detached without a folder for it.
     rustix::process::chdir(root)?;
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     Ok(rustix::process::chdir("/")?)
 }
 
-/// What can be read where only what is listed can be, without a view.
+/// The paths that may be read with [`Sees::Listed`], for Landlock where there is no view.
 pub(super) fn listed(policy: &Policy) -> Vec<PathBuf> {
     let system = SYSTEM.iter().chain(&SETTINGS).chain(&["/proc"]).map(PathBuf::from);
     system.chain(policy.read.iter().cloned()).collect()
@@ -169,21 +174,22 @@ pub(super) fn listed(policy: &Policy) -> Vec<PathBuf> {
 fn proc_at(path: &Path, options: Option<&std::ffi::CStr>) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
     match mount("proc", path, "proc", flags, options) {
-        // Older kernels show all of it or nothing.
+        // Before Linux 5.8 there is no `subset` option.
         Err(rustix::io::Errno::INVAL) if options.is_some() => Ok(mount("proc", path, "proc", flags, None)?),
         done => Ok(done?),
     }
 }
 
-/// The mounts of a place, to be put elsewhere, or there again.
-fn tree(path: &Path) -> io::Result<OwnedFd> {
+/// Clones the mounts at a path and below it, detached, to be mounted elsewhere or there again.
+fn clone_mounts(path: &Path) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     Ok(open_tree(CWD, path, flags)?)
 }
 
+/// Mounts cloned mounts at a path. Makes the mount point where it is missing: the path may lie in a folder that was just
+/// covered.
 fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
-    // It may lie in a folder that was just covered.
     if !path.exists() {
         let is_folder = FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode).is_dir();
         let folder = if is_folder { Some(path) } else { path.parent() };
@@ -192,10 +198,10 @@ fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
             fs::File::create(path)?;
         }
     }
-    put(tree, path)
+    mount_clone(tree, path)
 }
 
-fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
+fn mount_clone(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(tree.as_fd(), "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
@@ -208,44 +214,46 @@ fn tmpfs(path: &Path, mode: &str, bytes: u64) -> io::Result<()> {
     Ok(mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str()))?)
 }
 
-/// Makes what exists read-only, and keeps the folders above it, in what may be written, in their places.
+/// Makes an existing path read-only. The writable folders above it become mount points as well, which cannot be renamed: a
+/// command that moved one of them away could put another file in the guarded place.
 pub(in super::super) fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
-    // Nothing can be put on a link; haft sees to it that it leads where it did.
+    // A link cannot be a mount point; haft restores links after the command.
     if !path.exists() || path.is_symlink() {
         return Ok(());
     }
     let Some(root) = write.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
     let mut above: Vec<&Path> = path.ancestors().skip(1).take_while(|above| above != root).collect();
     above.reverse();
-    let act = || {
+    let mount_all = || {
         for folder in above {
-            put(&tree(folder)?, folder)?;
+            mount_clone(&clone_mounts(folder)?, folder)?;
         }
-        put(&tree(path)?, path)?;
+        mount_clone(&clone_mounts(path)?, path)?;
         read_only(path, Depth::All)
     };
-    match act() {
-        // It was only there for another command, which has just ended.
+    match mount_all() {
+        // It was a placeholder of another command, which has just ended.
         Err(_) if !path.exists() => Ok(()),
         done => done,
     }
 }
 
-/// Takes a guard away, and the name that was only taken for it.
-pub(in super::super) fn give_back(path: &Path) {
+/// Unmounts a guard, and releases the name that was reserved for it.
+pub(in super::super) fn release(path: &Path) {
     if unmount(path, UnmountFlags::DETACH).is_ok() {
-        super::super::guards::free(path);
+        super::super::guards::release(path);
     }
 }
 
+/// Covers a path: a folder with an empty one, a file with `/dev/null`.
 fn hide(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => {
             tmpfs(path, "700", 4096)?;
             read_only(path, Depth::All)
         }
-        Ok(found) if found.is_file() => attach(&tree(Path::new("/dev/null"))?, path),
-        // By whatever other name it could be read: where the link leads is hidden.
+        Ok(found) if found.is_file() => attach(&clone_mounts(Path::new("/dev/null"))?, path),
+        // The link's target could be read by its own name, so that is hidden.
         Ok(found) if found.is_symlink() => match path.canonicalize() {
             Ok(target) if target != path && !target.is_symlink() => hide(&target),
             _ => Ok(()),
@@ -254,21 +262,21 @@ fn hide(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How far something goes.
+/// How far a mount attribute reaches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// What is mounted at a place.
+    /// The mount at a path.
     One,
-    /// And below it.
+    /// That mount and all below it.
     All,
 }
 
-/// Makes what is mounted at a place read-only.
+/// Makes the mount at a path read-only.
 fn read_only(path: &Path, depth: Depth) -> io::Result<()> {
     set_read_only(CWD, path, depth)
 }
 
-/// Makes what is mounted below a handle read-only; an empty path is the handle itself.
+/// Makes the mount at a path below a directory handle read-only; an empty path is the handle itself.
 #[allow(unsafe_code)]
 fn set_read_only(dir: BorrowedFd<'_>, path: &Path, depth: Depth) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt as _;

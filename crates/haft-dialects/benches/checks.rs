@@ -1,5 +1,4 @@
-//! What a syntax check of a file of 2,000 lines costs, told beside what it may: of a new file, and of one with
-//! a change that is right or wrong.
+//! The time of a syntax check of a file of 2,000 lines, with limits: for a new file, and after a correct or wrong change.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
@@ -7,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use haft_text::check::Checkers;
 
-/// The most that a check may take.
+/// The longest time that a check may take.
 const LIMIT: Duration = Duration::from_millis(20);
 const ROUNDS: usize = 11;
 
-/// A file, what stands before and after its lines, lines to repeat, and what breaks it.
+/// A file: a header and a footer, lines to repeat, and a line that breaks its syntax.
 const FILES: &[(&str, &str, &[&str], &str, &str)] = &[
     ("a.py", "", &["def f_N(a, b=1):", "    return [a + b, {'k': a}]"], "", "x = (1\n"),
     ("a.js", "", &["function f_N(a) {", "  return a.map((b) => ({ c: `${b}` }));", "}"], "", "let x = (1;\n"),
@@ -47,7 +46,7 @@ const FILES: &[(&str, &str, &[&str], &str, &str)] = &[
 
 fn main() {
     let checkers = Checkers::standard();
-    // Of the arguments, cargo's own begin with a dash.
+    // Arguments of cargo begin with a dash.
     let asked: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
     let wanted = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked == name);
     for (name, front, lines, back, broken) in FILES.iter().filter(|(name, ..)| wanted(name)) {

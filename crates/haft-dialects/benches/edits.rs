@@ -1,5 +1,5 @@
-//! What edits cost, made by calls and told beside what they may: one string of a file of 2,000 lines, one line
-//! of a file of 200 MB, and the nearest place to a text that is not there.
+//! The time of edits made by calls, with limits: one string of a file of 2,000 lines, one line of a file of 200 MB, and the
+//! nearest match for a text that is not in the file.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,7 +15,7 @@ use haft_dialects::Claude;
 use haft_journal::{Journal, Limits};
 use serde_json::{Value, json};
 
-/// Counts what is held, and the most that was.
+/// An allocator that counts current and peak memory.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -48,7 +48,7 @@ fn count(layout: Layout) {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most that is held during some work, from what is held before.
+/// The peak memory of some work, above the memory in use before.
 fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -67,7 +67,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// A session whose changes are recorded, in a folder of its own.
+/// A session with a journal, in a temporary folder.
 struct Rig {
     folder: tempfile::TempDir,
     runtime: tokio::runtime::Runtime,
@@ -100,14 +100,14 @@ impl Rig {
         self.call("Edit", json!({"file_path": name, "old_string": old, "new_string": new}))
     }
 
-    /// Puts a file there and has it read.
+    /// Writes a file and has the session read it.
     fn seen(&self, name: &str, content: &[u8]) {
         std::fs::write(self.path(name), content).unwrap();
         assert!(!self.call("Read", json!({"file_path": name, "limit": 10})).is_error);
     }
 }
 
-fn told(what: &str, value: f64, unit: &str, limit: f64) {
+fn report(what: &str, value: f64, unit: &str, limit: f64) {
     let verdict = if value <= limit { "ok" } else { "OVER" };
     println!("{what:62} {value:8.2} {unit:2} (at most {limit}) {verdict}");
 }
@@ -116,8 +116,8 @@ fn millis(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
-/// A number that looks random and is the same every time.
-fn scattered(seed: usize) -> usize {
+/// A deterministic pseudo-random number.
+fn pseudo_random(seed: usize) -> usize {
     let mut x = seed as u64 ^ 0x9E37_79B9_7F4A_7C15;
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -130,8 +130,8 @@ fn program(lines: usize) -> Vec<String> {
         "buffer", "handle", "poll", "waker", "state", "shared", "queue", "permit", "driver", "entry", "slot",
         "budget", "stream", "reader", "writer", "task",
     ];
-    let word = |seed: usize| WORDS[scattered(seed) % WORDS.len()];
-    let line = |n: usize| match scattered(n * 7) % 6 {
+    let word = |seed: usize| WORDS[pseudo_random(seed) % WORDS.len()];
+    let line = |n: usize| match pseudo_random(n * 7) % 6 {
         0 => format!("        let {} = self.{}.{}({});", word(n), word(n + 1), word(n + 2), n % 97),
         1 => format!("    pub fn {}_{}(&mut self, {}: usize) -> bool {{", word(n), word(n + 3), word(n + 4)),
         2 => "    }".to_owned(),
@@ -142,7 +142,7 @@ fn program(lines: usize) -> Vec<String> {
     (0..lines).map(line).collect()
 }
 
-/// A block of the program as a model might remember it.
+/// A block of the program with small errors, as a model might recall it.
 fn remembered(program: &[String], start: usize) -> String {
     let mut block: Vec<String> =
         program[start..start + 20].iter().map(|line| line.trim_start().to_owned()).collect();
@@ -154,13 +154,13 @@ fn remembered(program: &[String], start: usize) -> String {
     block.join("\n")
 }
 
-fn nearest_place() {
+fn nearest_match() {
     let rig = Rig::new(Durability::Fast);
     let program = program(20_000);
     rig.seen("program.txt", program.join("\n").as_bytes());
     let (mut all, mut right) = (Vec::new(), 0);
     for round in 0..40 {
-        let start = scattered(round) % 19_900;
+        let start = pseudo_random(round) % 19_900;
         let old = remembered(&program, start);
         let mut reply = None;
         all.push(timed(|| reply = Some(rig.edit("program.txt", &old, "x"))));
@@ -170,11 +170,11 @@ fn nearest_place() {
     }
     all.sort_unstable();
     println!("{:62} {:8.2} ms", "nearest place to 20 lines among 20,000, the middle of 40", millis(all[20]));
-    told("nearest place to 20 lines among 20,000, the worst of 40", millis(all[39]), "ms", 50.0);
+    report("nearest place to 20 lines among 20,000, the worst of 40", millis(all[39]), "ms", 50.0);
     println!("{:62} {right:8} of 40", "  of which named right");
 }
 
-/// What a careful program does by hand: a temporary file, on disk before it is renamed, and the folder after.
+/// A durable edit without haft: writes a temporary file, syncs it, renames it and syncs the folder.
 fn by_hand(path: &Path, folder: &File, old: &str, new: &str) {
     let text = std::fs::read_to_string(path).unwrap().replacen(old, new, 1);
     let temp = path.with_extension("new");
@@ -194,7 +194,7 @@ fn small_file(durability: Durability, rounds: usize) -> (Duration, Duration) {
     std::fs::write(rig.path("theirs.txt"), &text).unwrap();
     let folder = File::open(rig.path("")).unwrap();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    // One after the other, so that whatever else the disk does falls on both.
+    // Alternating, so that other load on the disk affects both.
     for round in 1..=rounds {
         let (old, new) = (name(round - 1), name(round));
         theirs.push(timed(|| match durability {
@@ -212,11 +212,11 @@ fn small_file(durability: Durability, rounds: usize) -> (Duration, Duration) {
 fn small_files() {
     let (ours, theirs) = small_file(Durability::Full, 200);
     let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
-    told("edit in a file of 2,000 lines, beside fsync and rename by hand", ratio, "x", 1.5);
+    report("edit in a file of 2,000 lines, beside fsync and rename by hand", ratio, "x", 1.5);
     println!("{:62} {:8.2} ms against {:.2}", "  which takes", millis(ours), millis(theirs));
     let (ours, theirs) = small_file(Durability::Fast, 1000);
     let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
-    told("the same with durability fast, beside read and write", ratio, "x", 5.0);
+    report("the same with durability fast, beside read and write", ratio, "x", 5.0);
     println!("{:62} {:8.3} ms against {:.3}", "  which takes", millis(ours), millis(theirs));
 }
 
@@ -248,14 +248,14 @@ fn large_file() {
             most = most.max(held);
         }));
     }
-    told("edit of a line of 200 MB, the most that is held", most as f64 / size, "x", 2.0);
+    report("edit of a line of 200 MB, the most that is held", most as f64 / size, "x", 2.0);
     let (ours, theirs) = (median(ours), median(theirs));
-    told("  beside copying it to the disk", ours.as_secs_f64() / theirs.as_secs_f64(), "x", 3.0);
+    report("  beside copying it to the disk", ours.as_secs_f64() / theirs.as_secs_f64(), "x", 3.0);
     println!("{:62} {:8.1} ms against {:.1}", "  which takes", millis(ours), millis(theirs));
 }
 
 fn main() {
     small_files();
-    nearest_place();
+    nearest_match();
     large_file();
 }

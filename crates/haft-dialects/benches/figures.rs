@@ -1,5 +1,5 @@
-//! The figures that haft promises, measured in one run and told beside their limits. Ratios are taken from
-//! interleaved rounds, so that a busy machine disturbs both sides alike.
+//! The performance that haft promises, measured in one run and compared with its limits. Ratios come from interleaved
+//! rounds, so that load on the machine affects both sides alike.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A tool that does nothing, so that only the pipeline is measured.
+/// A no-op tool, so that only the pipeline is measured.
 struct Nothing;
 
 #[derive(Deserialize, JsonSchema)]
@@ -88,13 +88,13 @@ fn median(mut rounds: Vec<Duration>) -> Duration {
 
 static OVER: AtomicBool = AtomicBool::new(false);
 
-fn told(what: &str, value: f64, unit: &str, limit: f64) {
+fn report(what: &str, value: f64, unit: &str, limit: f64) {
     OVER.fetch_or(value > limit, Ordering::Relaxed);
     let verdict = if value <= limit { "ok" } else { "OVER" };
     println!("{what:62} {value:8.2} {unit:2} (at most {limit}) {verdict}");
 }
 
-/// One call after the other, on one core. Somebody listens to every event, and reads them between rounds.
+/// Sequential calls on one core. A subscriber receives every event, and reads them between rounds.
 fn pipeline(session: &Session, runtime: &tokio::runtime::Runtime) {
     const CALLS: usize = 1_000;
     let mut events = session.engine().activity().subscribe();
@@ -110,7 +110,7 @@ fn pipeline(session: &Session, runtime: &tokio::runtime::Runtime) {
         while events.try_next().is_some() {}
     }
     let each = took.as_secs_f64() * 1e6 / CALLS as f64;
-    told("pipeline around a tool that does nothing, one core, one listener", each, "µs", 10.0);
+    report("pipeline around a tool that does nothing, one core, one listener", each, "µs", 10.0);
 }
 
 fn turns(session: &Session, runtime: &tokio::runtime::Runtime) {
@@ -129,7 +129,7 @@ fn turns(session: &Session, runtime: &tokio::runtime::Runtime) {
         large.push(best(1, || turn(10_000)));
     }
     let (small, large) = (median(small), median(large));
-    told(
+    report(
         "turn of 10,000 independent calls against one of 1,000",
         large.as_secs_f64() / small.as_secs_f64(),
         "x",
@@ -142,8 +142,8 @@ fn turns(session: &Session, runtime: &tokio::runtime::Runtime) {
     );
 }
 
-/// What anybody would write first: read the file, number its lines.
-fn bare(path: &Path) -> String {
+/// The naive implementation: reads the file and numbers its lines.
+fn naive(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let mut out = String::with_capacity(text.len() * 2);
     for (at, line) in text.lines().enumerate() {
@@ -163,7 +163,7 @@ fn reading(folder: &Path, session: &Session, runtime: &tokio::runtime::Runtime) 
     for _ in 0..30 {
         theirs = theirs.min(best(1, || {
             (0..ROUNDS).for_each(|_| {
-                black_box(bare(&path));
+                black_box(naive(&path));
             })
         }));
         ours = ours.min(best(1, || {
@@ -175,7 +175,7 @@ fn reading(folder: &Path, session: &Session, runtime: &tokio::runtime::Runtime) 
             });
         }));
     }
-    told(
+    report(
         "Read of 200 lines against a bare read and numbering loop",
         ours.as_secs_f64() / theirs.as_secs_f64(),
         "x",

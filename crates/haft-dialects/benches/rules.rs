@@ -1,4 +1,4 @@
-//! What it costs to decide about a call with a thousand rules, told beside what it may.
+//! The time to decide about a call with a thousand rules, with a limit.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use haft_core::{AbsPath, Claims, CommandLine, Resource, Workspace};
 use haft_rules::{Book, Called, Effect, KnownTools, Rules};
 use haft_shell as shell;
 
-/// A book for rules about the tools of every dialect.
+/// An empty rule book that knows the tools of every dialect.
 fn book() -> Book {
     Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
 }

@@ -1,4 +1,5 @@
-//! `ally`: read, write, edit, ls and their kin. Every reply is an object: `success`, `error`, and the tool's fields.
+//! The dialect `ally`: read, write, edit, ls and more. Every reply is an object with `success`, `error` and the tool's
+//! fields.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::checks::FileCheck;
-use super::{note_in_object, noted, tool};
+use super::{note_in_object, tool, with_notes};
 use haft_ops::{Changed, Filter, Ignored};
 use haft_text::shown;
 
@@ -54,10 +55,10 @@ pub(super) use todo_complete::TodoComplete;
 pub(super) use undo::Undo;
 pub(super) use write::Write;
 
-/// How many files a reply names that were modified last.
+/// How many recently modified files a reply names.
 const MAX_RECENT: usize = 5;
 
-/// The dialect.
+/// The dialect `ally`.
 pub struct Ally;
 
 impl Dialect for Ally {
@@ -97,14 +98,14 @@ impl Dialect for Ally {
         let mut object = fault.details().clone();
         let suggestion = match (fault.kind(), object.shift_remove("example")) {
             (FaultKind::InvalidInput, Some(example)) => {
-                Some(format!("Example: {}", spelt(failed.tool, &example)))
+                Some(format!("Example: {}", format_call(failed.tool, &example)))
             }
             _ => fault.hint_text().map(str::to_owned),
         };
-        let told = format!("{}: {}", spelt(failed.tool, failed.input), fault.message());
+        let message = format!("{}: {}", format_call(failed.tool, failed.input), fault.message());
         let mut all = Map::new();
         all.insert("success".into(), json!(false));
-        all.insert("error".into(), json!(told));
+        all.insert("error".into(), json!(message));
         all.insert("error_type".into(), json!(error_type(fault.kind())));
         if let Some(suggestion) = suggestion {
             all.insert("suggestion".into(), json!(suggestion));
@@ -124,7 +125,7 @@ impl Dialect for Ally {
     }
 }
 
-/// Which files are searched: all that are not hidden.
+/// Which files a search covers: all but hidden ones, also those that git ignores.
 fn filter() -> Filter {
     Filter { ignored: Ignored::Show, ..Filter::default() }
 }
@@ -175,7 +176,7 @@ struct ChangedFile {
     diff: String,
 }
 
-/// The reply to a change, of what is told of the file.
+/// The reply to a change. `fields` wraps the file's fields in those of the tool.
 fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(ChangedFile) -> T) -> Reply {
     let Changed { path, number, diff, notes, checked, .. } = changed;
     let file = ChangedFile {
@@ -185,16 +186,17 @@ fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(C
         recently_modified: recently_modified(number.and(Some(&path)), cx),
         diff: shown(&diff.text).into_owned(),
     };
-    noted(success(fields(file)), notes)
+    with_notes(success(fields(file)), notes)
 }
 
-/// The files that were modified last, this one among them.
-fn recently_modified(now: Option<&AbsPath>, cx: &Context) -> Vec<String> {
+/// The files of the session that were modified last, `current` first.
+fn recently_modified(current: Option<&AbsPath>, cx: &Context) -> Vec<String> {
     let before = cx.session().modified();
-    let before = before.iter().filter(|path| Some(*path) != now && cx.workspace().stat(path).is_ok());
-    now.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
+    let before = before.iter().filter(|path| Some(*path) != current && cx.workspace().stat(path).is_ok());
+    current.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
 }
 
+/// The dialect's name for a kind of fault.
 fn error_type(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::InvalidInput
@@ -215,28 +217,28 @@ fn error_type(kind: FaultKind) -> &'static str {
     }
 }
 
-/// A call as this dialect spells it: `read(file_paths=["a"], limit=5)`. Long values and long lists are cut.
-fn spelt(tool: &str, input: &Value) -> String {
+/// Formats a call as `read(file_paths=["a"], limit=5)`, without empty arguments. Long values and long lists are cut.
+fn format_call(tool: &str, input: &Value) -> String {
     let fields = input.as_object().into_iter().flatten();
-    let told = fields
-        .filter(|(_, value)| !is_nothing(value))
-        .take(MAX_SPELT)
-        .map(|(name, value)| format!("{}={}", shortened(name.clone(), 40), shortened(value.to_string(), 80)));
-    format!("{}({})", shortened(tool.to_owned(), 100), told.collect::<Vec<_>>().join(", "))
+    let arguments = fields
+        .filter(|(_, value)| !is_empty(value))
+        .take(MAX_ARGUMENTS)
+        .map(|(name, value)| format!("{}={}", truncate(name.clone(), 40), truncate(value.to_string(), 80)));
+    format!("{}({})", truncate(tool.to_owned(), 100), arguments.collect::<Vec<_>>().join(", "))
 }
 
-/// More arguments than this are not spelt out.
-const MAX_SPELT: usize = 10;
+/// The most arguments of a call that a message shows.
+const MAX_ARGUMENTS: usize = 10;
 
-fn shortened(mut text: String, most: usize) -> String {
-    if let Some((at, _)) = text.char_indices().nth(most) {
-        text.truncate(at);
+fn truncate(mut text: String, max: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(max) {
+        text.truncate(end);
         text.push('…');
     }
     text
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),

@@ -1,4 +1,4 @@
-//! `cdd`: read, write, edit, glob, grep, bash. Replies are text; so are failures.
+//! The dialect `cdd`: read, write, edit, glob, grep, bash. Replies and failures are text.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) use grep::Grep;
 pub(super) use read::Read;
 pub(super) use write::Write;
 
-/// The dialect.
+/// The dialect `cdd`.
 pub struct Cdd;
 
 impl Dialect for Cdd {
@@ -54,21 +54,21 @@ impl Dialect for Cdd {
     }
 }
 
-/// Which files are searched: none that are hidden, and none that others wrote.
+/// Which files a search covers: neither hidden ones nor installed dependencies.
 fn filter() -> Filter {
     let skipped = ["node_modules", "vendor", "__pycache__"].map(str::to_owned).into();
     Filter { ignored: Ignored::Show, skipped, ..Filter::default() }
 }
 
-/// What the model is told of a changed file.
+/// The reply to a change.
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
     let structured = checks::structured(&changed, cx);
     let Changed { fate, size, diff, notes, checked, .. } = changed;
-    let told = match fate {
+    let text = match fate {
         Fate::Created => format!("Created {named} ({})", count_of(size, "byte")),
         _ => format!("Updated {named} (+{} -{} lines)", diff.added, diff.removed),
     };
-    let mut reply = checks::told(Reply::text(told).structured(structured), checked.as_ref());
+    let mut reply = checks::with_errors(Reply::text(text).structured(structured), checked.as_ref());
     for note in notes {
         reply = reply.internal(format!("({note})"));
     }

@@ -1,4 +1,4 @@
-//! A changed file and what that did to its syntax, as several dialects tell it.
+//! The syntax check of a changed file, as several dialects present it.
 
 use haft_core::{Context, Reply};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use haft_ops::{Changed, Fate};
 use haft_text::check::{Checked, Finding};
 use haft_text::count_of;
 
-/// What a program wants to know of a changed file, beside a reply that is text.
+/// The structured value of a change, for programs, beside a reply that is text.
 pub(super) fn structured(changed: &Changed, cx: &Context) -> Value {
     json!({
         "file_path": cx.workspace().display(&changed.path),
@@ -58,11 +58,11 @@ impl From<Checked> for FileCheck {
     fn from(checked: Checked) -> Self {
         let Checked { checker, errors, more, existing } = checked;
         let (shown, all) = (errors.len(), errors.len() + more);
-        let told = |Finding { line, message, source, marker }| CheckError { line, message, source, marker };
+        let error = |Finding { line, message, source, marker }| CheckError { line, message, source, marker };
         Self {
             checker,
             passed: errors.is_empty() && existing == 0,
-            errors: errors.into_iter().map(told).collect(),
+            errors: errors.into_iter().map(error).collect(),
             errors_before: (existing > 0).then_some(existing),
             additional_errors: (more > 0).then_some(more),
             message: (more > 0).then(|| format!("{shown} of {all} errors are listed; see to these first")),
@@ -70,8 +70,8 @@ impl From<Checked> for FileCheck {
     }
 }
 
-/// A reply that is text, with the errors that the change brought in.
-pub(super) fn told(reply: Reply, checked: Option<&Checked>) -> Reply {
+/// Appends the errors that a change introduced to a reply that is text.
+pub(super) fn with_errors(reply: Reply, checked: Option<&Checked>) -> Reply {
     match checked.filter(|checked| !checked.passed()) {
         Some(checked) => reply.internal(text(checked)),
         None => reply,
@@ -80,16 +80,16 @@ pub(super) fn told(reply: Reply, checked: Option<&Checked>) -> Reply {
 
 fn text(checked: &Checked) -> String {
     let all = (checked.errors.len() + checked.more) as u64;
-    let mut told =
+    let mut text =
         format!("note: this change brought in {} ({}):", count_of(all, "syntax error"), checked.checker);
     for error in &checked.errors {
-        told.push_str(&format!(
+        text.push_str(&format!(
             "\nline {}: {}\n  {}\n  {}",
             error.line, error.message, error.source, error.marker
         ));
     }
     if checked.more > 0 {
-        told.push_str(&format!("\nand {} more", checked.more));
+        text.push_str(&format!("\nand {} more", checked.more));
     }
-    told
+    text
 }

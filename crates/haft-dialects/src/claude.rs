@@ -1,4 +1,4 @@
-//! `claude`: Read, Write, Edit, Glob, Grep, Bash … Replies are text; so are failures.
+//! The dialect `claude`: Read, Write, Edit, Glob, Grep, Bash and more. Replies and failures are text.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) use todo_write::TodoWrite;
 pub(super) use undo::Undo;
 pub(super) use write::Write;
 
-/// The dialect.
+/// The dialect `claude`.
 pub struct Claude;
 
 impl Dialect for Claude {
@@ -84,11 +84,11 @@ impl Dialect for Claude {
     }
 }
 
-/// What the model is told of a changed file.
+/// The reply to a change.
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
     let structured = checks::structured(&changed, cx);
     let Changed { fate, number, size, replaced, diff, short, notes, checked, .. } = changed;
-    let mut told = match (fate, number) {
+    let mut text = match (fate, number) {
         (Fate::Created, Some(number)) => {
             format!("created `{named}` ({}, change {number})", count_of(size, "byte"))
         }
@@ -104,10 +104,10 @@ fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
         _ => format!("`{named}` has this content already; nothing was written"),
     };
     if fate == Fate::Changed && !short.text.is_empty() {
-        told.push_str(":\n");
-        told.push_str(short.text.trim_end());
+        text.push_str(":\n");
+        text.push_str(short.text.trim_end());
     }
-    let mut reply = checks::told(Reply::text(told).structured(structured), checked.as_ref());
+    let mut reply = checks::with_errors(Reply::text(text).structured(structured), checked.as_ref());
     for note in notes {
         reply = reply.internal(format!("note: {note}"));
     }

@@ -1,4 +1,4 @@
-//! What the shell tools of all dialects share.
+//! Shared by the shell tools of all dialects: approval, bans, notes about the outcome.
 
 use haft_core::permissions::Approval;
 use haft_core::{Context, Fault, FaultKind};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use haft_ops::{Blocked, Command, Moved, Outcome, Ran};
 use haft_shell as shell;
 
-/// Whether somebody must be asked about a command.
+/// Whether a command needs approval.
 pub(super) fn approval(command: &Command) -> Approval {
     match (command.harm(), command.is_free()) {
         (_, true) => Approval::NeededRegardless("the command would run without the sandbox".to_owned()),
@@ -19,15 +19,15 @@ pub(super) fn approval(command: &Command) -> Approval {
     }
 }
 
-/// How a command gets more than the sandbox allows, where no parameter says so.
+/// The hint for a command that needs more than the sandbox allows, in dialects without a parameter for it.
 pub(super) const ASK: &str = "if it is needed, ask the user to run it";
 
-/// What in a command waits for somebody to type.
-pub(super) fn waits(command: &str) -> Option<shell::Interactive> {
+/// The part of a command that waits for input, if any.
+pub(super) fn waits_for_input(command: &str) -> Option<shell::Interactive> {
     shell::interactive(&shell::parse(command)).into_iter().next()
 }
 
-/// Refuses a command that the dialect bans, wherever in it that is.
+/// Refuses a command line that contains a banned command, at any position.
 pub(super) fn require_allowed(command: &str) -> Result<(), Fault> {
     let found = shell::banned(&shell::parse(command));
     let Some(banned) = found.first() else { return Ok(()) };
@@ -39,23 +39,23 @@ pub(super) fn require_allowed(command: &str) -> Result<(), Fault> {
     .with("command", command))
 }
 
-/// A command that was waited for.
-pub(super) fn ended(outcome: Outcome) -> Result<Ran, Fault> {
+/// The outcome of a command in the foreground.
+pub(super) fn finished(outcome: Outcome) -> Result<Ran, Fault> {
     match outcome {
         Outcome::Ran(ran) => Ok(*ran),
         Outcome::Started(id) => Err(Fault::new(FaultKind::Internal, format!("`{id}` was not waited for"))),
     }
 }
 
-/// One line for people that says what is run.
-pub(super) fn described(command: &str, description: Option<&str>) -> String {
+/// One line for people about a command.
+pub(super) fn describe(command: &str, description: Option<&str>) -> String {
     match description {
         Some(description) => format!("{command} ({description})"),
         None => command.to_owned(),
     }
 }
 
-/// What else there is to know of a command. `more` says how to ask for more than the sandbox allows.
+/// Notes about a command's outcome. `more` is the hint for one that needs more than the sandbox allows.
 pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
     let mut notes = Vec::new();
     match &ran.moved {
@@ -94,9 +94,9 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
             ),
         });
     }
-    if let (Some(asked), false) = (&ran.asked, ran.exit == Exit::TimedOut) {
+    if let (Some(prompt), false) = (&ran.asked, ran.exit == Exit::TimedOut) {
         notes.push(format!(
-            "it asked `{asked}` and got no answer: nobody can type; look for an option such as `-y`"
+            "it asked `{prompt}` and got no answer: nobody can type; look for an option such as `-y`"
         ));
     }
     if ran.exit == Exit::TimedOut && ran.asked.is_none() {
@@ -104,16 +104,16 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
             "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
         );
     }
-    notes.extend(ran.hit.map(|hit| in_words(hit).to_owned()));
+    notes.extend(ran.hit.map(|hit| describe_quota(hit).to_owned()));
     notes.extend(ran.notes.iter().cloned());
-    // Without limits for everything together it runs all the same, and most machines give none to ordinary users.
-    for (wall, why) in ran.report.missing.iter().filter(|(wall, _)| *wall != Layer::Quota) {
-        notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
+    // A missing quota is not worth a note: most machines grant ordinary users none.
+    for (layer, why) in ran.report.missing.iter().filter(|(layer, _)| *layer != Layer::Quota) {
+        notes.push(format!("it ran without {}, which cannot be had here: {why}", layer.made_of()));
     }
     notes
 }
 
-fn in_words(hit: Hit) -> &'static str {
+fn describe_quota(hit: Hit) -> &'static str {
     match hit {
         Hit::Memory => "it needed more memory than it may have, and something in it was ended",
         Hit::Processes => "it tried to start more processes than it may have",
@@ -122,23 +122,23 @@ fn in_words(hit: Hit) -> &'static str {
     }
 }
 
-/// The exit code as a shell would tell it: of what was ended by a signal, 128 and that.
+/// The exit code as shells report it: 128 plus the signal's number after a signal.
 pub(super) fn exit_code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,
-        // What `timeout` itself ends with.
+        // The exit code of the program `timeout`.
         Exit::TimedOut => 124,
         Exit::Cancelled => 130,
     }
 }
 
-/// How long something took, as programs want it.
+/// A duration in milliseconds.
 pub(super) fn milliseconds(took: std::time::Duration) -> u64 {
     u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a program can read of a command.
+/// The structured value of a command's outcome.
 pub(super) fn structured(ran: &Ran) -> Value {
     let (code, signal) = match ran.exit {
         Exit::Code(code) => (Some(code), None),

@@ -1,4 +1,5 @@
-//! The one list of dialects. A dialect is a module here and a folder of tools beside it.
+//! The list of dialects. A dialect is a module, with one file per tool in the folder of its name. No dialect touches a file
+//! or a process: a tool lowers its input to an operation of haft-ops, and renders the result.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ pub fn all() -> Vec<Arc<dyn Dialect>> {
     vec![Arc::new(Claude), Arc::new(Ally), Arc::new(Cdd), Arc::new(Workspace)]
 }
 
-/// The dialect of a name.
+/// Finds a dialect by its name.
 pub fn by_name(name: &str) -> Result<Arc<dyn Dialect>, Fault> {
     all().into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| {
         let names: Vec<&str> = all().iter().map(|dialect| dialect.name()).collect();
@@ -41,7 +42,7 @@ pub fn by_name(name: &str) -> Result<Arc<dyn Dialect>, Fault> {
     })
 }
 
-/// A tool of any dialect, by its name in it: `ally/ls`.
+/// Finds a tool by its dialect and name, such as `ally/ls`.
 pub fn tool_by_name(name: &str) -> Result<Arc<dyn DynTool>, Fault> {
     let (dialect, tool) = name.split_once('/').ok_or_else(|| {
         Fault::invalid(format!("`{name}` names no tool of a dialect")).hint("write it as `ally/ls`")
@@ -55,22 +56,22 @@ pub fn tool_by_name(name: &str) -> Result<Arc<dyn DynTool>, Fault> {
     })
 }
 
-/// A tool. All sessions have the same one, so its schemas are made once.
+/// The shared instance of a tool. Cached for all sessions, so that its schemas are built once.
 fn tool<T: Tool>() -> Arc<dyn DynTool> {
     static TOOLS: Mutex<BTreeMap<TypeId, Arc<dyn DynTool>>> = Mutex::new(BTreeMap::new());
     let mut tools = TOOLS.lock();
     tools.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Typed::<T>::new())).clone()
 }
 
-/// A reply that is an object, with what else there is to know.
-fn noted(mut reply: Reply, notes: Vec<String>) -> Reply {
+/// Adds notes to a reply that is an object.
+fn with_notes(mut reply: Reply, notes: Vec<String>) -> Reply {
     if !notes.is_empty() {
         note_in_object(&mut reply, &notes);
     }
     reply
 }
 
-/// Notes as a field of a reply that is an object.
+/// Appends notes to the field `notes` of a reply that is an object.
 fn note_in_object(reply: &mut Reply, notes: &[String]) {
     if let Some(Value::Object(object)) = &mut reply.structured {
         let noted = object.entry("notes").or_insert_with(|| Value::Array(Vec::new()));

@@ -1,4 +1,4 @@
-//! What the project tools of all dialects share.
+//! Shared by the project tools of all dialects: summaries of tests and problems, faults with a program's output.
 
 use haft_core::Fault;
 use haft_sandbox::Exit;
@@ -39,12 +39,12 @@ impl From<Problem> for ProblemInfo {
     }
 }
 
-/// One line that says how tests went.
-pub(super) fn tests_in_words(counts: Option<Counts>, problems: &[Problem], exit: Exit) -> String {
+/// A one-line summary of a test run.
+pub(super) fn test_summary(counts: Option<Counts>, problems: &[Problem], exit: Exit) -> String {
     let broken =
         problems.iter().filter(|problem| problem.test.is_none() && problem.severity == Severity::Error);
     let broken = broken.count();
-    let mut told = match counts {
+    let mut summary = match counts {
         Some(Counts { passed, failed, skipped }) => {
             let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
             format!("{passed} passed, {failed} failed{skipped}")
@@ -57,13 +57,13 @@ pub(super) fn tests_in_words(counts: Option<Counts>, problems: &[Problem], exit:
         None => "it cannot be told how many tests there were".to_owned(),
     };
     if let (Some(words), true) = (in_words(exit), counts.is_none_or(|counts| counts.failed == 0)) {
-        told = format!("{told} ({words})");
+        summary = format!("{summary} ({words})");
     }
-    told
+    summary
 }
 
-/// One line that says what a linter found.
-pub(super) fn problems_in_words(problems: &[Problem], exit: Exit) -> String {
+/// A one-line summary of a linter's findings.
+pub(super) fn problem_summary(problems: &[Problem], exit: Exit) -> String {
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     let warnings = problems.len() - errors;
     match (errors, warnings, in_words(exit)) {
@@ -77,13 +77,13 @@ pub(super) fn many(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A fault with what a program printed, and what there is to know besides.
-pub(super) fn told(fault: Fault, name: &str, log: String, notes: Vec<String>) -> Fault {
+/// Adds a program's output and notes to a fault.
+pub(super) fn with_output(fault: Fault, name: &str, log: String, notes: Vec<String>) -> Fault {
     let fault = fault.with(name, log);
     if notes.is_empty() { fault } else { fault.with("notes", notes) }
 }
 
-/// The exit code, and how many milliseconds something took.
+/// The exit code, and the duration in milliseconds.
 pub(super) fn end(exit: Exit, took: std::time::Duration) -> (i32, u64) {
     (commands::exit_code(exit), commands::milliseconds(took))
 }

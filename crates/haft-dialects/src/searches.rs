@@ -1,5 +1,4 @@
-//! What the search tools of all dialects share: how patterns of files are written, and what is said of a
-//! search that did not see everything.
+//! Shared by the search tools of all dialects: parsing of globs, and notes about searches that did not cover everything.
 
 use haft_core::{AbsPath, Context};
 use haft_sandbox::{Kind, names};
@@ -7,7 +6,7 @@ use haft_sandbox::{Kind, names};
 use haft_ops::{Found, Globbed, Hit, Miss, Stopped};
 use haft_text::count_of;
 
-/// Patterns of files as they are written in one text: separated by spaces, or by commas outside of braces.
+/// Splits a text into globs, at spaces and at commas outside of braces.
 pub(super) fn globs(text: &str) -> Vec<String> {
     let mut depth = 0_usize;
     let mut globs = vec![String::new()];
@@ -26,8 +25,8 @@ pub(super) fn globs(text: &str) -> Vec<String> {
     globs
 }
 
-/// What is said when no line was found.
-pub(super) fn nothing(found: &Found, skipped: u64) -> String {
+/// The message for a search without matches.
+pub(super) fn no_match(found: &Found, skipped: u64) -> String {
     match found.stopped {
         Some(Stopped::Time) => "nothing found so far".to_owned(),
         _ if skipped > 0 => {
@@ -55,7 +54,7 @@ pub(super) fn nothing(found: &Found, skipped: u64) -> String {
     }
 }
 
-/// What else there is to know of a search in files. `offset` names the parameter by which it goes on.
+/// Notes about a search in files. `offset` names the parameter to continue with.
 pub(super) fn grep_notes(found: &Found, offset: &str) -> Vec<String> {
     let mut notes = Vec::new();
     match (found.stopped, found.next) {
@@ -75,7 +74,7 @@ pub(super) fn grep_notes(found: &Found, offset: &str) -> Vec<String> {
     notes
 }
 
-/// What else there is to know of a search for names.
+/// Notes about a search for names.
 pub(super) fn glob_notes(globbed: &Globbed) -> Vec<String> {
     let mut notes = Vec::new();
     if globbed.incomplete {
@@ -95,26 +94,26 @@ pub(super) fn glob_notes(globbed: &Globbed) -> Vec<String> {
     notes
 }
 
-/// A file or folder whose name fits, as it is listed.
-pub(super) fn shown(hit: &Hit, cx: &Context) -> String {
+/// A matching file or folder, as a line of a list.
+pub(super) fn display_hit(hit: &Hit, cx: &Context) -> String {
     let slash = if hit.kind == Kind::Directory { "/" } else { "" };
     path(&hit.path, cx) + slash
 }
 
-/// A path in a list of lines, none of which a name can make up.
-pub(super) fn path(path: &AbsPath, cx: &Context) -> String {
+/// A path as a line of a list. Escaped, so that a file name with a line break cannot forge a line.
+pub(super) fn display_path(path: &AbsPath, cx: &Context) -> String {
     names::show_on_a_line(cx.workspace().display(path))
 }
 
-/// One line for people that says what is searched for.
-pub(super) fn described(pattern: &str, path: Option<&str>) -> String {
+/// One line for people about a search.
+pub(super) fn describe(pattern: &str, path: Option<&str>) -> String {
     match path {
         Some(path) if path != "." => format!("{pattern} in {path}"),
         _ => pattern.to_owned(),
     }
 }
 
-/// A number of matches.
+/// A count of matches, in words.
 pub(super) fn matches(count: u64) -> String {
     if count == 1 { "1 match".to_owned() } else { format!("{count} matches") }
 }

@@ -1,6 +1,6 @@
-//! What holds between the dialects: the same request is the same operation, and what a description promises
-//! is what the operation is asked for.
-#![allow(clippy::disallowed_methods)] // the files that are read are made without haft's own door
+//! Properties across dialects: equivalent requests lower to the same operation, and the limits in descriptions are those
+//! of the operation.
+#![allow(clippy::disallowed_methods)] // the tests create their files with std::fs
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use haft_ops::{self as ops, List, Part};
 
 const MB: u64 = 1024 * 1024;
 
-/// A workspace with `src/notes.txt` in it, and somewhere to call from.
-fn somewhere() -> (tempfile::TempDir, Context) {
+/// A workspace with `src/notes.txt` in it, and a context.
+fn workspace_with_notes() -> (tempfile::TempDir, Context) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("src")).unwrap();
     std::fs::write(folder.path().join("src/notes.txt"), "one\ntwo\n").unwrap();
@@ -33,7 +33,7 @@ fn list<T: Tool<Op = List>>(input: Value, cx: &Context) -> List {
 #[test]
 fn the_same_file_is_the_same_operation_in_every_dialect() {
     use haft_core::Operation as _;
-    let (_folder, cx) = somewhere();
+    let (_folder, cx) = workspace_with_notes();
     let all = [
         read::<claude::Read>(json!({"file_path": "src/notes.txt"}), &cx),
         read::<ally::Read>(json!({"file_paths": ["src/notes.txt"]}), &cx),
@@ -50,7 +50,7 @@ fn the_same_file_is_the_same_operation_in_every_dialect() {
 
 #[test]
 fn the_same_window_is_the_same_part_however_its_lines_are_counted() {
-    let (_folder, cx) = somewhere();
+    let (_folder, cx) = workspace_with_notes();
     let wanted = Part::Lines { start: 3, count: Some(2) };
     let path = "src/notes.txt";
     let claude = read::<claude::Read>(json!({"file_path": path, "offset": 3, "limit": 2}), &cx);
@@ -60,8 +60,8 @@ fn the_same_window_is_the_same_part_however_its_lines_are_counted() {
 }
 
 #[test]
-fn every_dialect_starts_at_the_first_line_unless_told() {
-    let (_folder, cx) = somewhere();
+fn every_dialect_starts_at_the_first_line_by_default() {
+    let (_folder, cx) = workspace_with_notes();
     let path = "src/notes.txt";
     let starts = [
         read::<claude::Read>(json!({"file_path": path}), &cx).part,
@@ -78,7 +78,7 @@ fn every_dialect_starts_at_the_first_line_unless_told() {
 #[test]
 fn the_same_folder_is_the_same_operation() {
     use haft_core::Operation as _;
-    let (_folder, cx) = somewhere();
+    let (_folder, cx) = workspace_with_notes();
     let ally = list::<ally::Ls>(json!({"file_path": "src"}), &cx);
     let workspace = list::<workspace::ListDirectory>(json!({"path": "src"}), &cx);
     assert_eq!((&ally.folder, ally.claims()), (&workspace.folder, workspace.claims()));
@@ -87,10 +87,10 @@ fn the_same_folder_is_the_same_operation() {
     assert_eq!(deep.depth, ops::Depth::All);
 }
 
-/// Whatever a description says of lines, characters, tokens, entries or megabytes is what the operation does.
+/// Every number of lines, characters, tokens, entries or megabytes in a description is the operation's limit.
 #[test]
 fn limits_in_descriptions_are_the_real_ones() {
-    let (_folder, cx) = somewhere();
+    let (_folder, cx) = workspace_with_notes();
     let path = "src/notes.txt";
     let claude = read::<claude::Read>(json!({"file_path": path}), &cx);
     let cdd = read::<cdd::Read>(json!({"file_path": path}), &cx);
@@ -114,8 +114,8 @@ fn limits_in_descriptions_are_the_real_ones() {
     for dialect in super::all() {
         for tool in dialect.tools() {
             let name = format!("{}/{}", dialect.name(), tool.spec().name);
-            let told = quoted(&tool.spec().description);
-            assert_eq!(told, real.get(&*name).cloned().unwrap_or_default(), "{name}");
+            let limits = quoted_limits(&tool.spec().description);
+            assert_eq!(limits, real.get(&*name).cloned().unwrap_or_default(), "{name}");
         }
     }
 }
@@ -127,8 +127,8 @@ fn lines(read: &ops::Read) -> u64 {
     }
 }
 
-/// Each `2000 lines` of a text, in the order of the units below, once.
-fn quoted(text: &str) -> Vec<(&'static str, u64)> {
+/// The limits in a text, such as `2000 lines`, without repetitions.
+fn quoted_limits(text: &str) -> Vec<(&'static str, u64)> {
     let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
     let mut found = Vec::new();
     for unit in ["lines", "characters", "tokens", "entries", "MB"] {

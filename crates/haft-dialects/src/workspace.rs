@@ -1,4 +1,4 @@
-//! `workspace`: list_directory, read_file and their kin. Every reply is an object: `{ok, value}` or
+//! The dialect `workspace`: list_directory, read_file and more. Every reply is an object: `{ok, value}` or
 //! `{ok, error: {code, message, details}}`.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{note_in_object, noted, tool};
+use super::{note_in_object, tool, with_notes};
 
 mod delete_file;
 #[cfg(feature = "project")]
@@ -69,7 +69,7 @@ pub(super) use run_code::RunCode;
 pub(super) use run_tests::RunTests;
 pub(super) use write_file::WriteFile;
 
-/// The dialect.
+/// The dialect `workspace`.
 pub struct Workspace;
 
 impl Dialect for Workspace {
@@ -150,6 +150,7 @@ enum Encoding {
     Base64,
 }
 
+/// The dialect's code for a kind of fault.
 fn code(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Outside | FaultKind::OutsideFocus | FaultKind::BadPath => "INVALID_PATH",

@@ -1,5 +1,5 @@
-//! What a read shows of a text, in whichever form the text is.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // files are made without haft's own door
+//! Reading text files in every encoding.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn first_text(reply: &Reply) -> &str {
     }
 }
 
-/// What a window of a text must look like.
+/// The expected reply for a window of lines.
 fn window(text: &str, start: usize, count: usize) -> String {
     let mut out = String::new();
     for (at, line) in text.split_terminator('\n').enumerate().skip(start - 1).take(count) {
@@ -55,7 +55,7 @@ fn any_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In whichever form of Unicode, small or larger than a chunk.
+    /// Every form of Unicode, in files smaller and larger than a chunk.
     #[test]
     fn lines_come_back_as_they_were_written(
         text in any_text(),
@@ -80,7 +80,7 @@ proptest! {
         prop_assert_eq!(&reply.structured.unwrap()["encoding"], name);
     }
 
-    /// In encodings from before Unicode, which are told by what is written.
+    /// Legacy encodings, which are detected from the content.
     #[test]
     fn legacy_lines_come_back_as_they_were_written(which in 0..4_usize, times in 1_usize..3000, start in 1_usize..4, count in 1_usize..20) {
         let (encoding, text) = [
@@ -111,7 +111,7 @@ fn a_terabyte_costs_nothing() {
         let path = folder.path().join(name);
         std::fs::write(&path, head).unwrap();
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        // Not every file system has files this large.
+        // Not every file system supports files this large.
         if file.set_len(1 << 40).is_ok() {
             let reply = read(&session(folder.path()), json!({"file_path": name}));
             assert!(first_text(&reply).contains(told), "{}", reply.full_text());

@@ -1,5 +1,5 @@
-//! What models are told, dialect by dialect: a snapshot of each whole surface, and rules that every tool keeps.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the files of the examples are made without haft's own door
+//! What models see of each dialect: a snapshot of the whole surface, and rules for every tool.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
     let workspace = Workspace::open(&folder.path().join("ws")).unwrap();
     let journal =
         Journal::open(Store::at(folder.path().join("journal")), &workspace, Limits::default()).unwrap();
-    // For the example of undo there is something to undo.
+    // The example of undo needs a change to undo.
     let path = workspace.resolve(workspace.root(), "undone.txt").unwrap().path;
     let change =
         Change::Write { path, content: b"x".to_vec().into(), expect: Expect::Missing, replaced: None };
@@ -62,7 +62,7 @@ fn every_tool(mut check: impl FnMut(&str, &Spec)) {
     }
 }
 
-/// Every schema inside a schema, itself included, with the way to it.
+/// Visits a schema and every schema inside it, with its path.
 fn each_schema<'a>(at: &str, schema: &'a Value, visit: &mut impl FnMut(&str, &'a Value)) {
     visit(at, schema);
     let Some(fields) = schema.as_object() else { return };
@@ -116,7 +116,7 @@ fn names_are_unique() {
 }
 
 #[test]
-fn names_are_such_as_every_api_takes() {
+fn names_are_valid_for_every_api() {
     every_tool(|name, spec| {
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
         assert!(spec.name.chars().all(fine) && (1..=64).contains(&spec.name.len()), "{name}");
@@ -162,7 +162,7 @@ fn every_description_is_whole_sentences() {
 }
 
 #[test]
-fn schemas_say_nothing_of_rust() {
+fn schemas_do_not_mention_rust_types() {
     every_tool(|name, spec| {
         for schema in [Some(spec.input_schema()), spec.output_schema()].into_iter().flatten() {
             each_schema(name, schema, &mut |at, schema| {
@@ -175,7 +175,7 @@ fn schemas_say_nothing_of_rust() {
 }
 
 #[test]
-fn what_may_be_left_out_is_never_null() {
+fn optional_fields_are_never_null() {
     every_tool(|name, spec| {
         each_schema(name, spec.input_schema(), &mut |at, schema| {
             let kinds = schema["type"].as_array().into_iter().flatten();
@@ -208,12 +208,12 @@ fn every_example_fits_and_can_be_prepared() {
     }
 }
 
-/// Whoever reads the structured part of a reply by its schema, such as an MCP client, must be able to.
+/// Clients validate the structured part of a reply against the declared schema.
 #[tokio::test]
 async fn every_reply_fits_the_output_schema() {
     for dialect in dialects::all() {
         let (_folder, session) = session(dialect.clone());
-        // Commands need a program that can become their keeper, which a test like this is not.
+        // Commands need a program that can start as the supervisor, which this test is not.
         let usable =
             session.tools().all().into_iter().filter(|tool| tool.unavailable(&session.context()).is_none());
         for tool in usable {

@@ -1,4 +1,4 @@
-//! `ally_write`: the notes about the project.
+//! `ally_write`: replaces the notes about the project.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use super::write::Output;
 use super::{Success, with_file};
 use haft_ops::{self as ops, Asked, Change, Changed, Terms, To};
 
-/// The file of the notes, in the workspace's own folder.
+/// The file of the notes, in the root of the workspace.
 const NOTES: &str = "ALLY.md";
 
 /// Writes the notes.

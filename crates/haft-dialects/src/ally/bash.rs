@@ -1,4 +1,4 @@
-//! `bash`: a command, its output and its errors apart.
+//! `bash`: runs a command, with stdout and stderr apart.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::noted;
+use super::with_notes;
 use crate::commands;
 use haft_ops::{self as ops, Command, Outcome, Shell};
 
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 60_000;
-/// In seconds, what a command gets when nothing is said, and the most that it gets.
+/// The default timeout and the longest one, in seconds.
 const DEFAULT_TIMEOUT: u64 = 5;
 const MAX_TIMEOUT: u64 = 60;
-/// What a command gets that may wait for somebody to type.
+/// The default timeout, in seconds, of a command that may wait for input.
 const INTERACTIVE_TIMEOUT: u64 = 15;
 
 /// Runs a command.
@@ -80,7 +80,7 @@ impl Tool for Bash {
     }
 
     fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
-        let ran = commands::ended(output)?;
+        let ran = commands::finished(output)?;
         let mut error = ran.err.text();
         if let Some(words) = ran.in_words().filter(|_| error.trim().is_empty() || ran.exit == Exit::TimedOut)
         {
@@ -90,17 +90,17 @@ impl Tool for Bash {
         let success = ran.succeeded();
         let reply = Reply::object(json!(Done { success, output: ran.out.text(), error, return_code }));
         let mut notes = commands::notes(&ran, commands::ASK, cx);
-        if let Some(waits) = commands::waits(&input.command).filter(|_| !success) {
+        if let Some(waits) = commands::waits_for_input(&input.command).filter(|_| !success) {
             notes.push(format!(
                 "`{}` waits for somebody to type, and nobody can: {}",
                 waits.what, waits.instead
             ));
         }
         let reply = if success { reply } else { reply.failed() };
-        Ok(noted(reply, notes))
+        Ok(with_notes(reply, notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(commands::described(&input.command, input.description.as_deref()))
+        Some(commands::describe(&input.command, input.description.as_deref()))
     }
 }

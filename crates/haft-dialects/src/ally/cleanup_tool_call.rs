@@ -1,4 +1,4 @@
-//! `cleanup_tool_call`: results of earlier calls that are no longer needed.
+//! `cleanup_tool_call`: drops results of earlier calls from the context.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;

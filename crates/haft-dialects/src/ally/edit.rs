@@ -1,4 +1,4 @@
-//! `edit`: several replacements in one file, all or none.
+//! `edit`: replaces several texts in one file, atomically.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;

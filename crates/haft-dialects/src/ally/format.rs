@@ -1,4 +1,4 @@
-//! `format`: files as their project wants them.
+//! `format`: runs the project's formatter.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
@@ -7,7 +7,7 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, noted, success};
+use super::{Success, success, with_notes};
 use crate::projects;
 use haft_ops::{self as ops, Format as Op, Formatted, Formatting};
 
@@ -69,7 +69,7 @@ impl Tool for Format {
         let (return_code, duration) = projects::end(exit, took);
         let none = files.as_ref().is_none_or(Vec::is_empty);
         if exit != Exit::Code(0) && (none || !input.check) {
-            return Err(projects::told(
+            return Err(projects::with_output(
                 Fault::failed(format!("`{command}` could not format: return code {return_code}"))
                     .hint("mend what it names in `output` first"),
                 "output",
@@ -79,7 +79,7 @@ impl Tool for Format {
         }
         let formatted = none || !input.check;
         let fields = Output { formatted, files, command, return_code, duration, output: log };
-        Ok(noted(success(fields), notes))
+        Ok(with_notes(success(fields), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

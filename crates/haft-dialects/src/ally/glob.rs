@@ -1,4 +1,4 @@
-//! `glob`: files by their names, with their first lines if wanted.
+//! `glob`: finds files by name, optionally with their first lines.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, noted, success};
+use super::{Success, success, with_notes};
 use crate::searches;
 use haft_ops::{self as ops, Beginning, Globbed, Globs};
 
-/// Files that are listed when no limit is given, and the most that are.
+/// The default and the largest number of files listed.
 const DEFAULT_FILES: usize = 50;
 const MAX_FILES: usize = 1000;
-/// Lines of each that are shown when no number is given.
+/// The default number of lines shown per file.
 const DEFAULT_LINES: usize = 10;
 
 /// Finds files.
@@ -28,7 +28,7 @@ pub(crate) struct Input {
     #[schemars(example = &"**/*.py")]
     pattern: String,
     /// Directory to search
-    #[serde(default = "here")]
+    #[serde(default = "current_dir")]
     path: String,
     /// How many files to list
     #[serde(default = "default_files")]
@@ -43,7 +43,7 @@ pub(crate) struct Input {
     content_lines: usize,
 }
 
-pub(super) fn here() -> String {
+pub(super) fn current_dir() -> String {
     ".".to_owned()
 }
 
@@ -128,11 +128,11 @@ impl Tool for Glob {
                     .collect(),
             ),
         };
-        let told = Output { files, total_matches, limited, show_content: input.show_content, suggestion };
-        Ok(noted(success(told), notes))
+        let output = Output { files, total_matches, limited, show_content: input.show_content, suggestion };
+        Ok(with_notes(success(output), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(searches::described(&input.pattern, Some(&input.path)))
+        Some(searches::describe(&input.pattern, Some(&input.path)))
     }
 }

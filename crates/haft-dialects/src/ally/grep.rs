@@ -1,4 +1,4 @@
-//! `grep`: matches in files, and replacing them.
+//! `grep`: searches files, and replaces matches.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
@@ -6,8 +6,8 @@ use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::glob::here;
-use super::{Success, noted, success};
+use super::glob::current_dir;
+use super::{Success, success, with_notes};
 use crate::searches;
 use haft_ops::{
     self as ops, Bounds, Case, Filter, Found, Page, Pattern, Replaced, Sorting, Span, Stopped, Substitution,
@@ -15,12 +15,12 @@ use haft_ops::{
 };
 use haft_text::shown;
 
-/// Matches that are told when no number is given, and the most that are.
+/// The default and the largest number of matches in a reply.
 const DEFAULT_MATCHES: u64 = 50;
 const MAX_MATCHES: u64 = 1000;
-/// Longer lines are cut.
+/// Lines are cut to this length.
 const MAX_LINE_CHARS: usize = 500;
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 100_000;
 
 /// Searches in files.
@@ -33,20 +33,20 @@ pub(crate) struct Input {
     #[schemars(example = &"class.*Test")]
     pattern: String,
     /// Directory or file to search
-    #[serde(default = "here")]
+    #[serde(default = "current_dir")]
     path: String,
     /// File extensions, separated by commas
     #[serde(default)]
     #[schemars(example = &".py,.js")]
     file_types: String,
     /// Glob pattern of files to search
-    #[serde(default = "everything")]
+    #[serde(default = "all_extensions")]
     include: String,
     /// Glob pattern of files to leave out
     #[serde(default)]
     exclude: String,
     /// How many directories deep; -1 for all
-    #[serde(default = "all")]
+    #[serde(default = "all_depths")]
     #[schemars(range(min = -1))]
     max_depth: i64,
     /// Whether capital and small letters differ
@@ -71,11 +71,11 @@ pub(crate) struct Input {
     expected_count: Option<u64>,
 }
 
-fn everything() -> String {
+fn all_extensions() -> String {
     "*".to_owned()
 }
 
-fn all() -> i64 {
+fn all_depths() -> i64 {
     -1
 }
 
@@ -162,7 +162,7 @@ impl Tool for Grep {
             page: Page {
                 skip: input.offset,
                 limit: Some(input.max_results.min(MAX_MATCHES)),
-                // Quotes and backslashes take twice the room in an object.
+                // Escaping doubles quotes and backslashes in JSON.
                 bytes: MAX_RESULT_CHARS / 2,
                 each: 50,
                 line_chars: MAX_LINE_CHARS,
@@ -192,13 +192,13 @@ impl Tool for Grep {
 
     fn render(input: &Input, output: Swept, _cx: &Context) -> Result<Reply, Fault> {
         match output {
-            Swept::Found(found) => Ok(found_reply(input, found)),
+            Swept::Found(found) => Ok(matches_reply(input, found)),
             Swept::Replaced(replaced) => Ok(replaced_reply(replaced)),
         }
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        let described = searches::described(&input.pattern, Some(&input.path));
+        let described = searches::describe(&input.pattern, Some(&input.path));
         Some(match &input.replace {
             Some(with) => format!("{described}, replaced by `{with}`"),
             None => described,
@@ -206,16 +206,16 @@ impl Tool for Grep {
     }
 }
 
-/// The files to search and to leave out.
+/// The globs of files to search, and those of files to exclude, with `!`.
 fn globs(input: &Input) -> Vec<String> {
-    let wanted = searches::globs(&input.include)
+    let included = searches::globs(&input.include)
         .into_iter()
         .filter(|glob| !matches!(glob.as_str(), "*" | "**" | "*.*"));
-    let unwanted = searches::globs(&input.exclude).into_iter().map(|glob| format!("!{glob}"));
-    wanted.chain(unwanted).collect()
+    let excluded = searches::globs(&input.exclude).into_iter().map(|glob| format!("!{glob}"));
+    included.chain(excluded).collect()
 }
 
-/// Extensions as they are written: `.py`, `*.py` and `py` are the same, and `*` is all.
+/// Parses a list of extensions: `.py`, `*.py` and `py` are the same, and `*` is all.
 fn extensions(text: &str) -> Vec<String> {
     let names = searches::globs(text);
     if names.iter().any(|name| name == "*" || name == "*.*") {
@@ -224,9 +224,9 @@ fn extensions(text: &str) -> Vec<String> {
     names.iter().map(|name| name.trim_start_matches('*').trim_start_matches('.').to_lowercase()).collect()
 }
 
-fn found_reply(input: &Input, found: Found) -> Reply {
+fn matches_reply(input: &Input, found: Found) -> Reply {
     let suggestion = (found.entries == 0).then(|| {
-        let nothing = searches::nothing(&found, input.offset);
+        let nothing = searches::no_match(&found, input.offset);
         match (found.stopped, input.offset) {
             (None, 0) => format!("{nothing}; try a wider pattern, or other files"),
             _ => nothing,
@@ -245,7 +245,7 @@ fn found_reply(input: &Input, found: Found) -> Reply {
             })
         })
         .collect();
-    let told = Output {
+    let output = Output {
         total_matches: input.offset + matches.len() as u64,
         matches,
         replacements: Vec::new(),
@@ -255,7 +255,7 @@ fn found_reply(input: &Input, found: Found) -> Reply {
         patch_number: None,
         suggestion,
     };
-    noted(success(told), notes)
+    with_notes(success(output), notes)
 }
 
 fn replaced_reply(replaced: Replaced) -> Reply {
@@ -265,7 +265,7 @@ fn replaced_reply(replaced: Replaced) -> Reply {
         count,
         diff: shown(&file.diff.text).into_owned(),
     };
-    let told = Output {
+    let output = Output {
         matches: Vec::new(),
         replacements: patched.files.into_iter().zip(counts).map(replacement).collect(),
         total_matches: places,
@@ -275,5 +275,5 @@ fn replaced_reply(replaced: Replaced) -> Reply {
         patch_number: patched.number,
         suggestion: (places == 0).then(|| "nothing was found, so nothing was replaced".to_owned()),
     };
-    noted(success(told), patched.notes)
+    with_notes(success(output), patched.notes)
 }

@@ -1,4 +1,4 @@
-//! `line_edit`: lines by number, all or none.
+//! `line_edit`: replaces lines by number, atomically.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;

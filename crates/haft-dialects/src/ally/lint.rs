@@ -1,4 +1,4 @@
-//! `lint`: what a project's linter finds.
+//! `lint`: runs the project's linter.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, noted, success};
+use super::{Success, success, with_notes};
 use crate::projects::{self, ProblemInfo};
 use haft_ops::{self as ops, Severity, Verified, Verify, Work};
 
@@ -73,7 +73,7 @@ impl Tool for Lint {
     }
 
     fn approval(input: &Input, op: &Verify, cx: &Context) -> Approval {
-        // What mends, changes files behind the journal.
+        // Fixes change files without the journal.
         if op.is_confined(cx) && !input.fix { Approval::NotNeeded } else { Approval::BySensitivity }
     }
 
@@ -82,7 +82,7 @@ impl Tool for Lint {
         let (return_code, duration) = projects::end(exit, took);
         let summary = match problems.is_empty() && elsewhere > 0 {
             true => "no problems in these".to_owned(),
-            false => projects::problems_in_words(&problems, exit),
+            false => projects::problem_summary(&problems, exit),
         };
         if exit == Exit::TimedOut {
             return Err(Fault::new(
@@ -93,7 +93,7 @@ impl Tool for Lint {
             .with("output", log));
         }
         if problems.is_empty() && elsewhere == 0 && exit != Exit::Code(0) {
-            return Err(projects::told(
+            return Err(projects::with_output(
                 Fault::failed(format!("`{command}` could not check anything: return code {return_code}"))
                     .hint("what it printed is in `output`"),
                 "output",
@@ -113,7 +113,7 @@ impl Tool for Lint {
             duration,
             output: log,
         };
-        Ok(noted(success(fields), notes))
+        Ok(with_notes(success(fields), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `ls`: one directory, directories first.
+//! `ls`: lists one directory, directories first.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -10,7 +10,7 @@ use super::{Success, success};
 use haft_ops::{self as ops, Depth, Hidden, List, Listed, Listing, Order};
 use haft_text::seconds;
 
-/// More entries are not shown.
+/// The most entries shown.
 const MAX_ENTRIES: usize = 50;
 
 /// Lists a directory.

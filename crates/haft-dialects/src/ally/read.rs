@@ -1,4 +1,4 @@
-//! `read`: several files in one call.
+//! `read`: reads several files in one call.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -9,11 +9,11 @@ use super::{Success, success};
 use haft_ops::{self as ops, Body, Caps, FileRead, Part, Reading, TokenBudget};
 use haft_text::{Numbered, count_of, number};
 
-/// All files together, as a model counts.
+/// The most tokens of all files together.
 const MAX_TOKENS: usize = 1500;
-/// What `     1\t` costs.
+/// Tokens of a line number, `     1\t`.
 const TOKENS_PER_NUMBER: usize = 3;
-/// A NUL in so many first bytes makes a file a binary one.
+/// A NUL byte among this many first bytes marks a file as binary.
 const SNIFF_BYTES: usize = 1024;
 
 /// Reads files.
@@ -85,30 +85,30 @@ impl Tool for Read {
     }
 
     fn render(input: &Input, output: Vec<Result<FileRead, Fault>>, _cx: &Context) -> Result<Reply, Fault> {
-        let mut told =
+        let mut reply =
             Output { content: String::new(), files_read: 0, errors: Vec::new(), notes: Vec::new() };
-        for (asked, outcome) in input.file_paths.iter().zip(output) {
-            if !told.content.is_empty() {
-                told.content.push_str("\n\n");
+        for (path, outcome) in input.file_paths.iter().zip(output) {
+            if !reply.content.is_empty() {
+                reply.content.push_str("\n\n");
             }
             match outcome {
                 Ok(file) => {
-                    told.files_read += 1;
+                    reply.files_read += 1;
                     if let Body::Lines(lines) = &file.body
                         && let Some(note) = lines.encoding.note()
                     {
-                        told.notes.push(format!("{asked}: {note}"));
+                        reply.notes.push(format!("{path}: {note}"));
                     }
-                    told.content.push_str(&format!("=== {} ===\n", file.path));
-                    told.content.push_str(&shown(file, input.offset.max(1)));
+                    reply.content.push_str(&format!("=== {} ===\n", file.path));
+                    reply.content.push_str(&numbered(file, input.offset.max(1)));
                 }
                 Err(fault) => {
-                    told.content.push_str(&format!("=== {asked} ===\n[Error: {}]", fault.message()));
-                    told.errors.push(FileError { file_path: asked.clone(), error: fault.to_string() });
+                    reply.content.push_str(&format!("=== {path} ===\n[Error: {}]", fault.message()));
+                    reply.errors.push(FileError { file_path: path.clone(), error: fault.to_string() });
                 }
             }
         }
-        Ok(success(told))
+        Ok(success(reply))
     }
 
     fn preview_use(input: &Input) -> Option<String> {
@@ -116,7 +116,7 @@ impl Tool for Read {
     }
 }
 
-fn shown(file: FileRead, first: u64) -> String {
+fn numbered(file: FileRead, first: u64) -> String {
     match file.body {
         Body::Lines(lines) if lines.count == 0 => match lines.total {
             Some(0) | None => "[Empty file]".to_owned(),

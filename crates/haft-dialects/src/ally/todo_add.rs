@@ -38,8 +38,8 @@ impl Tool for TodoAdd {
     }
 
     fn render(_input: &Input, output: TodosNow, _cx: &Context) -> Result<Reply, Fault> {
-        let told = format!("{} added", count_of(output.changed as u64, "task"));
-        Ok(todos::reply(output, told))
+        let message = format!("{} added", count_of(output.changed as u64, "task"));
+        Ok(todos::reply(output, message))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `todo_clear`: no task is left on the list.
+//! `todo_clear`: removes all tasks from the list.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
@@ -34,11 +34,11 @@ impl Tool for TodoClear {
     }
 
     fn render(_input: &Input, output: TodosNow, _cx: &Context) -> Result<Reply, Fault> {
-        let told = match output.changed {
+        let message = match output.changed {
             0 => "the list was empty already".to_owned(),
             count => format!("{} removed", count_of(count as u64, "task")),
         };
-        Ok(todos::reply(output, told))
+        Ok(todos::reply(output, message))
     }
 
     fn preview_use(_input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `todo_complete`: a task of the list is done.
+//! `todo_complete`: marks a task of the list as done.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
@@ -38,8 +38,8 @@ impl Tool for TodoComplete {
 
     fn render(input: &Input, output: TodosNow, _cx: &Context) -> Result<Reply, Fault> {
         let task = output.todos.get(input.index).map(|todo| todo.task.as_str()).unwrap_or_default();
-        let told = format!("`{task}` is completed");
-        Ok(todos::reply(output, told))
+        let message = format!("`{task}` is completed");
+        Ok(todos::reply(output, message))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -45,11 +45,11 @@ impl From<&Todo> for Listed {
     }
 }
 
-pub(super) fn reply(now: TodosNow, told: String) -> Reply {
+pub(super) fn reply(now: TodosNow, message: String) -> Reply {
     let message = match now.next() {
-        Some(next) => format!("{told}; NEXT: {}", next.task),
-        None if now.todos.is_empty() => told,
-        None => format!("{told}; every task is completed"),
+        Some(next) => format!("{message}; NEXT: {}", next.task),
+        None if now.todos.is_empty() => message,
+        None => format!("{message}; every task is completed"),
     };
     success(TodoList {
         todos: now.todos.iter().map(Listed::from).collect(),

@@ -1,4 +1,4 @@
-//! `undo`: takes patches back.
+//! `undo`: undoes patches.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
@@ -69,7 +69,7 @@ impl Tool for Undo {
         let diff = shown(&diff).into_owned();
         let recently_modified = recently_modified(None, cx);
         let (undone, patch_numbers) = changes.into_iter().map(|(entry, by)| (entry.number, by)).unzip();
-        Ok(super::noted(success(Output { undone, patch_numbers, diff, recently_modified }), notes))
+        Ok(super::with_notes(success(Output { undone, patch_numbers, diff, recently_modified }), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

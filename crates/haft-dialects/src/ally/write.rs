@@ -1,4 +1,4 @@
-//! `write`: makes or overwrites a file.
+//! `write`: creates or overwrites a file.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `bash`: a command, unless it is one of those that are banned.
+//! `bash`: runs a command, unless the dialect bans it.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use serde::Deserialize;
 use crate::commands;
 use haft_ops::{self as ops, Command, Outcome, Shell};
 
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 30_000;
-/// In milliseconds, what a command gets when nothing is said, and the most that it gets.
+/// The default timeout and the longest one, in milliseconds.
 const DEFAULT_TIMEOUT: u64 = 120_000;
 const MAX_TIMEOUT: u64 = 600_000;
 
@@ -66,23 +66,23 @@ impl Tool for Bash {
     }
 
     fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
-        let ran = commands::ended(output)?;
+        let ran = commands::finished(output)?;
         let text = ran.out.text();
         let text = text.trim_end();
         let words = ran.in_words().map(|words| words.replacen("exit code", "Exit code", 1));
-        let told = match (text.is_empty(), &words) {
+        let body = match (text.is_empty(), &words) {
             (true, None) => "(no output)".to_owned(),
             (true, Some(words)) => words.clone(),
             (false, None) => text.to_owned(),
             (false, Some(words)) => format!("{text}\n{words}"),
         };
-        let reply = Reply::text(told).structured(commands::structured(&ran));
+        let reply = Reply::text(body).structured(commands::structured(&ran));
         let reply = if ran.succeeded() { reply } else { reply.failed() };
         let notes = commands::notes(&ran, commands::ASK, cx);
         Ok(notes.into_iter().fold(reply, |reply, note| reply.internal(format!("({note})"))))
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(commands::described(&input.command, input.description.as_deref()))
+        Some(commands::describe(&input.command, input.description.as_deref()))
     }
 }

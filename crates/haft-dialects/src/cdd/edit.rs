@@ -1,4 +1,4 @@
-//! `edit`: makes a file, deletes text or replaces text, by which of the two texts are empty.
+//! `edit`: creates a file, deletes text or replaces text, depending on which of the two texts is empty.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};

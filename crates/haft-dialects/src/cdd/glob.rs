@@ -1,4 +1,4 @@
-//! `glob`: the hundred files changed last whose names fit.
+//! `glob`: finds files by name, the hundred changed last.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -10,7 +10,7 @@ use crate::searches;
 use haft_ops::{self as ops, Globbed, Globs};
 use haft_text::count_of;
 
-/// More files are not listed.
+/// The most files listed.
 const MAX_FILES: usize = 100;
 
 /// Finds files.
@@ -43,7 +43,7 @@ impl Tool for Glob {
     }
 
     fn render(input: &Input, output: Globbed, cx: &Context) -> Result<Reply, Fault> {
-        let files: Vec<String> = output.hits.iter().map(|hit| searches::shown(hit, cx)).collect();
+        let files: Vec<String> = output.hits.iter().map(|hit| searches::display_hit(hit, cx)).collect();
         let text = match files.is_empty() {
             true => format!("No files fit {}", input.pattern),
             false => files.join("\n"),
@@ -64,6 +64,6 @@ impl Tool for Glob {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(searches::described(&input.pattern, input.path.as_deref()))
+        Some(searches::describe(&input.pattern, input.path.as_deref()))
     }
 }

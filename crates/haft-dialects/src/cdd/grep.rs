@@ -1,4 +1,4 @@
-//! `grep`: matches under the names of their files, with line and character.
+//! `grep`: searches files. Lists matches per file, with line and column.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use haft_ops::{
     self as ops, Bounds, Case, Filter, Found, Page, Pattern, Sorting, Span, Stopped, Syntax, What,
 };
 
-/// More matches are not shown.
+/// The most matches shown.
 const MAX_MATCHES: u64 = 100;
-/// Longer lines are cut.
+/// Lines are cut to this length.
 const MAX_LINE_CHARS: usize = 500;
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 30_000;
 
 /// Searches in files.
@@ -81,7 +81,7 @@ impl Tool for Grep {
 
     fn render(input: &Input, output: Found, cx: &Context) -> Result<Reply, Fault> {
         let mut text = match (output.entries, output.stopped) {
-            (0, _) => searches::nothing(&output, input.offset),
+            (0, _) => searches::no_match(&output, input.offset),
             (count, None) => format!("Found {}", searches::matches(count)),
             (count, Some(Stopped::PageFull | Stopped::Time)) => {
                 format!("Found at least {}", searches::matches(input.offset + count))
@@ -89,7 +89,7 @@ impl Tool for Grep {
         };
         let mut matches = Vec::new();
         for file in &output.files {
-            let path = searches::path(&file.path, cx);
+            let path = searches::display_path(&file.path, cx);
             let _ = write!(text, "\n{path}:");
             for line in &file.lines {
                 let column = line.column.unwrap_or(1);
@@ -108,6 +108,6 @@ impl Tool for Grep {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(searches::described(&input.pattern, input.path.as_deref()))
+        Some(searches::describe(&input.pattern, input.path.as_deref()))
     }
 }

@@ -1,4 +1,4 @@
-//! `read`: a UTF-8 file's lines, numbered with an arrow.
+//! `read`: reads the lines of a UTF-8 file, numbered with an arrow.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, FaultKind, Reply, Spec, Tool};
@@ -12,7 +12,7 @@ use haft_text::{Numbered, count_of, number};
 const DEFAULT_LINES: u64 = 2000;
 const MAX_LINE_CHARS: usize = 2000;
 const MAX_FILE_BYTES: u64 = 5 * 1024 * 1024;
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 100_000;
 
 /// Reads a file.

@@ -71,33 +71,35 @@ impl Tool for AskUserQuestion {
             label: choice.label.clone(),
             description: choice.description.clone(),
         };
-        let question = |asked: &Asked| Inquiry {
-            header: asked.header.clone(),
-            text: asked.question.clone(),
-            options: asked.options.iter().map(option).collect(),
-            choosing: if asked.multi_select { Choosing::Several } else { Choosing::One },
+        let question = |question: &Asked| Inquiry {
+            header: question.header.clone(),
+            text: question.question.clone(),
+            options: question.options.iter().map(option).collect(),
+            choosing: if question.multi_select { Choosing::Several } else { Choosing::One },
         };
         Ok(Inquire { questions: input.questions.iter().map(question).collect() })
     }
 
     fn render(input: &Input, answers: Vec<Answer>, _cx: &Context) -> Result<Reply, Fault> {
-        let mut told = "the user answered:".to_owned();
+        let mut text = "the user answered:".to_owned();
         let mut by_question = Map::new();
-        for (asked, answer) in input.questions.iter().zip(answers) {
-            let said = in_words(asked, &answer);
-            told.push_str(&format!("\n\"{}\": {said}", asked.question));
-            by_question.insert(asked.question.clone(), Value::String(said));
+        for (question, answer) in input.questions.iter().zip(answers) {
+            let answer = answer_text(question, &answer);
+            text.push_str(&format!("\n\"{}\": {answer}", question.question));
+            by_question.insert(question.question.clone(), Value::String(answer));
         }
-        Ok(Reply::text(told).structured(json!({"questions": input.questions, "answers": by_question})))
+        Ok(Reply::text(text).structured(json!({"questions": input.questions, "answers": by_question})))
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        input.questions.first().map(|asked| asked.question.clone())
+        input.questions.first().map(|question| question.question.clone())
     }
 }
 
-fn in_words(asked: &Asked, answer: &Answer) -> String {
-    let labels = answer.chosen.iter().filter_map(|index| asked.options.get(*index));
-    let said: Vec<&str> = labels.map(|choice| choice.label.as_str()).chain(answer.other.as_deref()).collect();
-    if said.is_empty() { "none of them".to_owned() } else { said.join(", ") }
+/// The chosen labels and the user's own words.
+fn answer_text(question: &Asked, answer: &Answer) -> String {
+    let labels = answer.chosen.iter().filter_map(|index| question.options.get(*index));
+    let parts: Vec<&str> =
+        labels.map(|choice| choice.label.as_str()).chain(answer.other.as_deref()).collect();
+    if parts.is_empty() { "none of them".to_owned() } else { parts.join(", ") }
 }

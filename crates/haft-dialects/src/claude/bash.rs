@@ -1,4 +1,4 @@
-//! `Bash`: a command, in the foreground or in the background.
+//! `Bash`: runs a command, in the foreground or in the background.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use serde::Deserialize;
 use crate::commands;
 use haft_ops::{Command, Foreseen, Outcome, Ran, Shell};
 
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 30_000;
-/// In milliseconds, what a command gets when nothing is said, and the most that it gets.
+/// The default timeout and the longest one, in milliseconds.
 const DEFAULT_TIMEOUT: u64 = 120_000;
 const MAX_TIMEOUT: u64 = 600_000;
 
-/// How a command gets more than the sandbox allows.
+/// The hint for a command that needs more than the sandbox allows.
 const MORE: &str = "`dangerously_disable_sandbox` asks the user to run it without the sandbox";
 
 /// Runs a command.
@@ -95,7 +95,7 @@ impl Tool for Bash {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(commands::described(&input.command, input.description.as_deref()))
+        Some(commands::describe(&input.command, input.description.as_deref()))
     }
 }
 

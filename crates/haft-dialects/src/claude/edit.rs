@@ -1,4 +1,4 @@
-//! `Edit`: one text for another.
+//! `Edit`: replaces text in a file.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};

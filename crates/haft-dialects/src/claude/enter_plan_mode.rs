@@ -1,4 +1,4 @@
-//! `EnterPlanMode`: nothing is changed until a plan is approved.
+//! `EnterPlanMode`: enters plan mode, in which nothing is changed until a plan is approved.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
@@ -35,11 +35,11 @@ impl Tool for EnterPlanMode {
             }
             None => (String::new(), "make a plan, and pass it to ExitPlanMode as `plan`"),
         };
-        let told = format!(
+        let text = format!(
             "this session only plans now: nothing can be changed{but}. Look around, ask what is open, {place} for approval"
         );
         let file = output.file.map(|file| file.to_string());
-        Ok(Reply::text(told).structured(json!({"planFile": file})))
+        Ok(Reply::text(text).structured(json!({"planFile": file})))
     }
 
     fn preview_use(_input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `ExitPlanMode`: the plan is ready to be approved.
+//! `ExitPlanMode`: submits the plan for approval.
 
 use haft_core::permissions::Approval;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
@@ -65,15 +65,15 @@ impl Tool for ExitPlanMode {
     }
 
     fn lower(input: &Input, _cx: &Context) -> Result<LeavePlan, Fault> {
-        let wish = |wanted: &AllowedPrompt| match wanted.tool {
-            PromptTool::Bash => Wish { tool: "Bash".to_owned(), meaning: wanted.prompt.clone() },
+        let wish = |allowed: &AllowedPrompt| match allowed.tool {
+            PromptTool::Bash => Wish { tool: "Bash".to_owned(), meaning: allowed.prompt.clone() },
         };
         Ok(LeavePlan::new(input.plan.clone(), input.allowed_prompts.iter().map(wish).collect()))
     }
 
     fn approval(_input: &Input, _op: &LeavePlan, cx: &Context) -> Approval {
         match cx.session().engine().plan_approver() {
-            // Whoever approves of plans in their own time is asked in place of the user.
+            // A host that approves plans asynchronously is asked instead of the user.
             Some(_) => Approval::NotNeeded,
             None => Approval::NeededAlways("a plan is to be approved".to_owned()),
         }
@@ -111,16 +111,16 @@ impl Tool for ExitPlanMode {
 }
 
 fn approved(plan: &Plan) -> String {
-    let mut told = "the plan is approved, and things can be changed again. Begin with the work".to_owned();
+    let mut text = "the plan is approved, and things can be changed again. Begin with the work".to_owned();
     let rules: Vec<String> = plan.rules().iter().map(|rule| format!("`{rule}`")).collect();
     if !rules.is_empty() {
-        told.push_str(&format!("\nallowed from now on: {}", rules.join(", ")));
+        text.push_str(&format!("\nallowed from now on: {}", rules.join(", ")));
     }
     for wish in &plan.not_granted {
-        told.push_str(&format!(
+        text.push_str(&format!(
             "\nnot allowed: `{}`, which is no chore that is well known here; it will be asked when it comes to it",
             wish.meaning
         ));
     }
-    told
+    text
 }

@@ -1,4 +1,4 @@
-//! `Glob`: files by their names, those changed last first.
+//! `Glob`: finds files by name, those changed last first.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -10,11 +10,11 @@ use crate::searches;
 use haft_ops::{self as ops, Filter, Globbed, Globs};
 use haft_text::count_of;
 
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 30_000;
-/// More files do not fit in a reply, however short their names are.
+/// The most files: more do not fit into a reply, however short their names are.
 const MAX_FILES: usize = 10_000;
-/// What is left for notes.
+/// Characters reserved for notes.
 const FOR_NOTES: usize = 500;
 
 /// Finds files.
@@ -50,7 +50,7 @@ impl Tool for Glob {
         let mut text = String::new();
         let mut files = Vec::new();
         for hit in &output.hits {
-            let line = searches::shown(hit, cx);
+            let line = searches::display_hit(hit, cx);
             if text.len() + line.len() + 1 > MAX_RESULT_CHARS - FOR_NOTES {
                 break;
             }
@@ -84,6 +84,6 @@ impl Tool for Glob {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(searches::described(&input.pattern, input.path.as_deref()))
+        Some(searches::describe(&input.pattern, input.path.as_deref()))
     }
 }

@@ -1,4 +1,4 @@
-//! `Grep`: what is in files, as ripgrep shows it.
+//! `Grep`: searches files, with output like ripgrep's.
 
 use std::fmt::Write as _;
 
@@ -14,14 +14,14 @@ use haft_ops::{
 };
 use haft_text::count_of;
 
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 20_000;
-/// What is left for notes.
+/// Characters reserved for notes.
 const FOR_NOTES: usize = 1000;
-/// Longer lines are cut.
+/// Lines are cut to this length.
 const MAX_LINE_CHARS: usize = 500;
-/// More lines around a match are not shown.
-const MAX_AROUND: usize = 1000;
+/// The most context lines around a match.
+const MAX_CONTEXT_LINES: usize = 1000;
 
 /// Searches in files.
 pub(crate) struct Grep;
@@ -107,8 +107,8 @@ impl Tool for Grep {
                 Mode::FilesWithMatches => What::Any,
                 Mode::Count => What::Count,
                 Mode::Content => What::Lines {
-                    before: input.before.unwrap_or(around).min(MAX_AROUND),
-                    after: input.after.unwrap_or(around).min(MAX_AROUND),
+                    before: input.before.unwrap_or(around).min(MAX_CONTEXT_LINES),
+                    after: input.after.unwrap_or(around).min(MAX_CONTEXT_LINES),
                 },
             },
             sorting: Sorting::Path,
@@ -126,7 +126,7 @@ impl Tool for Grep {
         let mut text = String::new();
         let mut files = Vec::new();
         for file in &output.files {
-            let path = searches::path(&file.path, cx);
+            let path = searches::display_path(&file.path, cx);
             match input.output_mode {
                 Mode::FilesWithMatches => line(&mut text, format_args!("{path}")),
                 Mode::Count => line(&mut text, format_args!("{path}:{}", file.count)),
@@ -151,7 +151,7 @@ impl Tool for Grep {
             "files_searched": output.searched,
         });
         if text.is_empty() {
-            text = searches::nothing(&output, input.offset);
+            text = searches::no_match(&output, input.offset);
         } else if input.output_mode == Mode::Count && output.stopped.is_none() && input.offset == 0 {
             let counted = match input.multiline {
                 true => searches::matches(output.matches),
@@ -165,7 +165,7 @@ impl Tool for Grep {
     }
 
     fn preview_use(input: &Input) -> Option<String> {
-        Some(searches::described(&input.pattern, input.path.as_deref()))
+        Some(searches::describe(&input.pattern, input.path.as_deref()))
     }
 }
 
@@ -173,7 +173,7 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{line}");
 }
 
-/// The lines of a file, each with its path; those around a match have a dash where others have a colon.
+/// Writes the lines of a file, each with its path. Context lines have a dash where matches have a colon.
 fn content(text: &mut String, path: &str, file: &FileFound, input: &Input) {
     let has_context = [input.after, input.before, input.around].into_iter().flatten().any(|lines| lines > 0);
     for (at, found) in file.lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `KillShell`: ends a command in the background.
+//! `KillShell`: kills a background command.
 
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `NotebookEdit`: one cell of a notebook.
+//! `NotebookEdit`: edits one cell of a notebook.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};

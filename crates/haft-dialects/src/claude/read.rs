@@ -1,4 +1,4 @@
-//! `Read`: a file's lines, numbered as `cat -n` does.
+//! `Read`: reads a file's lines, numbered like `cat -n`.
 
 use haft_core::images::FittedImage;
 use haft_core::limits::Cut;
@@ -11,11 +11,11 @@ use serde_json::json;
 use haft_ops::{self as ops, Body, Caps, FileRead, Lines, Pages, Part, Piece, Reading};
 use haft_text::{Numbered, count_of, number};
 
-/// Lines that are read when no limit is given.
+/// The default number of lines.
 const DEFAULT_LINES: u64 = 2000;
-/// Longer lines are cut.
+/// Lines are cut to this length.
 const MAX_LINE_CHARS: usize = 2000;
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 100_000;
 
 /// Reads a file.
@@ -60,7 +60,7 @@ impl Tool for Read {
             caps: Caps {
                 file_bytes: None,
                 line_chars: MAX_LINE_CHARS,
-                // Leaves room for one more line and a note, so that the window ends at a line and not in one.
+                // Leaves room for one more line and a note, so that the reply is cut between lines.
                 window_bytes: MAX_RESULT_CHARS - MAX_LINE_CHARS - 1000,
                 sniff_bytes: 8192,
                 tokens: None,
@@ -111,12 +111,12 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
                     picture.width, picture.height
                 ));
             }
-            laid_out(vec![Piece::Picture(picture)]).structured(structured)
+            blocks(vec![Piece::Picture(picture)]).structured(structured)
         }
         Body::Pdf(pdf) => {
             notes.extend(pdf.note());
             let structured = json!({"file_path": path, "pages": pdf.read, "total_pages": pdf.total, "next_page": pdf.next});
-            laid_out(pdf.pieces).structured(structured)
+            blocks(pdf.pieces).structured(structured)
         }
         Body::Notebook(sheet) => {
             let structured = json!({"file_path": path, "cells": sheet.cells, "language": sheet.language});
@@ -124,7 +124,7 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
                 Reply::text(reminder(&format!("`{path}` is a notebook without any cell")))
                     .structured(structured)
             } else {
-                laid_out(sheet.pieces).structured(structured)
+                blocks(sheet.pieces).structured(structured)
             }
         }
         Body::Binary | Body::NotUtf8 | Body::Bytes(_) => {
@@ -140,8 +140,8 @@ fn reminder(what: &str) -> String {
     format!("<system-reminder>{what}</system-reminder>")
 }
 
-/// Texts and pictures in their order.
-fn laid_out(pieces: Vec<Piece>) -> Reply {
+/// Texts and images as blocks, in their order.
+fn blocks(pieces: Vec<Piece>) -> Reply {
     let blocks = pieces.into_iter().map(|piece| match piece {
         Piece::Text(text) => Block::text(text.trim_end()),
         Piece::Picture(picture) => Block::from(FittedImage::from(picture)),

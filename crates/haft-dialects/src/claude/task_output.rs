@@ -1,4 +1,4 @@
-//! `TaskOutput`: what a command in the background has printed.
+//! `TaskOutput`: reads the output of a background command.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use haft_ops::{Look, Looked, TaskListed, TaskState, in_words};
 
-/// The longest reply.
+/// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 30_000;
 
-/// What stands for every command.
+/// The id that means every command.
 const ALL: &str = "all";
 
 /// Looks at a command in the background.
@@ -60,7 +60,7 @@ impl Tool for TaskOutput {
     fn render(input: &Input, output: Looked, _cx: &Context) -> Result<Reply, Fault> {
         let (text, state) = match output {
             Looked::At { text, state } => (text, state),
-            Looked::All(tasks) => return Ok(listed(&tasks)),
+            Looked::All(tasks) => return Ok(list(&tasks)),
         };
         let (status, words) = match state {
             TaskState::Running if input.block => ("timeout", "it still runs".to_owned()),
@@ -74,12 +74,12 @@ impl Tool for TaskOutput {
         };
         let is_completed = state != TaskState::Running;
         let shown = text.trim_end();
-        let told = if shown.is_empty() {
+        let text = if shown.is_empty() {
             format!("(nothing new was printed; {words})")
         } else {
             format!("{shown}\n({words})")
         };
-        Ok(Reply::text(told).structured(json!({
+        Ok(Reply::text(text).structured(json!({
             "retrieval_status": status,
             "task": {"output": text, "is_completed": is_completed},
         })))
@@ -90,8 +90,8 @@ impl Tool for TaskOutput {
     }
 }
 
-/// A line for each command.
-fn listed(tasks: &[TaskListed]) -> Reply {
+/// Lists commands, one per line.
+fn list(tasks: &[TaskListed]) -> Reply {
     let state = |task: &TaskListed| match task.state {
         TaskState::Running => "running".to_owned(),
         TaskState::Ended(exit) => in_words(exit).unwrap_or_else(|| "exit code 0".to_owned()),

@@ -73,7 +73,7 @@ impl Tool for TodoWrite {
     fn render(input: &Input, output: TodosNow, _cx: &Context) -> Result<Reply, Fault> {
         let count = |status| output.todos.iter().filter(|todo| todo.status == status).count() as u64;
         let all = output.todos.len() as u64;
-        let mut told = match all {
+        let mut text = match all {
             0 => "the todo list is empty now".to_owned(),
             _ => format!(
                 "the todo list has {}, {} completed and {} pending",
@@ -83,10 +83,10 @@ impl Tool for TodoWrite {
             ),
         };
         if let Some(active) = output.todos.iter().find(|todo| todo.status == TodoStatus::InProgress) {
-            told.push_str("; active: ");
-            told.push_str(active.active.as_ref().unwrap_or(&active.task));
+            text.push_str("; active: ");
+            text.push_str(active.active.as_ref().unwrap_or(&active.task));
         }
-        Ok(Reply::text(told).structured(json!({"todos": input.todos})))
+        Ok(Reply::text(text).structured(json!({"todos": input.todos})))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `Undo`: takes changes back.
+//! `Undo`: undoes changes.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
@@ -65,11 +65,11 @@ impl Tool for Undo {
             .changes
             .iter()
             .map(|(entry, by)| format!("{word} change {} ({}) as change {by}", entry.number, entry.tool));
-        let told = format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), shown(output.diff.trim_end()));
+        let text = format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), shown(output.diff.trim_end()));
         let changes: Vec<_> =
             output.changes.iter().map(|(entry, by)| json!({"change": entry.number, "patch": by})).collect();
         let mut reply =
-            Reply::text(told.trim_end()).structured(json!({"changes": changes, "diff": output.diff}));
+            Reply::text(text.trim_end()).structured(json!({"changes": changes, "diff": output.diff}));
         for note in output.notes {
             reply = reply.internal(format!("note: {note}"));
         }

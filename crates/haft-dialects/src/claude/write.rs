@@ -1,4 +1,4 @@
-//! `Write`: a whole file.
+//! `Write`: writes a whole file.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};

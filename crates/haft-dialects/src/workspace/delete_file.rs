@@ -1,4 +1,4 @@
-//! `delete_file`: a file, or a directory with everything in it.
+//! `delete_file`: deletes a file, or a directory with everything in it.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
@@ -7,7 +7,7 @@ use haft_journal::Depth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, noted, ok};
+use super::{Done, ok, with_notes};
 use haft_ops::{Entry, Remove, Removed};
 
 /// Deletes a file or directory.
@@ -56,7 +56,7 @@ impl Tool for DeleteFile {
 
     fn render(_input: &Input, output: Removed, cx: &Context) -> Result<Reply, Fault> {
         let deleted = output.paths.iter().map(|path| cx.workspace().display(path)).collect();
-        Ok(noted(ok(Output { deleted }), output.notes))
+        Ok(with_notes(ok(Output { deleted }), output.notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

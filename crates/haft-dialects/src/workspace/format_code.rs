@@ -1,4 +1,4 @@
-//! `format_code`: files as their project wants them.
+//! `format_code`: runs the project's formatter.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
@@ -7,7 +7,7 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, noted, ok};
+use super::{Done, ok, with_notes};
 use crate::projects::{self, ProblemInfo};
 use haft_ops::{self as ops, Format, Formatted, Formatting};
 
@@ -86,7 +86,7 @@ impl Tool for FormatCode {
             duration,
             log,
         };
-        Ok(noted(ok(value), notes))
+        Ok(with_notes(ok(value), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What the git tools share: the repository that is meant, and the form of commits and files.
+//! Shared by the git tools: the repository, and the form of commits and files.
 
 use haft_core::{AbsPath, Context, Fault};
 use schemars::JsonSchema;
@@ -115,14 +115,14 @@ impl From<Standing> for StatusInfo {
     }
 }
 
-/// The repository that is meant.
+/// The repository of a folder, by default of the workspace.
 pub(super) fn repository(folder: Option<&str>, cx: &Context) -> Result<Repository, Fault> {
     let named = folder.unwrap_or(".");
     let dir = ops::existing_folder(named, cx.workspace().root(), cx)?.path;
     Ok(Repository { dir, named: named.to_owned() })
 }
 
-/// Paths of the workspace that git is asked about. They may be gone from it.
+/// Resolves paths for git. They need not exist any more.
 pub(super) fn paths(paths: &[String], cx: &Context) -> Result<Vec<AbsPath>, Fault> {
     let root = cx.workspace().root();
     let find = |path: &String| match path.as_str() {

@@ -1,4 +1,4 @@
-//! `git_add`: what the next commit will hold.
+//! `git_add`: stages files for the next commit.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};

@@ -1,4 +1,4 @@
-//! `git_branch`: list, create, switch and delete.
+//! `git_branch`: lists, creates, switches and deletes branches.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;

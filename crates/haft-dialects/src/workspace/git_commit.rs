@@ -1,4 +1,4 @@
-//! `git_commit`: what is staged becomes a commit.
+//! `git_commit`: commits the staged files.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
@@ -10,7 +10,7 @@ use super::git::{self, CommitInfo, FileInfo, MAX_RESULT_CHARS};
 use super::{Done, ok};
 use haft_ops::{Commit, FileCount, GitCommit as Op};
 
-/// No message is longer: it is an argument of a program.
+/// The longest message: it is passed as an argument, whose size the kernel limits.
 const MAX_MESSAGE_BYTES: usize = 100_000;
 
 /// Commits.

@@ -1,4 +1,4 @@
-//! `git_diff`: what differs, counted and as text.
+//! `git_diff`: differences, as counts and as text.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -9,7 +9,7 @@ use super::git::{self, FileInfo, MAX_RESULT_CHARS};
 use super::{Done, ok};
 use haft_ops::{Between, GitDiff as Op, GitDiffed, Revision};
 
-/// How many lines around a change are shown when nothing is said.
+/// The default number of context lines.
 const CONTEXT_LINES: u32 = 3;
 
 /// Tells what differs.

@@ -1,4 +1,4 @@
-//! `git_log`: commits, the latest first.
+//! `git_log`: lists commits, the latest first.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -9,7 +9,7 @@ use super::git::{self, CommitInfo, MAX_RESULT_CHARS};
 use super::{Done, ok};
 use haft_ops::{Commit, GitLog as Op, Revision};
 
-/// How many commits are told when nothing is said, and the most that are.
+/// The default and the largest number of commits.
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 500;
 
@@ -79,7 +79,7 @@ impl Tool for GitLog {
             repository: git::repository(input.repository.as_deref(), cx)?,
             revision: input.revision.as_deref().map(Revision::new).transpose()?,
             paths: git::paths(&input.paths, cx)?,
-            // One more tells whether there are more.
+            // One more than asked for, to know whether there are more.
             limit: input.limit.min(MAX_LIMIT) + 1,
             skip: input.skip,
             author: input.author.clone(),

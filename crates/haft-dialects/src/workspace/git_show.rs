@@ -1,4 +1,4 @@
-//! `git_show`: one commit with what it changed.
+//! `git_show`: shows one commit with its changes.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};

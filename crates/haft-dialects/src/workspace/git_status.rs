@@ -1,4 +1,4 @@
-//! `git_status`: what is changed and what is staged.
+//! `git_status`: lists changed and staged files.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};

@@ -1,4 +1,4 @@
-//! `install_package`: packages by the project's own manager.
+//! `install_package`: installs packages with the project's package manager.
 
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
@@ -7,7 +7,7 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, noted, ok};
+use super::{Done, ok, with_notes};
 use crate::projects;
 use haft_ops::{self as ops, Install, Installed, Kept, Manager, in_words};
 
@@ -109,10 +109,10 @@ impl Tool for InstallPackage {
                 .hint("what it printed is in `log`")
                 .with("exitCode", exit_code)
                 .with("duration", duration);
-            return Err(projects::told(fault, "log", log, notes));
+            return Err(projects::with_output(fault, "log", log, notes));
         }
         let value = Output { installed: input.names.clone(), manager, command, exit_code, duration, log };
-        Ok(noted(ok(value), notes))
+        Ok(with_notes(ok(value), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `list_directory`: one level or everything below.
+//! `list_directory`: lists a directory, one level or recursively.
 
 use haft_core::limits::Cut;
 use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
@@ -10,7 +10,7 @@ use super::{Done, ok};
 use haft_ops::{self as ops, Depth, Hidden, List, Listed, Listing, Order};
 use haft_text::iso;
 
-/// A listing stops here; what is cut of it is kept for reading.
+/// The most entries of a listing.
 const MAX_ENTRIES: usize = 20_000;
 
 /// Lists a directory.
@@ -98,7 +98,7 @@ fn entry(listed: Listed) -> Entry {
             Kind::Symlink => "symlink",
             Kind::File | Kind::Special(_) => "file",
         },
-        // What a file system keeps for a directory itself says nothing of what is in it.
+        // The size of a directory itself says nothing about its content.
         size: if listed.kind == Kind::Directory { 0 } else { listed.size },
         modified: iso(listed.modified),
     }

@@ -1,11 +1,11 @@
-//! `move_file`: another name for a file or directory.
+//! `move_file`: moves or renames a file or directory.
 
 use haft_core::permissions::Approval;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, noted, ok};
+use super::{Done, ok, with_notes};
 use haft_ops::{Entry, Rename, Renamed, Replacing};
 
 /// Moves or renames a file.
@@ -62,7 +62,7 @@ impl Tool for MoveFile {
             let entry = Entry::find(path, cx.workspace().root(), cx);
             entry.map_or_else(|_| path.to_owned(), |entry| cx.workspace().display(&entry.path))
         };
-        Ok(noted(ok(Output { from: shown(&input.from), to: shown(&input.to) }), output.notes))
+        Ok(with_notes(ok(Output { from: shown(&input.from), to: shown(&input.to) }), output.notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

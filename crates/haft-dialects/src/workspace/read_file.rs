@@ -1,4 +1,4 @@
-//! `read_file`: a whole file, as text or base64.
+//! `read_file`: reads a whole file, as text or base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,7 +11,7 @@ use super::{Done, Encoding, ok};
 use haft_ops::{self as ops, Body, Caps, FileRead, Part, Reading};
 use haft_text::iso;
 
-/// Larger files are refused.
+/// The largest file, in bytes.
 const MAX_FILE_BYTES: u64 = 10 * 1024 * 1024;
 
 /// Reads a file.

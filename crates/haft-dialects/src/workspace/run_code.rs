@@ -1,4 +1,4 @@
-//! `run_code`: Python or bash, confined to the workspace.
+//! `run_code`: runs Python or bash in the sandbox.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, noted, ok};
+use super::{Done, ok, with_notes};
 use crate::commands;
 use haft_ops::{Code, CodeRan, Language, Limit};
 
-/// In seconds, what code gets when nothing is said, and the most that it gets.
+/// The default timeout and the longest one, in seconds.
 const DEFAULT_TIMEOUT: u64 = 60;
 const MAX_TIMEOUT: u64 = 600;
 
@@ -94,7 +94,7 @@ impl Tool for RunCode {
     }
 
     fn approval(_input: &Input, _op: &Code, _cx: &Context) -> Approval {
-        // It is not even run where it is not confined.
+        // Refused where the sandbox is unavailable.
         Approval::NotNeeded
     }
 
@@ -119,7 +119,7 @@ impl Tool for RunCode {
                 .with("duration", value.duration)
                 .with("limit", value.limit));
         }
-        Ok(noted(ok(value), notes))
+        Ok(with_notes(ok(value), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `run_tests`: the tests of a project, failures first.
+//! `run_tests`: runs the project's tests, and reports failures first.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, noted, ok};
+use super::{Done, ok, with_notes};
 use crate::projects::{self, ProblemInfo};
 use haft_ops::{self as ops, Verified, Verify, Work};
 
-/// In seconds, what tests get when nothing is said, and the most that they get.
+/// The default timeout and the longest one, in seconds.
 const DEFAULT_TIMEOUT: u64 = 300;
 const MAX_TIMEOUT: u64 = 1800;
 
@@ -92,7 +92,7 @@ impl Tool for RunTests {
     fn render(_input: &Input, output: Verified, _cx: &Context) -> Result<Reply, Fault> {
         let Verified { project, command, problems, counts, exit, took, log, notes, .. } = output;
         let (exit_code, duration) = projects::end(exit, took);
-        let summary = projects::tests_in_words(counts, &problems, exit);
+        let summary = projects::test_summary(counts, &problems, exit);
         let value = Output {
             success: exit == Exit::Code(0),
             summary,
@@ -106,7 +106,7 @@ impl Tool for RunTests {
             duration,
             log,
         };
-        Ok(noted(ok(value), notes))
+        Ok(with_notes(ok(value), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `write_file`: a whole file, as text or base64.
+//! `write_file`: writes a whole file, given as text or base64.
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::{DecodeError, Engine as _};
@@ -7,7 +7,7 @@ use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Done, Encoding, noted, ok};
+use super::{Done, Encoding, ok, with_notes};
 use haft_ops::{self as ops, Asked, Change, Changed, Knowledge, Parents, Terms, To};
 
 /// Writes a file.
@@ -76,7 +76,7 @@ impl Tool for WriteFile {
 
     fn render(_input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {
         let Changed { path, size, notes, .. } = output;
-        Ok(noted(ok(Output { path: cx.workspace().display(&path), size }), notes))
+        Ok(with_notes(ok(Output { path: cx.workspace().display(&path), size }), notes))
     }
 
     fn preview_use(input: &Input) -> Option<String> {

@@ -1,5 +1,5 @@
-//! Tools that ask somebody: plans that are approved, what is allowed with them, and questions with answers.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the files of a project are made without haft's own door
+//! Tools that ask the user: plans and their approval, what an approved plan allows, and questions.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
 
 use std::sync::{Arc, Mutex};
 
@@ -12,12 +12,12 @@ use haft_ops::{PlanPlace, Todos};
 use haft_rules::{Book, Called, KnownTools, RuleJudge};
 use serde_json::{Value, json};
 
-/// A book for rules about the tools of every dialect.
+/// An empty rule book that knows the tools of every dialect.
 fn book() -> Book {
     Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
 }
 
-/// Somebody who answers so, and remembers what was asked.
+/// A user with fixed answers, who records the questions.
 #[derive(Clone)]
 struct Person {
     decision: Decision,
@@ -42,7 +42,7 @@ impl Respondent for Person {
     }
 }
 
-/// A leader who takes plans.
+/// A leader who approves plans asynchronously.
 #[derive(Clone, Default)]
 struct Leader(Arc<Mutex<Vec<PlanRequest>>>);
 
@@ -61,7 +61,7 @@ struct Project {
 }
 
 impl Project {
-    /// A project with these files in it.
+    /// A project with these files.
     fn new(files: &[&str], decision: Decision, leader: Option<Leader>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for file in files {
@@ -84,7 +84,7 @@ impl Project {
         self.session.call(Call::new("call", tool, input)).await
     }
 
-    /// Enters plan mode and writes a plan down.
+    /// Enters plan mode and writes a plan.
     async fn plan(&self) {
         let reply = self.call("EnterPlanMode", json!({})).await;
         assert!(!reply.is_error, "{}", reply.full_text());
@@ -97,7 +97,7 @@ impl Project {
         self.call("ExitPlanMode", json!({"allowedPrompts": wishes})).await
     }
 
-    /// Whether a command would run without a question.
+    /// Whether a command would run without approval.
     fn allows(&self, command: &str) -> bool {
         let claims = Claims::none().write(Resource::Command(CommandLine::new(command)));
         let workspace = self.session.workspace();
@@ -107,7 +107,7 @@ impl Project {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_to_whoever_approves_of_it_and_what_it_needs_is_allowed_then() {
+async fn an_approved_plan_allows_what_it_asked_for() {
     let project = Project::new(&["Cargo.toml"], Decision::AllowOnce, None);
     project.session.set_mode(Mode::AcceptEdits);
     project.plan().await;
@@ -133,7 +133,7 @@ async fn a_plan_is_shown_to_whoever_approves_of_it_and_what_it_needs_is_allowed_
 }
 
 #[tokio::test]
-async fn a_plan_that_is_refused_is_planned_on_and_nothing_is_allowed() {
+async fn a_refused_plan_stays_in_plan_mode_and_allows_nothing() {
     let no = Decision::Deny { feedback: Some("smaller steps".to_owned()) };
     let project = Project::new(&["Cargo.toml"], no, None);
     project.plan().await;
@@ -154,7 +154,7 @@ async fn a_plan_is_asked_about_every_time() {
 }
 
 #[tokio::test]
-async fn a_plan_for_a_leader_waits_and_nobody_else_is_asked() {
+async fn a_plan_for_a_leader_is_pending_and_the_user_is_not_asked() {
     let leader = Leader::default();
     let project = Project::new(&["go.mod"], Decision::AllowOnce, Some(leader.clone()));
     project.plan().await;
@@ -171,10 +171,10 @@ async fn a_plan_for_a_leader_waits_and_nobody_else_is_asked() {
     assert!(project.allows("go test ./...") && !project.allows("go install x"));
 }
 
-/// The files of a project, a wish, commands that it allows and commands that it must not.
+/// The files of a project, a permission asked for, the commands it allows and those it must not.
 type Meant = (&'static [&'static str], &'static str, &'static [&'static str], &'static [&'static str]);
 
-/// For each kind of project: what is asked for, what that allows, and what it must not.
+/// For each kind of project: a permission asked for, what it allows, and what it must not.
 #[tokio::test]
 async fn chores_mean_no_more_than_they_say() {
     let table: [Meant; 12] = [
@@ -223,7 +223,7 @@ async fn without_a_plan_file_the_plan_is_handed_over() {
 }
 
 #[tokio::test]
-async fn answers_are_told_by_question() {
+async fn answers_are_listed_by_question() {
     let project = Project::new(&[], Decision::AllowOnce, None);
     let question = |text: &str, several: bool| {
         let option = |label: &str| json!({"label": label, "description": "…"});
@@ -252,7 +252,7 @@ async fn a_task_that_stays_on_the_list_is_the_same_task() {
     let now = Todos::of(&project.session);
     assert_eq!((&now[0].id, now.len()), (&before[1].id, 2));
     assert!(before.iter().all(|todo| todo.id != now[1].id));
-    // A list that is refused changes nothing.
+    // A refused list changes nothing.
     let wrong = json!({"todos": [todo("x", "in_progress"), todo("y", "in_progress")]});
     assert!(project.call("TodoWrite", wrong).await.is_error);
     assert_eq!(Todos::of(&project.session), now);

@@ -1,4 +1,4 @@
-//! Rules: what becomes of calls, as a table; and what must hold for all rules.
+//! Rules: decisions about calls as a table, and properties of all rules.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // makes a workspace in a temporary folder
 
 mod properties;
@@ -12,12 +12,12 @@ use haft_dialects::Claude;
 use haft_rules::{Book, Effect, KnownTools, RuleJudge, Ruled};
 use serde_json::{Value, json};
 
-/// A book for rules about the tools of every dialect.
+/// An empty rule book that knows the tools of every dialect.
 fn empty() -> Book {
     Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
 }
 
-/// The files that there are.
+/// The files of the workspace.
 const FILES: [&str; 13] = [
     "src/main.rs",
     "src/core/a.rs",
@@ -35,7 +35,7 @@ const FILES: [&str; 13] = [
 ];
 
 pub(crate) fn workspace() -> tempfile::TempDir {
-    // Not among temporary files, which are not outside of anything.
+    // Not below /tmp, which does not count as outside of the workspace.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for file in FILES
         .iter()
@@ -69,7 +69,7 @@ pub(crate) fn session(root: &Path, state: &Path, book: Book, mode: Mode) -> Sess
     session.journal(journal, haft_core::Durability::Fast).start()
 }
 
-/// `Bash: ls` as a call.
+/// Parses `Bash: ls` as a call.
 pub(crate) fn call(text: &str) -> Call {
     let (tool, rest) = text.split_once(": ").unwrap();
     let input: Value = match tool {
@@ -87,11 +87,11 @@ pub(crate) fn call(text: &str) -> Call {
     Call::new("1", tool, input)
 }
 
-/// What would become of a call: `allow`, `ask` or `deny`.
+/// The decision about a call: `allow`, `ask` or `deny`.
 pub(crate) async fn decided(session: &Session, text: &str) -> (&'static str, String) {
     let call = call(text);
     if text.starts_with("Edit: ") || text.starts_with("Write: ") {
-        // What is changed must have been seen; that is another matter than whether it may be.
+        // A change requires that the file was read before, which is not about rules.
         let seen = Call::new("0", "Read", json!({"file_path": text.split_once(": ").unwrap().1}));
         let _ = session.call(seen).await;
     }
@@ -110,7 +110,7 @@ pub(crate) async fn decided(session: &Session, text: &str) -> (&'static str, Str
 
 #[test]
 fn calls_are_decided_as_the_table_says() {
-    // Commands are offered only where cages can be had.
+    // Commands are available only where the sandbox is.
     haft_sandbox::cage::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let table = include_str!("decisions.txt");
@@ -136,7 +136,7 @@ fn calls_are_decided_as_the_table_says() {
             }
         }
         let session = session(folder.path(), state.path(), book(&rules), mode);
-        // What lies beside a workspace among temporary files is not there for commands, and so not outside.
+        // Commands cannot see what lies beside a workspace below /tmp, so it does not count as outside.
         let is_temporary = folder.path().starts_with("/tmp");
         for (expected, call, why) in calls {
             if is_temporary && (call.contains(&out) || call.contains("cd ..")) {
@@ -155,9 +155,9 @@ fn calls_are_decided_as_the_table_says() {
     assert!(rows >= 200, "{rows}");
 }
 
-/// What people have their agents do all day, with the recommended rules: 200 calls.
+/// 200 everyday calls, with the recommended rules.
 #[test]
-fn usual_work_asks_nobody() {
+fn everyday_work_needs_no_approval() {
     haft_sandbox::cage::arm();
     let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
     let mut book = empty();
@@ -241,9 +241,9 @@ fn usual_work_asks_nobody() {
     assert!(asked.is_empty(), "{}", asked.join("\n"));
 }
 
-/// With the same rules, and others that allow more than they should, nothing dangerous goes through unseen.
+/// With the recommended rules, and with rules that allow too much, no dangerous call runs without approval.
 #[test]
-fn what_is_dangerous_is_asked_or_denied() {
+fn dangerous_calls_are_asked_or_denied() {
     haft_sandbox::cage::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut unseen = Vec::new();
@@ -270,7 +270,7 @@ fn what_is_dangerous_is_asked_or_denied() {
             }
             let call = line.replace("$OUT", &out).replace("\\n", "\n");
             let (decision, why) = runtime.block_on(decided(&session, &call));
-            // What waits for somebody to type is refused before anything else is asked.
+            // A command that waits for input is refused before the rules apply.
             if !matches!(decision, "ask" | "deny" | "invalid_input") {
                 unseen.push(format!("{line}: {decision}, {why}"));
             }

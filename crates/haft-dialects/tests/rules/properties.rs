@@ -1,4 +1,4 @@
-//! What holds for all rules and calls.
+//! Properties of all rules and calls.
 
 use haft_core::Mode;
 use haft_rules::Effect;

@@ -1,4 +1,4 @@
-//! Whatever ripgrep finds, haft finds, and nothing else, wherever both mean the same.
+//! Differential test: haft and ripgrep find the same, where their semantics agree.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -64,18 +64,18 @@ const GLOBS: [&str; 12] = [
 ];
 const TYPES: [&str; 5] = ["rust", "py", "md", "json", "txt"];
 
-/// One search: what haft is asked, and what ripgrep is.
-struct Asked {
+/// One search: the input for haft, and the arguments for ripgrep.
+struct Search {
     tool: &'static str,
     input: Value,
     flags: Vec<String>,
 }
 
-fn claude(random: &mut Random) -> Asked {
+fn claude(random: &mut Random) -> Search {
     let multiline = random.one_in(8);
     let pattern = if multiline { random.pick(&OVER_LINES) } else { random.pick(&PATTERNS) };
     let mode = random.pick(&["files_with_matches", "count", "content"]);
-    let mut asked = Asked {
+    let mut asked = Search {
         tool: "Grep",
         input: json!({"pattern": pattern, "output_mode": mode, "multiline": multiline}),
         flags: Vec::new(),
@@ -94,7 +94,7 @@ fn claude(random: &mut Random) -> Asked {
         asked.flag("-i");
     }
     if mode == "content" {
-        // Together they mean something else in every version of ripgrep.
+        // Their combination differs between versions of ripgrep.
         let flags: &[&str] = if random.one_in(2) { &["-A", "-B"] } else { &["-C"] };
         for &flag in flags {
             if random.one_in(2) {
@@ -117,10 +117,10 @@ fn claude(random: &mut Random) -> Asked {
     asked.pattern(pattern)
 }
 
-fn ally(random: &mut Random) -> Asked {
+fn ally(random: &mut Random) -> Search {
     let pattern = random.pick(&PATTERNS);
     let mut asked =
-        Asked { tool: "grep", input: json!({"pattern": pattern, "max_results": 1000}), flags: Vec::new() };
+        Search { tool: "grep", input: json!({"pattern": pattern, "max_results": 1000}), flags: Vec::new() };
     asked.flag("-n");
     asked.flag("--no-ignore");
     match random.one_in(2) {
@@ -155,7 +155,7 @@ fn ally(random: &mut Random) -> Asked {
     asked.pattern(pattern)
 }
 
-impl Asked {
+impl Search {
     fn flag(&mut self, flag: &str) {
         self.flags.push(flag.to_owned());
     }
@@ -165,7 +165,7 @@ impl Asked {
         self
     }
 
-    /// What ripgrep says, as lines without `./`.
+    /// ripgrep's output, as lines without `./`.
     fn by_rg(&self, root: &Path) -> Vec<String> {
         let mut rg = Command::new("rg");
         rg.args(["--no-config", "--no-require-git", "--no-ignore-global", "--no-ignore-parent", "--crlf"]);
@@ -177,7 +177,7 @@ impl Asked {
         lines.map(|line| line.trim_start_matches("./").trim_end_matches('\r').to_owned()).collect()
     }
 
-    /// What haft says, in ripgrep's form.
+    /// haft's output, in ripgrep's form.
     async fn by_haft(&self, session: &Session, root: &Path) -> Vec<String> {
         let found = all_pages(session, self.tool, &self.input).await;
         let in_form = |line: &String| match serde_json::from_str::<Value>(line) {
@@ -196,13 +196,13 @@ impl Asked {
     }
 }
 
-/// Without the files of which both have a right to think differently.
-fn comparable(lines: Vec<String>, left_out: &[PathBuf]) -> BTreeSet<String> {
+/// Removes files that both may treat differently.
+fn comparable(lines: Vec<String>, excluded: &[PathBuf]) -> BTreeSet<String> {
     let is_in = |line: &str, file: &Path| {
         let file = file.to_str().unwrap();
         line.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '-']))
     };
-    lines.into_iter().filter(|line| !left_out.iter().any(|file| is_in(line, file))).collect()
+    lines.into_iter().filter(|line| !excluded.iter().any(|file| is_in(line, file))).collect()
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! Files that are too large to be held.
+//! Files that are too large to be held in memory.
 
 use haft_ops::Searching;
 use serde_json::json;
 
 use crate::{call, session};
 
-/// A line that is too long is searched in parts, and a part does not begin a line.
+/// A line that is too long is searched in parts, and the start of a part must not match `^`.
 #[tokio::test]
 async fn the_middle_of_a_long_line_is_not_its_beginning() {
     let dir = tempfile::tempdir().unwrap();
@@ -21,7 +21,7 @@ async fn the_middle_of_a_long_line_is_not_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_file_too_large_to_be_searched_over_lines_is_told() {
+async fn a_file_too_large_for_multiline_search_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("large.txt"), "one\ntwo\n".repeat(2 << 20)).unwrap();
     std::fs::write(dir.path().join("small.txt"), "one\ntwo\n").unwrap();

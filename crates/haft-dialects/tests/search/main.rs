@@ -1,5 +1,5 @@
-//! Searching through the public interface: against ripgrep itself, page by page, and stopped on the way.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // trees are made without haft's own door
+//! Searching through the public interface: against ripgrep, page by page, and with cancellation.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
 #![allow(clippy::print_stdout)] // says why a test is skipped
 
 mod against_rg;
@@ -30,7 +30,7 @@ async fn call(session: &Session, tool: &str, input: &Value) -> Reply {
     reply
 }
 
-/// The lines of a reply, without what is said about it, and the number to go on with.
+/// The lines of a reply without notes, and the offset to continue with.
 fn lines(reply: &Reply) -> (Vec<String>, Option<u64>) {
     let structured = reply.structured.as_ref().unwrap();
     let next = structured["next_offset"].as_u64();
@@ -44,7 +44,7 @@ fn lines(reply: &Reply) -> (Vec<String>, Option<u64>) {
     (found, next)
 }
 
-/// All pages of a search, until there is no more.
+/// All pages of a search.
 async fn all_pages(session: &Session, tool: &str, input: &Value) -> Vec<String> {
     let mut input = input.clone();
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! However small the pages are, joined they are the whole.
+//! Pages of any size, joined, are the whole result.
 
 use haft_ops::Searching;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn pages_joined_are_the_whole() {
             input[limit] = (1 + random.below(7)).into();
             let joined = all_pages(&fresh(), tool, &input).await;
             assert_eq!(joined, whole, "tree {seed}: {tool} {input}");
-            // Another session has no memory of where a page ended, and counts.
+            // Another session has not cached where the page ended, and counts.
             input["offset"] = (1 + random.below(whole.len().max(1))).into();
             let (counted, _) = lines(&call(&fresh(), tool, &input).await);
             let from = whole.len().min(input["offset"].as_u64().unwrap() as usize);
@@ -55,7 +55,7 @@ async fn pages_of_cdd_joined_are_the_whole() {
     assert_eq!(all.len(), 30 * 17);
 }
 
-/// Paths that are longer than what is below the folder count as they are shown.
+/// The length of a path counts as displayed, which may be longer than relative to the folder.
 #[tokio::test]
 async fn no_page_is_cut_however_long_the_paths_are() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Replacing over files, where somebody else changes them.
+//! Replacing in files that another process changes.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn nothing_is_replaced_when_a_file_has_changed_since_it_was_read() {
     let reply = session.call(Call::new("2", "grep", replace.clone())).await;
     assert!(reply.is_error && reply.full_text().contains("b.txt"), "{}", reply.full_text());
     assert_eq!(std::fs::read_to_string(root.join("a.txt")).unwrap(), "old\n");
-    // Once it is read again, all is replaced.
+    // After reading it again, everything is replaced.
     session.call(Call::new("3", "read", json!({"file_paths": ["b.txt"]}))).await;
     let reply = session.call(Call::new("4", "grep", replace)).await;
     assert!(!reply.is_error, "{}", reply.full_text());

@@ -1,4 +1,4 @@
-//! A search that is cancelled ends; one whose time is up says so, and goes on from there.
+//! A cancelled search ends; one that times out says so, and can be continued.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::tree::Tree;
 use crate::{all_pages, call, lines, session};
 
-fn hurried() -> Searching {
+fn no_time() -> Searching {
     Searching { time: Duration::ZERO, ..Searching::default() }
 }
 
-/// A tree that takes long to search and little to make: one large file under many names.
+/// A tree that is slow to search and quick to create: one large file with many hard links.
 fn long_search() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let line = "the quick brown fox jumps over the lazy dog, and over and over again\n";
@@ -43,7 +43,7 @@ async fn a_search_that_is_cancelled_ends() {
     }
 }
 
-/// Going on until there is no more gives everything, once, even where there is no time at all.
+/// Continuing to the end gives every match exactly once, even with a time limit of zero.
 #[tokio::test]
 async fn a_search_without_time_gets_to_the_end() {
     let tree = Tree::new(7);
@@ -57,7 +57,7 @@ async fn a_search_without_time_gets_to_the_end() {
     ];
     for (dialect, tool, input) in searches {
         let whole = all_pages(&session(&tree.root(), dialect, Searching::default()), tool, &input).await;
-        let hurried = session(&tree.root(), dialect, hurried());
+        let hurried = session(&tree.root(), dialect, no_time());
         let first = call(&hurried, tool, &input).await;
         let (_, next) = lines(&first);
         assert!(next.is_some() && first.full_text().contains("the time was up"), "{}", first.full_text());
@@ -65,23 +65,23 @@ async fn a_search_without_time_gets_to_the_end() {
     }
 }
 
-/// What is larger than what is read whole is searched to the end, too.
+/// A file too large to be read whole is searched to its end, too.
 #[tokio::test]
-async fn a_large_file_is_got_past_without_time() {
+async fn a_large_file_is_searched_without_time() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
         std::fs::write(dir.path().join(name), "some text\n".repeat(300_000) + name + " is found\n").unwrap();
     }
-    let session = session(dir.path(), "claude", hurried());
+    let session = session(dir.path(), "claude", no_time());
     let found = all_pages(&session, "Grep", &json!({"pattern": "found", "output_mode": "content"})).await;
     assert_eq!(found, ["a", "b", "c"].map(|name| format!("{name}:300001:{name} is found")));
 }
 
 #[tokio::test]
-async fn names_that_were_not_all_looked_at_are_told_as_such() {
+async fn an_incomplete_search_for_names_says_so() {
     let tree = Tree::new(8);
     for (dialect, tool) in [("claude", "Glob"), ("ally", "glob"), ("cdd", "glob")] {
-        let reply = call(&session(&tree.root(), dialect, hurried()), tool, &json!({"pattern": "**/*"})).await;
+        let reply = call(&session(&tree.root(), dialect, no_time()), tool, &json!({"pattern": "**/*"})).await;
         assert!(reply.full_text().contains("the time was up"), "{}", reply.full_text());
     }
 }
@@ -93,7 +93,7 @@ async fn nothing_is_replaced_when_there_is_no_time_to_see_everything() {
         std::fs::create_dir(dir.path().join(folder)).unwrap();
         std::fs::write(dir.path().join(folder).join("x.txt"), "old\n").unwrap();
     }
-    let session = session(dir.path(), "ally", hurried());
+    let session = session(dir.path(), "ally", no_time());
     let input: Value = json!({"pattern": "old", "replace": "new", "preview_replace": true});
     let reply = session.call(Call::new("call", "grep", input)).await;
     assert!(reply.is_error && reply.full_text().contains("not finished in time"), "{}", reply.full_text());

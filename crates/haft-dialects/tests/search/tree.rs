@@ -1,11 +1,11 @@
-//! Trees of all sorts of files, the same ones for the same seed.
+//! Random trees of files, reproducible from a seed.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random generator.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -134,7 +134,7 @@ impl Tree {
     }
 }
 
-/// The bytes of a file, and whether they are in an encoding that ripgrep does not know by itself.
+/// The bytes of a file, and whether they are in an encoding that ripgrep does not detect.
 fn content(random: &mut Random) -> (Vec<u8>, bool) {
     let form = random.below(12);
     let end = if form == 1 { "\r\n" } else { "\n" };

@@ -176,7 +176,7 @@ fn describe(elicited: Elicited) -> String {
 }
 
 fn sampling(prompt: &str, max_tokens: u32) -> Value {
-    json!({"messages": [{"role": "user", "content": {"type": "text", "text": prompt}}], "maxTokens": most})
+    json!({"messages": [{"role": "user", "content": {"type": "text", "text": prompt}}], "maxTokens": max_tokens})
 }
 
 /// The text of a model's answer.

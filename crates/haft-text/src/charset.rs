@@ -1,38 +1,37 @@
-//! Which characters bytes stand for, one unit at a time. A unit is the smallest run of bytes that means
-//! something by itself, so that text can be traced back to its bytes; bytes that mean nothing are units
-//! too. Knows no lines and no files.
+//! Detects the encoding of bytes, and decodes them one unit at a time. A unit is the smallest run of bytes that decodes by
+//! itself, so that text can be mapped back to its bytes; undecodable bytes are units as well. Knows no lines and no files.
 
 use std::fmt;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8};
 
-/// Where the guess of a legacy encoding stops reading.
+/// Most bytes read to detect a legacy encoding.
 const GUESS_BYTES: usize = 1024 * 1024;
-/// How much of a file is looked at to tell binary data and unmarked UTF-16.
+/// Most bytes read to detect binary data and UTF-16 without a byte order mark.
 const SNIFF_BYTES: usize = 8 * 1024;
-/// What stands for bytes that are no text.
+/// The character shown for undecodable bytes.
 pub(crate) const UNDECODABLE: char = '\u{fffd}';
 
-/// How characters are written as bytes.
+/// A character encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
-    /// Also what an ASCII file is taken for.
+    /// UTF-8; also the result for ASCII.
     Utf8,
-    /// Two bytes, the low one first.
+    /// UTF-16, little-endian.
     Utf16Le,
-    /// Two bytes, the high one first.
+    /// UTF-16, big-endian.
     Utf16Be,
-    /// One of the encodings from before Unicode.
+    /// An encoding older than Unicode.
     Legacy(&'static Encoding),
 }
 
-/// What some bytes are.
+/// The result of encoding detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {
-    /// Text, after a byte order mark of so many bytes.
+    /// Text in a charset, after a byte order mark of this length.
     Text(Charset, usize),
-    /// No text.
+    /// Binary data.
     Binary,
 }
 
@@ -41,9 +40,9 @@ pub enum Guess {
 pub enum Unit {
     /// A character.
     Char(char),
-    /// Several characters that are written as one, which a few legacy encodings have.
+    /// Several characters with one code, as in a few legacy encodings.
     Chars(String),
-    /// Bytes that mean nothing.
+    /// Undecodable bytes.
     Undecodable,
 }
 
@@ -54,7 +53,7 @@ impl fmt::Display for Charset {
 }
 
 impl Charset {
-    /// What it is called.
+    /// Name of the encoding.
     pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",
@@ -64,7 +63,7 @@ impl Charset {
         }
     }
 
-    /// The first unit of some bytes, and how many bytes it is. There must be one.
+    /// Decodes the first unit of non-empty bytes, and returns its length in bytes.
     pub fn step(self, bytes: &[u8]) -> (Unit, usize) {
         match self {
             Self::Utf8 => step_utf8(bytes),
@@ -74,7 +73,7 @@ impl Charset {
         }
     }
 
-    /// Text as bytes, or the first character that cannot be written so that it reads back the same.
+    /// Encodes a text. Fails with the first character that would not decode to itself again.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, char> {
         match self {
             Self::Utf8 => Ok(text.as_bytes().to_vec()),
@@ -95,7 +94,7 @@ impl Charset {
     }
 }
 
-/// Tells what bytes are.
+/// Detects whether bytes are text, and in which encoding.
 pub fn guess(bytes: &[u8]) -> Guess {
     // UTF-32 starts like UTF-16 and is too rare to be worth more than a refusal.
     if bytes.starts_with(b"\xFF\xFE\0\0") || bytes.starts_with(b"\0\0\xFE\xFF") {
@@ -111,7 +110,7 @@ pub fn guess(bytes: &[u8]) -> Guess {
         return unmarked_utf16(bytes).map_or(Guess::Binary, |charset| Guess::Text(charset, 0));
     }
     let sniffed = &bytes[..bytes.len().min(SNIFF_BYTES)];
-    // Most texts have none, which is seen many bytes at a time.
+    // Most texts have none; the first pass has no branches, so the compiler vectorizes it.
     let any = sniffed.iter().fold(false, |any, byte| any | is_odd_control(*byte));
     let odd = if any { sniffed.iter().filter(|byte| is_odd_control(**byte)).count() } else { 0 };
     if odd * 10 > sniffed.len() {
@@ -123,14 +122,14 @@ pub fn guess(bytes: &[u8]) -> Guess {
     Guess::Text(utf8_or_legacy(bytes), 0)
 }
 
-/// Control characters that text has no use for. Told without branches, so that many can be looked at in one step.
+/// Whether a byte is a control character that does not occur in text. Branchless, so that loops over it vectorize.
 #[inline]
 fn is_odd_control(byte: u8) -> bool {
     let is_control = (byte <= 7) | (byte.wrapping_sub(0x0E) <= 0x1F - 0x0E) | (byte == 0x7F);
     is_control & (byte != 0x1B)
 }
 
-/// UTF-16 without a mark, where nearly every other byte is NUL and the rest is plain text.
+/// Detects UTF-16 without a byte order mark: nearly every other byte is NUL, and the rest is ASCII text.
 fn unmarked_utf16(bytes: &[u8]) -> Option<Charset> {
     if bytes.len() < 8 || !bytes.len().is_multiple_of(2) {
         return None;
@@ -168,7 +167,7 @@ fn utf8_or_legacy(bytes: &[u8]) -> Charset {
     }
     let from = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0).saturating_sub(64);
     let sample = &bytes[from..bytes.len().min(from + GUESS_BYTES)];
-    // A UTF-8 file with a few damaged places is still one: its other characters say so.
+    // More valid multi-byte characters than errors: UTF-8 with a few damaged places.
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in sample.utf8_chunks() {
         good += chunk.valid().bytes().filter(|byte| *byte >= 0xC0).count();
@@ -209,7 +208,7 @@ fn step_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> (Unit, usize) {
 }
 
 fn step_legacy(bytes: &[u8], encoding: &'static Encoding) -> (Unit, usize) {
-    // Every encoding that is guessed reads ASCII as ASCII where a unit begins.
+    // In every encoding that the detector returns, an ASCII byte at the start of a unit is that ASCII character.
     if let Some(byte) = bytes.first().filter(|byte| byte.is_ascii()) {
         return (Unit::Char(char::from(*byte)), 1);
     }
@@ -222,7 +221,7 @@ fn step_legacy(bytes: &[u8], encoding: &'static Encoding) -> (Unit, usize) {
         return match (chars.next(), chars.next()) {
             (Some(char), None) => (Unit::Char(char), len),
             (None, _) => (Unit::Undecodable, len),
-            // Not a unit of several characters but an unfinished one and what follows it.
+            // Not one unit of several characters, but an incomplete unit and the one behind it.
             (Some(_), Some(_)) if len > 2 => (Unit::Undecodable, 1),
             _ => (Unit::Chars(text.into_owned()), len),
         };
@@ -235,7 +234,7 @@ fn encode_legacy(text: &str, encoding: &'static Encoding) -> Result<Vec<u8>, cha
     let mut utf8 = [0; 4];
     for char in text.chars() {
         let (bytes, _, unmappable) = encoding.encode(char.encode_utf8(&mut utf8));
-        // Some encodings write a character as the byte of another one.
+        // Some encodings map a character to the bytes of another one; decode it again to check.
         let (unit, len) = step_legacy(&bytes, encoding);
         if unmappable || unit != Unit::Char(char) || len != bytes.len() {
             return Err(char);

@@ -1,5 +1,5 @@
-//! What changed between two contents of a file, as a unified diff and in a short form for replies. Large
-//! files cost what changed in them; what would take too long or too much room is cut, and says so.
+//! Diffs between two contents of a file: as a unified diff, and in a short numbered form for replies. Skips the common
+//! start and end first, so that the cost depends on the changed region; limits on time and size end with a note.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,25 +9,26 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
+use super::clusters::{clip, floor};
 use super::encoding::Source;
 
-/// How much is compared at a time, and how much of what differs.
+/// Chunk sizes for comparing bytes: first coarse, then fine within the first chunk that differs.
 const CHUNKS: [usize; 2] = [4096, 32];
-/// A line with more characters is shown in part.
-const SHOWN_LINE: usize = 500;
-/// So many characters before a change are shown of such a line.
+/// Most characters of a line that are shown; of a longer one, an excerpt.
+const MAX_SHOWN_CHARS: usize = 500;
+/// Characters before the change in such an excerpt.
 const LEAD: usize = 100;
 
-/// How much a diff may cost.
+/// Limits of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffLimits {
-    /// Lines around each change.
+    /// Context lines around each change.
     pub context: usize,
-    /// A longer diff is cut at a line.
+    /// Most bytes of the diff; a longer one is cut at a line.
     pub bytes: usize,
-    /// After this the diff is coarser than it could be.
+    /// Time limit; after it, the diff is coarser.
     pub time: Duration,
-    /// How many lines come before what is compared, in the file as it was and as it is.
+    /// Number of lines before the compared parts, in the old and the new file, if these are not whole files.
     pub lines_before: [usize; 2],
 }
 
@@ -40,42 +41,43 @@ impl Default for DiffLimits {
 /// One content of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// What the diff calls it.
+    /// Name in the diff's header.
     pub name: &'a str,
     /// The content.
     pub bytes: &'a [u8],
 }
 
-/// What changed.
+/// A diff between two contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// As text; empty where nothing changed.
+    /// The diff as text; empty if nothing changed.
     pub text: String,
-    /// How many lines came.
+    /// Number of added lines.
     pub added: usize,
-    /// How many lines went.
+    /// Number of removed lines.
     pub removed: usize,
-    /// How many lines of the diff were cut.
+    /// Number of lines of the diff that are left out or shortened.
     pub cut: usize,
 }
 
-/// A unified diff.
+/// Computes a unified diff.
 pub fn unified(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> Diff {
     let names = [before.name, after.name];
-    let diff = |hunks: &Hunks<'_>| in_full(hunks, names, limits);
+    let diff = |hunks: &Hunks<'_>| unified_text(hunks, names, limits);
     compare(before, after, limits, diff, |sizes| binary(names, sizes)).unwrap_or_default()
 }
 
-/// A unified diff, and the changed lines with a few around them, numbered as they are now; lines that went have no
-/// number.
+/// Computes a unified diff, and the short form: changed lines with context, numbered as in the new file; removed lines
+/// have no number.
 pub fn both(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> (Diff, Diff) {
     let names = [before.name, after.name];
-    let diffs = |hunks: &Hunks<'_>| (in_full(hunks, names, limits), in_short(hunks, limits));
-    let told = |sizes| (binary(names, sizes), binary(["the file"; 2], sizes));
-    compare(before, after, limits, diffs, told).unwrap_or_default()
+    let diffs = |hunks: &Hunks<'_>| (unified_text(hunks, names, limits), numbered_text(hunks, limits));
+    let binaries = |sizes| (binary(names, sizes), binary(["the file"; 2], sizes));
+    compare(before, after, limits, diffs, binaries).unwrap_or_default()
 }
 
-/// What is made of what changed; of what is no text, of its sizes. Nothing where nothing changed.
+/// Compares two contents, and calls `text` with the hunks, or `binary` with the sizes of binary files. `None` if nothing
+/// changed.
 fn compare<T>(
     before: Side<'_>,
     after: Side<'_>,
@@ -86,19 +88,20 @@ fn compare<T>(
     if before.bytes == after.bytes {
         return None;
     }
-    Some(match Differing::new(before.bytes, after.bytes, limits.context) {
-        Some(differing) => text(&Hunks::new(&differing, limits)),
+    Some(match ChangedRegion::new(before.bytes, after.bytes, limits.context) {
+        Some(region) => text(&Hunks::new(&region, limits)),
         None => binary([before.bytes.len(), after.bytes.len()]),
     })
 }
 
-fn in_full(hunks: &Hunks<'_>, [before, after]: [&str; 2], limits: DiffLimits) -> Diff {
-    let mut out = Limited::new(limits.bytes);
+/// Formats hunks as a unified diff.
+fn unified_text(hunks: &Hunks<'_>, [before, after]: [&str; 2], limits: DiffLimits) -> Diff {
+    let mut out = BoundedText::new(limits.bytes);
     out.line(&format!("--- {before}\n+++ {after}\n"));
     for group in &hunks.groups {
         let (old, new) = span(group);
         let head = |range: Range<usize>, skipped: usize| match range.len() {
-            // An empty range is told by the line before it.
+            // The header of an empty range names the line before it.
             0 => format!("{},0", skipped + range.start),
             1 => format!("{}", skipped + range.start + 1),
             len => format!("{},{len}", skipped + range.start + 1),
@@ -111,10 +114,10 @@ fn in_full(hunks: &Hunks<'_>, [before, after]: [&str; 2], limits: DiffLimits) ->
             for (sign, lines, others) in [(sign_old, old, new), (sign_new, new, old)] {
                 let Some(sign) = sign else { continue };
                 for (at, line) in lines.iter().enumerate() {
-                    // A part of what can never fit says more than nothing.
+                    // A line that can never fit is shown as an excerpt.
                     match line.len() > limits.bytes {
-                        true => out.part(&marked(sign, &part(line, others.get(at)))),
-                        false => out.line(&marked(sign, line)),
+                        true => out.excerpt(&signed_line(sign, &excerpt(line, others.get(at)))),
+                        false => out.line(&signed_line(sign, line)),
                     }
                 }
             }
@@ -123,21 +126,22 @@ fn in_full(hunks: &Hunks<'_>, [before, after]: [&str; 2], limits: DiffLimits) ->
     out.done(hunks)
 }
 
-fn in_short(hunks: &Hunks<'_>, limits: DiffLimits) -> Diff {
+/// Formats hunks in the short form.
+fn numbered_text(hunks: &Hunks<'_>, limits: DiffLimits) -> Diff {
     let skipped = hunks.skipped[1];
     let width = (skipped + hunks.new.len()).max(1).ilog10() as usize + 1;
-    let mut out = Limited::new(limits.bytes);
+    let mut out = BoundedText::new(limits.bytes);
     for (at, group) in hunks.groups.iter().enumerate() {
         if at > 0 {
             out.line(&format!("{:width$} …\n", ""));
         }
-        let ends = Ends::new(hunks, group);
+        let ends = LineEndChanges::new(hunks, group);
         for op in group {
             let (sign_old, sign_new) = signs(op);
             let (old, new) = (&hunks.old[op.old_range()], &hunks.new[op.new_range()]);
             if sign_old == Some('-') {
                 for (at, line) in old.iter().enumerate() {
-                    out.line(&format!("{:width$} -{}\n", "", part(&ends.shown(line), new.get(at))));
+                    out.line(&format!("{:width$} -{}\n", "", excerpt(&ends.shown(line), new.get(at))));
                 }
             }
             let sign = sign_new.or(sign_old.filter(|sign| *sign == ' '));
@@ -145,47 +149,49 @@ fn in_short(hunks: &Hunks<'_>, limits: DiffLimits) -> Diff {
                 let sign = sign.unwrap_or(' ');
                 let number = skipped + op.new_range().start + at + 1;
                 let other = old.get(at).filter(|_| sign == '+');
-                out.line(&format!("{number:width$} {sign}{}\n", part(&ends.shown(line), other)));
+                out.line(&format!("{number:width$} {sign}{}\n", excerpt(&ends.shown(line), other)));
             }
         }
     }
     out.done(hunks)
 }
 
-/// A unified diff as replies show it: of long lines, what lies around the change.
+/// A unified diff for display: long lines become excerpts around the change.
 pub fn shown(diff: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = diff.split_inclusive('\n').collect();
-    if lines.iter().all(|line| line.len() <= SHOWN_LINE) {
+    if lines.iter().all(|line| line.len() <= MAX_SHOWN_CHARS) {
         return Cow::Borrowed(diff);
     }
     let mut out = String::new();
     for run in lines.chunk_by(|before, after| is_changed(before) && is_changed(after)) {
         let signed = |sign| run.iter().filter(move |line| line.starts_with(sign));
-        let (mut gone, mut come) = (signed('-'), signed('+'));
+        let (mut removed, mut added) = (signed('-'), signed('+'));
         for line in run {
             let other = match line.as_bytes().first() {
-                Some(b'-') => come.next(),
-                Some(b'+') => gone.next(),
+                Some(b'-') => added.next(),
+                Some(b'+') => removed.next(),
                 _ => None,
             };
             let (sign, line) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
             out.push_str(sign);
-            out.push_str(&part(line, other.map(|other| &other[1..]).as_ref()));
+            out.push_str(&excerpt(line, other.map(|other| &other[1..]).as_ref()));
         }
     }
     Cow::Owned(out)
 }
 
-/// Whether a line of a diff is none of those around a change.
+/// Whether a line of a diff is changed and not context.
 fn is_changed(line: &str) -> bool {
     line.starts_with(['-', '+', '\\'])
 }
 
-/// A line, or of a long one the part around where it begins to differ from the one it takes the place of.
-fn part<'a>(line: &'a str, other: Option<&&str>) -> Cow<'a, str> {
-    let body = bare(line);
-    let Some((within, _)) = body.char_indices().nth(SHOWN_LINE - LEAD) else { return Cow::Borrowed(line) };
-    if body.char_indices().nth(SHOWN_LINE).is_none() {
+/// A line, or of a long one the excerpt around its first difference from `other`, the line that it replaces.
+fn excerpt<'a>(line: &'a str, other: Option<&&str>) -> Cow<'a, str> {
+    let body = without_line_end(line);
+    let Some((within, _)) = body.char_indices().nth(MAX_SHOWN_CHARS - LEAD) else {
+        return Cow::Borrowed(line);
+    };
+    if body.char_indices().nth(MAX_SHOWN_CHARS).is_none() {
         return Cow::Borrowed(line);
     }
     let mut place = other.map_or(0, |other| common_start(body.as_bytes(), other.as_bytes()));
@@ -194,32 +200,32 @@ fn part<'a>(line: &'a str, other: Option<&&str>) -> Cow<'a, str> {
     }
     let start = match place < within {
         true => 0,
-        false => body[..place].char_indices().nth_back(LEAD - 1).map_or(0, |(at, _)| at),
+        false => body[..place].char_indices().nth_back(LEAD - 1).map_or(0, |(at, _)| floor(body, at)),
     };
-    let end = body[start..].char_indices().nth(SHOWN_LINE).map_or(body.len(), |(at, _)| start + at);
+    let end = clip(&body[start..], MAX_SHOWN_CHARS).map_or(body.len(), |shown| start + shown.len());
     let dots = |cut: bool| if cut { "…" } else { "" };
     let (front, back) = (dots(start > 0), dots(end < body.len()));
     Cow::Owned(format!("{front}{}{back}{}", &body[start..end], &line[body.len()..]))
 }
 
-/// Lines of a change that are there on the other side too, but for their ends.
-struct Ends<'a>(HashSet<&'a str>);
+/// Lines of a change that are on both sides and differ only in their line ends.
+struct LineEndChanges<'a>(HashSet<&'a str>);
 
-impl<'a> Ends<'a> {
+impl<'a> LineEndChanges<'a> {
     fn new(hunks: &Hunks<'a>, group: &[DiffOp]) -> Self {
         let changed = || group.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
         let old = changed().flat_map(|op| &hunks.old[op.old_range()]);
         let new = changed().flat_map(|op| &hunks.new[op.new_range()]);
-        let old: HashSet<&str> = old.map(|line| bare(line)).collect();
-        Self(new.map(|line| bare(line)).filter(|line| old.contains(line)).collect())
+        let old: HashSet<&str> = old.map(|line| without_line_end(line)).collect();
+        Self(new.map(|line| without_line_end(line)).filter(|line| old.contains(line)).collect())
     }
 
-    /// A line without its end, unless nothing but that makes the difference.
+    /// A line for display: without its line end, unless that is the only difference.
     fn shown(&self, line: &str) -> String {
-        match self.0.contains(bare(line)) {
+        match self.0.contains(without_line_end(line)) {
             true if !line.ends_with(['\n', '\r']) => format!("{line} (no newline at the end)"),
             true => line.trim_end_matches('\n').replace('\r', "␍"),
-            false => bare(line).to_owned(),
+            false => without_line_end(line).to_owned(),
         }
     }
 }
@@ -229,7 +235,7 @@ fn binary([before, after]: [&str; 2], [was, is]: [usize; 2]) -> Diff {
     Diff { text, ..Diff::default() }
 }
 
-/// With which sign lines of an operation are written, of the old side and of the new one.
+/// The signs of an operation's lines, on the old and on the new side.
 fn signs(op: &DiffOp) -> (Option<char>, Option<char>) {
     match op {
         DiffOp::Equal { .. } => (Some(' '), None),
@@ -239,32 +245,33 @@ fn signs(op: &DiffOp) -> (Option<char>, Option<char>) {
     }
 }
 
-fn marked(sign: char, line: &str) -> String {
+fn signed_line(sign: char, line: &str) -> String {
     match line.ends_with('\n') {
         true => format!("{sign}{line}"),
         false => format!("{sign}{line}\n\\ No newline at end of file\n"),
     }
 }
 
-fn bare(line: &str) -> &str {
+fn without_line_end(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }
 
+/// The ranges of rows that a group covers, on the old and on the new side.
 fn span(group: &[DiffOp]) -> (Range<usize>, Range<usize>) {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return (0..0, 0..0) };
     (first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end)
 }
 
-/// The parts of two texts that differ, with lines around them.
-struct Differing<'a> {
+/// The regions of two texts that differ, with context lines.
+struct ChangedRegion<'a> {
     old: Cow<'a, str>,
     new: Cow<'a, str>,
-    /// How many lines before them are the same.
+    /// Number of equal lines before the region.
     skipped: usize,
 }
 
-impl<'a> Differing<'a> {
-    /// Nothing, if one of the two is no text.
+impl<'a> ChangedRegion<'a> {
+    /// `None` if one side is binary.
     fn new(old: &'a [u8], new: &'a [u8], context: usize) -> Option<Self> {
         let (from, old_to, new_to) = trim(old, new, context);
         let skipped = memchr::memchr_iter(b'\n', &old[..from]).count();
@@ -289,20 +296,20 @@ impl<'a> Differing<'a> {
     }
 }
 
-/// Where the lines begin that differ, and where they end in each, with so many lines around them.
+/// Start of the changed lines, and their end on each side, with `context` lines around them.
 fn trim(old: &[u8], new: &[u8], context: usize) -> (usize, usize, usize) {
     let shorter = old.len().min(new.len());
     let same = common_start(old, new);
     let mut ends = memchr::memrchr_iter(b'\n', &old[..same]);
     let from = ends.nth(context).map_or(0, |end| end + 1);
     let tail = common_end(old, new).min(shorter - same);
-    // The line in which the tail begins may differ before it.
+    // The common end may begin in the middle of a line, which then counts as changed.
     let after = &old[old.len() - tail..];
     let kept = memchr::memchr_iter(b'\n', after).nth(context).map_or(0, |end| after.len() - end - 1);
     (from, old.len() - kept, new.len() - kept)
 }
 
-/// How much two begin with alike.
+/// Length of the common prefix.
 pub fn common_start(a: &[u8], b: &[u8]) -> usize {
     let mut same = 0;
     for size in CHUNKS {
@@ -312,7 +319,7 @@ pub fn common_start(a: &[u8], b: &[u8]) -> usize {
     same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
-/// How much two end with alike.
+/// Length of the common suffix.
 pub fn common_end(a: &[u8], b: &[u8]) -> usize {
     let mut same = 0;
     for size in CHUNKS {
@@ -323,7 +330,7 @@ pub fn common_end(a: &[u8], b: &[u8]) -> usize {
     same + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Lines and what happened to them.
+/// The lines of both sides, and the operations on them in groups.
 struct Hunks<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,
@@ -332,42 +339,42 @@ struct Hunks<'a> {
 }
 
 impl<'a> Hunks<'a> {
-    fn new(differing: &'a Differing<'_>, limits: DiffLimits) -> Self {
-        let old: Vec<&str> = differing.old.split_inclusive('\n').collect();
-        let new: Vec<&str> = differing.new.split_inclusive('\n').collect();
+    fn new(region: &'a ChangedRegion<'_>, limits: DiffLimits) -> Self {
+        let old: Vec<&str> = region.old.split_inclusive('\n').collect();
+        let new: Vec<&str> = region.new.split_inclusive('\n').collect();
         let deadline = Instant::now().checked_add(limits.time);
         let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
         Self {
             old,
             new,
             groups: group_diff_ops(ops, limits.context),
-            skipped: limits.lines_before.map(|lines| lines + differing.skipped),
+            skipped: limits.lines_before.map(|lines| lines + region.skipped),
         }
     }
 }
 
-/// Text that stops growing at a limit.
-struct Limited {
+/// Text that stops growing at a limit, and counts the lines beyond it.
+struct BoundedText {
     text: String,
-    most: usize,
+    max_bytes: usize,
     cut: usize,
-    /// How many lines are there in part.
-    parts: usize,
+    /// Number of lines that are excerpts.
+    excerpts: usize,
 }
 
-impl Limited {
-    fn new(most: usize) -> Self {
-        Self { text: String::new(), most, cut: 0, parts: 0 }
+impl BoundedText {
+    fn new(max_bytes: usize) -> Self {
+        Self { text: String::new(), max_bytes, cut: 0, excerpts: 0 }
     }
 
-    /// What is left of a line.
-    fn part(&mut self, line: &str) {
-        self.parts += 1;
+    /// Adds an excerpt of a line.
+    fn excerpt(&mut self, line: &str) {
+        self.excerpts += 1;
         self.line(line);
     }
 
     fn line(&mut self, line: &str) {
-        if self.cut > 0 || self.text.len() + line.len() > self.most {
+        if self.cut > 0 || self.text.len() + line.len() > self.max_bytes {
             self.cut += 1;
         } else {
             self.text.push_str(line);
@@ -387,7 +394,7 @@ impl Limited {
             added += op.new_range().len();
             removed += op.old_range().len();
         }
-        Diff { text: self.text, added, removed, cut: self.cut + self.parts }
+        Diff { text: self.text, added, removed, cut: self.cut + self.excerpts }
     }
 }
 
@@ -420,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_line_end_is_told() {
+    fn a_missing_line_end_is_shown() {
         let text = diff("a\nb", "a\nb\n").text;
         let expected = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n";
         assert_eq!(text, expected);
@@ -436,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_lines_the_place_is_shown() {
+    fn of_long_lines_the_change_is_shown() {
         let front = "é".repeat(100_000);
         let [old, new] = ["one", "two"].map(|word| format!("{front}{word}{front}"));
         let side = |text: &'static str| Side { name: "f", bytes: text.as_bytes() };
@@ -446,6 +453,19 @@ mod tests {
         for shown in [&short, &*shown(&whole), &diff(&old, &new).text] {
             assert!(shown.contains("éone") && shown.contains("étwo") && shown.len() < 3000, "{shown}");
         }
+    }
+
+    #[test]
+    fn an_excerpt_begins_and_ends_between_grapheme_clusters() {
+        // Clusters of three code points, so that neither the lead nor the limit falls between two of them.
+        let cluster = "e\u{301}\u{323}";
+        let side = |word: &str| format!("{}{word}{}\n", cluster.repeat(400), cluster.repeat(400));
+        let text = short(side("one").as_bytes(), side("two").as_bytes(), DiffLimits::default()).text;
+        assert!(
+            text.contains("…e\u{301}") && !text.contains("…\u{301}") && !text.contains("…\u{323}"),
+            "{text}"
+        );
+        assert!(text.contains("\u{323}…") && !text.contains("e…") && !text.contains("\u{301}…"), "{text}");
     }
 
     #[test]

@@ -1,51 +1,51 @@
-//! A file on the way to what it will be: changes of its text become splices of its bytes, and all of them
-//! together one plan. Every kind of edit ends here, so what holds for one holds for all.
+//! The working copy of a file under edits: turns splices of its text into splices of its bytes and merges them into one
+//! plan. Every kind of edit ends here, so that all share the same guarantees.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::encoding::{Source, Unwritable};
-use super::fit::TextSplice;
+use super::line_index::line_number;
+use super::line_match::TextSplice;
 use super::mismatch::Problem;
-use super::rows::line_number;
 use super::splice::{Splice, Splices};
 
-/// Edits that can be made.
+/// A plan of edits to one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
-    /// What happens to the bytes.
+    /// The changes to the bytes.
     pub splices: Splices,
-    /// How many places are changed, over all edits.
+    /// Number of replacements, over all edits.
     pub replaced: usize,
-    /// Lines that changed, in the file as it will be. Where lines only went, the one that follows.
+    /// Line numbers that changed, in the new content. For deleted lines, the one that follows.
     pub changed: Vec<RangeInclusive<usize>>,
-    /// What was not as it was asked for.
+    /// Differences that were ignored to find a match.
     pub notes: Vec<Note>,
 }
 
-/// Something that was done otherwise than asked.
+/// An edit that was made although its old text did not match exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Which edit, counted from 1.
+    /// Number of the edit, from 1.
     pub edit: usize,
-    /// The line it was made at.
+    /// Number of the line that matched.
     pub line: usize,
-    /// What was overlooked.
+    /// The difference that was ignored.
     pub overlooked: Overlooked,
 }
 
-/// A difference that was overlooked to find a place.
+/// A difference that was ignored to find a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Overlooked {
-    /// The new text was indented like the file.
+    /// Indentation; the new text is reindented like the file.
     Indentation,
     /// White space at the end of lines.
     TrailingSpace,
-    /// Quotes, dashes, spaces.
+    /// Quotes, dashes or spaces that look alike.
     Punctuation,
-    /// Line numbers were taken off.
+    /// Line numbers copied from a reply.
     LineNumbers,
-    /// The last line is not ended.
+    /// A missing line end on the last line.
     FinalNewline,
 }
 
@@ -71,42 +71,43 @@ impl fmt::Display for Note {
     }
 }
 
-/// What comes after a change.
+/// Whether another change follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
-    /// Another one, which needs the file as it is then.
+    /// Another change follows, which needs the content in between.
     More,
-    /// Nothing, so that the changed file need not be made.
+    /// No change follows, so the new content need not be built.
     Nothing,
 }
 
 impl Follows {
-    /// After the change at a place in a list of so many.
+    /// What follows the change at index `at` in a list of `of`.
     pub fn after(at: usize, of: usize) -> Self {
         if at + 1 < of { Self::More } else { Self::Nothing }
     }
 }
 
-/// A file on the way to what it will be.
+/// The working copy of a file under edits.
 pub struct Draft<'a> {
     source: &'a Source,
-    now: Option<Source>,
+    /// The content after the changes so far; `None` without changes.
+    edited: Option<Source>,
     /// The changes so far.
     pub planned: Planned,
 }
 
 impl<'a> Draft<'a> {
-    /// A draft of a file without changes.
+    /// A draft without changes.
     pub fn new(source: &'a Source) -> Self {
-        Self { source, now: None, planned: Planned::default() }
+        Self { source, edited: None, planned: Planned::default() }
     }
 
-    /// The file as the edits so far leave it.
+    /// The content after the changes so far.
     pub fn current(&self) -> &Source {
-        self.now.as_ref().unwrap_or(self.source)
+        self.edited.as_ref().unwrap_or(self.source)
     }
 
-    /// Makes a change.
+    /// Adds a change to the current content.
     pub fn apply(&mut self, splices: Vec<TextSplice>, follows: Follows) -> Result<(), Problem> {
         let current = self.current();
         let before = current.bytes();
@@ -123,18 +124,19 @@ impl<'a> Draft<'a> {
             step.then(before.len(), made.clone());
             let next =
                 current.with_bytes(step.apply(before)).map_err(|_| Problem::Unwritable(Unwritable::Nul))?;
-            // Where bytes are no text, new ones next to them could become one character with them.
+            // New bytes next to undecodable ones could form a character with them: check that the result decodes to
+            // the expected text.
             if !plain && next.text() != expected(current.text(), &splices) {
                 let at = splices.first().map_or(0, |splice| splice.range.start);
                 return Err(Problem::Undecodable { line: line_number(current.text(), at, current.ending()) });
             }
-            self.now = Some(next);
+            self.edited = Some(next);
         }
         self.planned.splices.then(self.source.bytes().len(), made);
         Ok(())
     }
 
-    /// The changes together, in the places of the file as it was.
+    /// Finishes the plan.
     pub fn done(mut self) -> Planned {
         self.planned.changed = changed(self.source, &self.planned.splices);
         self.planned
@@ -152,7 +154,7 @@ fn expected(text: &str, splices: &[TextSplice]) -> String {
     out + &text[at..]
 }
 
-/// The lines that splices change, in the file as it will be.
+/// The line numbers that splices change, in the new content.
 fn changed(source: &Source, splices: &Splices) -> Vec<RangeInclusive<usize>> {
     let mut changed: Vec<RangeInclusive<usize>> = Vec::new();
     let (mut at, mut line) = (0, 1);

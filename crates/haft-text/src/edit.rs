@@ -1,56 +1,61 @@
-//! Plans edits of one file: what is replaced by what, one after another, all or nothing. A plan is a list
-//! of splices of bytes, so nothing outside of what changes can be touched. Reads and writes nothing.
+//! Plans replacements of text in one file, one after another, all or nothing. A plan is a list of byte splices, so bytes
+//! outside of a replacement stay untouched. Reads and writes no files.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::artifacts::{placeholder, without_numbers};
+use super::clusters::clip;
 use super::draft::{Draft, Follows, Note, Overlooked, Planned};
 use super::encoding::{Ending, Source};
-use super::find::{Sameness, Wanted, find, forward, normal};
-use super::fit::{Closeness, TextSplice, fits, reindent, rewrite, same_line, steps};
-use super::gutter::{placeholder, without_numbers};
-use super::manner::{EditOptions, Leniency};
+use super::find::{CharMatch, Search, find, forward, normalize_line_ends};
+use super::line_index::{LineIndex, line_number};
+use super::line_match::{Closeness, TextSplice, fits, reindent, rewrite, same_line, steps};
 use super::mismatch::{Mismatch, Problem};
 use super::nearest::{Nearest, nearest};
+use super::options::{EditOptions, Leniency};
 use super::reindent::{Reindent, indent_of};
-use super::rows::{Rows, line_number};
 
-/// How many places are shown when there are several.
-const SHOWN: usize = 10;
-/// More places are not changed at once.
+/// Most places shown if the old text is ambiguous.
+const MAX_SHOWN: usize = 10;
+/// Most occurrences that one edit replaces.
 const MAX_PLACES: usize = 200_000;
-/// A longer line is shown by its beginning.
-const SHOWN_CHARS: usize = 120;
-/// Larger texts are not searched for places that come near.
+/// Most characters shown of a line.
+const MAX_SHOWN_CHARS: usize = 120;
+/// Largest text, in bytes, that is searched for lenient matches and similar places.
 const MAX_LENIENT: usize = 32 * 1024 * 1024;
 
-/// One text for another.
+/// Replaces one text by another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replace {
-    /// What is there now. Its line ends need not be those of the file.
+    /// The old text. Its line ends may differ from those of the file.
     pub old: String,
-    /// What comes instead, to the letter but for line ends, which follow the file.
+    /// The new text, written exactly except for line ends, which follow the file.
     pub new: String,
-    /// Where.
+    /// Which occurrences to replace.
     pub occurrences: Occurrences,
 }
 
-/// Where a text is replaced.
+/// Which occurrences of a text are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrences {
-    /// At the one place where it is.
+    /// The only occurrence; several are an error.
     Only,
-    /// Wherever it is.
+    /// Every occurrence.
     All,
 }
 
-/// Plans edits, each on what the ones before it leave.
-pub fn plan(source: &Source, edits: &[Replace], manner: impl Into<EditOptions>) -> Result<Planned, Mismatch> {
-    let manner = manner.into();
+/// Plans edits, each on the result of the ones before.
+pub fn plan(
+    source: &Source,
+    edits: &[Replace],
+    options: impl Into<EditOptions>,
+) -> Result<Planned, Mismatch> {
+    let options = options.into();
     let mut draft = Draft::new(source);
     for (at, edit) in edits.iter().enumerate() {
         let fail = |problem| Mismatch { edit: at + 1, of: edits.len(), problem };
-        let change = one(draft.current(), edit, manner).map_err(fail)?;
+        let change = plan_one(draft.current(), edit, options).map_err(fail)?;
         if !change.overlooked.is_empty() {
             let line = line_number(draft.current().text(), change.at, draft.current().ending());
             let note = |overlooked| Note { edit: at + 1, line, overlooked };
@@ -62,39 +67,40 @@ pub fn plan(source: &Source, edits: &[Replace], manner: impl Into<EditOptions>) 
     Ok(draft.done())
 }
 
-/// What one edit does.
+/// The effect of one edit.
 struct Change {
-    /// Where the first place begins; what is spliced may begin later.
+    /// Start of the first match; the splices may begin later, since they leave out equal text.
     at: usize,
     splices: Vec<TextSplice>,
     count: usize,
     overlooked: BTreeSet<Overlooked>,
 }
 
-fn one(source: &Source, edit: &Replace, manner: EditOptions) -> Result<Change, Problem> {
+fn plan_one(source: &Source, edit: &Replace, options: EditOptions) -> Result<Change, Problem> {
     if edit.old.is_empty() {
         return Err(Problem::Empty);
     }
     if edit.old == edit.new {
         return Err(Problem::Same);
     }
-    let (old, new) = (normal(&edit.old, source.ending()), normal(&edit.new, source.ending()));
+    let (old, new) =
+        (normalize_line_ends(&edit.old, source.ending()), normalize_line_ends(&edit.new, source.ending()));
     if old == new {
         return Err(Problem::SameButLineEnds);
     }
-    if let Some((line, text)) = placeholder(&old, &new, manner) {
+    if let Some((line, text)) = placeholder(&old, &new, options) {
         return Err(Problem::Placeholder { line, text });
     }
     if let Some(change) = exact(source, &old, &new, edit.occurrences)? {
         return Ok(change);
     }
     let stripped = without_numbers(&old);
-    if manner.leniency == Leniency::Lenient {
+    if options.leniency == Leniency::Lenient {
         if let Some(change) = lenient(source, &old, &new)? {
             return Ok(change);
         }
         if let Some(old) = &stripped
-            && let Some(mut change) = unnumbered(source, old, &new)?
+            && let Some(mut change) = without_copied_numbers(source, old, &new)?
         {
             change.overlooked.insert(Overlooked::LineNumbers);
             return Ok(change);
@@ -105,35 +111,35 @@ fn one(source: &Source, edit: &Replace, manner: EditOptions) -> Result<Change, P
     let near = match source.text().len() {
         0 => Nearest::EmptyFile,
         len if len > MAX_LENIENT => Nearest::NotSought,
-        _ => nearest(&Rows::new(source.text(), source.ending()), wanted),
+        _ => nearest(&LineIndex::new(source.text(), source.ending()), wanted),
     };
     Err(Problem::NotFound { near, numbered })
 }
 
 fn exact(source: &Source, old: &str, new: &str, occurrences: Occurrences) -> Result<Option<Change>, Problem> {
-    let wanted = match occurrences {
-        Occurrences::Only => Wanted::Candidates(SHOWN),
-        Occurrences::All => Wanted::Disjoint,
+    let search = match occurrences {
+        Occurrences::Only => Search::Candidates(MAX_SHOWN),
+        Occurrences::All => Search::Disjoint,
     };
-    let found = find(source.text(), old, source.endings(), Sameness::Exact, wanted);
+    let found = find(source.text(), old, source.endings(), CharMatch::Exact, search);
     match (found.total, occurrences) {
         (0, _) => Ok(None),
         (total, Occurrences::All) if total > MAX_PLACES => Err(Problem::TooMany { total, most: MAX_PLACES }),
         (1, _) | (_, Occurrences::All) => {
-            let splice = |place| replace(source, place, old, new, Sameness::Exact);
-            let at = found.places.first().map_or(0, |place| place.start);
-            let splices = found.places.into_iter().map(splice).collect();
+            let splice = |place| replace(source, place, old, new, CharMatch::Exact);
+            let at = found.ranges.first().map_or(0, |place| place.start);
+            let splices = found.ranges.into_iter().map(splice).collect();
             Ok(Some(Change { at, splices, count: found.total, overlooked: BTreeSet::new() }))
         }
         (total, Occurrences::Only) => {
-            let starts = found.places.iter().map(|place| place.start);
-            Err(several(source, starts, total, Looseness::Exact))
+            let starts = found.ranges.iter().map(|place| place.start);
+            Err(ambiguous(source, starts, total, Looseness::Exact))
         }
     }
 }
 
-/// Numbers in front of every line go from the old text, and from the new one if it has them.
-fn unnumbered(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Problem> {
+/// Plans an edit whose old text had copied line numbers; removes them from the new text as well if it has them.
+fn without_copied_numbers(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Problem> {
     let new = without_numbers(new).unwrap_or_else(|| new.to_owned());
     if old.trim().is_empty() || old == new {
         return Ok(None);
@@ -144,49 +150,50 @@ fn unnumbered(source: &Source, old: &str, new: &str) -> Result<Option<Change>, P
     }
 }
 
-/// The one place that differs only in what does not count, if there is one.
+/// The only place that matches if surrounding white space and look-alike punctuation are ignored. Several are an error:
+/// leniency never chooses between places.
 fn lenient(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Problem> {
     let text = source.text();
     if text.len() > MAX_LENIENT {
         return Ok(None);
     }
-    let alike = find(text, old, source.endings(), Sameness::LookAlike, Wanted::Candidates(SHOWN));
-    let rows = Rows::new(text, source.ending());
+    let alike = find(text, old, source.endings(), CharMatch::LookAlike, Search::Candidates(MAX_SHOWN));
+    let rows = LineIndex::new(text, source.ending());
     let (old_lines, new_lines) = (block(old), block(new));
-    let loose = fits(&rows, &old_lines, Closeness::Loose, 0, SHOWN);
+    let loose = fits(&rows, &old_lines, Closeness::Loose, 0, MAX_SHOWN);
     let mut places: BTreeSet<usize> = loose.iter().map(|row| rows.content(*row).start).collect();
     let in_rows: BTreeSet<usize> = loose.iter().copied().collect();
-    let elsewhere = alike.places.iter().filter(|place| !in_rows.contains(&rows.row_at(place.start)));
+    let elsewhere = alike.ranges.iter().filter(|place| !in_rows.contains(&rows.row_at(place.start)));
     places.extend(elsewhere.map(|place| place.start));
     let total = places.len().max(alike.total);
     if total > 1 {
-        return Err(several(source, places.into_iter(), total, Looseness::Loose));
+        return Err(ambiguous(source, places.into_iter(), total, Looseness::Loose));
     }
-    if let [place] = &alike.places[..] {
-        let splices = vec![replace(source, place.clone(), old, new, Sameness::LookAlike)];
+    if let [place] = &alike.ranges[..] {
+        let splices = vec![replace(source, place.clone(), old, new, CharMatch::LookAlike)];
         let overlooked = [Overlooked::Punctuation].into();
         return Ok(Some(Change { at: place.start, splices, count: 1, overlooked }));
     }
     let [row] = loose[..] else { return Ok(None) };
-    // Lines can be exchanged for lines, but not joined with what follows them.
+    // A lenient match replaces whole lines, so it cannot join the last one with the text behind it.
     if old.ends_with('\n') && !new.is_empty() && !new.ends_with('\n') {
         return Ok(None);
     }
     let new_lines =
         if old.ends_with('\n') || !new.ends_with('\n') { new_lines } else { new.split('\n').collect() };
-    let learnt = reindent(&rows, row, &old_lines);
-    if learnt == Reindent::Unclear {
+    let indentation = reindent(&rows, row, &old_lines);
+    if indentation == Reindent::Unclear {
         return Ok(None);
     }
-    let splices = rewrite(&rows, row, &steps(&old_lines, &new_lines, &learnt), source.ending());
+    let splices = rewrite(&rows, row, &steps(&old_lines, &new_lines, &indentation), source.ending());
     if splices.is_empty() {
         return Ok(None);
     }
-    let (at, overlooked) = (rows.content(row).start, overlooked(&rows, row, &old_lines));
+    let (at, overlooked) = (rows.content(row).start, ignored_differences(&rows, row, &old_lines));
     Ok(Some(Change { at, splices, count: 1, overlooked }))
 }
 
-/// The lines of a text; what follows the last line end is none.
+/// The lines of a text; a final line end adds no empty line.
 fn block(text: &str) -> Vec<&str> {
     match text.strip_suffix('\n') {
         Some(text) => text.split('\n').collect(),
@@ -195,7 +202,8 @@ fn block(text: &str) -> Vec<&str> {
     }
 }
 
-fn overlooked(rows: &Rows<'_>, row: usize, block: &[&str]) -> BTreeSet<Overlooked> {
+/// The kinds of difference between a block and the rows that it matched.
+fn ignored_differences(rows: &LineIndex<'_>, row: usize, block: &[&str]) -> BTreeSet<Overlooked> {
     let mut all = BTreeSet::new();
     for (at, line) in block.iter().enumerate() {
         let there = rows.line(row + at);
@@ -209,21 +217,22 @@ fn overlooked(rows: &Rows<'_>, row: usize, block: &[&str]) -> BTreeSet<Overlooke
             all.insert(Overlooked::TrailingSpace);
         }
     }
-    // Lines that are all the same were missed for one reason only.
+    // If all lines are equal, the exact search can only have failed at a missing final line end.
     if all.is_empty() {
         all.insert(Overlooked::FinalNewline);
     }
     all
 }
 
-/// How places were found.
+/// How the places matched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looseness {
     Exact,
     Loose,
 }
 
-fn several(
+/// The error for an ambiguous old text.
+fn ambiguous(
     source: &Source,
     starts: impl Iterator<Item = usize>,
     total: usize,
@@ -232,9 +241,9 @@ fn several(
     let text = source.text();
     let (mut line, mut at) = (1, 0);
     let places = starts
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .map(|start| {
-            line += source_breaks(&text[at..start], source.ending());
+            line += count_line_ends(&text[at..start], source.ending());
             at = start;
             (line, line_at(text, start))
         })
@@ -242,23 +251,23 @@ fn several(
     Problem::Several { total, places, loosely: looseness == Looseness::Loose }
 }
 
-fn source_breaks(text: &str, ending: Ending) -> usize {
+fn count_line_ends(text: &str, ending: Ending) -> usize {
     line_number(text, text.len(), ending) - 1
 }
 
-/// The line around a place, cut if it is long.
+/// The line that contains a position, trimmed and cut if it is long.
 fn line_at(text: &str, at: usize) -> String {
     let start = text[..at].rfind(['\n', '\r']).map_or(0, |end| end + 1);
     let line = text[start..].trim_start_matches(['\n', '\r']);
     let line = line.split(['\n', '\r']).next().unwrap_or_default().trim();
-    match line.char_indices().nth(SHOWN_CHARS) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
+    match clip(line, MAX_SHOWN_CHARS) {
+        Some(start) => format!("{start}…"),
         None => line.to_owned(),
     }
 }
 
-/// The new text at a place, without what both texts begin and end with.
-fn replace(source: &Source, place: Range<usize>, old: &str, new: &str, same: Sameness) -> TextSplice {
+/// The splice for one match, without the prefix and suffix that both texts share: unchanged text keeps its bytes.
+fn replace(source: &Source, place: Range<usize>, old: &str, new: &str, char_match: CharMatch) -> TextSplice {
     let ending = source.ending();
     let there = &source.text()[place.clone()];
     let prefix: usize =
@@ -267,13 +276,13 @@ fn replace(source: &Source, place: Range<usize>, old: &str, new: &str, same: Sam
     let ends = old_rest.chars().rev().zip(new_rest.chars().rev());
     let suffix: usize = ends.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     let middle = prefix..old.len() - suffix;
-    let spot = || {
-        let start = forward(there, &old[..middle.start], ending, same)?;
-        let len = forward(&there[start..], &old[middle.clone()], ending, same)?;
+    let changed_range = || {
+        let start = forward(there, &old[..middle.start], ending, char_match)?;
+        let len = forward(&there[start..], &old[middle.clone()], ending, char_match)?;
         let range = place.start + start..place.start + start + len;
         source.byte_range(&range).is_some().then_some(range)
     };
-    let (range, text) = match spot() {
+    let (range, text) = match changed_range() {
         Some(range) => (range, &new_rest[..new_rest.len() - suffix]),
         None => (place, new),
     };
@@ -281,7 +290,7 @@ fn replace(source: &Source, place: Range<usize>, old: &str, new: &str, same: Sam
     TextSplice { range, text }
 }
 
-/// How the line at a place ends, where not all lines of the file end alike.
+/// The line ending at a position of a file with mixed ones; the file's ending otherwise.
 fn ending_near(source: &Source, at: usize) -> Ending {
     if !source.endings().mixed() {
         return source.ending();

@@ -1,17 +1,18 @@
-//! What `.editorconfig` files say about one file. Only what is needed to write new files alike; the glob
-//! dialect is that of the format, with `*` not crossing folders and `{1..9}` for numbers.
+//! Reads `.editorconfig` files: the properties of one path that matter for a new file. Section globs follow the format:
+//! `*` does not cross folders, and `{1..9}` is a range of numbers. Lenient: invalid lines are ignored, and a comment may
+//! follow a value. Reads no files itself.
 
 use globset::GlobBuilder;
 
 use super::encoding::Ending;
 
-/// What applies to a file. Nothing where nothing is said.
+/// The properties that apply to a path; `None` for each that is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
     pub end_of_line: Option<Ending>,
     pub insert_final_newline: Option<bool>,
     pub charset: Option<NewCharset>,
-    /// Told, not acted on: what is written is what was asked for.
+    /// Reported only: haft writes text as given.
     pub trim_trailing_whitespace: Option<bool>,
     pub indent: Option<Indent>,
 }
@@ -30,20 +31,20 @@ pub enum NewCharset {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indent {
     Tabs,
-    /// So many, where it is known.
+    /// Number of spaces, if it is known.
     Spaces(Option<usize>),
 }
 
 /// One `.editorconfig` file.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigFile<'a> {
-    /// Its text.
+    /// Its content.
     pub text: &'a str,
-    /// The path of the file in question, from the folder of this one on, with `/`.
+    /// The path of the new file, relative to the folder of this `.editorconfig`, with `/`.
     pub path: &'a str,
 }
 
-/// What files say about one path, the nearest first.
+/// The properties that `.editorconfig` files, nearest first, set for one path.
 pub(crate) fn properties(files: &[ConfigFile<'_>]) -> Properties {
     let root = files.iter().position(|file| is_root(file.text)).map_or(files.len(), |at| at + 1);
     let mut found = Properties::default();
@@ -57,8 +58,8 @@ pub(crate) fn properties(files: &[ConfigFile<'_>]) -> Properties {
             } else if applies && let Some((key, value)) = pair(line) {
                 match key.as_str() {
                     "end_of_line" => found.end_of_line = ending(&value),
-                    "insert_final_newline" => found.insert_final_newline = truth(&value),
-                    "trim_trailing_whitespace" => found.trim_trailing_whitespace = truth(&value),
+                    "insert_final_newline" => found.insert_final_newline = boolean(&value),
+                    "trim_trailing_whitespace" => found.trim_trailing_whitespace = boolean(&value),
                     "charset" => found.charset = charset(&value),
                     "indent_style" => style = Some(value),
                     "indent_size" => size = Some(value),
@@ -76,7 +77,7 @@ pub(crate) fn properties(files: &[ConfigFile<'_>]) -> Properties {
     found
 }
 
-/// Lines that say something.
+/// Lines that are neither empty nor comments.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']))
@@ -95,7 +96,7 @@ fn pair(line: &str) -> Option<(String, String)> {
     Some((key.trim().to_lowercase(), value.trim().to_lowercase()))
 }
 
-fn truth(value: &str) -> Option<bool> {
+fn boolean(value: &str) -> Option<bool> {
     match value {
         "true" => Some(true),
         "false" => Some(false),
@@ -123,21 +124,20 @@ fn charset(value: &str) -> Option<NewCharset> {
     }
 }
 
-/// A glob without a `/` is for files in any folder below.
+/// Whether a section's glob matches a path. A glob without a `/` matches in any folder below.
 fn matches(glob: &str, path: &str) -> bool {
     let anchored = match glob.strip_prefix('/') {
         Some(glob) => glob.to_owned(),
         None if glob.contains('/') => glob.to_owned(),
         None => format!("**/{glob}"),
     };
-    // Braces around a single name mean themselves, and numbers are spelt out.
-    let spelt = spell_numbers(&anchored);
-    let built = GlobBuilder::new(&spelt).literal_separator(true).empty_alternates(true).build();
+    let expanded = expand_ranges(&anchored);
+    let built = GlobBuilder::new(&expanded).literal_separator(true).empty_alternates(true).build();
     built.is_ok_and(|glob| glob.compile_matcher().is_match(path))
 }
 
-/// `{1..3}` as `{1,2,3}`, as far as that stays short.
-fn spell_numbers(glob: &str) -> String {
+/// Expands `{1..3}` to `{1,2,3}`, for at most 1000 numbers.
+fn expand_ranges(glob: &str) -> String {
     let mut out = String::new();
     let mut rest = glob;
     while let Some(open) = rest.find('{') {
@@ -153,8 +153,8 @@ fn spell_numbers(glob: &str) -> String {
             })
         });
         match range {
-            Some(spelt) => {
-                out.push_str(&spelt);
+            Some(list) => {
+                out.push_str(&list);
                 rest = &from[close + 1..];
             }
             None => {

@@ -1,6 +1,6 @@
-//! The bytes of a file understood as text. The text is for showing and matching; a change is made to the
-//! bytes, so what is not changed stays as it was in any encoding, even where it cannot be decoded. A file
-//! in UTF-8 is held once. Knows no paths and no edits.
+//! Decodes a file to text and maps positions in the text back to bytes. The text is for display and matching; changes are
+//! made to the bytes, so unchanged parts keep theirs in any encoding, even undecodable ones. A UTF-8 file is held in
+//! memory only once. Knows no paths and no edits.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,22 +8,22 @@ use std::ops::Range;
 
 use super::charset::{Charset, Guess, UNDECODABLE, Unit, guess};
 
-/// How many bytes of text lie between two known places in the file.
-const CHECKPOINT: usize = 256;
+/// Bytes of text between two checkpoints of the map from text to bytes.
+const CHECKPOINT_INTERVAL: usize = 256;
 
-/// How lines end.
+/// A kind of line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// `\n`
     Lf,
     /// `\r\n`
     CrLf,
-    /// `\r`, only in a file that has no `\n` at all.
+    /// `\r`, only in a file without any `\n`.
     Cr,
 }
 
 impl Ending {
-    /// What it is written as.
+    /// The characters of the line end.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Lf => "\n",
@@ -32,12 +32,12 @@ impl Ending {
         }
     }
 
-    /// Text with this ending and no other.
+    /// Converts all line ends of a text, `\n` and `\r\n`, to this one.
     pub fn only(self, text: &str) -> String {
         self.apply(&text.replace("\r\n", "\n"))
     }
 
-    /// Text with this ending, whether it was written with `\n` or with `\r\n`.
+    /// Converts a text with `\n` or `\r\n` line ends to this one; for `\n`, leaves the text as it is.
     pub fn apply(self, text: &str) -> String {
         if self == Self::Lf {
             text.to_owned()
@@ -57,12 +57,12 @@ impl fmt::Display for Ending {
     }
 }
 
-/// How many lines end in which way.
+/// Number of line ends of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endings {
     pub lf: usize,
     pub crlf: usize,
-    /// Counted only where there is no other.
+    /// Counted only if there are no others.
     pub cr: usize,
 }
 
@@ -86,7 +86,7 @@ impl Endings {
         found
     }
 
-    /// The ending of most lines; `\n` where there is no line end.
+    /// The most frequent line end; `\n` if there is none.
     pub fn majority(self) -> Ending {
         match self {
             Self { cr, .. } if cr > 0 => Ending::Cr,
@@ -100,36 +100,39 @@ impl Endings {
     }
 }
 
-/// A file's bytes and the text they are.
+/// A text file: its bytes and its decoded text.
 #[derive(Clone, Debug)]
 pub struct Source {
     body: Body,
     charset: Charset,
-    mark: usize,
+    /// Length of the byte order mark.
+    bom_len: usize,
     endings: Endings,
-    /// How lines end once there are some.
-    style: Ending,
-    /// Whether it has or had places that are shown as `�`, which must not come back as that character.
-    damaged: bool,
+    /// The line end for new lines.
+    ending: Ending,
+    /// Whether the file has or had undecodable bytes, shown as `�`: a `�` in new text is then refused, since it may be a
+    /// copy of them.
+    had_undecodable: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Body {
-    /// The whole file, its mark included, is the text.
-    Same(String),
-    Other {
+    /// A file in UTF-8: the text, with its byte order mark.
+    Utf8(String),
+    /// A file in another encoding, or with undecodable bytes.
+    Decoded {
         bytes: Vec<u8>,
         text: String,
-        /// Places where a unit begins: in the text, and in the bytes.
+        /// Starts of units, as offsets in the text and in the bytes.
         checkpoints: Vec<(usize, usize)>,
-        /// How many units could not be decoded.
+        /// Number of undecodable units.
         undecodable: usize,
-        /// Whether some characters are beyond ASCII.
-        wide: bool,
+        /// Whether the text has non-ASCII characters.
+        non_ascii: bool,
     },
 }
 
-/// Bytes that are no text.
+/// Bytes of a file that is not text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary(pub(crate) Vec<u8>);
 
@@ -155,13 +158,13 @@ pub enum Unwritable {
         /// The encoding.
         charset: String,
     },
-    /// It would make the file a binary one.
+    /// A NUL character, which would make the file binary.
     #[error("a NUL character cannot be written into a text file")]
     Nul,
 }
 
 impl Unwritable {
-    /// What to do about it.
+    /// Advice on what to do instead.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Character { .. } => {
@@ -174,7 +177,7 @@ impl Unwritable {
 }
 
 impl Source {
-    /// Understands bytes as text, or gives them back.
+    /// Decodes bytes in a detected encoding; returns them if they are binary.
     pub fn new(bytes: Vec<u8>) -> Result<Self, Binary> {
         match guess(&bytes) {
             Guess::Text(charset, mark) => Self::in_charset(bytes, charset, mark),
@@ -182,35 +185,35 @@ impl Source {
         }
     }
 
-    /// The same file with other bytes: encoding and, where no line end is left, line ends are settled.
+    /// The file with other bytes. Keeps the encoding, and the line end if no line end is left.
     pub fn with_bytes(&self, bytes: Vec<u8>) -> Result<Self, Binary> {
-        let mark = if bytes.starts_with(self.charset.mark()) { self.mark } else { 0 };
-        let mut next = Self::in_charset(bytes, self.charset, mark)?;
-        // A lone `\r` that was no line end does not become one because the last `\n` went.
-        if self.style != Ending::Cr && self.endings != Endings::default() {
+        let bom_len = if bytes.starts_with(self.charset.mark()) { self.bom_len } else { 0 };
+        let mut next = Self::in_charset(bytes, self.charset, bom_len)?;
+        // A lone `\r` does not become a line end because the last `\n` was removed.
+        if self.ending != Ending::Cr && self.endings != Endings::default() {
             next.endings.cr = 0;
         }
         if next.endings == Endings::default() {
-            next.style = self.style;
+            next.ending = self.ending;
         }
-        next.damaged |= self.damaged;
+        next.had_undecodable |= self.had_undecodable;
         Ok(next)
     }
 
-    /// Understands bytes as text of a charset, after a mark of so many bytes.
-    pub fn in_charset(bytes: Vec<u8>, charset: Charset, mark: usize) -> Result<Self, Binary> {
+    /// Decodes bytes in a charset, after a byte order mark of `bom_len` bytes.
+    pub fn in_charset(bytes: Vec<u8>, charset: Charset, bom_len: usize) -> Result<Self, Binary> {
         let bytes = if charset == Charset::Utf8 {
             match String::from_utf8(bytes) {
                 Ok(text) => {
                     let endings = Endings::of(&text);
-                    let style = endings.majority();
+                    let ending = endings.majority();
                     return Ok(Self {
-                        body: Body::Same(text),
+                        body: Body::Utf8(text),
                         charset,
-                        mark,
+                        bom_len,
                         endings,
-                        style,
-                        damaged: false,
+                        ending,
+                        had_undecodable: false,
                     });
                 }
                 Err(error) => error.into_bytes(),
@@ -219,20 +222,20 @@ impl Source {
             bytes
         };
         let mut text = String::with_capacity(bytes.len());
-        let mut checkpoints = vec![(0, mark)];
-        let mut next = CHECKPOINT;
-        let (mut undecodable, mut wide) = (0, false);
-        let mut at = mark;
+        let mut checkpoints = vec![(0, bom_len)];
+        let mut next = CHECKPOINT_INTERVAL;
+        let (mut undecodable, mut non_ascii) = (0, false);
+        let mut at = bom_len;
         while at < bytes.len() {
             if text.len() >= next {
                 checkpoints.push((text.len(), at));
-                next = text.len() + CHECKPOINT;
+                next = text.len() + CHECKPOINT_INTERVAL;
             }
             let (unit, len) = charset.step(&bytes[at..]);
             match unit {
                 Unit::Char('\0') => return Err(Binary(bytes)),
                 Unit::Char(char) => {
-                    wide |= !char.is_ascii();
+                    non_ascii |= !char.is_ascii();
                     text.push(char);
                 }
                 Unit::Chars(chars) => text.push_str(&chars),
@@ -244,107 +247,114 @@ impl Source {
             at += len;
         }
         let endings = Endings::of(&text);
-        let body = Body::Other { bytes, text, checkpoints, undecodable, wide };
-        Ok(Self { body, charset, mark, endings, style: endings.majority(), damaged: undecodable > 0 })
+        let body = Body::Decoded { bytes, text, checkpoints, undecodable, non_ascii };
+        Ok(Self {
+            body,
+            charset,
+            bom_len,
+            endings,
+            ending: endings.majority(),
+            had_undecodable: undecodable > 0,
+        })
     }
 
-    /// The file as text, without a byte order mark, with its own line ends.
+    /// The decoded text, without the byte order mark, with the file's line ends.
     pub fn text(&self) -> &str {
         match &self.body {
-            Body::Same(text) => &text[self.mark..],
-            Body::Other { text, .. } => text,
+            Body::Utf8(text) => &text[self.bom_len..],
+            Body::Decoded { text, .. } => text,
         }
     }
 
-    /// The file.
+    /// The bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         match &self.body {
-            Body::Same(text) => text.as_bytes(),
-            Body::Other { bytes, .. } => bytes,
+            Body::Utf8(text) => text.as_bytes(),
+            Body::Decoded { bytes, .. } => bytes,
         }
     }
 
-    /// The file, to keep.
+    /// Returns the bytes of the file.
     pub fn into_bytes(self) -> Vec<u8> {
         match self.body {
-            Body::Same(text) => text.into_bytes(),
-            Body::Other { bytes, .. } => bytes,
+            Body::Utf8(text) => text.into_bytes(),
+            Body::Decoded { bytes, .. } => bytes,
         }
     }
 
-    /// Whether its bytes are the text, all of it UTF-8.
+    /// Whether the file is valid UTF-8.
     pub fn is_plain(&self) -> bool {
-        matches!(self.body, Body::Same(_))
+        matches!(self.body, Body::Utf8(_))
     }
 
-    /// How its characters are written.
+    /// The encoding.
     pub fn charset(&self) -> Charset {
         self.charset
     }
 
-    /// Whether it begins with a byte order mark.
+    /// Whether the file begins with a byte order mark.
     pub fn marked(&self) -> bool {
-        self.mark > 0
+        self.bom_len > 0
     }
 
-    /// How its lines end.
+    /// Number of line ends of each kind.
     pub fn endings(&self) -> Endings {
         self.endings
     }
 
-    /// How most of its lines end.
+    /// The most frequent line end.
     pub fn ending(&self) -> Ending {
-        self.style
+        self.ending
     }
 
-    /// Whether its last line is ended; an empty file has no line to end.
+    /// Whether the last line is terminated; false for an empty file.
     pub fn final_newline(&self) -> bool {
         self.text().ends_with(if self.ending() == Ending::Cr { '\r' } else { '\n' })
     }
 
-    /// How many places could not be decoded.
+    /// Number of undecodable units.
     pub fn undecodable(&self) -> usize {
         match &self.body {
-            Body::Same(_) => 0,
-            Body::Other { undecodable, .. } => *undecodable,
+            Body::Utf8(_) => 0,
+            Body::Decoded { undecodable, .. } => *undecodable,
         }
     }
 
-    /// Whether its encoding is more than a guess: characters of several bytes prove that a file is UTF-8,
-    /// whatever else is in it, and so does a mark.
-    fn proven(&self) -> bool {
-        let wide = matches!(self.body, Body::Other { wide: true, .. });
-        self.charset == Charset::Utf8 && (wide || self.marked())
+    /// Whether the encoding is certain: valid multi-byte characters or a byte order mark prove that a file is UTF-8, even
+    /// if it has undecodable bytes.
+    fn encoding_is_certain(&self) -> bool {
+        let non_ascii = matches!(self.body, Body::Decoded { non_ascii: true, .. });
+        self.charset == Charset::Utf8 && (non_ascii || self.marked())
     }
 
-    /// Where a place in the text is in the file; nothing if it is inside of a unit or beyond the end.
+    /// Byte offset in the file of an offset in the text; `None` within a unit or beyond the end.
     pub fn byte_at(&self, at: usize) -> Option<usize> {
         match &self.body {
-            Body::Same(_) => self.text().is_char_boundary(at).then_some(at + self.mark),
-            Body::Other { bytes, text, checkpoints, .. } => {
+            Body::Utf8(_) => self.text().is_char_boundary(at).then_some(at + self.bom_len),
+            Body::Decoded { bytes, text, checkpoints, .. } => {
                 if at >= text.len() {
                     return (at == text.len()).then_some(bytes.len());
                 }
-                let before = checkpoints.partition_point(|(place, _)| *place <= at).saturating_sub(1);
-                let (mut place, mut byte) = checkpoints.get(before).copied()?;
-                while place < at {
+                let before = checkpoints.partition_point(|(offset, _)| *offset <= at).saturating_sub(1);
+                let (mut offset, mut byte) = checkpoints.get(before).copied()?;
+                while offset < at {
                     let (unit, len) = self.charset.step(&bytes[byte..]);
-                    place += unit_len(&unit);
+                    offset += unit_len(&unit);
                     byte += len;
                 }
-                (place == at).then_some(byte)
+                (offset == at).then_some(byte)
             }
         }
     }
 
-    /// Which bytes a range of the text is.
+    /// Byte range in the file of a range in the text.
     pub fn byte_range(&self, range: &Range<usize>) -> Option<Range<usize>> {
         Some(self.byte_at(range.start)?..self.byte_at(range.end)?)
     }
 
-    /// How many line ends some of its bytes have. No line end is part of a longer unit in any encoding.
+    /// Number of line ends in some of the file's bytes. In no supported encoding are they part of a longer unit.
     pub fn breaks_in(&self, bytes: &[u8]) -> usize {
-        let byte = super::rows::break_byte(self.ending());
+        let byte = super::line_index::break_byte(self.ending());
         match self.charset {
             Charset::Utf16Le => bytes.chunks_exact(2).filter(|unit| **unit == [byte, 0]).count(),
             Charset::Utf16Be => bytes.chunks_exact(2).filter(|unit| **unit == [0, byte]).count(),
@@ -352,34 +362,35 @@ impl Source {
         }
     }
 
-    /// The file with other text: its encoding, its mark and its line ends stay, or those of most lines.
+    /// The bytes of the file with all its text replaced. Keeps the encoding, the byte order mark and the line ends; mixed
+    /// ones become the most frequent.
     pub fn rewritten(&self, text: &str) -> Result<Vec<u8>, Unwritable> {
         if text.contains('\0') {
             return Err(Unwritable::Nul);
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let text = match self.style {
+        let text = match self.ending {
             _ if self.endings == Endings::default() => Cow::Borrowed(text),
-            style if self.endings.mixed() => Cow::Owned(style.only(text)),
+            ending if self.endings.mixed() => Cow::Owned(ending.only(text)),
             Ending::Lf => Cow::Borrowed(text),
-            style => Cow::Owned(style.apply(text)),
+            ending => Cow::Owned(ending.apply(text)),
         };
         let charset = self.charset.to_string();
         let body = self.charset.encode(&text).map_err(|char| Unwritable::Character { char, charset })?;
-        Ok([&self.bytes()[..self.mark], &body].concat())
+        Ok([&self.bytes()[..self.bom_len], &body].concat())
     }
 
-    /// Text as this file would hold it.
+    /// Encodes new text for this file. Refuses non-ASCII text if the encoding is a guess that the file contradicts.
     pub fn encode(&self, text: &str) -> Result<Vec<u8>, Unwritable> {
         if text.contains('\0') {
             return Err(Unwritable::Nul);
         }
         let charset = self.charset.to_string();
-        let doubtful = |char: &char| match self.undecodable() > 0 && !self.proven() {
+        let is_unsafe = |char: &char| match self.undecodable() > 0 && !self.encoding_is_certain() {
             true => !char.is_ascii(),
-            false => self.damaged && *char == UNDECODABLE,
+            false => self.had_undecodable && *char == UNDECODABLE,
         };
-        if let Some(char) = text.chars().find(doubtful) {
+        if let Some(char) = text.chars().find(is_unsafe) {
             return Err(Unwritable::Guessed { char, charset });
         }
         self.charset.encode(text).map_err(|char| Unwritable::Character { char, charset })

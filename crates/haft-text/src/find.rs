@@ -1,5 +1,5 @@
-//! Where a text is found in another one: with any line ends, and if wanted with look-alike punctuation.
-//! Works on the text as it is, so that nothing the size of a file is copied.
+//! Searches a text for a needle, with any line ends and optionally with look-alike punctuation. Searches the text in
+//! place, without a normalized copy of the size of the file.
 
 use std::ops::Range;
 
@@ -7,72 +7,79 @@ use memchr::memmem::Finder;
 
 use super::encoding::{Ending, Endings};
 
-/// What counts as the same character.
+/// Which characters match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sameness {
-    /// Only itself.
+pub(crate) enum CharMatch {
+    /// Equal ones only.
     Exact,
-    /// Also punctuation and spaces that look alike.
+    /// Equal ones, and punctuation and spaces that look alike.
     LookAlike,
 }
 
-/// Places that were found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The places, as many as were wanted.
-    pub places: Vec<Range<usize>>,
-    /// How many there are.
+pub(crate) struct Matches {
+    /// The matches, at most as many as requested.
+    pub ranges: Vec<Range<usize>>,
+    /// Total number of matches.
     pub total: usize,
 }
 
-/// Which places are wanted.
+/// Which matches a search returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Each that could be meant, even where they overlap, but so many at the most.
+pub(crate) enum Search {
+    /// All matches, overlapping ones included, but at most this many ranges.
     Candidates(usize),
-    /// All, from the first on, none overlapping the one before.
+    /// All matches from left to right that do not overlap the one before.
     Disjoint,
 }
 
-/// Text as a needle: every line end is `\n`.
-pub(crate) fn normal(text: &str, ending: Ending) -> String {
+/// Converts the line ends of a needle to `\n`.
+pub(crate) fn normalize_line_ends(text: &str, ending: Ending) -> String {
     let text = text.replace("\r\n", "\n");
     if ending == Ending::Cr { text.replace('\r', "\n") } else { text }
 }
 
-/// Finds a needle with `\n` line ends in a text with whatever line ends it has.
-pub(crate) fn find(text: &str, needle: &str, endings: Endings, same: Sameness, wanted: Wanted) -> Found {
+/// Finds a needle with `\n` line ends in a text with any line ends.
+pub(crate) fn find(
+    text: &str,
+    needle: &str,
+    endings: Endings,
+    char_match: CharMatch,
+    search: Search,
+) -> Matches {
     if needle.is_empty() {
-        return Found::default();
+        return Matches::default();
     }
-    if same == Sameness::Exact && (!endings.mixed() || !needle.contains('\n')) {
+    if char_match == CharMatch::Exact && (!endings.mixed() || !needle.contains('\n')) {
         let needle = endings.majority().apply(needle);
-        let ranges = Finder::new(needle.as_bytes());
-        let step = |at: usize| ranges.find(&text.as_bytes()[at..]).map(|hit| at + hit);
-        return collect(text, wanted, step, |hit| Some(hit..hit + needle.len()));
+        let finder = Finder::new(needle.as_bytes());
+        let step = |at: usize| finder.find(&text.as_bytes()[at..]).map(|hit| at + hit);
+        return collect(text, search, step, |hit| Some(hit..hit + needle.len()));
     }
     let ending = endings.majority();
-    let Some(anchor) = anchor(needle, same) else { return Found::default() };
+    // Search for the longest part of the needle that has only one spelling, then match the rest around each hit.
+    let Some(anchor) = anchor(needle, char_match) else { return Matches::default() };
     let (before, after) = (&needle[..anchor.start], &needle[anchor.end..]);
     let finder = Finder::new(&needle.as_bytes()[anchor.clone()]);
     let step = |at: usize| finder.find(&text.as_bytes()[at..]).map(|hit| at + hit);
-    collect(text, wanted, step, |hit| {
-        // A line end as anchor is found without the `\r` before it, which belongs to it all the same.
+    collect(text, search, step, |hit| {
+        // An anchor that is a line end matches only the `\n` of `\r\n`; the match must include the `\r`.
         let whole = if text.as_bytes()[hit] == b'\n' && text[..hit].ends_with('\r') { hit - 1 } else { hit };
-        let start = backward(&text[..whole], before, ending, same)?;
+        let start = backward(&text[..whole], before, ending, char_match)?;
         let end = hit + anchor.len();
-        Some(start..end + forward(&text[end..], after, ending, same)?)
+        Some(start..end + forward(&text[end..], after, ending, char_match)?)
     })
 }
 
-/// How much of a text the needle is, if the text begins with it.
-pub(crate) fn forward(text: &str, needle: &str, ending: Ending, same: Sameness) -> Option<usize> {
+/// Length of the needle in the text, if the text begins with it.
+pub(crate) fn forward(text: &str, needle: &str, ending: Ending, char_match: CharMatch) -> Option<usize> {
     let mut rest = text;
     for char in needle.chars() {
         rest = match char {
             '\n' => strip_break(rest, ending)?,
             char => {
-                let there = rest.chars().next().filter(|there| alike(*there, char, same))?;
+                let there = rest.chars().next().filter(|there| alike(*there, char, char_match))?;
                 &rest[there.len_utf8()..]
             }
         };
@@ -80,15 +87,15 @@ pub(crate) fn forward(text: &str, needle: &str, ending: Ending, same: Sameness) 
     Some(text.len() - rest.len())
 }
 
-/// Where the needle begins, if the text ends with it.
-fn backward(text: &str, needle: &str, ending: Ending, same: Sameness) -> Option<usize> {
+/// Start of the needle in the text, if the text ends with it.
+fn backward(text: &str, needle: &str, ending: Ending, char_match: CharMatch) -> Option<usize> {
     let mut rest = text;
     for char in needle.chars().rev() {
         rest = match (char, ending) {
             ('\n', Ending::Cr) => rest.strip_suffix('\r')?,
             ('\n', _) => rest.strip_suffix("\r\n").or_else(|| rest.strip_suffix('\n'))?,
             _ => {
-                let there = rest.chars().next_back().filter(|there| alike(*there, char, same))?;
+                let there = rest.chars().next_back().filter(|there| alike(*there, char, char_match))?;
                 &rest[..rest.len() - there.len_utf8()]
             }
         };
@@ -105,29 +112,29 @@ fn strip_break(text: &str, ending: Ending) -> Option<&str> {
 
 fn collect(
     text: &str,
-    wanted: Wanted,
+    search: Search,
     next: impl Fn(usize) -> Option<usize>,
     place: impl Fn(usize) -> Option<Range<usize>>,
-) -> Found {
-    let mut found = Found::default();
+) -> Matches {
+    let mut found = Matches::default();
     let (mut at, mut free) = (0, 0);
     while let Some(hit) = next(at) {
         let width = text[hit..].chars().next().map_or(1, char::len_utf8);
         at = hit + width;
         let Some(range) = place(hit) else { continue };
-        // Half of a line end is no place to begin or to end.
+        // A match must not begin or end between `\r` and `\n`.
         if splits(text, range.start) || splits(text, range.end) {
             continue;
         }
-        match wanted {
-            Wanted::Disjoint if range.start < free => continue,
-            Wanted::Disjoint => {
+        match search {
+            Search::Disjoint if range.start < free => continue,
+            Search::Disjoint => {
                 (free, at) = (range.end, at.max(range.end));
-                found.places.push(range);
+                found.ranges.push(range);
             }
-            Wanted::Candidates(most) => {
-                if found.places.len() < most {
-                    found.places.push(range);
+            Search::Candidates(max) => {
+                if found.ranges.len() < max {
+                    found.ranges.push(range);
                 }
             }
         }
@@ -136,13 +143,14 @@ fn collect(
     found
 }
 
+/// Whether a position is between `\r` and `\n`.
 fn splits(text: &str, at: usize) -> bool {
     at > 0 && text.as_bytes()[at - 1] == b'\r' && text.as_bytes().get(at) == Some(&b'\n')
 }
 
-/// The longest part of a needle that is written one way only.
-fn anchor(needle: &str, same: Sameness) -> Option<Range<usize>> {
-    let breaks = |char: char| char == '\n' || (same == Sameness::LookAlike && is_foldable(char));
+/// The longest part of a needle that has only one spelling: no line ends, and no look-alikes if these match.
+fn anchor(needle: &str, char_match: CharMatch) -> Option<Range<usize>> {
+    let breaks = |char: char| char == '\n' || (char_match == CharMatch::LookAlike && is_foldable(char));
     let mut best = 0..0;
     let mut start = 0;
     for (at, char) in needle.char_indices().chain([(needle.len(), '\n')]) {
@@ -155,20 +163,20 @@ fn anchor(needle: &str, same: Sameness) -> Option<Range<usize>> {
     }
     match best.is_empty() {
         false => Some(best),
-        true if same == Sameness::Exact => needle.find('\n').map(|at| at..at + 1),
+        true if char_match == CharMatch::Exact => needle.find('\n').map(|at| at..at + 1),
         true => None,
     }
 }
 
-fn alike(a: char, b: char, same: Sameness) -> bool {
-    a == b || (same == Sameness::LookAlike && fold(a) == fold(b))
+fn alike(a: char, b: char, char_match: CharMatch) -> bool {
+    a == b || (char_match == CharMatch::LookAlike && fold(a) == fold(b))
 }
 
 fn is_foldable(char: char) -> bool {
     matches!(char, '\'' | '"' | '-' | ' ') || fold(char) != char
 }
 
-/// The plain form of punctuation and spaces that people and programs replace by finer ones.
+/// Maps typographic punctuation and spaces to their ASCII form.
 pub(crate) fn fold(char: char) -> char {
     match char {
         '\u{2018}'..='\u{201b}' | '\u{2032}' | '\u{02bc}' => '\'',
@@ -184,33 +192,33 @@ pub(crate) fn fold(char: char) -> char {
 mod tests {
     use super::*;
 
-    fn places(text: &str, needle: &str, same: Sameness) -> Vec<Range<usize>> {
-        find(text, needle, Endings::of(text), same, Wanted::Candidates(10)).places
+    fn ranges(text: &str, needle: &str, char_match: CharMatch) -> Vec<Range<usize>> {
+        find(text, needle, Endings::of(text), char_match, Search::Candidates(10)).ranges
     }
 
     #[test]
     fn any_line_end_matches_a_line_end() {
         for text in ["a\nb\nc", "a\r\nb\r\nc", "a\rb\rc"] {
-            assert_eq!(places(text, "a\nb", Sameness::Exact).len(), 1, "{text:?}");
+            assert_eq!(ranges(text, "a\nb", CharMatch::Exact).len(), 1, "{text:?}");
         }
-        assert_eq!(places("a\r\nb\nc\r\n", "a\nb\nc\n", Sameness::Exact), [0..8]);
-        assert_eq!(places("x\n\r\ny\n", "\n\n", Sameness::Exact), [1..4]);
-        assert_eq!(places("x\r\n\ny\n", "\n\n", Sameness::Exact), [1..4]);
-        assert_eq!(places("x\r\n\ny\n", "\n", Sameness::Exact), [1..3, 3..4, 5..6]);
+        assert_eq!(ranges("a\r\nb\nc\r\n", "a\nb\nc\n", CharMatch::Exact), [0..8]);
+        assert_eq!(ranges("x\n\r\ny\n", "\n\n", CharMatch::Exact), [1..4]);
+        assert_eq!(ranges("x\r\n\ny\n", "\n\n", CharMatch::Exact), [1..4]);
+        assert_eq!(ranges("x\r\n\ny\n", "\n", CharMatch::Exact), [1..3, 3..4, 5..6]);
     }
 
     #[test]
     fn places_that_overlap_are_both_candidates() {
-        assert_eq!(places("x\nx\nx", "x\nx", Sameness::Exact), [0..3, 2..5]);
+        assert_eq!(ranges("x\nx\nx", "x\nx", CharMatch::Exact), [0..3, 2..5]);
         let endings = Endings::of("aaaa");
-        assert_eq!(find("aaaa", "aa", endings, Sameness::Exact, Wanted::Disjoint).places, [0..2, 2..4]);
+        assert_eq!(find("aaaa", "aa", endings, CharMatch::Exact, Search::Disjoint).ranges, [0..2, 2..4]);
     }
 
     #[test]
-    fn look_alikes_match_only_when_wanted() {
+    fn look_alikes_match_only_on_request() {
         let text = "say(\u{201c}it\u{2019}s\u{201d},\u{a0}a \u{2013} b)";
-        assert!(places(text, "say(\"it's\", a - b)", Sameness::Exact).is_empty());
+        assert!(ranges(text, "say(\"it's\", a - b)", CharMatch::Exact).is_empty());
         let whole = 0..text.len();
-        assert_eq!(places(text, "say(\"it's\", a - b)", Sameness::LookAlike), [whole]);
+        assert_eq!(ranges(text, "say(\"it's\", a - b)", CharMatch::LookAlike), [whole]);
     }
 }

@@ -1,24 +1,26 @@
-//! What several dialects write the same way, and what text in files is: encodings, edits, differences.
+//! Text in files: encodings, edits, patches, diffs, notebooks and syntax checks; and text formats that several dialects
+//! share. Plans changes as byte splices. Reads and writes no files and knows no tools.
 
+mod artifacts;
 mod charset;
 pub mod check;
+mod clusters;
 mod diff;
 mod draft;
 mod edit;
 mod editorconfig;
 mod encoding;
 mod find;
-mod fit;
-mod gutter;
+mod line_index;
+mod line_match;
 mod lines;
 mod lines_edit;
-mod manner;
 mod mismatch;
 mod nearest;
 pub mod notebook;
+mod options;
 mod patch;
 mod reindent;
-mod rows;
 pub mod splice;
 mod style;
 mod times;
@@ -26,16 +28,16 @@ mod times;
 pub use diff::Diff;
 pub use edit::{Occurrences, Replace};
 pub use lines_edit::{LineContent, LineEdit};
-pub use manner::{EditOptions, Leniency, Placeholders};
+pub use options::{EditOptions, Leniency, Placeholders};
 
+pub use artifacts::placeholder;
 pub use charset::{Charset, Guess, guess};
 pub use diff::{DiffLimits, Side, both, common_end, common_start, shown, unified};
 pub use draft::{Draft, Follows, Planned};
 pub use edit::plan as plan_edits;
 pub use editorconfig::ConfigFile;
 pub use encoding::{Source, Unwritable};
-pub use fit::TextSplice;
-pub use gutter::placeholder;
+pub use line_match::TextSplice;
 pub use lines::{Numbered, count_of, number};
 pub use lines_edit::plan_lines;
 pub use mismatch::{Mismatch, Problem};

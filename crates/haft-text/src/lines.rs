@@ -1,16 +1,18 @@
-//! Lines with their numbers in front.
+//! Formats text with line numbers.
 
-/// Lines with their numbers in front.
+use super::clusters::clip;
+
+/// Format of numbered lines.
 pub struct Numbered<'a> {
-    /// What stands between the number and the line.
+    /// Text between the number and the line.
     pub separator: &'a str,
     /// The number of the first line.
     pub first: u64,
-    /// Longer lines are cut, and say so.
+    /// Most characters of a line that are shown; a cut line ends with a mark.
     pub max_chars: usize,
 }
 
-/// What a line ends with that was cut.
+/// Mark at the end of a cut line.
 const CUT_MARK: &str = "… [line cut]";
 
 /// Writes lines as `     1\tline`: the number six wide, then the separator. No line end after the last.
@@ -18,7 +20,7 @@ pub fn number(text: &str, numbered: &Numbered<'_>) -> String {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     let mut out = String::with_capacity(text.len() + lines * (6 + numbered.separator.len()));
     let mut number = Number::new(numbered.first, numbered.separator);
-    // A byte order mark is no part of a file's first line; anywhere else it is a character like others.
+    // A byte order mark is not part of the first line; elsewhere it is an ordinary character.
     let mut start =
         if numbered.first == 1 && text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut ends = memchr::memchr_iter(b'\n', text.as_bytes());
@@ -40,16 +42,17 @@ pub fn number(text: &str, numbered: &Numbered<'_>) -> String {
 
 fn push_line(out: &mut String, line: &str, max_chars: usize) {
     if line.len() > max_chars
-        && let Some((at, _)) = line.char_indices().nth(max_chars)
+        && let Some(shown) = clip(line, max_chars)
     {
-        out.push_str(&line[..at]);
+        out.push_str(shown);
         out.push_str(CUT_MARK);
     } else {
         out.push_str(line);
     }
 }
 
-/// A number that counts up in its own digits, right-aligned to six places, and what stands behind it.
+/// A line number in decimal digits, right-aligned to six places, with the separator behind it. Increments the digits in
+/// place instead of formatting every number anew.
 struct Number {
     text: Vec<u8>,
     start: usize,
@@ -58,11 +61,11 @@ struct Number {
 impl Number {
     const DIGITS: usize = 20;
 
-    fn new(mut value: u64, behind: &str) -> Self {
+    fn new(mut value: u64, separator: &str) -> Self {
         let mut text = vec![b' '; Self::DIGITS];
-        text.extend_from_slice(behind.as_bytes());
+        text.extend_from_slice(separator.as_bytes());
         let mut start = Self::DIGITS;
-        // One less, because `next` counts first.
+        // One less, because `next` increments first.
         value = value.saturating_sub(1);
         while value > 0 {
             start -= 1;
@@ -94,7 +97,7 @@ impl Number {
     }
 }
 
-/// How many of something: `1 line`, `2 lines`.
+/// A count with its noun in the singular or plural: `1 line`, `2 lines`.
 pub fn count_of(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -128,7 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_at_characters() {
+    fn long_lines_are_cut_between_characters() {
+        assert_eq!(tabbed("ae\u{301}b\n", 1, 2), "     1\ta… [line cut]");
+        assert_eq!(tabbed("ae\u{301}b\n", 1, 3), "     1\tae\u{301}… [line cut]");
         assert_eq!(tabbed("äöü\n", 1, 2), "     1\täö… [line cut]");
         assert_eq!(tabbed("äö\n", 1, 2), "     1\täö");
     }

@@ -1,31 +1,31 @@
-//! Plans edits of one file by line number, each on what the ones before it leave, all or nothing. Line
-//! ends are those of the lines replaced, and whether the last line is ended stays as it was.
+//! Plans edits of one file by line numbers, each on the result of the ones before, all or nothing. New lines take the
+//! line ends of the lines that they replace, and the last line stays terminated or unterminated.
 
+use super::artifacts::placeholder;
 use super::draft::{Draft, Follows, Planned};
 use super::encoding::Source;
-use super::find::normal;
-use super::fit::{Step, rewrite};
-use super::gutter::placeholder;
-use super::manner::EditOptions;
+use super::find::normalize_line_ends;
+use super::line_index::LineIndex;
+use super::line_match::{Step, rewrite};
 use super::mismatch::{Mismatch, Problem};
-use super::rows::Rows;
+use super::options::EditOptions;
 
-/// How many lines before and after are shown around a wrong number.
-const AROUND: usize = 3;
+/// Lines of context shown before and after a wrong line number.
+const CONTEXT: usize = 3;
 
-/// Lines replaced by others.
+/// Replaces a range of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineEdit {
     /// The first line, counted from 1.
     pub start: usize,
     /// The last line.
     pub end: usize,
-    /// What comes instead.
+    /// The replacement.
     pub content: LineContent,
 }
 
 impl LineEdit {
-    /// Which lines, for messages.
+    /// The range of lines, for messages.
     fn lines(&self) -> String {
         match self.start == self.end {
             true => format!("line {}", self.start),
@@ -34,46 +34,46 @@ impl LineEdit {
     }
 }
 
-/// What comes in the place of lines. Nothing deletes them.
+/// The replacement of lines. An empty one deletes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineContent {
-    /// One text; a line end at its end adds no line.
+    /// Text of any number of lines; a final line end adds no line.
     Text(String),
-    /// Line by line.
+    /// A list of lines.
     Lines(Vec<String>),
 }
 
-/// Line edits that can be made.
+/// A plan of line edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinesPlanned {
-    /// What happens to the file.
+    /// The changes to the file.
     pub planned: Planned,
-    /// What may not have been meant.
+    /// Warnings about edits that may be mistakes.
     pub warnings: Vec<String>,
 }
 
-/// Why line edits cannot be made.
+/// Why line edits cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinesMismatch {
-    /// A line number that is none, or that the file does not have.
+    /// An invalid line number, or one beyond the end of the file.
     Range {
-        /// Which edit, counted from 1.
+        /// Number of the edit, from 1.
         edit: usize,
-        /// Of how many.
+        /// Number of edits.
         of: usize,
         start: usize,
         end: usize,
-        /// How many lines there were when the edit was to be made.
+        /// Number of lines in the file after the edits before this one.
         lines: usize,
-        /// Lines near by, with their numbers.
+        /// Nearby lines, with their numbers.
         around: Vec<(usize, String)>,
     },
-    /// The content cannot be written.
+    /// The replacement is refused or cannot be written.
     Content(Mismatch),
 }
 
 impl LinesMismatch {
-    /// What went wrong, in a line.
+    /// One-line error message.
     pub fn message(&self) -> String {
         let Self::Range { edit, of, start, end, lines, .. } = self else {
             let Self::Content(mismatch) = self else { return String::new() };
@@ -95,7 +95,7 @@ impl LinesMismatch {
         format!("{which}there is no line {wrong}: the file has {has}{when}")
     }
 
-    /// What to do about it.
+    /// Advice on how to correct the edit.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Content(mismatch) => mismatch.hint(),
@@ -110,18 +110,18 @@ impl LinesMismatch {
     }
 }
 
-/// Plans line edits, each on what the ones before it leave.
+/// Plans line edits, each on the result of the ones before.
 pub fn plan_lines(
     source: &Source,
     edits: &[LineEdit],
-    manner: impl Into<EditOptions>,
+    options: impl Into<EditOptions>,
 ) -> Result<LinesPlanned, LinesMismatch> {
     let mut draft = Draft::new(source);
     let of = edits.len();
-    let manner = manner.into();
+    let options = options.into();
     for (at, edit) in edits.iter().enumerate() {
         let current = draft.current();
-        let rows = Rows::new(current.text(), current.ending());
+        let rows = LineIndex::new(current.text(), current.ending());
         let LineEdit { start, end, content } = edit;
         let (start, end) = (*start, *end);
         if start == 0 || start > end || end > rows.len() {
@@ -131,11 +131,11 @@ pub fn plan_lines(
         let fail = |problem| LinesMismatch::Content(Mismatch { edit: at + 1, of, problem });
         let new = lines(content, current);
         let old = (start - 1..end).map(|row| rows.line(row)).collect::<Vec<_>>().join("\n");
-        if let Some((line, text)) = placeholder(&old, &new.join("\n"), manner) {
+        if let Some((line, text)) = placeholder(&old, &new.join("\n"), options) {
             return Err(fail(Problem::Placeholder { line, text }));
         }
-        let cuts = std::iter::repeat_n(Step::Cut, end + 1 - start);
-        let steps: Vec<Step> = cuts.chain(new.into_iter().map(Step::Put)).collect();
+        let cuts = std::iter::repeat_n(Step::Delete, end + 1 - start);
+        let steps: Vec<Step> = cuts.chain(new.into_iter().map(Step::Insert)).collect();
         let splices = rewrite(&rows, start - 1, &steps, current.ending());
         draft.planned.replaced += 1;
         draft.apply(splices, Follows::after(at, of)).map_err(fail)?;
@@ -144,11 +144,13 @@ pub fn plan_lines(
 }
 
 fn lines(content: &LineContent, source: &Source) -> Vec<String> {
-    let split = |text: &str| normal(text, source.ending()).split('\n').map(str::to_owned).collect::<Vec<_>>();
+    let split = |text: &str| {
+        normalize_line_ends(text, source.ending()).split('\n').map(str::to_owned).collect::<Vec<_>>()
+    };
     match content {
         LineContent::Text(text) if text.is_empty() => Vec::new(),
         LineContent::Text(text) => {
-            let text = normal(text, source.ending());
+            let text = normalize_line_ends(text, source.ending());
             split(text.strip_suffix('\n').unwrap_or(&text))
         }
         LineContent::Lines(lines) => {
@@ -157,14 +159,15 @@ fn lines(content: &LineContent, source: &Source) -> Vec<String> {
     }
 }
 
-fn around(rows: &Rows<'_>, start: usize, end: usize) -> Vec<(usize, String)> {
+fn around(rows: &LineIndex<'_>, start: usize, end: usize) -> Vec<(usize, String)> {
     let middle = if start > rows.len() || start == 0 { start } else { end };
     let middle = middle.clamp(1, rows.len().max(1));
-    let shown = middle.saturating_sub(AROUND + 1)..(middle + AROUND).min(rows.len());
+    let shown = middle.saturating_sub(CONTEXT + 1)..(middle + CONTEXT).min(rows.len());
     shown.map(|row| (row + 1, super::nearest::visible(rows.line(row)))).collect()
 }
 
-/// Edits made one after another by number are easily meant otherwise.
+/// Warnings about edits that overlap, or whose line numbers earlier edits have shifted: the model may have counted in
+/// the original file.
 fn warnings(edits: &[LineEdit], source: &Source) -> Vec<String> {
     let mut warnings = Vec::new();
     for (at, edit) in edits.iter().enumerate() {
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_follow_one_another_and_say_so() {
+    fn dependent_edits_give_warnings() {
         let source = Source::new(String::from("a\nb\nc\nd\n").into()).unwrap();
         let planned =
             plan_lines(&source, &[edit(1, 1, "x\ny"), edit(2, 3, "z")], EditOptions::default()).unwrap();
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_numbers_show_what_is_near() {
+    fn wrong_numbers_show_nearby_lines() {
         let source = Source::new(String::from("a\n\tb\n").into()).unwrap();
         let fault =
             |start, end| plan_lines(&source, &[edit(start, end, "x")], EditOptions::default()).unwrap_err();
@@ -278,12 +281,12 @@ mod tests {
         ) {
             let text = lines.join(end) + if ended { end } else { "" };
             let source = Source::new(text.clone().into()).unwrap();
-            let rows = Rows::new(source.text(), source.ending());
+            let rows = LineIndex::new(source.text(), source.ending());
             if let Ok(planned) = plan_lines(&source, &[edit(start, start + len, &new)], EditOptions::default()) {
                 let after = planned.planned.splices.apply(source.bytes());
                 let before: usize = (0..start - 1).map(|row| rows.whole(row).len()).sum();
                 let behind: usize = (start + len..rows.len()).map(|row| rows.whole(row).len()).sum();
-                // Without its last line, a file that is not ended loses the end of the line before.
+                // Without its last line, an unterminated file loses the line end before it.
                 let kept = if behind == 0 && new.is_empty() { before.saturating_sub(2) } else { before };
                 prop_assert_eq!(&after[..kept], &text.as_bytes()[..kept]);
                 prop_assert_eq!(&after[after.len() - behind..], &text.as_bytes()[text.len() - behind..]);

@@ -1,82 +1,82 @@
-//! Why an edit cannot be made, with all that is needed to make it right the next time.
+//! Why an edit cannot be made, with the message and the hint that a model needs to correct it.
 
 use super::encoding::Unwritable;
 use super::nearest::{Near, Nearest};
 
-/// Why edits of a file cannot be made. None of them was.
+/// Why edits of a file cannot be made. None of them is made then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which edit, counted from 1.
+    /// Number of the edit, from 1.
     pub edit: usize,
-    /// Of how many.
+    /// Number of edits.
     pub of: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong with an edit.
+/// A problem with an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// There is no text to replace.
+    /// The old text is empty.
     Empty,
-    /// The new text is the old one.
+    /// The new text equals the old one.
     Same,
-    /// The new text differs in line ends only, which follow the file.
+    /// The new text differs from the old one in line ends only, and these follow the file.
     SameButLineEnds,
-    /// The text is not there.
+    /// The old text is not in the file.
     NotFound {
-        /// What comes nearest.
+        /// The most similar place.
         near: Nearest,
-        /// Whether the text has the line numbers of a reply in it.
+        /// Whether the old text contains line numbers copied from a reply.
         numbered: bool,
     },
-    /// The text is there more than once.
+    /// The old text is in the file more than once.
     Several {
-        /// How often.
+        /// Number of occurrences.
         total: usize,
         /// Line numbers and lines, at most ten.
         places: Vec<(usize, String)>,
-        /// Whether they were found only by overlooking white space and punctuation.
+        /// Whether they match only if white space and punctuation are ignored.
         loosely: bool,
     },
-    /// The text is there at more places than are changed at once.
+    /// More occurrences than one edit may replace.
     TooMany {
-        /// How often.
+        /// Number of occurrences.
         total: usize,
-        /// How often at the most.
+        /// Most occurrences that one edit replaces.
         most: usize,
     },
-    /// A line of the new text stands for code left out.
+    /// A line of the new text stands for omitted code.
     Placeholder {
-        /// Its number in the new text.
+        /// Number of the line in the new text.
         line: usize,
-        /// What it says.
+        /// The line.
         text: String,
     },
     /// The new text cannot be written in the file's encoding.
     Unwritable(Unwritable),
-    /// The new text would merge with bytes that are no text.
+    /// The new text would merge with undecodable bytes.
     Undecodable {
-        /// The line of the file.
+        /// Number of the line in the file.
         line: usize,
     },
 }
 
 impl Mismatch {
-    /// What went wrong, in a line.
+    /// One-line error message.
     pub fn message(&self) -> String {
         let message = self.problem.message();
         if self.of > 1 { format!("edit {} of {}: {message}", self.edit, self.of) } else { message }
     }
 
-    /// What to do about it; where a place is shown, over several lines.
+    /// Advice on how to correct the edit; several lines if it shows a place.
     pub fn hint(&self) -> Option<String> {
         self.problem.hint()
     }
 }
 
 impl Problem {
-    /// What went wrong, in a line.
+    /// One-line error message.
     pub fn message(&self) -> String {
         match self {
             Self::Empty => "the text to replace is empty".to_owned(),
@@ -85,7 +85,7 @@ impl Problem {
                 "the new text differs from the text to replace in line ends only, and those follow the file"
                     .to_owned()
             }
-            Self::NotFound { near, .. } => missed(near),
+            Self::NotFound { near, .. } => not_found_message(near),
             Self::Several { total, loosely: false, .. } => {
                 format!("the text to replace is there {total} times")
             }
@@ -105,14 +105,14 @@ impl Problem {
         }
     }
 
-    /// What to do about it.
+    /// Advice on how to correct the edit.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Empty => {
                 "give the text that is there now; to fill an empty file, write all of it".to_owned()
             }
             Self::Same | Self::SameButLineEnds => return None,
-            Self::NotFound { near, numbered, .. } => return Some(not_found(near, *numbered)),
+            Self::NotFound { near, numbered, .. } => return Some(not_found_hint(near, *numbered)),
             Self::Several { places, total, .. } => {
                 let mut hint =
                     "give more of the text around it, or replace every occurrence; it begins at".to_owned();
@@ -130,7 +130,7 @@ impl Problem {
     }
 }
 
-fn missed(near: &Nearest) -> String {
+fn not_found_message(near: &Nearest) -> String {
     let what = "the text to replace was not found";
     match near {
         Nearest::EmptyFile => format!("{what}: the file is empty"),
@@ -148,7 +148,7 @@ fn missed(near: &Nearest) -> String {
     }
 }
 
-fn not_found(near: &Nearest, numbered: bool) -> String {
+fn not_found_hint(near: &Nearest, numbered: bool) -> String {
     let mut parts = Vec::new();
     if numbered {
         parts.push("the line numbers in front of lines are not in the file; leave them out".to_owned());
@@ -180,11 +180,11 @@ fn shown(near: &Near) -> String {
     hint
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins names as in a sentence: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
     }
 }

@@ -1,31 +1,32 @@
-//! The place in a text that a block of lines most likely meant, and in what they differ. Only asked when
-//! the block was not found.
+//! Finds the place in a text that is most similar to a block of lines which has no match, and classifies the differences
+//! for the error message. Fuzzy search over whole lines; edits never use its result.
 
 use std::collections::HashMap;
 
 use rapidfuzz::distance::indel::BatchComparator;
 
+use super::clusters::clip;
 use super::find::fold;
-use super::rows::Rows;
+use super::line_index::LineIndex;
 
-/// Longer texts are not looked through.
+/// Most lines of a text that is searched.
 const MAX_LINES: usize = 1_000_000;
-/// How many comparisons of lines are made at the most.
+/// Most comparisons of two lines.
 const MAX_COMPARISONS: usize = 4_000_000;
-/// More lines of a block say no more about its place.
+/// Most lines of a block that are compared; more hardly change the result.
 const MAX_BLOCK: usize = 48;
-/// Longer lines are compared by their beginnings.
+/// Most bytes of a line that are compared.
 const MAX_LINE: usize = 400;
-/// More lines of a place are not shown.
+/// Most lines of the place that are shown.
 const MAX_SHOWN: usize = 40;
-/// A longer line is shown by its beginning.
+/// Most characters of a line that are shown.
 const MAX_SHOWN_CHARS: usize = 200;
-/// Lines less alike than this are strangers.
-const ALIKE: f64 = 0.4;
-/// Places less alike than this are not worth showing.
-const NEAR: f64 = 0.5;
+/// Lines with a lower similarity count as unrelated.
+const MIN_LINE_SIMILARITY: f64 = 0.4;
+/// Places with a lower weighted similarity are not shown.
+const MIN_PLACE_SIMILARITY: f64 = 0.5;
 
-/// In what two texts differ.
+/// A kind of difference between two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
     Indentation,
@@ -53,7 +54,7 @@ impl Difference {
         Self::Case,
     ];
 
-    /// As a message names it.
+    /// Name of the difference in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Indentation => "indentation",
@@ -70,36 +71,36 @@ impl Difference {
     }
 }
 
-/// What comes nearest to a text that was not found.
+/// The result of the search for a similar place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nearest {
-    /// This place.
+    /// The most similar place.
     Place(Box<Near>),
-    /// Nothing is like it.
+    /// No place is similar enough.
     Nothing,
-    /// There is nothing in the file.
+    /// The file is empty.
     EmptyFile,
-    /// The file is too large to look.
+    /// The file is too large to search.
     NotSought,
 }
 
-/// The nearest place.
+/// The most similar place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Near {
-    /// Its first line, counted from 1.
+    /// Number of its first line, from 1.
     pub first: usize,
-    /// Its last line.
+    /// Number of its last line.
     pub last: usize,
     /// Its first lines, with white space made visible.
     pub lines: Vec<String>,
-    /// In what it differs.
+    /// The kinds of difference from the text.
     pub differences: Vec<Difference>,
-    /// Where words or letters differ, the lines that do: number, what is there, what was looked for.
+    /// Lines with other words or letters: line number, the line in the file, the line of the text.
     pub words: Vec<(usize, String, String)>,
 }
 
-/// Finds the nearest place to a text with `\n` line ends.
-pub(crate) fn nearest(rows: &Rows<'_>, wanted: &str) -> Nearest {
+/// Finds the most similar place to a text with `\n` line ends.
+pub(crate) fn nearest(rows: &LineIndex<'_>, wanted: &str) -> Nearest {
     match rows.len() {
         0 => Nearest::EmptyFile,
         lines if lines > MAX_LINES => Nearest::NotSought,
@@ -107,20 +108,20 @@ pub(crate) fn nearest(rows: &Rows<'_>, wanted: &str) -> Nearest {
     }
 }
 
-fn near(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
+fn near(rows: &LineIndex<'_>, wanted: &str) -> Option<Near> {
     let block: Vec<&str> = wanted.split('\n').collect();
     let from = block.iter().position(|line| !line.trim().is_empty())?;
     let to = block.iter().rposition(|line| !line.trim().is_empty())? + 1;
     let block = &block[from..to];
-    let range = window(rows, block)?;
+    let range = best_window(rows, block)?;
     let there: Vec<&str> = range.clone().map(|row| rows.line(row)).collect();
     let differences = differences(&block.join("\n"), &there.join("\n"));
     let words = if differences == [Difference::Words] {
         words(&range, &there, block, visible)
     } else if differences.contains(&Difference::LookAlikes) {
-        words(&range, &there, block, spelt)
+        words(&range, &there, block, escape_look_alikes)
     } else if differences.contains(&Difference::NormalForm) {
-        words(&range, &there, block, decomposed)
+        words(&range, &there, block, escape_accents)
     } else {
         Vec::new()
     };
@@ -128,27 +129,30 @@ fn near(rows: &Rows<'_>, wanted: &str) -> Option<Near> {
     Some(Near { first: range.start + 1, last: range.end, lines, differences, words })
 }
 
-fn window(rows: &Rows<'_>, block: &[&str]) -> Option<std::ops::Range<usize>> {
-    let mut known: HashMap<&str, u32> = HashMap::new();
+/// The rows that are most similar to a block. Every window of the block's length gets the weighted sum of its lines'
+/// similarities; equal lines of the file are compared only once.
+fn best_window(rows: &LineIndex<'_>, block: &[&str]) -> Option<std::ops::Range<usize>> {
+    let mut ids_by_line: HashMap<&str, u32> = HashMap::new();
     let mut unique: Vec<&str> = Vec::new();
     let ids: Vec<u32> = rows
         .iter()
         .map(|line| {
             let line = line.trim();
-            *known.entry(line).or_insert_with(|| {
+            *ids_by_line.entry(line).or_insert_with(|| {
                 unique.push(line);
                 unique.len() as u32 - 1
             })
         })
         .collect();
-    let most = (MAX_COMPARISONS / unique.len().max(1)).clamp(1, MAX_BLOCK);
-    // The longest lines say most; their order in the block is kept.
+    let max = (MAX_COMPARISONS / unique.len().max(1)).clamp(1, MAX_BLOCK);
+    // The longest lines are the most distinctive.
     let mut chosen: Vec<usize> = (0..block.len()).filter(|at| !block[*at].trim().is_empty()).collect();
     chosen.sort_by_key(|at| std::cmp::Reverse(block[*at].trim().len()));
-    chosen.truncate(most);
+    chosen.truncate(max);
     chosen.sort_unstable();
     let mut sums = vec![0_f64; ids.len()];
     let mut total = 0.0;
+    // Scores of the block's first and last line, to adjust the edges of the window.
     let mut edges: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
     for &at in &chosen {
         let line = block[at].trim();
@@ -158,7 +162,7 @@ fn window(rows: &Rows<'_>, block: &[&str]) -> Option<std::ops::Range<usize>> {
         let score = |row: usize| ids.get(row).map_or(0.0, |id| scores[*id as usize]);
         for (row, sum) in sums.iter_mut().enumerate() {
             let middle = row + at;
-            // A line that was dropped or added shifts those after it by one.
+            // A missing or additional line shifts the ones behind it by one, so the neighbours count almost as much.
             let around = score(middle.wrapping_sub(1)).max(score(middle + 1)) * 0.98;
             *sum += weight * score(middle).max(around);
         }
@@ -171,23 +175,23 @@ fn window(rows: &Rows<'_>, block: &[&str]) -> Option<std::ops::Range<usize>> {
     }
     let (best, sum) =
         sums.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then_with(|| b.0.cmp(&a.0)))?;
-    if *sum < total * NEAR {
+    if *sum < total * MIN_PLACE_SIMILARITY {
         return None;
     }
-    // The first and the last line may be a line off.
-    let settle = |row: usize, scores: &[f64]| {
+    // The window's first and last line may be off by one: move each edge to the best match among its neighbours.
+    let adjust = |row: usize, scores: &[f64]| {
         let score =
             |row: &usize| ids.get(*row).and_then(|id| scores.get(*id as usize)).copied().unwrap_or(0.0);
         let around = [row, row.wrapping_sub(1), row + 1];
         let best = around.iter().map(score).fold(0.0, f64::max);
         around.into_iter().find(|row| score(row) >= best && ids.get(*row).is_some()).unwrap_or(row)
     };
-    let start = settle(best, &edges[0]).min(ids.len() - 1);
-    let end = settle(best + block.len() - 1, &edges[1]).min(ids.len() - 1);
+    let start = adjust(best, &edges[0]).min(ids.len() - 1);
+    let end = adjust(best + block.len() - 1, &edges[1]).min(ids.len() - 1);
     Some(start.min(end)..end.max(start) + 1)
 }
 
-/// How alike a line is to each of others.
+/// Similarity of a line to each of the others, from 0 to 1. `block` is the number of lines in the block.
 fn scores(line: &str, others: &[&str], block: usize) -> Vec<f64> {
     let clip = |line: &str| line.as_bytes()[..line.len().min(MAX_LINE)].to_vec();
     let line_bytes = clip(line);
@@ -196,7 +200,7 @@ fn scores(line: &str, others: &[&str], block: usize) -> Vec<f64> {
     let score = |other: &&str| {
         let other_bytes = &other.as_bytes()[..other.len().min(MAX_LINE)];
         let (short, long) = (len.min(other_bytes.len()), len.max(other_bytes.len()));
-        // A single line may have been meant as a part of a longer one.
+        // The text of a one-line block may be only a part of a line.
         if short == 0 || (long > short * 3 && !(single && other_bytes.len() > len)) {
             return 0.0;
         }
@@ -208,14 +212,15 @@ fn scores(line: &str, others: &[&str], block: usize) -> Vec<f64> {
             0.0
         };
         let score = whole.max(part);
-        if score < ALIKE { 0.0 } else { score }
+        if score < MIN_LINE_SIMILARITY { 0.0 } else { score }
     };
     others.iter().map(score).collect()
 }
 
-/// The fewest kinds of difference that explain why a text is not in another one.
+/// A minimal set of differences that explains why a text is not in another one: without them, it is. `Words` if no set
+/// explains it.
 pub(crate) fn differences(wanted: &str, there: &str) -> Vec<Difference> {
-    let explains = |kinds: &[Difference]| forgive(there, kinds).contains(&forgive(wanted, kinds));
+    let explains = |kinds: &[Difference]| normalize(there, kinds).contains(&normalize(wanted, kinds));
     let mut kinds = Difference::ALL.to_vec();
     if !explains(&kinds) {
         return vec![Difference::Words];
@@ -229,8 +234,8 @@ pub(crate) fn differences(wanted: &str, there: &str) -> Vec<Difference> {
     if kinds.is_empty() { vec![Difference::Words] } else { kinds }
 }
 
-/// A text in which some differences cannot be seen.
-fn forgive(text: &str, kinds: &[Difference]) -> String {
+/// Removes some kinds of difference from a text.
+fn normalize(text: &str, kinds: &[Difference]) -> String {
     let has = |kind| kinds.contains(&kind);
     let mut lines = Vec::new();
     for line in text.split('\n') {
@@ -239,7 +244,7 @@ fn forgive(text: &str, kinds: &[Difference]) -> String {
             false => line.to_owned(),
         };
         if has(Difference::NormalForm) {
-            line = composed(&line);
+            line = mask_accents(&line);
         }
         if has(Difference::LookAlikes) {
             line = line.chars().filter_map(skeleton).collect();
@@ -265,14 +270,14 @@ fn forgive(text: &str, kinds: &[Difference]) -> String {
     lines.join("\n")
 }
 
-/// A letter with its accents as one sign, however it is written. Which accent it is does not matter here.
-fn composed(line: &str) -> String {
+/// Replaces letters with accents, composed or decomposed, by one sign. Which accent it is does not matter here.
+fn mask_accents(line: &str) -> String {
     const ACCENTED: char = '\u{1}';
     let mut out = String::with_capacity(line.len());
     for char in line.chars() {
         match char {
             accent if is_accent(accent) => {
-                // Takes the place of the letter, or of the sign it already is.
+                // Replaces the letter before the accent, or the sign that already replaced it.
                 out.pop();
                 out.push(ACCENTED);
             }
@@ -283,7 +288,7 @@ fn composed(line: &str) -> String {
     out
 }
 
-/// The plain letter that another one looks like; nothing for what cannot be seen.
+/// The ASCII letter that a character looks like; `None` for an invisible character.
 fn skeleton(char: char) -> Option<char> {
     const FROM: &str = "АВЕКМНОРСТУХІЈЅасеорхуіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧορν";
     const TO: &str = "ABEKMHOPCTYXIJSaceopxyijsABEZHIKMNOPTYXopv";
@@ -297,8 +302,8 @@ fn skeleton(char: char) -> Option<char> {
     }
 }
 
-/// A line in which what looks like something else, or cannot be seen, is written by its number.
-fn spelt(line: &str) -> String {
+/// Shows a line with look-alike and invisible characters as Unicode escapes.
+fn escape_look_alikes(line: &str) -> String {
     let written = |char: char| match skeleton(char) == Some(char) && !is_accent(char) {
         true => char.to_string(),
         false => char.escape_unicode().to_string(),
@@ -306,8 +311,8 @@ fn spelt(line: &str) -> String {
     visible(&line.chars().map(written).collect::<String>())
 }
 
-/// A line in which accents that are characters of their own are written by their numbers.
-fn decomposed(line: &str) -> String {
+/// Shows a line with combining accents as Unicode escapes.
+fn escape_accents(line: &str) -> String {
     let written = |char: char| match is_accent(char) {
         true => char.escape_unicode().to_string(),
         false => char.to_string(),
@@ -315,12 +320,12 @@ fn decomposed(line: &str) -> String {
     visible(&line.chars().map(written).collect::<String>())
 }
 
-/// Whether a character is drawn over the one before it.
+/// Whether a character is a combining accent.
 fn is_accent(char: char) -> bool {
     matches!(char, '\u{300}'..='\u{36f}')
 }
 
-/// The lines whose words differ, at most three.
+/// The lines that differ, at most three.
 fn words(
     range: &std::ops::Range<usize>,
     there: &[&str],
@@ -335,16 +340,13 @@ fn words(
         .collect()
 }
 
-/// A line whose white space can be seen: at both ends, and what is no plain space inside. Cut if it is long.
+/// Shows a line with visible white space: all of it at both ends, and inside all but plain spaces. Cuts a long line.
 pub(crate) fn visible(line: &str) -> String {
     let start = line.len() - line.trim_start().len();
     let end = line.trim_end().len().max(start);
     let mut out = String::with_capacity(line.len());
-    for (count, (at, char)) in line.char_indices().enumerate() {
-        if count == MAX_SHOWN_CHARS {
-            out.push('…');
-            break;
-        }
+    let clipped = clip(line, MAX_SHOWN_CHARS);
+    for (at, char) in clipped.unwrap_or(line).char_indices() {
         match char {
             ' ' if at < start || at >= end => out.push('·'),
             '\t' => out.push('→'),
@@ -352,6 +354,9 @@ pub(crate) fn visible(line: &str) -> String {
             '\u{a0}' => out.push('⍽'),
             other => out.push(other),
         }
+    }
+    if clipped.is_some() {
+        out.push('…');
     }
     out
 }

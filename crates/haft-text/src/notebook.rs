@@ -1,5 +1,5 @@
-//! Jupyter notebooks: what a model is shown of one, and how one cell of it is changed. A change is made to
-//! the text of the file, so whatever is not the cell stays byte for byte. Knows no paths.
+//! Jupyter notebooks: rendering for a model, and edits of single cells. An edit changes the text of the file, so that
+//! everything outside of the cell keeps its bytes. Knows no paths.
 
 mod plan;
 mod show;
@@ -14,19 +14,19 @@ pub use plan::{CellEdit, CellMode};
 pub use plan::{CellPlanned, plan_cell};
 pub use show::{Part, show};
 
-/// What a cell is.
+/// The type of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellKind {
-    /// Something that is run.
+    /// Code.
     Code,
-    /// Text.
+    /// Markdown text.
     Markdown,
-    /// Something for another program.
+    /// Raw content for other programs.
     Raw,
 }
 
 impl CellKind {
-    /// As a notebook spells it.
+    /// Name of the type in notebooks.
     pub fn name(self) -> &'static str {
         match self {
             Self::Code => "code",
@@ -36,12 +36,12 @@ impl CellKind {
     }
 }
 
-/// A notebook whose cells are still text.
+/// A notebook whose cells are not parsed yet.
 #[derive(Deserialize)]
 struct Notebook<'a> {
     #[serde(borrow)]
     cells: Option<&'a RawValue>,
-    /// Where format 3 has its cells.
+    /// The cells of format 3.
     #[serde(default)]
     worksheets: Vec<Worksheet<'a>>,
     #[serde(default)]
@@ -59,7 +59,7 @@ struct Worksheet<'a> {
 }
 
 impl<'a> Notebook<'a> {
-    /// The notebook that a text is, or why it is none.
+    /// Parses a notebook.
     fn parse(text: &'a str) -> Result<Self, String> {
         let notebook: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if notebook.cells.is_none() && notebook.worksheets.is_empty() {
@@ -75,7 +75,7 @@ impl<'a> Notebook<'a> {
         }
     }
 
-    /// Whether its cells must have ids.
+    /// Whether the format requires ids of cells.
     fn has_ids(&self) -> bool {
         (self.nbformat.unwrap_or(4), self.nbformat_minor.unwrap_or(0)) >= (4, 5)
     }
@@ -86,12 +86,12 @@ fn id_of(cell: &Value) -> Option<&str> {
     cell.get("id").and_then(Value::as_str)
 }
 
-/// What models call a cell that has no id: its number from 0.
+/// The name for a cell without an id: its number, from 0.
 fn numbered(number: usize) -> String {
     format!("cell-{number}")
 }
 
-/// Text as notebooks hold it: one string, or a list of them.
+/// A text value of a notebook: a string, or a list of strings to join.
 fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -1,111 +1,111 @@
-//! Plans patches of several files, all or nothing. Files are looked up by the names in the patch, through
-//! a function, and what a patch does to each is a plan like that of an edit. Knows no paths.
+//! Plans patches of several files, all or nothing. A callback looks files up by their names in the patch; the plan for
+//! each file is that of an edit. Knows no paths and reads no files.
 
 mod parse;
 
 use std::collections::BTreeSet;
 
+use super::artifacts::placeholder;
 use super::draft::{Draft, Follows, Note, Overlooked, Planned};
 use super::encoding::Source;
-use super::fit::{Closeness, Step, fits, reindent, rewrite, same_line};
-use super::gutter::placeholder;
-use super::manner::{EditOptions, Leniency};
+use super::line_index::LineIndex;
+use super::line_match::{Closeness, Step, fits, reindent, rewrite, same_line};
 use super::mismatch::Problem;
 use super::nearest::nearest;
+use super::options::{EditOptions, Leniency};
 use super::reindent::Reindent;
-use super::rows::Rows;
 
-/// How many places are shown when there are several.
-const SHOWN: usize = 10;
+/// Most places shown if a hunk is ambiguous.
+const MAX_SHOWN: usize = 10;
 
-/// What a patch does to one file.
+/// The effect of a patch on one file.
 #[derive(Clone, Debug)]
 pub struct Patched {
-    /// The file, as the patch names it.
+    /// Name of the file in the patch.
     pub path: String,
-    /// What happens to it.
+    /// The effect on the file.
     pub outcome: Outcome,
 }
 
-/// What happens to a file.
+/// The effect of a patch on a file.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It is made, with this text; line ends are `\n`.
+    /// Creates the file.
     Create {
-        /// The text.
+        /// Its content, with `\n` line ends.
         text: String,
     },
-    /// It is changed, and perhaps moved.
+    /// Changes the file, and perhaps moves it.
     Update {
-        /// The file as it was.
+        /// The file before the patch.
         source: Box<Source>,
         /// The changes.
         planned: Planned,
-        /// Where it is moved to.
+        /// New name, if the patch moves it.
         to: Option<String>,
     },
-    /// It goes.
+    /// Deletes the file.
     Delete,
 }
 
-/// Why a patch cannot be applied. None of it was.
+/// Why a patch cannot be applied. No part of it is applied then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchProblem<E> {
-    /// There is no patch.
+    /// The patch changes no file.
     Nothing,
-    /// It cannot be understood.
+    /// Invalid syntax.
     Syntax {
-        /// The line of the patch, from 1.
+        /// Line number in the patch, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
-    /// A file is changed in two ways.
+    /// Contradictory changes to one file.
     Twice {
         /// The file.
         path: String,
     },
-    /// A file could not be looked up.
+    /// The look-up of a file failed.
     Lookup {
         /// The file.
         path: String,
-        /// Why not.
+        /// The error of the look-up.
         error: E,
     },
-    /// A file to change is not there.
+    /// A file to change does not exist.
     Missing {
         /// The file.
         path: String,
     },
-    /// A file to make is there.
+    /// A file to create exists.
     Exists {
         /// The file.
         path: String,
     },
-    /// A part of a file is not as the patch says.
+    /// A hunk does not match the file.
     Hunk {
         /// The file.
         path: String,
-        /// Which part of the patch for that file, from 1.
+        /// Number of the hunk within the file, from 1.
         hunk: usize,
-        /// How many parts there are.
+        /// Number of hunks for the file.
         of: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: Problem,
     },
-    /// Two parts of a patch change the same lines.
+    /// Two hunks change the same lines.
     Overlap {
         /// The file.
         path: String,
-        /// The later part, from 1.
+        /// Number of the later hunk, from 1.
         hunk: usize,
-        /// How many parts there are.
+        /// Number of hunks for the file.
         of: usize,
     },
 }
 
 impl<E: std::fmt::Display> PatchProblem<E> {
-    /// What went wrong, in a line.
+    /// One-line error message.
     pub fn message(&self) -> String {
         match self {
             Self::Nothing => "the patch changes no file".to_owned(),
@@ -123,7 +123,7 @@ impl<E: std::fmt::Display> PatchProblem<E> {
         }
     }
 
-    /// What to do about it.
+    /// Advice on how to correct the patch.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Hunk { problem, .. } => problem.hint(),
@@ -137,7 +137,7 @@ impl<E: std::fmt::Display> PatchProblem<E> {
     }
 }
 
-/// What a patch says about a file.
+/// A parsed change to one file.
 enum Change {
     Add { path: String, text: String },
     Delete { path: String },
@@ -151,8 +151,8 @@ impl Change {
         }
     }
 
-    /// The file that is there only after the change.
-    fn makes(&self) -> Option<&str> {
+    /// The file that the change creates.
+    fn creates(&self) -> Option<&str> {
         match self {
             Self::Add { path, .. } => Some(path),
             Self::Update { to, .. } => to.as_deref(),
@@ -161,60 +161,60 @@ impl Change {
     }
 }
 
-/// Whether the last line is to be ended.
+/// Whether the file must end with a line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalNewline {
     Present,
     Absent,
 }
 
-/// A part of a file and what becomes of it.
+/// A hunk of a patch.
 #[derive(Clone, Debug, Default)]
 struct Hunk {
-    /// Lines that come before it, each after the one before.
+    /// Lines that must occur before the hunk, in this order.
     context: Vec<String>,
-    /// Where it begins, counted from 1, if the patch says so and counted right.
+    /// Line number from the hunk's header, from 1. Only a hint, since models miscount.
     start: Option<usize>,
-    /// Whether it reaches to the end of the file.
+    /// Whether the hunk must end at the end of the file.
     at_end: bool,
     lines: Vec<HunkLine>,
 }
 
 #[derive(Clone, Debug)]
 enum HunkLine {
-    Keep(String),
-    Cut(String),
-    Put(String),
+    Context(String),
+    Delete(String),
+    Insert(String),
 }
 
-/// The files that a patch names.
+/// Names of all files in a patch.
 pub fn paths(patch: &str) -> Result<BTreeSet<String>, PatchProblem<String>> {
     let mut paths = BTreeSet::new();
     for change in parse::parse(patch)? {
         paths.insert(change.path().to_owned());
-        paths.extend(change.makes().map(str::to_owned));
+        paths.extend(change.creates().map(str::to_owned));
     }
     Ok(paths)
 }
 
-/// Plans a patch in either form.
+/// Plans a patch in either format: `*** Begin Patch`, or a unified diff.
 pub fn plan_patch<E>(
     patch: &str,
-    manner: impl Into<EditOptions>,
+    options: impl Into<EditOptions>,
     lookup: &mut dyn FnMut(&str) -> Result<Option<Source>, E>,
 ) -> Result<Vec<Patched>, PatchProblem<E>> {
-    let manner = manner.into();
+    let options = options.into();
     let mut patched: Vec<Patched> = Vec::new();
     let mut find =
         |path: &str| lookup(path).map_err(|error| PatchProblem::Lookup { path: path.to_owned(), error });
-    let mut made: BTreeSet<String> = BTreeSet::new();
+    let mut created: BTreeSet<String> = BTreeSet::new();
     for change in parse::parse(patch)? {
         let path = change.path().to_owned();
-        // Two changes must not end in one file.
-        if let Some(made_here) = change.makes()
-            && !made.insert(made_here.to_owned())
+        // Two changes must not create the same file.
+        if let Some(name) = change.creates()
+            && !created.insert(name.to_owned())
         {
-            return Err(PatchProblem::Twice { path: made_here.to_owned() });
+            return Err(PatchProblem::Twice { path: name.to_owned() });
         }
         let there = find(&path)?;
         let outcome = match (change, there) {
@@ -229,7 +229,7 @@ pub fn plan_patch<E>(
                 {
                     return Err(PatchProblem::Exists { path: to.clone() });
                 }
-                let planned = update(&source, &path, &hunks, final_newline, manner)?;
+                let planned = update(&source, &path, &hunks, final_newline, options)?;
                 Outcome::Update { source: Box::new(source), planned, to }
             }
         };
@@ -238,7 +238,7 @@ pub fn plan_patch<E>(
     Ok(patched)
 }
 
-/// A hunk with its place.
+/// A hunk with its position in the file.
 struct Placed {
     row: usize,
     rows: usize,
@@ -251,9 +251,9 @@ fn update<E>(
     path: &str,
     hunks: &[Hunk],
     final_newline: Option<FinalNewline>,
-    manner: EditOptions,
+    options: EditOptions,
 ) -> Result<Planned, PatchProblem<E>> {
-    let rows = Rows::new(source.text(), source.ending());
+    let rows = LineIndex::new(source.text(), source.ending());
     let of = hunks.len();
     let fail =
         |at: usize| move |problem| PatchProblem::Hunk { path: path.to_owned(), hunk: at + 1, of, problem };
@@ -261,7 +261,7 @@ fn update<E>(
     let mut notes = Vec::new();
     let mut cursor = 0;
     for (at, hunk) in hunks.iter().enumerate() {
-        let (place, overlooked) = place(&rows, hunk, cursor, manner).map_err(fail(at))?;
+        let (place, overlooked) = place(&rows, hunk, cursor, options).map_err(fail(at))?;
         notes.extend(overlooked.map(|overlooked| Note { edit: at + 1, line: place.row + 1, overlooked }));
         cursor = place.row + place.rows;
         placed.push(Placed { hunk: at, ..place });
@@ -276,46 +276,48 @@ fn update<E>(
     let splices = placed.iter().flat_map(|place| rewrite(&rows, place.row, &place.steps, source.ending()));
     let last = of.saturating_sub(1);
     draft.apply(splices.collect(), Follows::More).map_err(fail(last))?;
-    // Not read off the text: a last line that is blank and not ended looks like an end.
-    let ends = source.text().is_empty() || source.final_newline();
+    // Computed from the source, not from the new text, where a blank unterminated last line looks like a line end.
+    let has_final_newline = source.text().is_empty() || source.final_newline();
     let count = |kind: fn(&Step) -> bool| {
         placed.iter().flat_map(|place| &place.steps).filter(|step| kind(step)).count()
     };
     let lines_left =
-        rows.len() + count(|step| matches!(step, Step::Put(_))) - count(|step| *step == Step::Cut);
+        rows.len() + count(|step| matches!(step, Step::Insert(_))) - count(|step| *step == Step::Delete);
     let (text, end) = (draft.current().text(), draft.current().ending().as_str());
     let (end_of_text, cut) = (text.len(), text.len() - if text.ends_with(end) { end.len() } else { 0 });
     let splice = match final_newline {
-        Some(FinalNewline::Present) if !ends && lines_left > 0 => Some((end_of_text..end_of_text, end)),
-        Some(FinalNewline::Absent) if ends => Some((cut..end_of_text, "")),
+        Some(FinalNewline::Present) if !has_final_newline && lines_left > 0 => {
+            Some((end_of_text..end_of_text, end))
+        }
+        Some(FinalNewline::Absent) if has_final_newline => Some((cut..end_of_text, "")),
         _ => None,
     };
     if let Some((range, text)) = splice {
-        let splice = super::fit::TextSplice { range, text: text.to_owned() };
+        let splice = super::line_match::TextSplice { range, text: text.to_owned() };
         draft.apply(vec![splice], Follows::Nothing).map_err(fail(last))?;
     }
     Ok(draft.done())
 }
 
-/// Where a hunk goes and what it does there.
+/// Finds the position of a hunk and the steps that it makes there.
 fn place(
-    rows: &Rows<'_>,
+    rows: &LineIndex<'_>,
     hunk: &Hunk,
     cursor: usize,
-    manner: EditOptions,
+    options: EditOptions,
 ) -> Result<(Placed, Option<Overlooked>), Problem> {
-    let from = after_context(rows, &hunk.context, cursor, manner)?;
+    let from = after_context(rows, &hunk.context, cursor, options)?;
     let old: Vec<&str> = hunk
         .lines
         .iter()
         .filter_map(|line| match line {
-            HunkLine::Keep(line) | HunkLine::Cut(line) => Some(line.as_str()),
-            HunkLine::Put(_) => None,
+            HunkLine::Context(line) | HunkLine::Delete(line) => Some(line.as_str()),
+            HunkLine::Insert(_) => None,
         })
         .collect();
-    let put = |line: &HunkLine| if let HunkLine::Put(line) = line { Some(line.clone()) } else { None };
+    let put = |line: &HunkLine| if let HunkLine::Insert(line) = line { Some(line.clone()) } else { None };
     let new: Vec<String> = hunk.lines.iter().filter_map(put).collect();
-    if let Some((line, text)) = placeholder(&old.join("\n"), &new.join("\n"), manner) {
+    if let Some((line, text)) = placeholder(&old.join("\n"), &new.join("\n"), options) {
         return Err(Problem::Placeholder { line, text });
     }
     if old.is_empty() {
@@ -324,46 +326,47 @@ fn place(
             (Some(start), true) => start.min(rows.len()),
             (None, true) => rows.len(),
         };
-        let steps = new.into_iter().map(Step::Put).collect();
+        let steps = new.into_iter().map(Step::Insert).collect();
         return Ok((Placed { row, rows: 0, hunk: 0, steps }, None));
     }
-    let (row, closeness) = locate(rows, hunk, &old, from, manner)?;
-    let learnt = if closeness == Closeness::Loose { reindent(rows, row, &old) } else { Reindent::Same };
-    if learnt == Reindent::Unclear {
+    let (row, closeness) = locate(rows, hunk, &old, from, options)?;
+    let indentation = if closeness == Closeness::Loose { reindent(rows, row, &old) } else { Reindent::Same };
+    if indentation == Reindent::Unclear {
         return Err(Problem::NotFound { near: nearest(rows, &old.join("\n")), numbered: false });
     }
     let step = |line: &HunkLine| match line {
-        HunkLine::Keep(_) => Step::Keep,
-        HunkLine::Cut(_) => Step::Cut,
-        HunkLine::Put(line) => Step::Put(learnt.line(line)),
+        HunkLine::Context(_) => Step::Keep,
+        HunkLine::Delete(_) => Step::Delete,
+        HunkLine::Insert(line) => Step::Insert(indentation.line(line)),
     };
     let steps = hunk.lines.iter().map(step).collect();
     let overlooked = match closeness {
         Closeness::Exact => None,
         Closeness::Trailing => Some(Overlooked::TrailingSpace),
-        Closeness::Loose if learnt == Reindent::Same => Some(Overlooked::Punctuation),
+        Closeness::Loose if indentation == Reindent::Same => Some(Overlooked::Punctuation),
         Closeness::Loose => Some(Overlooked::Indentation),
     };
     Ok((Placed { row, rows: old.len(), hunk: 0, steps }, overlooked))
 }
 
-fn closenesses(manner: EditOptions) -> &'static [Closeness] {
-    match manner.leniency {
+/// The levels of closeness to try, strictest first.
+fn closeness_levels(options: EditOptions) -> &'static [Closeness] {
+    match options.leniency {
         Leniency::Exact => &[Closeness::Exact],
         Leniency::Lenient => &[Closeness::Exact, Closeness::Trailing, Closeness::Loose],
     }
 }
 
-/// The row after the lines that are to come before a hunk.
+/// The row behind the lines that must occur before a hunk.
 fn after_context(
-    rows: &Rows<'_>,
+    rows: &LineIndex<'_>,
     context: &[String],
     cursor: usize,
-    manner: EditOptions,
+    options: EditOptions,
 ) -> Result<usize, Problem> {
     let mut from = cursor;
     for line in context {
-        let found = closenesses(manner).iter().find_map(|closeness| {
+        let found = closeness_levels(options).iter().find_map(|closeness| {
             let is = |row: &usize| same_line(rows.line(*row), line, *closeness);
             (from..rows.len()).find(is).or_else(|| (0..from.min(rows.len())).find(is))
         });
@@ -373,13 +376,13 @@ fn after_context(
 }
 
 fn locate(
-    rows: &Rows<'_>,
+    rows: &LineIndex<'_>,
     hunk: &Hunk,
     old: &[&str],
     from: usize,
-    manner: EditOptions,
+    options: EditOptions,
 ) -> Result<(usize, Closeness), Problem> {
-    for closeness in closenesses(manner) {
+    for closeness in closeness_levels(options) {
         let all = fits(rows, old, *closeness, 0, usize::MAX);
         let ends = |row: &usize| !hunk.at_end || row + old.len() == rows.len();
         let all: Vec<usize> = all.into_iter().filter(ends).collect();
@@ -388,12 +391,13 @@ fn locate(
         let row = match (&all[..], &after[..]) {
             ([], _) => continue,
             ([row], _) | (_, [row]) => *row,
-            // The first after the lines that were named, or the one at the number that was given.
+            // Among several exact matches, the first one behind the context lines wins, or the one at the line number
+            // from the header.
             (_, [first, ..]) if !hunk.context.is_empty() && *closeness == Closeness::Exact => *first,
             _ => match expected.filter(|row| all.contains(row) && *closeness == Closeness::Exact) {
                 Some(row) => row,
                 None => {
-                    let shown = all.iter().take(SHOWN);
+                    let shown = all.iter().take(MAX_SHOWN);
                     let places = shown.map(|row| (row + 1, rows.line(*row).trim().to_owned())).collect();
                     let loosely = *closeness != Closeness::Exact;
                     return Err(Problem::Several { total: all.len(), places, loosely });
@@ -405,7 +409,7 @@ fn locate(
     Err(not_found(rows, &old.join("\n")))
 }
 
-fn not_found(rows: &Rows<'_>, wanted: &str) -> Problem {
+fn not_found(rows: &LineIndex<'_>, wanted: &str) -> Problem {
     Problem::NotFound { near: nearest(rows, wanted), numbered: false }
 }
 

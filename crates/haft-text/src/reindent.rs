@@ -1,34 +1,34 @@
-//! How the indentation of a text has to change so that it fits where it goes, learnt from lines that are
-//! in both: told by a shift, by a scale (tabs for spaces, two for four) or line by line.
+//! Infers how the indentation of new text must change to fit the file, from lines that are in both: by a constant
+//! shift, by a scale (tabs for spaces, two for four) or line by line.
 
-/// How indentation changes.
+/// How to change the indentation of new text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reindent {
-    /// Not at all.
+    /// No change.
     Same,
-    /// This comes in front.
+    /// Add this prefix.
     Deeper(String),
-    /// This goes from the front.
+    /// Remove this prefix.
     Shallower(String),
-    /// `rise` characters of the file for `run` of the text, from `base` on, written in `fill`.
+    /// Linear: `rise` characters of the file for `run` characters of the text, plus `base`, written in `fill`.
     Scaled { rise: isize, run: isize, base: isize, fill: char },
-    /// Only lines that had none get this one: the first began in the middle of a line.
+    /// Indent only unindented lines: the text begins in the middle of a line.
     Unindented(String),
-    /// As on the lines that are in both.
+    /// Replace each indentation as on the lines that are in both.
     Pairs(Vec<(String, String)>),
-    /// It cannot be told: lines that are indented alike in the text are not in the file.
+    /// Contradictory: lines with equal indentation in the text have different ones in the file.
     Unclear,
 }
 
-/// The white space that a line begins with.
+/// The white space at the start of a line.
 pub(crate) fn indent_of(line: &str) -> &str {
     let rest = line.trim_start_matches([' ', '\t']);
     &line[..line.len() - rest.len()]
 }
 
 impl Reindent {
-    /// Learns from indentations in the text and in the file.
-    pub(crate) fn learn(pairs: &[(&str, &str)]) -> Self {
+    /// Infers the change from pairs of indentations: in the text, and in the file.
+    pub(crate) fn infer(pairs: &[(&str, &str)]) -> Self {
         let Some((text, file)) = pairs.first() else { return Self::Same };
         if pairs.iter().all(|(text, file)| text == file) {
             return Self::Same;
@@ -68,18 +68,18 @@ impl Reindent {
         } else {
             return None;
         };
-        // All pairs lie on one line through the lowest.
+        // A linear change: all pairs lie on one line through the lowest.
         let fits = lens.iter().all(|(text, file)| (text - low.0) * rise == (file - low.1) * run);
         let base = low.1 * run - low.0 * rise;
         (fits && rise > 0 && base % run == 0).then_some(Self::Scaled { rise, run, base: base / run, fill })
     }
 
-    /// A line with the indentation that fits.
+    /// A line with its indentation changed.
     pub(crate) fn line(&self, line: &str) -> String {
         let indent = indent_of(line);
         let rest = &line[indent.len()..];
         if rest.is_empty() {
-            // A line of nothing but white space is not given more of it.
+            // Blank lines get no indentation.
             return if *self == Self::Same { line.to_owned() } else { String::new() };
         }
         match self {
@@ -113,7 +113,7 @@ impl Reindent {
     }
 }
 
-/// The one character that all are made of; `Some(None)` where all are empty.
+/// The only character in all indentations; `Some(None)` if all are empty, `None` if they are mixed.
 fn only_char<'a>(indents: impl Iterator<Item = &'a str>) -> Option<Option<char>> {
     let mut all = indents.flat_map(str::chars);
     let Some(first) = all.next() else { return Some(None) };
@@ -125,15 +125,15 @@ mod tests {
     use super::*;
 
     fn check(pairs: &[(&str, &str)], lines: &[(&str, &str)]) {
-        let learnt = Reindent::learn(pairs);
+        let inferred = Reindent::infer(pairs);
         for (line, expected) in lines {
-            assert_eq!(learnt.line(line), *expected, "{learnt:?}");
+            assert_eq!(inferred.line(line), *expected, "{inferred:?}");
         }
     }
 
     #[test]
-    fn what_contradicts_itself_is_not_guessed() {
-        assert_eq!(Reindent::learn(&[("", ""), ("", "  "), ("", "  ")]), Reindent::Unclear);
+    fn contradictory_pairs_are_not_guessed() {
+        assert_eq!(Reindent::infer(&[("", ""), ("", "  "), ("", "  ")]), Reindent::Unclear);
     }
 
     #[test]

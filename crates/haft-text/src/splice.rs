@@ -1,21 +1,21 @@
-//! Changes to bytes as what is cut out and what is put in. All are told in the places of the file as it
-//! was, whatever order they were made in; what no splice covers is not touched.
+//! Changes to bytes as splices: ranges of the original file with their replacements. Offsets always refer to the
+//! original file, also for changes made one after another; bytes outside of all splices stay untouched.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 use haft_journal::Content;
 
-/// Bytes put in the place of others.
+/// A range of bytes and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splice {
-    /// What goes, in the places of the file as it was.
+    /// The range to replace, in the original file.
     pub range: Range<usize>,
-    /// What comes.
+    /// The replacement.
     pub bytes: Vec<u8>,
 }
 
-/// Splices in order, none touching another.
+/// Splices in order that do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Splices(Vec<Splice>);
 
@@ -25,7 +25,7 @@ impl Splices {
         self.0.iter()
     }
 
-    /// The pieces of the file after the change, to be written one after another.
+    /// The content after the change, as consecutive pieces.
     pub fn pieces<'a>(&'a self, before: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let mut at = 0;
         let pairs = self.0.iter().flat_map(move |splice| {
@@ -37,38 +37,38 @@ impl Splices {
         pairs.chain([&before[rest..]]).filter(|piece| !piece.is_empty())
     }
 
-    /// The file after the change, sharing with the file before it what stays.
+    /// The content after the change, which shares unchanged bytes with the original.
     pub fn content(&self, before: &Bytes) -> Content {
         let splices = self.0.iter().map(|splice| (splice.range.clone(), splice.bytes.clone().into()));
         Content::spliced(before, splices.collect())
     }
 
-    /// How long the file is after the change.
+    /// Length of the content after the change.
     pub fn len_after(&self, before: usize) -> usize {
         self.0.iter().fold(before, |len, splice| (len + splice.bytes.len()) - splice.range.len())
     }
 
-    /// The file after the change.
+    /// The content after the change, in one piece.
     pub fn apply(&self, before: &[u8]) -> Vec<u8> {
         let mut after = Vec::with_capacity(self.len_after(before.len()));
         self.pieces(before).for_each(|piece| after.extend_from_slice(piece));
         after
     }
 
-    /// Adds changes to what these splices make of a file of `before` bytes. `later` is in order, and told
-    /// in the places of the file as these splices leave it.
+    /// Composes these splices of a file of `before` bytes with later ones. `later` is in order, and its offsets refer to
+    /// the content after these splices.
     pub fn then(&mut self, before: usize, later: Vec<Splice>) {
         let earlier = std::mem::take(self);
-        let mut woven = Woven::default();
+        let mut builder = SpliceBuilder::default();
         let mut pieces = earlier.into_pieces(before);
         let mut piece = pieces.next();
-        // Where the rest of the current piece begins after the earlier splices.
+        // Offset of the rest of the current piece, in the content after the earlier splices.
         let mut at = 0;
         for splice in later {
             while let Some(current) = piece.take() {
                 let (kept, rest) = current.split(splice.range.start - at);
                 at += kept.len();
-                woven.add(kept);
+                builder.add(kept);
                 piece = if rest.len() > 0 { Some(rest) } else { pieces.next() };
                 if at == splice.range.start {
                     break;
@@ -81,11 +81,11 @@ impl Splices {
                 at += dropped.len();
                 piece = if rest.len() > 0 { Some(rest) } else { pieces.next() };
             }
-            woven.add(Piece::New(splice.bytes));
+            builder.add(Piece::New(splice.bytes));
         }
-        piece.into_iter().chain(pieces).for_each(|piece| woven.add(piece));
-        woven.add(Piece::Kept(before..before));
-        *self = Self(woven.splices);
+        piece.into_iter().chain(pieces).for_each(|piece| builder.add(piece));
+        builder.add(Piece::Kept(before..before));
+        *self = Self(builder.splices);
     }
 
     fn into_pieces(self, before: usize) -> impl Iterator<Item = Piece> {
@@ -128,15 +128,15 @@ impl Piece {
     }
 }
 
-/// Splices from pieces.
+/// Builds splices from consecutive pieces of the changed file.
 #[derive(Default)]
-struct Woven {
+struct SpliceBuilder {
     splices: Vec<Splice>,
     kept_to: usize,
     new: Vec<u8>,
 }
 
-impl Woven {
+impl SpliceBuilder {
     fn add(&mut self, piece: Piece) {
         match piece {
             Piece::New(bytes) if self.new.is_empty() => self.new = bytes,

@@ -1,5 +1,4 @@
-//! How a new file is written so that it looks like its neighbours: what `.editorconfig` says first, then
-//! what most files beside it do.
+//! Chooses the encoding and line ends of a new file: from `.editorconfig` first, then from most of its sibling files.
 
 use super::charset::Charset;
 use super::editorconfig::{ConfigFile, Indent, NewCharset, properties};
@@ -7,30 +6,30 @@ use super::encoding::{Ending, Endings, Source, Unwritable};
 use super::mismatch::listed;
 use super::reindent::indent_of;
 
-/// How a new file is written.
+/// The style of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewStyle {
-    /// How lines end.
+    /// The line end.
     pub ending: Ending,
-    /// Whether that is a rule, and not only a habit.
+    /// Whether `.editorconfig` sets the line end.
     pub ending_ruled: bool,
-    /// What a file ends with; nothing where the text is left to decide.
+    /// Whether the file must end with a line end; `None` leaves the text as it is.
     pub final_newline: Option<bool>,
     /// The encoding.
     pub charset: NewCharset,
-    /// For hints; text is not indented anew.
+    /// Indentation, for hints only.
     pub indent: Option<Indent>,
-    /// Told, not acted on.
+    /// Whether `.editorconfig` asks to trim trailing white space; reported only.
     pub trims: Option<bool>,
 }
 
-/// The style for a new file, from `.editorconfig` files (the nearest first) and from what stands beside it:
-/// files of the same kind, whole or their beginnings.
+/// The style of a new file, from `.editorconfig` files (nearest first) and from sibling files of the same kind, whole or
+/// their beginnings.
 pub fn style_for_new(configs: &[ConfigFile<'_>], siblings: &[Source]) -> NewStyle {
-    let said = properties(configs);
+    let configured = properties(configs);
     let mut lines = Endings::default();
     for endings in siblings.iter().map(Source::endings) {
-        // One file, one vote: a long file does not decide for all.
+        // One vote per file, so that a long file does not outvote the others.
         match endings.majority() {
             _ if endings == Endings::default() => {}
             Ending::Lf => lines.lf += 1,
@@ -39,23 +38,23 @@ pub fn style_for_new(configs: &[ConfigFile<'_>], siblings: &[Source]) -> NewStyl
         }
     }
     NewStyle {
-        ending: said.end_of_line.unwrap_or_else(|| lines.majority()),
-        ending_ruled: said.end_of_line.is_some(),
-        final_newline: said.insert_final_newline,
-        charset: said.charset.unwrap_or_else(|| charset_of(siblings)),
-        indent: said.indent.or_else(|| indent_in(siblings)),
-        trims: said.trim_trailing_whitespace,
+        ending: configured.end_of_line.unwrap_or_else(|| lines.majority()),
+        ending_ruled: configured.end_of_line.is_some(),
+        final_newline: configured.insert_final_newline,
+        charset: configured.charset.unwrap_or_else(|| charset_of(siblings)),
+        indent: configured.indent.or_else(|| indent_in(siblings)),
+        trims: configured.trim_trailing_whitespace,
     }
 }
 
 impl NewStyle {
-    /// The bytes of a new file, and what they have that the text had not. A text whose lines all end in
-    /// `\r\n` keeps that.
-    pub fn bytes(self, asked: &str) -> Result<(Vec<u8>, Option<String>), Unwritable> {
-        if asked.contains('\0') {
+    /// The bytes of a new file, and a note on what was added to the text. A text whose lines all end in `\r\n` keeps these
+    /// line ends.
+    pub fn bytes(self, requested: &str) -> Result<(Vec<u8>, Option<String>), Unwritable> {
+        if requested.contains('\0') {
             return Err(Unwritable::Nul);
         }
-        let text = asked.strip_prefix('\u{feff}').unwrap_or(asked);
+        let text = requested.strip_prefix('\u{feff}').unwrap_or(requested);
         if text.is_empty() {
             return Ok((Vec::new(), None));
         }
@@ -91,7 +90,7 @@ impl NewStyle {
         };
         if charset != Charset::Utf8 {
             added.push(format!("the encoding {charset}"));
-        } else if marked && !asked.starts_with('\u{feff}') {
+        } else if marked && !requested.starts_with('\u{feff}') {
             added.push("a byte order mark".to_owned());
         }
         let body = charset
@@ -105,7 +104,7 @@ impl NewStyle {
     }
 }
 
-/// Unless all neighbours are written otherwise, UTF-8.
+/// The encoding that all siblings share; UTF-8 if they differ.
 fn charset_of(siblings: &[Source]) -> NewCharset {
     let one = |source: &Source| match (source.charset(), source.marked()) {
         (Charset::Utf8, true) => NewCharset::Utf8Marked,
@@ -120,7 +119,7 @@ fn charset_of(siblings: &[Source]) -> NewCharset {
     }
 }
 
-/// How most indented lines of the neighbours are indented, and by how much where the steps agree.
+/// The indentation of most indented lines of the siblings, with the most frequent step of spaces.
 fn indent_in(siblings: &[Source]) -> Option<Indent> {
     let (mut tabs, mut spaces) = (0, 0);
     let mut steps = [0_usize; 9];
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_decide_what_nobody_says() {
+    fn siblings_decide_what_editorconfig_does_not_set() {
         let siblings =
             [source(b"\xEF\xBB\xBFif:\r\n  x\r\n"), source(b"\xEF\xBB\xBFa\r\n"), source(b"\xEF\xBB\xBFb\n")];
         let style = style_for_new(&[], &siblings);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ruled_holds_for_mixed_line_ends_and_empty_files_stay_empty() {
+    fn editorconfig_applies_to_mixed_line_ends_and_empty_files_stay_empty() {
         let text = "[*]\nend_of_line=crlf\ncharset=utf-8-bom\n";
         let style = style_for_new(&[ConfigFile { text, path: "x" }], &[]);
         let (bytes, note) = style.bytes("a\r\nb\n").unwrap();

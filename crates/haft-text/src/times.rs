@@ -1,15 +1,15 @@
-//! Times as the dialects write them.
+//! Formats of times in replies.
 
 use std::time::SystemTime;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// ISO 8601 in UTC, to the millisecond.
+/// Formats a time as ISO 8601 in UTC, with milliseconds.
 pub fn iso(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Seconds since 1970, with a fraction.
+/// Seconds since the Unix epoch, with a fraction; negative before it.
 pub fn seconds(time: SystemTime) -> f64 {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => after.as_secs_f64(),

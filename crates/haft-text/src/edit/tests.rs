@@ -62,14 +62,14 @@ fn bytes_of_other_encodings_stay() {
 }
 
 #[test]
-fn new_text_is_put_in_to_the_letter() {
+fn new_text_is_inserted_exactly() {
     for new in ["$1", "$&", r"\1", "%s", r"C:\new\table", "${x}", "$$", r"\\", "\\n"] {
         assert_eq!(edited("a OLD b", &[only("OLD", new)]).0, format!("a {new} b"));
     }
 }
 
 #[test]
-fn edits_of_nothing_are_told_apart() {
+fn edits_without_effect_have_distinct_errors() {
     assert_eq!(problem("x", &[only("", "y")]), Problem::Empty);
     assert_eq!(problem("x", &[only("x", "x")]), Problem::Same);
     assert_eq!(problem("x\ny", &[only("x\r\n", "x\n")]), Problem::SameButLineEnds);
@@ -81,7 +81,7 @@ fn edits_of_nothing_are_told_apart() {
 }
 
 #[test]
-fn edits_follow_one_another_or_none_is_made() {
+fn edits_build_on_each_other_or_none_is_made() {
     assert_eq!(edited("a b", &[only("a", "c"), only("c b", "d")]).0, "d");
     let mismatch = plan(&source("a b"), &[only("a", "c"), only("a", "d")], Leniency::Lenient).unwrap_err();
     assert_eq!((mismatch.edit, mismatch.of), (2, 2));
@@ -133,7 +133,7 @@ fn look_alike_punctuation_stays_where_it_is() {
 }
 
 #[test]
-fn copied_line_numbers_are_taken_off() {
+fn copied_line_numbers_are_removed() {
     let edit = only("     2\tb\n     3\t  c", "     2\tB\n     3\t  c");
     let (text, notes) = edited("a\nb\n  c\n", std::slice::from_ref(&edit));
     assert_eq!((text.as_str(), &notes[..]), ("a\nB\n  c\n", &[Overlooked::LineNumbers][..]));
@@ -151,7 +151,7 @@ fn leniency_never_chooses_between_places() {
 }
 
 #[test]
-fn code_left_out_is_refused() {
+fn placeholders_are_refused() {
     let edit = only("a", "x\n// ... existing code ...\ny");
     assert!(matches!(problem("a", &[edit]), Problem::Placeholder { line: 2, .. }));
 }
@@ -283,11 +283,11 @@ proptest! {
         let edit = only(&source.text()[range], &new);
         let Ok(planned) = plan(&source, &[edit], Leniency::Exact) else { return Ok(()) };
         let found = find(
-            source.text(), &normal(&source.text()[part(source.text(), from, len)], source.ending()),
-            source.endings(), Sameness::Exact, Wanted::Candidates(2),
+            source.text(), &normalize_line_ends(&source.text()[part(source.text(), from, len)], source.ending()),
+            source.endings(), CharMatch::Exact, Search::Candidates(2),
         );
         prop_assert_eq!(found.total, 1);
-        let matched = source.byte_range(&found.places[0]).unwrap();
+        let matched = source.byte_range(&found.ranges[0]).unwrap();
         let after = planned.splices.apply(source.bytes());
         prop_assert_eq!(&after[..matched.start], &bytes[..matched.start]);
         let tail = bytes.len() - matched.end;

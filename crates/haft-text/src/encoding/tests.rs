@@ -11,7 +11,7 @@ fn utf16(text: &str, unit: fn(u16) -> [u8; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn unicode_is_told_by_its_mark_or_its_looks() {
+fn unicode_is_detected_by_its_mark_or_its_content() {
     let text = "plain text, é and 日本 \u{1f600}\n";
     for (bytes, charset, marked) in [
         (text.as_bytes().to_vec(), Charset::Utf8, false),

@@ -1,60 +1,60 @@
-//! How one cell of a notebook is changed: which bytes go, which come. The rest of the file is not touched.
+//! Plans the edit of one cell as changes to the text of the notebook; the rest of the file is not touched.
 
 use std::ops::Range;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::write::Hand;
+use super::write::JsonStyle;
 use super::{CellKind, Notebook, id_of, joined, numbered};
 use crate::Source;
 use crate::mismatch::listed;
 
-/// How many ids are named when one is not there.
-const MAX_NAMED: usize = 3;
-/// How deep a cell lies in its file.
+/// Most ids suggested for an unknown one.
+const MAX_SUGGESTIONS: usize = 3;
+/// Nesting depth of a cell in the file.
 const CELL_DEPTH: usize = 2;
 
-/// What is done to a cell.
+/// The kind of edit of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellMode {
-    /// It says something else.
+    /// Replaces its source.
     Replace,
-    /// A new one after the cell that is named; the first where none is.
+    /// Inserts a new cell after the named one, or as the first one.
     Insert,
-    /// It goes.
+    /// Deletes it.
     Delete,
 }
 
-/// A change to a cell.
+/// An edit of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellEdit {
-    /// An id, or a number from 0 as `3` or `cell-3`.
+    /// The cell: an id, or a number from 0 as `3` or `cell-3`.
     pub cell: Option<String>,
-    /// What it is to be; needed for a new one.
+    /// New type; required for a new cell.
     pub kind: Option<CellKind>,
-    /// What it is to say.
+    /// New source.
     pub source: String,
-    /// What is done.
+    /// The kind of edit.
     pub mode: CellMode,
 }
 
-/// A change that can be made.
+/// A planned edit of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellPlanned {
-    /// The file after it.
+    /// The file after the edit.
     pub bytes: Vec<u8>,
-    /// The id of the cell, where the notebook has ids.
+    /// Id of the cell, if the notebook has ids.
     pub cell_id: Option<String>,
-    /// The cell's number, from 0.
+    /// Number of the cell, from 0.
     pub number: usize,
-    /// What the cell is now.
+    /// Type of the cell after the edit.
     pub kind: CellKind,
-    /// What the cell said before.
+    /// Source of the cell before the edit.
     pub was: Option<String>,
 }
 
-/// Why a cell cannot be changed.
+/// Why a cell cannot be edited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CellProblem {
     #[error("it is no notebook: {0}")]
@@ -74,12 +74,12 @@ pub enum CellProblem {
 }
 
 impl CellProblem {
-    /// What failed.
+    /// One-line error message.
     pub fn message(&self) -> String {
         self.to_string()
     }
 
-    /// What to do next.
+    /// Advice on how to correct the edit.
     pub fn hint(&self) -> String {
         match self {
             Self::NoNotebook(_) => "change it as text".to_owned(),
@@ -100,7 +100,7 @@ impl CellProblem {
     }
 }
 
-/// Plans a change to one cell.
+/// Plans the edit of one cell.
 pub fn plan_cell(source: &Source, edit: &CellEdit) -> Result<CellPlanned, CellProblem> {
     let text = source.text();
     let notebook = Notebook::parse(text).map_err(CellProblem::NoNotebook)?;
@@ -111,9 +111,9 @@ pub fn plan_cell(source: &Source, edit: &CellEdit) -> Result<CellPlanned, CellPr
     let cells: Result<Vec<Value>, _> = raw.iter().map(|cell| serde_json::from_str(cell.get())).collect();
     let cells = cells.map_err(|error| CellProblem::NoNotebook(error.to_string()))?;
     let at = edit.cell.as_ref().map(|cell| find(cell, &cells)).transpose()?;
-    let file = File {
+    let file = NotebookText {
         text,
-        hand: Hand::of(text),
+        style: JsonStyle::detect(text),
         array: span(text, array),
         cells: raw.iter().map(|cell| span(text, cell)).collect(),
         has_ids: notebook.has_ids(),
@@ -138,7 +138,7 @@ pub fn plan_cell(source: &Source, edit: &CellEdit) -> Result<CellPlanned, CellPr
     Ok(CellPlanned { bytes, ..planned })
 }
 
-/// Which cell is meant: ids first, because a notebook may have a cell whose id is a number.
+/// Index of the named cell. Looks for ids first, because an id may look like a number.
 fn find(cell: &str, cells: &[Value]) -> Result<usize, CellProblem> {
     let known = cells.iter().enumerate().filter(|(_, known)| id_of(known) == Some(cell));
     match known.map(|(at, _)| at).collect::<Vec<_>>()[..] {
@@ -159,34 +159,35 @@ fn find(cell: &str, cells: &[Value]) -> Result<usize, CellProblem> {
         .map(|(number, known)| id_of(known).map_or_else(|| numbered(number), str::to_owned))
         .collect();
     let mut near: Vec<String> =
-        haft_core::suggest::nearest(cell, names.iter().map(String::as_str), MAX_NAMED)
+        haft_core::suggest::nearest(cell, names.iter().map(String::as_str), MAX_SUGGESTIONS)
             .into_iter()
             .map(str::to_owned)
             .collect();
     if near.is_empty() {
-        near = names.into_iter().take(MAX_NAMED).collect();
+        near = names.into_iter().take(MAX_SUGGESTIONS).collect();
     }
     Err(CellProblem::UnknownCell { cell: cell.to_owned(), near, cells: cells.len() })
 }
 
-/// Where a part of a text lies in it.
+/// Range of a parsed part within its text.
 fn span(text: &str, part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + part.get().len()
 }
 
-/// Texts put in the place of others, in order.
+/// Ranges of the text and their replacements, in order.
 type Changes = Vec<(Range<usize>, String)>;
 
-struct File<'a> {
+/// The text of a notebook, with the positions of its cells.
+struct NotebookText<'a> {
     text: &'a str,
-    hand: Hand,
+    style: JsonStyle,
     array: Range<usize>,
     cells: Vec<Range<usize>>,
     has_ids: bool,
 }
 
-impl File<'_> {
+impl NotebookText<'_> {
     fn insert(
         &self,
         after: Option<usize>,
@@ -196,8 +197,8 @@ impl File<'_> {
         let kind = edit.kind.ok_or(CellProblem::NoKind)?;
         let number = after.map_or(0, |after| after + 1);
         let id = self.has_ids.then(|| new_id(&edit.source, number, cells));
-        let cell = self.hand.write(&new_cell(kind, &edit.source, id.as_deref()), CELL_DEPTH);
-        let between = self.hand.between(CELL_DEPTH);
+        let cell = self.style.write(&new_cell(kind, &edit.source, id.as_deref()), CELL_DEPTH);
+        let between = self.style.between(CELL_DEPTH);
         let change = match (after, self.cells.first()) {
             (Some(after), _) => {
                 let end = self.cells[after].end;
@@ -205,7 +206,7 @@ impl File<'_> {
             }
             (None, Some(first)) => (first.start..first.start, format!("{cell}{between}")),
             (None, None) => {
-                let (before, end) = (self.hand.before(CELL_DEPTH), self.hand.before(CELL_DEPTH - 1));
+                let (before, end) = (self.style.before(CELL_DEPTH), self.style.before(CELL_DEPTH - 1));
                 (self.array.clone(), format!("[{before}{cell}{end}]"))
             }
         };
@@ -241,8 +242,11 @@ impl File<'_> {
             && (kind != CellKind::Code
                 || (fields.contains_key("outputs") && fields.contains_key("execution_count")));
         if kind != was || !complete {
-            let anew = rewritten(fields, kind, &edit.source);
-            return Ok((vec![(self.cells[number].clone(), self.hand.write(&anew, CELL_DEPTH))], planned));
+            let new_cell = rewritten(fields, kind, &edit.source);
+            return Ok((
+                vec![(self.cells[number].clone(), self.style.write(&new_cell, CELL_DEPTH))],
+                planned,
+            ));
         }
         let known: indexed::Fields<'_> = serde_json::from_str(raw[number].get())
             .map_err(|error| CellProblem::NoNotebook(error.to_string()))?;
@@ -254,7 +258,7 @@ impl File<'_> {
         let mut changes: Changes = changes
             .into_iter()
             .filter_map(|(place, value)| {
-                Some((span(self.text, place?), self.hand.write(&value, CELL_DEPTH + 1)))
+                Some((span(self.text, place?), self.style.write(&value, CELL_DEPTH + 1)))
             })
             .collect();
         changes.sort_by_key(|(range, _)| range.start);
@@ -267,7 +271,7 @@ impl File<'_> {
     }
 }
 
-/// Where the fields of a cell lie that are changed one by one.
+/// Positions of the fields of a cell that are changed one by one.
 mod indexed {
     use serde::Deserialize;
     use serde_json::value::RawValue;
@@ -291,7 +295,7 @@ fn kind_of(cell: &Value) -> CellKind {
     }
 }
 
-/// A source as Jupyter writes it: a list of lines with their ends.
+/// A source in Jupyter's form: a list of lines with their line ends.
 fn source_lines(source: &str) -> Value {
     Value::from(source.split_inclusive('\n').collect::<Vec<_>>())
 }
@@ -313,7 +317,7 @@ fn new_cell(kind: CellKind, source: &str, id: Option<&str>) -> Value {
     Value::Object(cell)
 }
 
-/// The cell as one of another kind, or with what it lacked; all that both kinds have stays.
+/// The cell with another type or with missing fields added. Keeps all fields that both types have.
 fn rewritten(old: Map<String, Value>, kind: CellKind, source: &str) -> Value {
     let Value::Object(mut cell) = new_cell(kind, source, None) else { return Value::Null };
     let only_code = |name: &str| matches!(name, "outputs" | "execution_count");
@@ -326,7 +330,7 @@ fn rewritten(old: Map<String, Value>, kind: CellKind, source: &str) -> Value {
     Value::Object(cell)
 }
 
-/// An id that is the same for the same change, and no other cell's.
+/// A deterministic id for a new cell, derived from its source and number, that no other cell has.
 fn new_id(source: &str, number: usize, cells: &[Value]) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut mix = |bytes: &[u8]| {

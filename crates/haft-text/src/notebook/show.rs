@@ -1,4 +1,4 @@
-//! A notebook as a model is shown it: every cell with its outputs, pictures between them.
+//! Renders a notebook for a model: every cell with its outputs, with pictures in between.
 
 use std::fmt::Write as _;
 
@@ -7,15 +7,16 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
 use super::{Notebook, id_of, joined, numbered};
+use crate::clusters::clip;
 
-/// Longer outputs are cut.
+/// Most characters of an output.
 const MAX_OUTPUT_CHARS: usize = 8_000;
-/// More pictures are only named.
+/// Most pictures that are included; further ones are only named.
 const MAX_PICTURES: usize = 8;
-/// What pictures are shown of; others are named.
+/// Types of pictures that are included; others are only named.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A notebook for a model.
+/// A rendered notebook.
 #[derive(Debug, Default, PartialEq)]
 pub struct Shown {
     pub parts: Vec<Part>,
@@ -23,16 +24,16 @@ pub struct Shown {
     pub language: Option<String>,
 }
 
-/// A part of what is shown.
+/// A part of a rendered notebook.
 #[derive(Debug, PartialEq)]
 pub enum Part {
     /// Text.
     Text(String),
-    /// The bytes of a picture, as they are in the notebook.
+    /// The bytes of a picture.
     Picture(Vec<u8>),
 }
 
-/// What a model is shown of a notebook, or why a text is none.
+/// Renders a notebook. Fails if the text is not a notebook.
 pub fn show(text: &str) -> Result<Shown, String> {
     let notebook = Notebook::parse(text)?;
     let language = ["/kernelspec/language", "/language_info/name"]
@@ -40,26 +41,27 @@ pub fn show(text: &str) -> Result<Shown, String> {
         .find_map(|place| notebook.metadata.pointer(place)?.as_str())
         .map(str::to_owned);
     let cells = notebook.cells()?;
-    let mut sheet = Sheet {
+    let mut renderer = Renderer {
         shown: Shown { cells: cells.len(), language, ..Shown::default() },
         text: String::new(),
         pictures: 0,
     };
     for (number, cell) in cells.into_iter().enumerate() {
         let cell: Value = serde_json::from_str(cell.get()).map_err(|error| error.to_string())?;
-        sheet.cell(number, &cell);
+        renderer.cell(number, &cell);
     }
-    sheet.next_part();
-    Ok(sheet.shown)
+    renderer.next_part();
+    Ok(renderer.shown)
 }
 
-struct Sheet {
+/// The state of rendering.
+struct Renderer {
     shown: Shown,
     text: String,
     pictures: usize,
 }
 
-impl Sheet {
+impl Renderer {
     fn next_part(&mut self) {
         if !self.text.is_empty() {
             self.shown.parts.push(Part::Text(std::mem::take(&mut self.text)));
@@ -89,7 +91,7 @@ impl Sheet {
             }
         }
         self.text.push_str(">\n");
-        // Format 3 calls the source of code its input.
+        // Format 3 names the source of code `input`.
         let source = joined(cell.get("source").or_else(|| cell.get("input")));
         let level = cell.get("level").and_then(Value::as_u64).filter(|_| kind == "heading");
         let source = match level {
@@ -114,7 +116,7 @@ impl Sheet {
 
     fn output(&mut self, output: &Value) {
         match output.get("output_type").and_then(Value::as_str).unwrap_or_default() {
-            "stream" => self.long(&joined(output.get("text"))),
+            "stream" => self.output_text(&joined(output.get("text"))),
             "error" | "pyerr" => {
                 let traceback = match output.get("traceback") {
                     Some(Value::Array(lines)) if !lines.is_empty() => {
@@ -125,12 +127,12 @@ impl Sheet {
                         format!("{}: {}", part("ename"), part("evalue"))
                     }
                 };
-                self.long(&traceback);
+                self.output_text(&traceback);
             }
-            // Format 3 has the data beside the type, under short names.
+            // Format 3 has the data next to the type, under short names.
             _ => match output.get("data") {
                 Some(data) => self.data(data),
-                None => self.old_data(output),
+                None => self.v3_data(output),
             },
         }
     }
@@ -142,9 +144,9 @@ impl Sheet {
             self.picture(kind, &joined(data.get(kind)));
         }
         let text = ["text/plain", "text/markdown"].into_iter().find(|kind| data.contains_key(*kind));
-        // A picture's text is only the name of an object.
+        // The text of a picture is only the representation of an object.
         if let Some(kind) = text.filter(|_| picture.is_none()) {
-            self.long(&joined(data.get(kind)));
+            self.output_text(&joined(data.get(kind)));
         }
         for (kind, value) in data {
             if Some(kind.as_str()) != picture
@@ -160,13 +162,13 @@ impl Sheet {
         }
     }
 
-    fn old_data(&mut self, output: &Value) {
+    fn v3_data(&mut self, output: &Value) {
         for (name, kind) in [("png", "image/png"), ("jpeg", "image/jpeg")] {
             if let Some(data) = output.get(name) {
                 return self.picture(kind, &joined(Some(data)));
             }
         }
-        self.long(&joined(output.get("text")));
+        self.output_text(&joined(output.get("text")));
     }
 
     fn picture(&mut self, kind: &str, data: &str) {
@@ -184,21 +186,22 @@ impl Sheet {
         self.shown.parts.push(Part::Picture(bytes));
     }
 
-    fn long(&mut self, text: &str) {
+    /// Adds output text, cut if it is long.
+    fn output_text(&mut self, text: &str) {
         let text = without_escapes(text);
-        match text.char_indices().nth(MAX_OUTPUT_CHARS) {
+        match clip(&text, MAX_OUTPUT_CHARS) {
             None if text.is_empty() => {}
             None => self.line(&text),
-            Some((at, _)) => {
-                let left = text[at..].chars().count();
-                self.line(&text[..at]);
+            Some(shown) => {
+                let left = text[shown.len()..].chars().count();
+                self.line(shown);
                 self.line(&format!("[{left} more characters of output]"));
             }
         }
     }
 }
 
-/// Text without the sequences that colour it on a terminal.
+/// Removes terminal escape sequences, such as colours.
 fn without_escapes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

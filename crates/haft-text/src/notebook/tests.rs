@@ -48,7 +48,7 @@ fn planned(text: &str, edit: &CellEdit) -> (String, CellPlanned) {
 }
 
 #[test]
-fn a_replaced_code_cell_loses_what_it_had_put_out() {
+fn a_replaced_code_cell_loses_its_outputs() {
     let (after, planned) = planned(NOTEBOOK, &edit(Some("calc"), None, "a\nb", CellMode::Replace));
     let expected = NOTEBOOK
         .replace("\"execution_count\": 3", "\"execution_count\": null")
@@ -60,7 +60,7 @@ fn a_replaced_code_cell_loses_what_it_had_put_out() {
 }
 
 #[test]
-fn a_new_cell_is_written_in_the_hand_of_the_file() {
+fn a_new_cell_is_written_in_the_style_of_the_file() {
     let (after, planned) =
         planned(NOTEBOOK, &edit(Some("intro"), Some(CellKind::Code), "x = 'é'", CellMode::Insert));
     let id = planned.cell_id.unwrap();
@@ -98,7 +98,7 @@ fn a_cell_can_become_one_of_another_kind() {
 }
 
 #[test]
-fn what_cannot_be_done_says_what_can() {
+fn errors_have_hints() {
     let fail = |text: &str, edit: &CellEdit| {
         plan_cell(&Source::new(String::from(text).into()).unwrap(), edit).unwrap_err()
     };

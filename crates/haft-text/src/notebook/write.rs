@@ -1,53 +1,53 @@
-//! JSON in the hand of the file it goes into: its indentation, its line ends, its way with other letters.
+//! Writes JSON in the style of the file that it goes into: indentation, line ends, spaces and escapes.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// How a file is laid out.
+/// The style of a JSON file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hand {
-    /// What one level is indented by; nothing where everything is on one line.
-    unit: Option<String>,
+pub(super) struct JsonStyle {
+    /// Indentation of one level; `None` if everything is on one line.
+    indent: Option<String>,
     ending: &'static str,
-    /// What stands after a colon.
+    /// Space after a colon.
     colon: &'static str,
-    /// What stands after a comma on one line.
+    /// Space after a comma on one line.
     comma: &'static str,
-    /// Whether letters beyond ASCII are written as escapes.
+    /// Whether non-ASCII characters are escaped.
     escapes: bool,
 }
 
-impl Hand {
-    /// The hand that a notebook is written in.
-    pub(super) fn of(text: &str) -> Self {
+impl JsonStyle {
+    /// Detects the style of a notebook.
+    pub(super) fn detect(text: &str) -> Self {
         let after_brace = text.trim_start().strip_prefix('{').unwrap_or_default();
         let blank = &after_brace[..after_brace.len() - after_brace.trim_start().len()];
-        let unit = blank.contains('\n').then(|| blank.rsplit('\n').next().unwrap_or_default().to_owned());
+        let indent = blank.contains('\n').then(|| blank.rsplit('\n').next().unwrap_or_default().to_owned());
         let spaced = |what: &str| if text.contains(what) { " " } else { "" };
         Self {
-            comma: if unit.is_some() { "" } else { spaced("\", \"") },
+            comma: if indent.is_some() { "" } else { spaced("\", \"") },
             colon: if text.contains("\":") { spaced("\": ") } else { " " },
             ending: if text.contains("\r\n") { "\r\n" } else { "\n" },
             escapes: text.is_ascii() && escaped_letters(text),
-            unit: unit.map(|unit| if unit.is_empty() { " ".to_owned() } else { unit }),
+            indent: indent.map(|indent| if indent.is_empty() { " ".to_owned() } else { indent }),
         }
     }
 
-    /// What stands before an item at a depth: a line end and its indentation, where there are any.
+    /// Text before an item at a depth: a line end and the indentation, unless everything is on one line.
     pub(super) fn before(&self, depth: usize) -> String {
-        match &self.unit {
-            Some(unit) => format!("{}{}", self.ending, unit.repeat(depth)),
+        match &self.indent {
+            Some(indent) => format!("{}{}", self.ending, indent.repeat(depth)),
             None => String::new(),
         }
     }
 
-    /// A comma and what stands before the next item at a depth.
+    /// Text between two items at a depth: a comma, and the text before an item.
     pub(super) fn between(&self, depth: usize) -> String {
         format!(",{}{}", self.comma, self.before(depth))
     }
 
-    /// A value that begins at a depth.
+    /// Writes a value at a depth.
     pub(super) fn write(&self, value: &Value, depth: usize) -> String {
         let mut out = String::new();
         self.push(&mut out, value, depth);
@@ -102,11 +102,11 @@ impl Hand {
     }
 }
 
-/// Whether letters beyond ASCII are there as escapes.
+/// Whether a text contains escaped non-ASCII characters.
 fn escaped_letters(text: &str) -> bool {
     text.match_indices("\\u").any(|(at, _)| {
         let digits = text.get(at + 2..at + 6).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        // `\\u` is a backslash and a letter.
+        // `\\u` is an escaped backslash and a letter.
         let slashes = text[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
         slashes % 2 == 0 && digits.is_some_and(|code| code >= 0x80)
     })

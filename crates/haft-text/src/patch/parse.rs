@@ -1,5 +1,5 @@
-//! Patches as models write them: the `*** Begin Patch` form, and unified diffs, whose line counts are not
-//! trusted because models miscount.
+//! Parses patches in the two formats that models write: `*** Begin Patch`, and unified diffs. Line numbers and counts in
+//! hunk headers are not trusted, because models miscount.
 
 use super::{Change, FinalNewline, Hunk, HunkLine, PatchProblem};
 
@@ -13,19 +13,19 @@ const END_OF_FILE: &str = "*** End of File";
 
 type Parsed<E> = Result<Vec<Change>, PatchProblem<E>>;
 
-/// What a patch says, in either form.
+/// Parses a patch in either format.
 pub(super) fn parse<E>(text: &str) -> Parsed<E> {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<&str> = text.lines().collect();
     let changes = match lines.iter().position(|line| line.trim() == BEGIN) {
-        Some(begin) => marked(&lines, begin + 1)?,
+        Some(begin) => begin_patch(&lines, begin + 1)?,
         None => unified(&lines)?,
     };
-    merged(changes)
+    merge_by_file(changes)
 }
 
-/// Changes of one file are one change, but no file is changed in two ways.
-fn merged<E>(changes: Vec<Change>) -> Parsed<E> {
+/// Merges several updates of one file into one change. Any other combination for one file is an error.
+fn merge_by_file<E>(changes: Vec<Change>) -> Parsed<E> {
     let mut merged: Vec<Change> = Vec::new();
     for change in changes {
         let Some(earlier) = merged.iter_mut().find(|earlier| earlier.path() == change.path()) else {
@@ -51,7 +51,8 @@ fn syntax<E, T>(line: usize, message: impl Into<String>) -> Result<T, PatchProbl
     Err(PatchProblem::Syntax { line: line + 1, message: message.into() })
 }
 
-fn marked<E>(lines: &[&str], begin: usize) -> Parsed<E> {
+/// Parses the `*** Begin Patch` format.
+fn begin_patch<E>(lines: &[&str], begin: usize) -> Parsed<E> {
     let mut changes = Vec::new();
     let mut at = begin;
     loop {
@@ -87,7 +88,7 @@ fn marked<E>(lines: &[&str], begin: usize) -> Parsed<E> {
             let to = lines.get(at).and_then(|line| line.strip_prefix(MOVE)).map(|to| to.trim().to_owned());
             at += usize::from(to.is_some());
             let body = section(lines, at);
-            let hunks = marked_hunks(body, at, &path)?;
+            let hunks = begin_patch_hunks(body, at, &path)?;
             if hunks.is_empty() && to.is_none() {
                 return syntax(at - 1, format!("nothing is changed in `{path}`"));
             }
@@ -102,7 +103,7 @@ fn marked<E>(lines: &[&str], begin: usize) -> Parsed<E> {
     }
 }
 
-/// The lines up to the next part of the patch.
+/// The lines up to the next file header or the end of the patch.
 fn section<'a, 'b>(lines: &'a [&'b str], from: usize) -> &'a [&'b str] {
     let ends = |line: &&str| {
         line.trim_end() == END || [UPDATE, ADD, DELETE].iter().any(|mark| line.starts_with(mark))
@@ -111,7 +112,7 @@ fn section<'a, 'b>(lines: &'a [&'b str], from: usize) -> &'a [&'b str] {
     &rest[..rest.iter().position(ends).unwrap_or(rest.len())]
 }
 
-fn marked_hunks<E>(lines: &[&str], from: usize, path: &str) -> Result<Vec<Hunk>, PatchProblem<E>> {
+fn begin_patch_hunks<E>(lines: &[&str], from: usize, path: &str) -> Result<Vec<Hunk>, PatchProblem<E>> {
     let mut hunks = Vec::new();
     let mut hunk = Hunk::default();
     for (at, line) in lines.iter().enumerate() {
@@ -121,7 +122,7 @@ fn marked_hunks<E>(lines: &[&str], from: usize, path: &str) -> Result<Vec<Hunk>,
             }
             let context = context.strip_prefix(' ').unwrap_or(context);
             let context = context.strip_suffix(" @@").unwrap_or(context);
-            match numbers(line) {
+            match start_line(line) {
                 Some(start) => hunk.start = Some(start),
                 None if context.trim().is_empty() => {}
                 None => hunk.context.push(context.to_owned()),
@@ -137,7 +138,7 @@ fn marked_hunks<E>(lines: &[&str], from: usize, path: &str) -> Result<Vec<Hunk>,
     if !hunk.lines.is_empty() {
         hunks.push(hunk);
     }
-    // An empty line before the next part belongs to the patch and not to the file.
+    // An empty line before the next file header separates the parts of the patch, and is no context line.
     if let Some(last) = hunks.last_mut()
         && lines.last().is_some_and(|line| line.is_empty())
         && last.lines.len() > 1
@@ -150,22 +151,23 @@ fn marked_hunks<E>(lines: &[&str], from: usize, path: &str) -> Result<Vec<Hunk>,
 fn hunk_line(line: &str) -> Option<HunkLine> {
     let mut chars = line.chars();
     match chars.next() {
-        Some(' ') => Some(HunkLine::Keep(chars.as_str().to_owned())),
-        Some('-') => Some(HunkLine::Cut(chars.as_str().to_owned())),
-        Some('+') => Some(HunkLine::Put(chars.as_str().to_owned())),
-        // Editors and models take the blank off an empty line.
-        None => Some(HunkLine::Keep(String::new())),
+        Some(' ') => Some(HunkLine::Context(chars.as_str().to_owned())),
+        Some('-') => Some(HunkLine::Delete(chars.as_str().to_owned())),
+        Some('+') => Some(HunkLine::Insert(chars.as_str().to_owned())),
+        // An empty context line may lack its leading blank: editors and models strip it.
+        None => Some(HunkLine::Context(String::new())),
         Some(_) => None,
     }
 }
 
-/// The first line of the old side in `@@ -12,3 +12,4 @@`.
-fn numbers(line: &str) -> Option<usize> {
+/// The start line of the old side in `@@ -12,3 +12,4 @@`.
+fn start_line(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("@@ -")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     rest[digits..].contains('+').then(|| rest[..digits].parse().ok()).flatten()
 }
 
+/// Parses a unified diff, with git's extended headers for renames.
 fn unified<E>(lines: &[&str]) -> Parsed<E> {
     let mut changes = Vec::new();
     let mut at = 0;
@@ -216,12 +218,13 @@ fn is_header(lines: &[&str], at: usize) -> bool {
     lines[at].starts_with("--- ") && lines.get(at + 1).is_some_and(|line| line.starts_with("+++ "))
 }
 
-/// A removed line may look like a header, but what follows it does not.
+/// Whether the hunks of a file end here. A deleted line may look like a header, so the line behind it must fit as well.
 fn ends_file(lines: &[&str], at: usize) -> bool {
     let headed = is_header(lines, at) && lines.get(at + 2).is_none_or(|line| line.starts_with("@@"));
     headed || lines[at].starts_with("diff --git ")
 }
 
+/// The file name of a `---` or `+++` line, without git's `a/` or `b/`.
 fn name(line: &str, side: &str) -> String {
     let name = line[4..].split('\t').next().unwrap_or_default().trim();
     name.strip_prefix(side).unwrap_or(name).to_owned()
@@ -234,18 +237,18 @@ fn unified_hunks<E>(lines: &[&str], from: usize) -> Result<Hunks, PatchProblem<E
     let mut final_newline = None;
     for (at, line) in lines.iter().enumerate() {
         if line.starts_with("@@") {
-            hunks.push(Hunk { start: numbers(line), ..Hunk::default() });
+            hunks.push(Hunk { start: start_line(line), ..Hunk::default() });
             continue;
         }
         let last = at + 1 == lines.len() || lines[at + 1].starts_with("@@");
         let Some(hunk) = hunks.last_mut() else { continue };
         if line.starts_with('\\') {
             final_newline = match hunk.lines.last() {
-                Some(HunkLine::Cut(_)) => Some(FinalNewline::Present),
+                Some(HunkLine::Delete(_)) => Some(FinalNewline::Present),
                 _ => Some(FinalNewline::Absent),
             };
         } else if line.is_empty() && last {
-            // What follows the patch.
+            // An empty line behind the hunk.
         } else if let Some(line) = hunk_line(line) {
             hunk.lines.push(line);
         } else {
@@ -256,10 +259,11 @@ fn unified_hunks<E>(lines: &[&str], from: usize) -> Result<Hunks, PatchProblem<E
     Ok((hunks, final_newline))
 }
 
+/// Content of a new file.
 fn text_of(hunks: &[Hunk], final_newline: Option<FinalNewline>) -> String {
     let mut text = String::new();
     for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
-        if let HunkLine::Put(line) = line {
+        if let HunkLine::Insert(line) = line {
             text.push_str(line);
             text.push('\n');
         }

@@ -1,9 +1,9 @@
-//! What a model copies or writes that was never meant to be in the file: the line numbers of a reply, and
-//! comments that stand for code it did not want to repeat.
+//! Detects artifacts of models in the text of edits: line numbers copied from a reply, and placeholder comments that
+//! stand for omitted code. Heuristics over words; knows no programming language.
 
-use super::manner::{EditOptions, Placeholders};
+use super::options::{EditOptions, Placeholders};
 
-/// A text without the line numbers in front of its lines, if every line has one and they count up.
+/// Removes the line numbers in front of lines, if every line has one and they are consecutive.
 pub(crate) fn without_numbers(text: &str) -> Option<String> {
     let mut expected = None;
     let mut lines = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn without_numbers(text: &str) -> Option<String> {
     Some(if ended { text + "\n" } else { text })
 }
 
-/// A line number as replies write it, and what follows.
+/// Splits a line number, in the formats of replies, from the rest of the line.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start_matches(' ');
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
@@ -34,41 +34,42 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
     Some((number, rest))
 }
 
-/// The first line of `new` that stands for code left out, counted from 1. A line that `old` has too is
-/// in the file and stays.
-pub fn placeholder(old: &str, new: &str, manner: EditOptions) -> Option<(usize, String)> {
-    if manner.placeholders == Placeholders::Keep {
+/// The first line of `new` that stands for omitted code, and its number from 1. A line that is also in `old` does not
+/// count, since it is in the file.
+pub fn placeholder(old: &str, new: &str, options: EditOptions) -> Option<(usize, String)> {
+    if options.placeholders == Placeholders::Keep {
         return None;
     }
     let lines: Vec<&str> = new.split('\n').map(str::trim).collect();
-    let stands_in = |at: &usize| is_placeholder(lines[*at]) || is_gap(old, &lines, *at);
+    let is_artifact = |at: &usize| is_placeholder(lines[*at]) || is_gap(old, &lines, *at);
     let is_new = |at: &usize| !old.split('\n').any(|old| old.trim() == lines[*at]);
-    let at = (0..lines.len()).filter(stands_in).find(is_new)?;
+    let at = (0..lines.len()).filter(is_artifact).find(is_new)?;
     Some((at + 1, lines[at].to_owned()))
 }
 
-/// Whether a comment of nothing but dots stands where `old` has lines between those around it.
+/// Whether a line is a comment of only dots in a place where `old` has lines between its neighbours.
 fn is_gap(old: &str, lines: &[&str], at: usize) -> bool {
     let (Some(_), body) = comment(lines[at]) else { return false };
     if !(body.contains("...") || body.contains('…')) || !body.trim_matches(['.', '…', ' ']).is_empty() {
         return false;
     }
-    let said = |line: &&&str| !line.is_empty();
-    let before = lines[..at].iter().rfind(said);
-    let after = lines[at + 1..].iter().find(said);
-    let had: Vec<&str> = old.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
-    let from = before.and_then(|before| had.iter().position(|line| line == before));
-    // The line before may be new, too; then there must at least be fewer lines.
-    let began = before.is_none() || from.is_some() || lines.iter().filter(said).count() < had.len();
-    let mut rest = had[from.map_or(0, |at| at + 1)..].iter();
+    let is_filled = |line: &&&str| !line.is_empty();
+    let before = lines[..at].iter().rfind(is_filled);
+    let after = lines[at + 1..].iter().find(is_filled);
+    let old_lines: Vec<&str> = old.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = before.and_then(|before| old_lines.iter().position(|line| line == before));
+    // The line before may be new as well; then the new text must at least have fewer lines.
+    let has_start =
+        before.is_none() || from.is_some() || lines.iter().filter(is_filled).count() < old_lines.len();
+    let mut rest = old_lines[from.map_or(0, |at| at + 1)..].iter();
     let between = match after {
         Some(after) => rest.position(|line| line == after),
         None => Some(rest.count()),
     };
-    began && (before.is_some() || after.is_some()) && between.is_some_and(|lines| lines > 0)
+    has_start && (before.is_some() || after.is_some()) && between.is_some_and(|lines| lines > 0)
 }
 
-/// How a line that is a comment begins, and what it says.
+/// The comment marker of a line, if it has one, and the text of the comment.
 fn comment(line: &str) -> (Option<&str>, &str) {
     let leader = LEADERS.iter().find(|leader| line.starts_with(**leader)).copied();
     let body = &line[leader.map_or(0, str::len)..];
@@ -78,9 +79,9 @@ fn comment(line: &str) -> (Option<&str>, &str) {
 const LEADERS: [&str; 14] =
     ["<!--", "{/*", "/**", "/*", "//", "--", "##", "#", ";;", ";", "%", "(*", "\"\"\"", "*"];
 const TRAILERS: [&str; 5] = ["-->", "*/}", "*/", "*)", "\"\"\""];
-/// What says that something is left out.
+/// Words that signal an omission.
 const KEYS: [&str; 7] = ["rest", "existing", "remaining", "unchanged", "omitted", "previous", "same"];
-/// What is left out.
+/// Words for the omitted part.
 const NOUNS: [&str; 10] = [
     "code",
     "document",
@@ -93,7 +94,7 @@ const NOUNS: [&str; 10] = [
     "functions",
     "module",
 ];
-/// What else such a line says.
+/// Other words that occur in placeholders.
 const FILL: [&str; 39] = [
     "of",
     "the",
@@ -150,13 +151,13 @@ fn is_placeholder(line: &str) -> bool {
     let any = |list: &[&str]| words.iter().any(|word| list.contains(word));
     let all = words.iter().all(|word| KEYS.contains(word) || NOUNS.contains(word) || FILL.contains(word));
     let keys = words.iter().filter(|word| KEYS.contains(word)).count();
-    // Text in brackets is often just that, so it has to say it twice.
-    let keys_wanted = if leader.is_none() && !dotted { 2 } else { 1 };
+    // Text in brackets is often ordinary prose, so it needs two signals.
+    let min_keys = if leader.is_none() && !dotted { 2 } else { 1 };
     match words[..] {
         ["unchanged"] => leader.is_some(),
         [_] => false,
         ["no", "changes", .., _] if any(&["above", "below"]) => leader.is_some() && all,
-        _ => all && keys >= keys_wanted && (dotted || any(&NOUNS)),
+        _ => all && keys >= min_keys && (dotted || any(&NOUNS)),
     }
 }
 
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_only_when_all_lines_have_them() {
+    fn numbers_are_removed_only_if_all_lines_have_them() {
         assert_eq!(without_numbers("    12\tfoo\n    13\t  bar\n").as_deref(), Some("foo\n  bar\n"));
         assert_eq!(without_numbers("9→a\n10→b").as_deref(), Some("a\nb"));
         for text in ["12\tfoo\nbar", "12\tfoo\n14\tbar", "foo", "", "12 foo", "1: x"] {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_in_the_place_of_lines_are_known() {
+    fn dots_in_place_of_lines_are_recognised() {
         let find = |old, new| placeholder(old, new, EditOptions::default()).map(|(line, _)| line);
         assert_eq!(find("a {\n  b;\n  c;\n}\n", "a {\n  // ...\n}\n"), Some(2));
         assert_eq!(find("a\nb\nc\n", "a\n# ...\n"), Some(2));
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn stand_ins_for_code_are_known() {
+    fn placeholders_for_code_are_recognised() {
         for line in [
             "// ... existing code ...",
             "# rest of the code unchanged",

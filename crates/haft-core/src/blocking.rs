@@ -48,11 +48,11 @@ mod tests {
     #[test]
     fn other_tasks_go_on_meanwhile() {
         for runtime in runtimes() {
-            let (tell, told) = std::sync::mpsc::channel();
-            let waiting = blocking(move || Ok(told.recv().is_ok()));
-            let telling = async { tell.send(()).is_ok() };
-            let (waited, told) = runtime.block_on(async { tokio::join!(waiting, telling) });
-            assert!(waited.unwrap() && told);
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let waiting = blocking(move || Ok(receiver.recv().is_ok()));
+            let sending = async { sender.send(()).is_ok() };
+            let (received, sent) = runtime.block_on(async { tokio::join!(waiting, sending) });
+            assert!(received.unwrap() && sent);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{BoxFuture, Context, Fault, FaultKind, Mode, Session};
 /// use haft_core::plans::{PlanApprover, PlanRequest};
 /// use haft_core::{BoxFuture, Engine, Fault};
 ///
-/// /// Files plans for review. Whoever reviews one calls `Session::answer_plan` with its id.
+/// /// Files plans for review. The reviewer calls `Session::answer_plan` with the id.
 /// struct ReviewQueue;
 ///
 /// impl PlanApprover for ReviewQueue {

@@ -17,6 +17,7 @@ use programs::{PLACES, Program, name_at, programs};
 use serde_json::{Value, json};
 
 #[path = "../../haft-dialects/benches/shared/programs.rs"]
+#[allow(dead_code)] // another bench breaks the programs, too
 mod programs;
 
 const IN_FLIGHT: usize = 64;

@@ -6,7 +6,7 @@ use unicode_segmentation::GraphemeCursor;
 /// Longest cluster that is kept whole, in bytes. Clusters have no upper bound, so a longer one is cut like other text.
 const MAX_CLUSTER: usize = 128;
 
-/// The longest prefix of at most `max_chars` code points that ends between clusters; `None` if the text is no longer.
+/// The longest prefix of at most `max_chars` code points that ends between clusters; `None` if the whole text fits.
 pub(crate) fn clip(text: &str, max_chars: usize) -> Option<&str> {
     let (at, _) = text.char_indices().nth(max_chars)?;
     Some(&text[..floor(text, at)])

@@ -26,7 +26,8 @@ mod stack;
 mod statements;
 mod table;
 mod tags;
-#[cfg(all(test, feature = "languages"))]
+#[cfg(test)]
+#[cfg(feature = "languages")]
 mod tests;
 #[cfg(feature = "grammars")]
 mod tokens;

@@ -365,6 +365,15 @@ impl Context {
         }
     }
 
+    /// Waits for work that belongs to a change which was just committed, such as a check of the file. The call waits even
+    /// if it is cancelled meanwhile, because its reply must say that the change was made.
+    pub async fn uncancelled<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.committing.store(true, Ordering::Release);
+        let done = work.await;
+        self.0.committing.store(false, Ordering::Release);
+        done
+    }
+
     /// Whether a change is being made that cannot be left half way.
     pub(crate) fn is_committing(&self) -> bool {
         self.0.committing.load(Ordering::Acquire)

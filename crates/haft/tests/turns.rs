@@ -336,6 +336,30 @@ async fn cancelling_one_call_leaves_its_siblings_alone() {
 }
 
 #[tokio::test]
+async fn a_cancelled_call_waits_for_what_belongs_to_its_change() {
+    let (begun, finish) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (tell, wait) = (begun.clone(), finish.clone());
+    let changing = function("changing", "Has made a change", move |_: Any, cx: Context| {
+        let (tell, wait) = (tell.clone(), wait.clone());
+        async move {
+            cx.uncancelled(async {
+                tell.notify_one();
+                wait.notified().await;
+            })
+            .await;
+            "changed"
+        }
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(changing).mode(Mode::Bypass));
+    let mut turn = rig.session.turn();
+    let call = turn.submit(Call::new("1", "changing", json!({})));
+    within(begun.notified()).await;
+    call.cancel();
+    finish.notify_one();
+    assert_eq!(within(turn.finish()).await[0].full_text(), "changed");
+}
+
+#[tokio::test]
 async fn a_call_that_was_taken_on_alone_keeps_its_place_and_can_be_stopped() {
     let gates = Gates::default();
     let rig = rig(&gates);

@@ -5,14 +5,18 @@
 mod balance;
 mod data;
 mod depth;
+mod exact;
 mod grammar;
-mod lately;
 mod parts;
+mod prepare;
 mod python;
+mod recent;
 mod rust;
 mod scan;
 mod script;
 mod shown;
+mod stack;
+mod statements;
 mod table;
 mod tags;
 #[cfg(test)]
@@ -22,12 +26,10 @@ mod yaml;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
-use std::thread::{Scope, ScopedJoinHandle};
 
-use haft::Hash;
-use lately::Lately;
-pub(crate) use lately::{Brief, Glance};
+use bytes::Bytes;
 pub use shown::Found;
+use stack::with_stack;
 
 /// How many errors are told at the most; the rest is counted.
 pub const MAX_SHOWN: usize = 10;
@@ -38,13 +40,6 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// A file with a longer line than this is made by a machine, and not checked.
 pub const MAX_LINE: usize = 20_000;
 
-/// What a checker may use of the stack; it is reserved, not taken.
-const STACK: usize = 64 << 20;
-/// The same for each byte of a text, and at the most. How deep a text is nested cannot be told without reading it, but
-/// what looks shallow and is not takes six bytes and more for each level, and a parser some kilobytes.
-const STACK_FOR_BYTE: usize = 4096;
-const MAX_STACK: usize = 2 << 30;
-
 /// Finds what is wrong with the syntax of one kind of file.
 pub trait Checker: Send + Sync + 'static {
     /// What the language is called.
@@ -54,21 +49,33 @@ pub trait Checker: Send + Sync + 'static {
     /// has no byte order mark, and its lines end as they do in the file.
     fn check(&self, text: &str) -> Option<Vec<Problem>>;
 
-    /// Whether what begins at the margin of a text can be read alone. Then errors that were there before are looked past.
-    fn reads_parts(&self, _text: &str) -> bool {
+    /// Whether a text without errors has none either, as a rule, when a part that begins at the margin is left out of it.
+    /// Then a change of a text that has an error is checked without the part that holds the error. Default: false.
+    fn can_leave_out_parts(&self) -> bool {
         false
     }
 
-    /// Whether what begins at the margin of a text is right wherever it stands. Where that can be told, of a small change of
-    /// a text without errors only what is around it is read. What is right is so for as long as the checker is there.
-    fn is_right_alone(&self, _part: &str) -> bool {
+    /// Whether [`prepare`](Self::prepare) makes the check of the next change quicker. Default: false.
+    fn can_prepare(&self) -> bool {
         false
+    }
+
+    /// Parses a text that may be changed next, to keep what its checks can use. A background thread calls it. By default
+    /// it does nothing.
+    fn prepare(&self, _text: &str) {}
+
+    /// Checks a small change incrementally, in a fraction of a millisecond, if the checker has cached what it needs of
+    /// the text before. `None` where the whole text has to be parsed, which is also so for a change that breaks it.
+    /// Default: `None`.
+    fn recheck(&self, _before: &str, _after: &str) -> Option<Introduced> {
+        None
     }
 
     /// The errors that came with a change; `before` is `None` for a new file. By default, an error was there
     /// before if the same message was told of the same line, wherever it stood.
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
         let problems = self.check(after)?;
+        // A text without errors has no new ones, so the text before need not be parsed.
         let Some(before) = before.filter(|_| !problems.is_empty()) else {
             return Some(Introduced { problems, existing: 0 });
         };
@@ -134,8 +141,6 @@ impl Problem {
 #[derive(Clone)]
 pub struct Checkers {
     entries: Arc<Vec<Entry>>,
-    /// What these found to be right.
-    lately: Arc<Lately>,
 }
 
 #[derive(Clone)]
@@ -158,6 +163,16 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// The result for a checker and what it found in the text after a change.
+    fn new(checker: &'static str, introduced: Introduced, after: &str) -> Self {
+        let Introduced { mut problems, existing } = introduced;
+        let lines = if problems.is_empty() { Vec::new() } else { lines(after) };
+        // A parser may stop on the line after the last.
+        problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
+        let errors = problems.iter().take(MAX_SHOWN).map(|problem| Found::new(problem, &lines)).collect();
+        Self { checker, errors, more: problems.len().saturating_sub(MAX_SHOWN), existing }
+    }
+
     /// Whether the change brought in no errors.
     pub fn passed(&self) -> bool {
         self.errors.is_empty()
@@ -173,7 +188,7 @@ impl Default for Checkers {
 impl Checkers {
     /// No checkers: nothing is checked.
     pub fn none() -> Self {
-        Self { entries: Arc::default(), lately: Arc::default() }
+        Self { entries: Arc::default() }
     }
 
     /// The checkers that come with haft.
@@ -199,55 +214,44 @@ impl Checkers {
     fn add(mut self, names: &[&str], checker: Option<Arc<dyn Checker>>) -> Self {
         let names = names.iter().map(|name| Pattern::of(name)).collect();
         Arc::make_mut(&mut self.entries).push(Entry { names, checker });
-        Self { lately: Arc::default(), ..self }
+        self
     }
 
     /// What a change of a file brought in; `before` is `None` for a new file. `None` where no checker can help: the
-    /// kind is unknown, or the text is too large, too deep or made by a machine.
+    /// kind is unknown, or the text is too large, too deep or made by a machine. It takes up to some milliseconds.
     pub fn compare(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
-        let bytes = before.map_or(0, str::len).max(after.len());
-        alone(bytes, || self.compare_here(file_name, before, after))
-    }
-
-    /// The same on this thread, which must be one that [`apart`] made.
-    pub(crate) fn compare_here(&self, file_name: &str, before: Option<&str>, after: &str) -> Option<Checked> {
         let checker = self.find(file_name)?;
-        let whole = after;
-        let after = readable(after)?;
-        // A file that could not be checked before had errors that nobody knows.
-        let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
-        let mut introduced = introduced(checker, before, after)?;
-        if introduced == Introduced::default() {
-            self.lately.was_right(checker, Hash::of(whole.as_bytes()));
-        }
-        let lines = lines(after);
-        // A parser may stop on the line after the last.
-        introduced.problems.iter_mut().for_each(|problem| problem.line = problem.line.clamp(1, lines.len()));
-        let shown = introduced.problems.iter().take(MAX_SHOWN);
-        Some(Checked {
-            checker: checker.name(),
-            errors: shown.map(|problem| Found::new(problem, &lines)).collect(),
-            more: introduced.problems.len().saturating_sub(MAX_SHOWN),
-            existing: introduced.existing,
+        let quick = before.and_then(|before| self.recheck(file_name, before, after));
+        quick.or_else(|| {
+            let after = readable(after)?;
+            // A file that could not be checked before had errors that nobody knows.
+            let before = before.map(readable).map_or(Some(None), |text| text.map(Some))?;
+            let bytes = before.map_or(0, str::len).max(after.len());
+            let introduced = with_stack(bytes, || introduced(&**checker, before, after))?;
+            Some(Checked::new(checker.name(), introduced, after))
         })
     }
 
-    /// The same of a small change of a text that was right lately, still to be done. `None` where that has to be looked at
-    /// more closely, at once or in the end. The texts come with their hashes.
-    pub(crate) fn compare_briefly(
-        &self,
-        file_name: &str,
-        before: (Hash, &[u8]),
-        after: (Hash, &[u8]),
-    ) -> Option<Brief> {
-        let checker = self.find_shared(file_name)?;
-        if !self.lately.knows(&**checker, before.0) {
-            return None;
+    /// Checks a small change incrementally, in a fraction of a millisecond. `None` unless the text before was checked or
+    /// [prepared](Self::prepare) and the change brings nothing in: then [`compare`](Self::compare) can tell.
+    pub fn recheck(&self, file_name: &str, before: &str, after: &str) -> Option<Checked> {
+        let checker = self.find(file_name)?;
+        // A checker caches only what is readable, so that is known of the text before.
+        let (before, after) = (unmarked(before), readable(after)?);
+        let bytes = before.len().max(after.len());
+        let introduced = with_stack(bytes, || checker.recheck(before, after))?;
+        Some(Checked::new(checker.name(), introduced, after))
+    }
+
+    /// Parses a file's text on a background thread, if that makes the check of its next change quicker. The call returns
+    /// at once. When too many texts wait for the thread already, it skips this one.
+    pub fn prepare(&self, file_name: &str, text: Bytes) {
+        if !prepare::is_worthwhile(&text) {
+            return;
         }
-        let text = |bytes| std::str::from_utf8(bytes).map(unmarked).ok();
-        let (was, is) = lately::parts(text(before.1)?, text(after.1)?)?;
-        let (checker, lately) = (checker.clone(), self.lately.clone());
-        Some(Brief { checker, lately, parts: [was, is], changed: after.0 })
+        if let Some(checker) = self.find(file_name).filter(|checker| checker.can_prepare()) {
+            prepare::in_background(checker.clone(), text);
+        }
     }
 
     /// Whether there is a checker for files of this name.
@@ -255,11 +259,7 @@ impl Checkers {
         self.find(file_name).is_some()
     }
 
-    fn find(&self, file_name: &str) -> Option<&dyn Checker> {
-        self.find_shared(file_name).map(|checker| &**checker)
-    }
-
-    fn find_shared(&self, file_name: &str) -> Option<&Arc<dyn Checker>> {
+    fn find(&self, file_name: &str) -> Option<&Arc<dyn Checker>> {
         let path = file_name.replace('\\', "/");
         let entry =
             self.entries.iter().rev().find(|entry| entry.names.iter().any(|name| name.fits(&path)))?;
@@ -270,7 +270,7 @@ impl Checkers {
 /// What a change brought in, also where an old error hides it.
 fn introduced(checker: &dyn Checker, before: Option<&str>, after: &str) -> Option<Introduced> {
     let mut introduced = checker.introduced(before, after)?;
-    let hidden = introduced.existing > 0 && introduced.problems.is_empty() && checker.reads_parts(after);
+    let hidden = introduced.existing > 0 && introduced.problems.is_empty() && checker.can_leave_out_parts();
     if let Some(before) = before.filter(|_| hidden) {
         introduced.problems = parts::introduced(checker, before, after);
     }
@@ -311,8 +311,14 @@ impl Pattern {
 /// The text without its byte order mark, if it is one that a checker can take.
 fn readable(text: &str) -> Option<&str> {
     let text = unmarked(text);
-    let human = text.len() <= MAX_BYTES && text.split('\n').all(|line| line.len() <= MAX_LINE);
-    (human && !depth::too_deep(text)).then_some(text)
+    (text.len() <= MAX_BYTES && !has_long_line(text) && !depth::too_deep(text)).then_some(text)
+}
+
+/// Whether a line is longer than a person writes.
+fn has_long_line(text: &str) -> bool {
+    let mut start = 0;
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+    ends.into_iter().any(|end| end - std::mem::replace(&mut start, end + 1) > MAX_LINE)
 }
 
 /// The text without its byte order mark.
@@ -322,23 +328,6 @@ fn unmarked(text: &str) -> &str {
 
 fn lines(text: &str) -> Vec<&str> {
     text.split('\n').collect()
-}
-
-/// Starts what runs checkers on texts of so many bytes, with a stack that they can use. A panic in it means that there is
-/// no result.
-pub(crate) fn apart<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    bytes: usize,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Option<ScopedJoinHandle<'scope, T>> {
-    let stack = bytes.saturating_mul(STACK_FOR_BYTE).clamp(STACK, MAX_STACK);
-    let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(stack);
-    thread.spawn_scoped(scope, work).ok()
-}
-
-/// Runs checkers, and waits for them.
-pub(crate) fn alone<T: Send>(bytes: usize, work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
-    std::thread::scope(|scope| apart(scope, bytes, work)?.join().ok()?)
 }
 
 /// Where in a text a byte is.

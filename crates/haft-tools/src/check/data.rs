@@ -75,7 +75,7 @@ impl Checker for Toml {
         "toml"
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
     }
 

@@ -1,19 +1,44 @@
 //! Languages without an exact parser, by tree-sitter grammars. A grammar reads on after an error and knows
 //! less than a compiler, so its errors count only if a change brought more of them.
+//!
+//! Parsing 2,000 lines takes about 5 ms, so the trees of the texts parsed last are cached, and a change of one of these
+//! texts is parsed incrementally. An incremental parse only says whether there are errors. Which errors these are comes
+//! from a parse of the whole text, because how a grammar reads on after an error depends on where it began to read.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use haft::Hash;
 use tree_sitter::{InputEdit, Language, Node, ParseOptions, Parser, Point, Tree};
 use tree_sitter_language::LanguageFn;
 
 use super::balance::unbalanced;
+use super::recent::{Key, Recent};
 use super::tokens::{Go, Pairs, delimiters, walk};
-use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem, parts};
+use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem};
+use crate::text::{common_end, common_start};
 
-/// How long a parser may take.
-const TIME: Duration = Duration::from_millis(100);
+/// What an incremental parse may cost.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// How large the change may be.
+    bytes: usize,
+    /// How long the parser may take.
+    time: Duration,
+}
+
+/// For a check that something waits for. It takes about 0.1 ms; the time is for texts that are made to take long.
+const QUICK: Effort = Effort { bytes: 4 << 10, time: Duration::from_millis(3) };
+/// For any other check.
+const THOROUGH: Effort = Effort { bytes: usize::MAX, time: Duration::from_millis(100) };
+
+/// How many trees are cached.
+const MAX_TREES: usize = 16;
+/// How much memory they may take. Trees of similar texts share most of it, so this counts too much.
+const MAX_TREE_BYTES: usize = 16 << 20;
+/// How much memory a tree takes for each byte of its text, measured with C.
+const TREE_BYTES: usize = 27;
 
 /// A language and how far its grammar is to be trusted.
 #[derive(Clone, Copy)]
@@ -23,6 +48,7 @@ pub(super) struct Grammar {
     pub(super) language: fn(&str) -> Option<LanguageFn>,
     pub(super) pairs: Pairs,
     pub(super) trust: Trust,
+    pub(super) changes: Changes,
 }
 
 /// How far a grammar is to be trusted.
@@ -35,133 +61,236 @@ pub(super) enum Trust {
     Some,
 }
 
+/// How a change of a text is parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changes {
+    /// From the tree of the text before.
+    Incrementally,
+    /// With the whole text. The scanners of languages with here-documents keep state from line to line, and an incremental
+    /// parse with that of shells was seen to miss an error that a parse of the whole text finds.
+    Wholly,
+}
+
 /// What a grammar says of a text.
-struct Reading {
+pub(super) struct Reading {
+    tree: Tree,
+    /// `None` for a text with errors that was only parsed incrementally.
+    wrong: Option<Wrong>,
+}
+
+#[derive(Clone, Default)]
+struct Wrong {
     problems: Vec<Problem>,
     /// Whether a delimiter has no partner: that is wrong in any grammar.
     sure: bool,
-    tree: Tree,
 }
 
-impl Checker for Grammar {
+impl Reading {
+    fn is_right(&self) -> bool {
+        !self.tree.root_node().has_error()
+    }
+}
+
+/// The cache of trees.
+pub(super) type Trees = Recent<Arc<Reading>>;
+
+/// One cache for all grammars.
+pub(super) fn trees() -> Trees {
+    Recent::new(MAX_TREES, MAX_TREE_BYTES)
+}
+
+/// The checker of a language.
+pub(super) struct Incremental {
+    pub(super) grammar: Grammar,
+    /// The kind of file, as a part of the cache's key.
+    pub(super) kind: usize,
+    pub(super) trees: Arc<Trees>,
+}
+
+impl Checker for Incremental {
     fn name(&self) -> &'static str {
-        self.name
+        self.grammar.name
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
-        self.trust == Trust::Full
+    fn can_leave_out_parts(&self) -> bool {
+        self.grammar.trust == Trust::Full
     }
 
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.stands_alone() && self.reads_alone(part)
+    fn can_prepare(&self) -> bool {
+        self.grammar.changes == Changes::Incrementally
+    }
+
+    fn prepare(&self, text: &str) {
+        self.read(text);
     }
 
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
-        Some(self.read(text, None)?.problems)
+        Some(self.read(text)?.wrong.as_ref()?.problems.clone())
+    }
+
+    fn recheck(&self, before: &str, after: &str) -> Option<Introduced> {
+        self.reparse(before, after, QUICK)
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        let right = |part: &str| self.reads_alone(part);
-        // What is right then is remembered, so all of it is read.
-        let small = before.filter(|_| !self.stands_alone());
-        if small.is_some_and(|before| parts::all_right(before, after, right)) {
+        let told = before.and_then(|before| self.reparse(before, after, THOROUGH));
+        if told.is_some() {
+            return told;
+        }
+        let now = self.read(after)?;
+        if now.is_right() {
             return Some(Introduced::default());
         }
-        let now = self.read(after, None)?;
-        if now.problems.is_empty() {
-            return Some(Introduced::default());
-        }
+        let Wrong { problems, sure } = now.wrong.clone()?;
         let Some(before) = before else {
-            let believed = now.sure || self.trust == Trust::Full;
-            return believed.then_some(Introduced { problems: now.problems, existing: 0 });
+            return (sure || self.grammar.trust == Trust::Full)
+                .then_some(Introduced { problems, existing: 0 });
         };
-        let fresh = parts::fresh(before, after, right);
-        if now.problems.iter().all(|problem| fresh.iter().any(|lines| lines.contains(&problem.line))) {
-            return Some(Introduced { problems: now.problems, existing: 0 });
+        let was = self.read(before)?;
+        if self.is_silent_after(&was) {
+            return Some(SILENT);
         }
-        // What both texts have in common is read once.
-        let known = self.read(before, Some((now.tree.clone(), after)))?.problems;
-        let grew = now.problems.len() > known.len() || (now.sure && known != now.problems);
-        let silent = self.trust == Trust::Some && !known.is_empty();
-        if silent || !grew || known.len() >= MAX_PROBLEMS {
-            return Some(Introduced { existing: now.problems.len(), problems: Vec::new() });
+        let known = &was.wrong.as_ref()?.problems;
+        let grew = problems.len() > known.len() || (sure && *known != problems);
+        if !grew || known.len() >= MAX_PROBLEMS {
+            return Some(Introduced { existing: problems.len(), problems: Vec::new() });
         }
-        Some(Introduced::between(&known, before, now.problems, after))
+        Some(Introduced::between(known, before, problems, after))
     }
 }
+
+impl Incremental {
+    fn key(&self, text: &str) -> Key {
+        (self.kind, Hash::of(text.as_bytes()))
+    }
+
+    fn cached(&self, key: Key, text: &str, reading: Reading) -> Arc<Reading> {
+        let reading = Arc::new(reading);
+        self.trees.put(key, text.len() * TREE_BYTES, reading.clone());
+        reading
+    }
+
+    /// What a parse of the whole text says, from the cache if it is there.
+    fn read(&self, text: &str) -> Option<Arc<Reading>> {
+        let key = self.key(text);
+        if let Some(known) = self.trees.get(key).filter(|known| known.wrong.is_some()) {
+            return Some(known);
+        }
+        let tree = self.grammar.parse(&self.grammar.language(text)?, text, None, THOROUGH.time)?;
+        let wrong = Some(self.grammar.wrong(&tree, text));
+        Some(self.cached(key, text, Reading { tree, wrong }))
+    }
+
+    /// Parses a change incrementally. `None` if the tree of the text before is not cached, if it takes more effort, or if
+    /// the errors have to be found by a parse of the whole text.
+    fn reparse(&self, before: &str, after: &str, effort: Effort) -> Option<Introduced> {
+        if self.grammar.changes == Changes::Wholly {
+            return None;
+        }
+        let keys = [self.key(before), self.key(after)];
+        let known = self.trees.get(keys[0])?;
+        let now = match self.trees.get(keys[1]) {
+            Some(now) => now,
+            None => {
+                let tree = self.grammar.reparse(&known.tree, before, after, effort)?;
+                let wrong = (!tree.root_node().has_error()).then(Wrong::default);
+                self.cached(keys[1], after, Reading { tree, wrong })
+            }
+        };
+        let introduced = match now.is_right() {
+            true => Introduced::default(),
+            false if self.is_silent_after(&known) => SILENT,
+            false => return None,
+        };
+        // The next change starts from the new text, so there is one tree for each file that is being edited.
+        self.trees.remove(keys[0]);
+        Some(introduced)
+    }
+
+    /// Whether no change of a text is reported. Where a grammar with less trust cannot parse the text before, its errors
+    /// after the change count as old ones.
+    fn is_silent_after(&self, before: &Reading) -> bool {
+        self.grammar.trust == Trust::Some && !before.is_right()
+    }
+}
+
+/// Some errors as before. Their number would say nothing, since the grammar may be wrong.
+const SILENT: Introduced = Introduced { problems: Vec::new(), existing: 1 };
 
 impl Grammar {
-    /// Whether a part of a text is what it is alone: nothing in the language goes on until a word of its own.
-    fn stands_alone(&self) -> bool {
-        matches!(self.name, "go" | "java")
+    fn language(&self, text: &str) -> Option<Language> {
+        Some(Language::new((self.language)(text)?))
     }
 
-    /// Whether a part of a text is right.
-    fn reads_alone(&self, part: &str) -> bool {
-        // What stands before this mark is no code.
-        let part = if self.name == "php" { Cow::from(format!("<?php {part}")) } else { Cow::from(part) };
-        self.read(&part, None).is_some_and(|reading| !reading.tree.root_node().has_error())
+    /// Parses a text incrementally, from the tree of the text before.
+    fn reparse(&self, known: &Tree, before: &str, after: &str, effort: Effort) -> Option<Tree> {
+        // A header may become one of another language.
+        let language = self.language(after).filter(|language| *known.language() == *language)?;
+        let edit = edit(before.as_bytes(), after.as_bytes());
+        if edit.old_end_byte.max(edit.new_end_byte) - edit.start_byte > effort.bytes {
+            return None;
+        }
+        let mut old = known.clone();
+        old.edit(&edit);
+        self.parse(&language, after, Some(&old), effort.time)
     }
 
-    /// Reads a text, with the help of how a similar one was read.
-    fn read(&self, text: &str, similar: Option<(Tree, &str)>) -> Option<Reading> {
-        let language = Language::new((self.language)(text)?);
-        let similar = similar.filter(|(tree, _)| *tree.language() == language);
-        let similar = similar.map(|(tree, other)| edited(tree, other, text));
-        let tree = match self.pairs {
-            Pairs::Shell => parse(&language, &ascii(text), similar.as_ref())?,
-            _ => parse(&language, text, similar.as_ref())?,
-        };
+    /// Parses a text; incrementally, if there is a tree of another text to which the edit was applied.
+    fn parse(&self, language: &Language, text: &str, old: Option<&Tree>, time: Duration) -> Option<Tree> {
+        match self.pairs {
+            Pairs::Shell => parse(language, &ascii(text), old, time),
+            _ => parse(language, text, old, time),
+        }
+    }
+
+    fn wrong(&self, tree: &Tree, text: &str) -> Wrong {
         if !tree.root_node().has_error() {
-            return Some(Reading { problems: Vec::new(), sure: false, tree });
+            return Wrong::default();
         }
         // After a delimiter without a partner, the errors are echoes.
-        if let Some(problem) = unbalanced(text, &delimiters(&tree, text, self.pairs)) {
-            return Some(Reading { problems: vec![problem], sure: true, tree });
+        if let Some(problem) = unbalanced(text, &delimiters(tree, text, self.pairs)) {
+            return Wrong { problems: vec![problem], sure: true };
         }
-        Some(Reading { problems: errors(&tree, text), sure: false, tree })
+        Wrong { problems: errors(tree, text), sure: false }
     }
 }
 
-/// The text with a letter for every byte that is not ASCII. The scanner of the grammar for shells looks
-/// characters up in a table of 256, and beyond it reads memory that is not its own.
+/// The text with a letter for every byte that is not ASCII, so that every byte keeps its place. The scanner of the grammar
+/// for shells looks characters up in a table of 256, and beyond it reads memory that is not its own.
 fn ascii(text: &str) -> String {
     text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect()
 }
 
-/// The tree of one text, told what to change for it to be that of another.
-fn edited(mut tree: Tree, text: &str, other: &str) -> Tree {
-    let (old, new) = (text.as_bytes(), other.as_bytes());
-    let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let most = old.len().min(new.len()) - start;
-    let end = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
+/// The edit that turns one text into another.
+fn edit(old: &[u8], new: &[u8]) -> InputEdit {
+    let start = common_start(old, new);
+    let end = common_end(old, new).min(old.len().min(new.len()) - start);
     let point = |bytes: &[u8], at: usize| {
         let before = &bytes[..at];
         let line = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         Point { row: memchr::memchr_iter(b'\n', before).count(), column: at - line }
     };
-    tree.edit(&InputEdit {
+    InputEdit {
         start_byte: start,
         old_end_byte: old.len() - end,
         new_end_byte: new.len() - end,
         start_position: point(old, start),
         old_end_position: point(old, old.len() - end),
         new_end_position: point(new, new.len() - end),
-    });
-    tree
+    }
 }
 
-fn parse(language: &Language, text: &str, similar: Option<&Tree>) -> Option<Tree> {
+fn parse(language: &Language, text: &str, old: Option<&Tree>, time: Duration) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     let start = Instant::now();
-    let mut in_time = |_: &tree_sitter::ParseState| match start.elapsed() < TIME {
+    let mut in_time = |_: &tree_sitter::ParseState| match start.elapsed() < time {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     };
     let options = ParseOptions::new().progress_callback(&mut in_time);
     let bytes = text.as_bytes();
-    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), similar, Some(options))
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), old, Some(options))
 }
 
 fn errors(tree: &Tree, text: &str) -> Vec<Problem> {

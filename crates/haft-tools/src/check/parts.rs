@@ -1,13 +1,13 @@
-//! Reads only the parts of a text that changed: what begins at the margin can be read alone. So an error that
-//! was there before does not hide a new one, and a small change of a large text costs little. Where a part
-//! could not be read alone before, nothing is known.
+//! Finds the errors of a change that an older error in the text hides: after a bracket that is not closed, for example,
+//! checkers report nothing else. The parts that hold the old errors are left out of both texts, before and after the
+//! change. If the checker finds no errors in the rest before, those that it finds in the rest after are new. How lines
+//! look only suggests what to leave out; whether a text has errors is always up to the checker, which parses all the rest.
 
 use std::ops::Range;
 
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::{Checker, Problem};
-use crate::text::{common_end, common_start};
 
 /// Words at the margin with which something goes on.
 const CONTINUING: &[&str] = &[
@@ -15,85 +15,78 @@ const CONTINUING: &[&str] = &[
     "when", "in", "then", "do", "done", "fi", "esac", "where", "while",
 ];
 
-/// Words with which something is said to all of a text.
-const SHARING: &[&str] = &["import", "export"];
-
-/// The errors of the parts that changed, where what stood there was right.
+/// The errors of the text after a change, without the parts that hold old errors, if the text before has none without them.
 pub(super) fn introduced(checker: &dyn Checker, before: &str, after: &str) -> Vec<Problem> {
-    let right = |part: &str| checker.check(part).is_some_and(|problems| problems.is_empty());
-    let (old, new) = (parts(before), parts(after));
-    let known = changes(&old, &new, right).into_iter().filter(|change| change.was_right(&old, right));
-    let found = known.flat_map(|Change { is, .. }| {
-        let moved = count(&new[..is.start], '\n');
-        let problems = checker.check(&new[is].concat()).unwrap_or_default();
-        problems.into_iter().map(move |problem| Problem { line: problem.line + moved, ..problem })
-    });
-    found.collect()
-}
-
-/// Whether all that changed is a small piece, which was right and is.
-pub(super) fn all_right(before: &str, after: &str, right: impl Fn(&str) -> bool + Copy) -> bool {
-    let (old, new) = (parts(before), parts(after));
-    let changes = changes(&old, &new, right);
-    let length = |parts: &[&str]| parts.iter().map(|part| part.len()).sum::<usize>();
-    let read: usize =
-        changes.iter().map(|change| length(&old[change.was.clone()]) + length(&new[change.is.clone()])).sum();
-    let mut changes = changes.into_iter();
-    (1..after.len() / 2).contains(&read)
-        && changes.all(|change| change.was_right(&old, right) && right(&new[change.is].concat()))
-}
-
-/// The lines, from one, of the parts that changed and were right before: an error there is a new one.
-pub(super) fn fresh(before: &str, after: &str, right: impl Fn(&str) -> bool + Copy) -> Vec<Range<usize>> {
-    let (old, new) = (parts(before), parts(after));
-    let known = changes(&old, &new, right).into_iter().filter(|change| change.was_right(&old, right));
-    let line = |part: usize| count(&new[..part], '\n') + 1;
-    known.map(|change| line(change.is.start)..line(change.is.end)).collect()
-}
-
-/// Parts that took the place of others.
-struct Change {
-    was: Range<usize>,
-    is: Range<usize>,
-}
-
-impl Change {
-    /// Whether code stood there, and could be read alone.
-    fn was_right(&self, old: &[&str], right: impl Fn(&str) -> bool) -> bool {
-        let known = &old[self.was.clone()];
-        let quoted = ['"', '`'].iter().any(|&quote| count(&old[..self.was.start], quote) % 2 == 1);
-        !quoted && known.iter().any(|part| !part.trim().is_empty()) && right(&known.concat())
+    let (mut old, mut new) = (Parts::of(before), Parts::of(after));
+    let twins = old.twins(&new);
+    for problem in checker.check(before).unwrap_or_default() {
+        let part = old.at_line(problem.line);
+        // A part that the change touches stays: its errors are what this looks for.
+        if let Some(twin) = twins.get(part).copied().flatten() {
+            old.leave_out(part);
+            new.leave_out(twin);
+        }
+    }
+    // If that is not enough, leaving out more would prove nothing: the errors may come from what is missing, such as the
+    // beginning of a comment.
+    match checker.check(&old.text()) {
+        Some(known) if known.is_empty() => checker.check(&new.text()).unwrap_or_default(),
+        _ => Vec::new(),
     }
 }
 
-/// What changed, each with its neighbours where these are right: what is put between them may belong to them,
-/// and that they are right shows that code stands here.
-fn changes(old: &[&str], new: &[&str], right: impl Fn(&str) -> bool) -> Vec<Change> {
-    let changed = capture_diff_slices(Algorithm::Myers, old, new);
-    let changed = changed.iter().map(|change| change.as_tag_tuple());
-    let widened = changed.filter(|(tag, ..)| *tag != DiffTag::Equal).map(|(_, mut was, mut is)| {
-        if was.start > 0 && is.start > 0 && right(old[was.start - 1]) {
-            (was.start, is.start) = (was.start - 1, is.start - 1);
+/// A text in parts, each of which begins at the margin, without those that are left out.
+struct Parts<'a> {
+    parts: Vec<&'a str>,
+    /// The first line of each, from one.
+    lines: Vec<usize>,
+    is_left_out: Vec<bool>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Self {
+        let starts: Vec<usize> = std::iter::once(0).chain(starts(text)).chain([text.len()]).collect();
+        let ranges = starts.windows(2).map(|ends| Range { start: ends[0], end: ends[1] });
+        let parts: Vec<&str> = ranges.map(|range| &text[range]).filter(|part| !part.is_empty()).collect();
+        let next = |line: &mut usize, part: &&str| Some(std::mem::replace(line, *line + breaks(part)));
+        let lines = parts.iter().scan(1, next).collect();
+        Self { is_left_out: vec![false; parts.len()], parts, lines }
+    }
+
+    /// For each part, its place in another text, if that text has it too.
+    fn twins(&self, other: &Self) -> Vec<Option<usize>> {
+        let mut twins = vec![None; self.parts.len()];
+        for change in capture_diff_slices(Algorithm::Myers, &self.parts, &other.parts) {
+            if let (DiffTag::Equal, old, new) = change.as_tag_tuple() {
+                old.zip(new).for_each(|(old, new)| twins[old] = Some(new));
+            }
         }
-        if was.end < old.len() && is.end < new.len() && right(old[was.end]) {
-            (was.end, is.end) = (was.end + 1, is.end + 1);
-        }
-        Change { was, is }
-    });
-    widened.collect()
+        twins
+    }
+
+    /// The part that holds a line.
+    fn at_line(&self, line: usize) -> usize {
+        self.lines.partition_point(|first| *first <= line).saturating_sub(1)
+    }
+
+    fn leave_out(&mut self, part: usize) {
+        self.is_left_out[part] = true;
+    }
+
+    /// The text without what is left out. The line ends stay, so that all other lines keep their numbers.
+    fn text(&self) -> String {
+        let parts = self.parts.iter().zip(&self.is_left_out);
+        parts
+            .map(|(part, left_out)| if *left_out { "\n".repeat(breaks(part)) } else { (*part).to_owned() })
+            .collect()
+    }
 }
 
-fn count(parts: &[&str], char: char) -> usize {
-    parts.iter().map(|part| part.matches(char).count()).sum()
+fn breaks(text: &str) -> usize {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }
 
-/// A text in parts, each of which begins at the margin. What is said of a definition before it belongs to it.
-fn parts(text: &str) -> Vec<&str> {
-    let starts: Vec<usize> = std::iter::once(0).chain(starts(text)).chain([text.len()]).collect();
-    starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).filter(|part| !part.is_empty()).collect()
-}
-
-/// Where the parts of a text begin, which itself begins with one.
+/// Where the parts of a text begin. Attributes and decorators belong to what comes after them.
 fn starts(text: &str) -> impl Iterator<Item = usize> {
     let (mut at, mut announced) = (0, false);
     text.split_inclusive('\n').filter_map(move |line| {
@@ -104,7 +97,7 @@ fn starts(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether a line says something of what comes next.
+/// Whether a line is an attribute or a decorator.
 fn announces(line: &str) -> bool {
     line.starts_with('@') || line.starts_with("#[")
 }
@@ -113,103 +106,4 @@ fn announces(line: &str) -> bool {
 fn begins(line: &str) -> bool {
     let word = line.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or("");
     (!word.is_empty() && !CONTINUING.contains(&word)) || line.starts_with('[') || announces(line)
-}
-
-/// The whole parts around a change, with two before it and one after it where there are any, as they were and as they
-/// are. Nothing where there are fewer before it, where the two texts disagree on where the parts end, or where the parts may
-/// be inside something else or say something to it.
-pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
-    let (old, new) = (before.as_bytes(), after.as_bytes());
-    let same = common_start(old, new);
-    // Where there is something of the line before the change, both texts agree on how that line begins.
-    let line = memchr::memrchr(b'\n', &old[..same])? + 1;
-    let start = previous(before, previous(before, line)?)?;
-    let same = common_end(old, new).min(old.len().min(new.len()) - same);
-    // How far from the end the neighbour ends that comes after the change.
-    let left = |text: &str| {
-        let mut beyond = starts(&text[start..]).map(|at| text.len() - start - at).filter(|left| *left < same);
-        beyond.nth(1).unwrap_or(0)
-    };
-    let end = left(before);
-    let (was, is) = (&before[start..before.len() - end], after.get(start..after.len() - end)?);
-    let (front, signs) = (Signs::of(&before[..start]), [was, is].map(Signs::of));
-    let told = shared(was).eq(shared(is)) && !lists(was) && !lists(is);
-    let alone = front.closes() && signs[0].mean_the_same(&signs[1]) && told;
-    (end == left(after) && alone).then_some((was, is))
-}
-
-/// The lines that say something to all of a text.
-fn shared(part: &str) -> impl Iterator<Item = &str> {
-    part.lines().filter(|line| SHARING.iter().any(|word| line.contains(word)))
-}
-
-/// Whether a part lists what it says to all of a text, on lines that do not say so themselves.
-fn lists(part: &str) -> bool {
-    let lists = |word: &&str| part.split(*word).skip(1).any(|rest| rest.trim_start().starts_with('{'));
-    SHARING.iter().any(lists)
-}
-
-/// How often there is what opens and closes something, whatever it may be inside of.
-struct Signs {
-    /// How many more brackets open than close, of each kind.
-    brackets: [isize; 3],
-    quotes: usize,
-    /// Those that a reader who knows no more may take for others: after a backslash or between single ones.
-    odd_quotes: usize,
-    backticks: usize,
-    triple: usize,
-    opens_comment: usize,
-    closes_comment: usize,
-}
-
-impl Signs {
-    fn of(text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let all = |sign: u8| memchr::memchr_iter(sign, bytes);
-        let before = |at: usize| at.checked_sub(1).map(|at| bytes[at]);
-        let open =
-            |[open, close]: [u8; 2]| all(open).count().cast_signed() - all(close).count().cast_signed();
-        Self {
-            brackets: [*b"()", *b"[]", *b"{}"].map(open),
-            quotes: all(b'"').count(),
-            odd_quotes: all(b'"').filter(|at| matches!(before(*at), Some(b'\\' | b'\''))).count(),
-            backticks: all(b'`').count(),
-            triple: all(b'\'').filter(|at| bytes[*at..].starts_with(b"'''")).count(),
-            opens_comment: all(b'*').filter(|at| before(*at) == Some(b'/')).count(),
-            closes_comment: all(b'*').filter(|at| bytes.get(at + 1) == Some(&b'/')).count(),
-        }
-    }
-
-    /// Whether whatever is opened is closed, as far as signs tell.
-    fn closes(&self) -> bool {
-        self.brackets == [0; 3]
-            && self.odd_quotes == 0
-            && [self.quotes, self.backticks, self.triple].iter().all(|count| count % 2 == 0)
-            && self.opens_comment == self.closes_comment
-    }
-
-    /// Whether one part in place of another leaves what is around them as it was, should that be text.
-    fn mean_the_same(&self, other: &Self) -> bool {
-        let signs = |signs: &Self| (signs.backticks, signs.triple, signs.opens_comment, signs.closes_comment);
-        signs(self) == signs(other)
-    }
-}
-
-/// Where the part begins that ends before a line does.
-fn previous(text: &str, line: usize) -> Option<usize> {
-    let mut found = None;
-    let mut end = line;
-    while end > 0 {
-        let start = memchr::memrchr(b'\n', &text.as_bytes()[..end - 1]).map_or(0, |at| at + 1);
-        let line = &text[start..end];
-        match found {
-            // What was found belongs to what announces it.
-            Some(_) if announces(line) => found = Some(start),
-            Some(_) if begins(line) => break,
-            None if begins(line) => found = Some(start),
-            _ => {}
-        }
-        end = start;
-    }
-    found
 }

@@ -1,11 +1,12 @@
 //! Rust, by the parser of rust-analyzer: it reads on after an error, so all errors of a text are known. Of
 //! unbalanced delimiters it says nothing of use, so those are looked for here.
 
-use ra_ap_parser::{Edition, LexedStr, Step, StrStep, TopEntryPoint};
+use ra_ap_parser::{Edition, LexedStr, Output, Step, StrStep, TopEntryPoint};
 
 use super::balance::unbalanced;
 use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
+use super::statements::{Parsed, Statements};
 use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
 /// Rust of any edition.
@@ -37,52 +38,90 @@ impl Checker for Rust {
         "rust"
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
     }
 
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.check(part).is_some_and(|problems| problems.is_empty())
-    }
-
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
+        Some(self.parse(text)?.problems)
+    }
+}
+
+impl Statements for Rust {
+    fn parse(&self, text: &str) -> Option<Parsed> {
         if too_long(text, Ends::Semicolons) {
             return None;
         }
-        let mut problems = errors(text, Edition::CURRENT);
-        if problems.is_empty() {
-            return Some(problems);
+        let lexed = LexedStr::new(Edition::CURRENT, text);
+        let parsed = TopEntryPoint::SourceFile.parse(&lexed.to_input(Edition::CURRENT));
+        if let Some(statements) = items(&lexed, &parsed) {
+            return Some(Parsed::right(statements));
         }
+        let mut problems = errors(text, &lexed, &parsed);
         // The parser takes the name of this macro for the word before a function.
         if text.lines().any(|line| line.trim_start().starts_with("safe!")) {
             return None;
         }
         // After a bracket without a partner, the errors are echoes.
         if let Some(problem) = unbalanced(text, &delimiters(text, Lexis::Rust)) {
-            return Some(vec![problem]);
+            return Some(Parsed::wrong(vec![problem]));
         }
         // The edition is not written in a file, and what is a word of the language in one is a name in another.
         for edition in [Edition::Edition2021, Edition::Edition2015] {
-            let others = errors(text, edition);
+            let lexed = LexedStr::new(edition, text);
+            let others = errors(text, &lexed, &TopEntryPoint::SourceFile.parse(&lexed.to_input(edition)));
             if others.len() < problems.len() {
                 problems = others;
             }
         }
-        Some(problems)
+        Some(Parsed::wrong(problems))
     }
 }
 
+/// Where the items of a file begin; `None` if it has errors.
+fn items(lexed: &LexedStr<'_>, parsed: &Output) -> Option<Vec<usize>> {
+    if lexed.errors().next().is_some() {
+        return None;
+    }
+    // The parser counts tokens without blanks and comments.
+    let mut tokens = (0..lexed.len()).filter(|token| !lexed.kind(*token).is_trivia());
+    let (mut starts, mut depth, mut begins) = (Vec::new(), 0_usize, false);
+    for step in parsed.iter() {
+        let taken = match step {
+            Step::Error { .. } => return None,
+            Step::Enter { .. } => {
+                depth += 1;
+                // The file is on the first level, what is in it on the second.
+                begins |= depth == 2;
+                continue;
+            }
+            Step::Exit => {
+                depth -= 1;
+                continue;
+            }
+            Step::Token { n_input_tokens, .. } => n_input_tokens,
+            // A number that is two names with a dot between them (`a.0.1`), which also ends what is around it.
+            Step::FloatSplit { ends_in_dot } => {
+                depth -= if ends_in_dot { 1 } else { 2 };
+                1
+            }
+        };
+        let token = tokens.next()?;
+        if std::mem::take(&mut begins) {
+            starts.push(lexed.text_start(token));
+        }
+        for _ in 1..taken {
+            tokens.next();
+        }
+    }
+    Some(starts)
+}
+
 /// The first error of each line: the others on it are mostly its echoes.
-fn errors(text: &str, edition: Edition) -> Vec<Problem> {
-    let lexed = LexedStr::new(edition, text);
+fn errors(text: &str, lexed: &LexedStr<'_>, parsed: &Output) -> Vec<Problem> {
     let mut found: Vec<(usize, String)> =
         lexed.errors().map(|(token, message)| (lexed.text_start(token), worded(message))).collect();
-    let parsed = TopEntryPoint::SourceFile.parse(&lexed.to_input(edition));
-    if found.is_empty() && !parsed.iter().any(|step| matches!(step, Step::Error { .. })) {
-        // Where errors are need not be looked for in most texts.
-        return Vec::new();
-    }
-    lexed.intersperse_trivia(&parsed, &mut |step| {
+    lexed.intersperse_trivia(parsed, &mut |step| {
         if let StrStep::Error { msg, pos } = step {
             found.push((pos, told(msg)));
         }

@@ -3,11 +3,12 @@
 
 use oxc_allocator::Allocator;
 use oxc_parser::{ParseOptions, Parser};
-use oxc_span::SourceType;
+use oxc_span::{GetSpan, SourceType};
 
 use super::balance::unbalanced;
 use super::depth::{Ends, too_long};
 use super::scan::{Lexis, delimiters};
+use super::statements::{Parsed, Statements};
 use super::{Checker, MAX_PROBLEMS, Places, Problem, worded};
 
 /// Which of the languages.
@@ -46,15 +47,19 @@ impl Checker for Script {
         }
     }
 
-    fn reads_parts(&self, _text: &str) -> bool {
+    fn can_leave_out_parts(&self) -> bool {
         true
     }
 
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.check(part).is_some_and(|problems| problems.is_empty())
-    }
-
     fn check(&self, text: &str) -> Option<Vec<Problem>> {
+        Some(self.parse(text)?.problems)
+    }
+}
+
+/// For TypeScript only. In JavaScript other statements matter, too: those that make it a module, and what they export. The
+/// parser checks neither in TypeScript.
+impl Statements for Script {
+    fn parse(&self, text: &str) -> Option<Parsed> {
         let head = &text[..text.floor_char_boundary(2000)];
         // Flow is another language, and Qt keeps translations in files that are called the same.
         if head.contains("@flow")
@@ -64,29 +69,33 @@ impl Checker for Script {
             return None;
         }
         let mut fewest: Option<Vec<Problem>> = None;
-        for reading in self.readings() {
-            let problems = errors(text, reading)?;
-            if problems.is_empty() {
-                return Some(problems);
+        for (at, reading) in self.readings().into_iter().enumerate() {
+            let read = read(text, reading)?;
+            if read.problems.is_empty() {
+                return Some(if at == 0 { read } else { Parsed::wrong(Vec::new()) });
             }
-            if fewest.as_ref().is_none_or(|fewest| problems.len() < fewest.len()) {
-                fewest = Some(problems);
+            if fewest.as_ref().is_none_or(|fewest| read.problems.len() < fewest.len()) {
+                fewest = Some(read.problems);
             }
         }
         // After a bracket without a partner, the errors are echoes.
         match unbalanced(text, &delimiters(text, Lexis::Script)) {
-            Some(problem) => Some(vec![problem]),
-            None => fewest,
+            Some(problem) => Some(Parsed::wrong(vec![problem])),
+            None => fewest.map(Parsed::wrong),
         }
     }
 }
 
-fn errors(text: &str, reading: SourceType) -> Option<Vec<Problem>> {
+fn read(text: &str, reading: SourceType) -> Option<Parsed> {
     let allocator = Allocator::default();
     let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
     let parsed = Parser::new(&allocator, text, reading).with_options(options).parse();
     if parsed.is_flow_language {
         return None;
+    }
+    if parsed.diagnostics.errors().next().is_none() {
+        let statements = parsed.program.body.iter().map(|statement| statement.span().start as usize);
+        return Some(Parsed::right(statements.collect()));
     }
     let places = Places::new(text);
     let told = parsed.diagnostics.errors().take(MAX_PROBLEMS).map(|error| {
@@ -98,5 +107,5 @@ fn errors(text: &str, reading: SourceType) -> Option<Vec<Problem>> {
         };
         places.problem(text, at, message)
     });
-    Some(told.collect())
+    Some(Parsed::wrong(told.collect()))
 }

@@ -1,13 +1,17 @@
 //! The one list of languages: what they are called, which files they are in, and how they are checked.
 //! Later lines win.
 
+use std::sync::Arc;
+
 use tree_sitter_language::LanguageFn;
 
 use super::data::{Json, JsonLines, Toml};
-use super::grammar::{Grammar, Trust};
+use super::exact::{self, Exact, Parser};
+use super::grammar::{self, Changes, Grammar, Incremental, Trust};
 use super::python::Python;
 use super::rust::Rust;
 use super::script::Script;
+use super::statements::Statements;
 use super::tags::Html;
 use super::tokens::Pairs;
 use super::yaml::Yaml;
@@ -21,7 +25,7 @@ pub(super) struct Kind {
 
 enum How {
     /// By a parser that knows the language.
-    Exact(&'static dyn Checker),
+    Exact(Parser),
     /// By a grammar.
     Grammar(Grammar),
     /// Not at all: what would be an error elsewhere is right in these.
@@ -29,14 +33,14 @@ enum How {
 }
 
 pub(super) static KINDS: &[Kind] = &[
-    Kind { files: &["*.py", "*.pyi", "*.pyw"], how: How::Exact(&Python) },
-    Kind { files: &["*.js", "*.mjs", "*.cjs", "*.jsx"], how: How::Exact(&Script::Js) },
-    Kind { files: &["*.ts", "*.mts", "*.cts"], how: How::Exact(&Script::Ts) },
-    Kind { files: &["*.tsx"], how: How::Exact(&Script::Tsx) },
-    Kind { files: &["*.d.ts", "*.d.mts", "*.d.cts"], how: How::Exact(&Script::Declarations) },
-    Kind { files: &["*.rs"], how: How::Exact(&Rust) },
-    Kind { files: &["*.json", "*.ipynb", "*.geojson", "*.webmanifest"], how: How::Exact(&Json) },
-    Kind { files: &["*.jsonl", "*.ndjson"], how: How::Exact(&JsonLines) },
+    Kind { files: &["*.py", "*.pyi", "*.pyw"], how: statements(&Python) },
+    Kind { files: &["*.js", "*.mjs", "*.cjs", "*.jsx"], how: whole(&Script::Js) },
+    Kind { files: &["*.ts", "*.mts", "*.cts"], how: statements(&Script::Ts) },
+    Kind { files: &["*.tsx"], how: statements(&Script::Tsx) },
+    Kind { files: &["*.d.ts", "*.d.mts", "*.d.cts"], how: statements(&Script::Declarations) },
+    Kind { files: &["*.rs"], how: statements(&Rust) },
+    Kind { files: &["*.json", "*.ipynb", "*.geojson", "*.webmanifest"], how: whole(&Json) },
+    Kind { files: &["*.jsonl", "*.ndjson"], how: whole(&JsonLines) },
     // JSON in which comments are allowed.
     Kind {
         files: &[
@@ -67,8 +71,8 @@ pub(super) static KINDS: &[Kind] = &[
         ],
         how: How::Not,
     },
-    Kind { files: &["*.yaml", "*.yml"], how: How::Exact(&Yaml) },
-    Kind { files: &["*.toml", "Cargo.lock", "poetry.lock", "uv.lock", "Pipfile"], how: How::Exact(&Toml) },
+    Kind { files: &["*.yaml", "*.yml"], how: whole(&Yaml) },
+    Kind { files: &["*.toml", "Cargo.lock", "poetry.lock", "uv.lock", "Pipfile"], how: whole(&Toml) },
     grammar(&["*.go"], "go", |_| Some(tree_sitter_go::LANGUAGE), Pairs::Brackets, Trust::Full),
     grammar(&["*.java"], "java", |_| Some(tree_sitter_java::LANGUAGE), Pairs::Brackets, Trust::Full),
     grammar(&["*.c"], "c", |_| Some(tree_sitter_c::LANGUAGE), Pairs::Preprocessed, Trust::Some),
@@ -80,32 +84,58 @@ pub(super) static KINDS: &[Kind] = &[
         Trust::Some,
     ),
     grammar(&["*.h"], "c", header, Pairs::Preprocessed, Trust::Some),
-    grammar(
-        &["*.rb", "*.rake", "*.gemspec", "*.ru", "Rakefile", "Gemfile", "Vagrantfile", "Podfile"],
-        "ruby",
-        |_| Some(tree_sitter_ruby::LANGUAGE),
-        Pairs::Ruby,
-        Trust::Full,
-    ),
-    grammar(&["*.php"], "php", |_| Some(tree_sitter_php::LANGUAGE_PHP), Pairs::Brackets, Trust::Full),
-    grammar(
-        &["*.sh", "*.bash", ".bashrc", ".bash_profile", ".bash_aliases", ".profile"],
-        "bash",
-        shell,
-        Pairs::Shell,
-        Trust::Some,
-    ),
-    Kind { files: &["*.html", "*.htm"], how: How::Exact(&Html) },
+    Kind {
+        files: &["*.rb", "*.rake", "*.gemspec", "*.ru", "Rakefile", "Gemfile", "Vagrantfile", "Podfile"],
+        how: How::Grammar(Grammar {
+            name: "ruby",
+            language: |_| Some(tree_sitter_ruby::LANGUAGE),
+            pairs: Pairs::Ruby,
+            trust: Trust::Full,
+            changes: Changes::Wholly,
+        }),
+    },
+    Kind {
+        files: &["*.php"],
+        how: How::Grammar(Grammar {
+            name: "php",
+            language: |_| Some(tree_sitter_php::LANGUAGE_PHP),
+            pairs: Pairs::Brackets,
+            trust: Trust::Full,
+            changes: Changes::Wholly,
+        }),
+    },
+    Kind {
+        files: &["*.sh", "*.bash", ".bashrc", ".bash_profile", ".bash_aliases", ".profile"],
+        how: How::Grammar(Grammar {
+            name: "bash",
+            language: shell,
+            pairs: Pairs::Shell,
+            trust: Trust::Some,
+            changes: Changes::Wholly,
+        }),
+    },
+    Kind { files: &["*.html", "*.htm"], how: whole(&Html) },
     grammar(&["*.css"], "css", |_| Some(tree_sitter_css::LANGUAGE), Pairs::Brackets, Trust::Some),
 ];
 
 /// The checkers of all languages.
 pub(super) fn checkers() -> Checkers {
-    KINDS.iter().fold(Checkers::none(), |all, kind| match &kind.how {
-        How::Exact(checker) => all.with(kind.files, Lent(*checker)),
-        How::Grammar(grammar) => all.with(kind.files, *grammar),
-        How::Not => all.without(kind.files),
+    let (texts, trees) = (Arc::new(exact::texts()), Arc::new(grammar::trees()));
+    KINDS.iter().enumerate().fold(Checkers::none(), |all, (kind, Kind { files, how })| match how {
+        How::Exact(parser) => all.with(files, Exact { parser: *parser, kind, texts: texts.clone() }),
+        How::Grammar(grammar) => {
+            all.with(files, Incremental { grammar: *grammar, kind, trees: trees.clone() })
+        }
+        How::Not => all.without(files),
     })
+}
+
+const fn whole(checker: &'static dyn Checker) -> How {
+    How::Exact(Parser::Whole(checker))
+}
+
+const fn statements(checker: &'static dyn Statements) -> How {
+    How::Exact(Parser::Statements(checker))
 }
 
 const fn grammar(
@@ -115,32 +145,8 @@ const fn grammar(
     pairs: Pairs,
     trust: Trust,
 ) -> Kind {
-    Kind { files, how: How::Grammar(Grammar { name, language, pairs, trust }) }
-}
-
-/// A checker of the table.
-struct Lent(&'static dyn Checker);
-
-impl Checker for Lent {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn reads_parts(&self, text: &str) -> bool {
-        self.0.reads_parts(text)
-    }
-
-    fn is_right_alone(&self, part: &str) -> bool {
-        self.0.is_right_alone(part)
-    }
-
-    fn check(&self, text: &str) -> Option<Vec<super::Problem>> {
-        self.0.check(text)
-    }
-
-    fn introduced(&self, before: Option<&str>, after: &str) -> Option<super::Introduced> {
-        self.0.introduced(before, after)
-    }
+    let changes = Changes::Incrementally;
+    Kind { files, how: How::Grammar(Grammar { name, language, pairs, trust, changes }) }
 }
 
 /// A header may be of C or of C++; Objective-C is neither.

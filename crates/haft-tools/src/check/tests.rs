@@ -1,3 +1,5 @@
+mod cached;
+
 use proptest::prelude::*;
 
 use super::table::KINDS;

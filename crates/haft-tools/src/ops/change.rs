@@ -2,6 +2,7 @@
 //! when it is checked, so that its diff is known before anybody is asked; committed through the journal,
 //! against exactly the content it was planned on; and its syntax is checked while the disk is waited for.
 
+mod checking;
 mod current;
 mod differences;
 mod neighbours;
@@ -10,17 +11,18 @@ mod plan;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use haft::journal::{self, Content};
 use haft::{AbsPath, Claims, Context, Effect, Fault, Now, Operation, Preview, Resource, Seen, Weight};
-use haft_sandbox::{Expect, names};
+use haft_sandbox::Expect;
 
+use checking::Checking;
+pub(super) use checking::{checked, file_name};
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
 use plan::Plan;
 
 use super::Editing;
-use crate::check::{Brief, Checked, Glance, alone, apart};
+use crate::check::Checked;
 use crate::text::notebook::CellEdit;
 use crate::text::{Diff, LineEdit, Replace};
 
@@ -273,54 +275,37 @@ impl Operation for Change {
             });
         }
         let editing = cx.session().extension::<Editing>();
-        let name = file_name(path);
-        let brief = checked_briefly(&editing, &name, before.as_ref(), &content);
-        let knows = brief.is_some() || editing.checkers.knows(&name);
-        let light = held <= super::SMALL && (brief.is_some() || !knows);
-        let held = usize::try_from(held).unwrap_or(usize::MAX);
-        let weight = if light { Weight::Light } else { Weight::Heavy };
+        let weight = if held <= super::SMALL { Weight::Light } else { Weight::Heavy };
         let (asked, inside) = (self.asked.clone(), cx.clone());
-        let (recorded, checked, (diff, short)) = cx
+        let (recorded, checking, (diff, short)) = cx
             .commit(weight, move |journal, label| {
-                let commit = |meanwhile: &mut dyn FnMut()| {
-                    let expect =
-                        before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
-                    let change = journal::Change::Write {
-                        path: asked.path.clone(),
-                        content: content.clone(),
-                        expect,
-                        replaced: before.as_ref().map(Current::replaced),
-                    };
-                    journal.change_while(inside.workspace(), change, label, meanwhile)
+                let expect = before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
+                let change = journal::Change::Write {
+                    path: asked.path.clone(),
+                    content: content.clone(),
+                    expect,
+                    replaced: before.as_ref().map(Current::replaced),
                 };
-                let check = || checked_apart(&editing, &asked.path, before.as_ref(), &content);
                 let differing = || plan::differing(&asked.named, before.as_ref(), &content, splices.as_ref());
-                // The check uses the time that the disk takes, and so does what is shown of the change.
-                let (recorded, checked) = match brief {
-                    // Where something is wrong with the parts, all of it is read.
-                    Some(brief) => {
-                        let (mut brief, mut glance) = (Some(brief), None);
-                        let recorded = commit(&mut || {
-                            glance = brief.take().map(Brief::begin);
-                            shown.get_or_insert_with(differing);
-                        });
-                        let seen = || glance.and_then(Glance::seen);
-                        let checked = recorded.is_ok().then(|| seen().or_else(|| alone(held, check)));
-                        (recorded, checked.flatten())
-                    }
-                    None if knows => std::thread::scope(|scope| {
-                        let checking = apart(scope, held, check);
-                        (commit(&mut || {}), checking.and_then(|checking| checking.join().ok().flatten()))
-                    }),
-                    None => (commit(&mut || {}), None),
+                let mut checking = None;
+                // The check and what is shown of the change use the time that the disk takes.
+                let meanwhile = || {
+                    let before = before.as_ref().map(|before| before.bytes.clone());
+                    checking = Some(Checking::start(&editing.checkers, &asked.path, before, &content));
+                    shown.get_or_insert_with(differing);
                 };
+                let recorded = journal.change_while(inside.workspace(), change, label, meanwhile);
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
                 let now = seen(&asked.path, &content, &inside).map_or(Now::Gone, Now::Seen);
                 inside.effect(Effect::Changed { path: asked.path.clone(), now });
-                Ok((recorded, checked, shown.unwrap_or_else(differing)))
+                Ok((recorded, checking, shown.unwrap_or_else(differing)))
             })
             .await?;
+        let checked = match checking {
+            Some(checking) => checking.finish(cx).await,
+            None => None,
+        };
         notes.extend(recorded.notes);
         let path = path.clone();
         Ok(Changed { path, fate, number: Some(recorded.number), size, replaced, diff, short, notes, checked })
@@ -334,39 +319,4 @@ pub(super) fn seen(path: &AbsPath, content: &Content, cx: &Context) -> Option<Se
         true => Seen::content(stamp, content.whole()),
         false => Seen::hash(stamp, content.hash()),
     })
-}
-
-/// A path as the checkers are asked about it.
-pub(super) fn file_name(path: &AbsPath) -> String {
-    names::show(path.as_path())
-}
-
-/// What a small change does to the syntax of a file, as far as that can be told briefly.
-fn checked_briefly(
-    editing: &Editing,
-    name: &str,
-    before: Option<&Current>,
-    after: &Content,
-) -> Option<Brief> {
-    let before = before.filter(|before| (before.bytes.len() as u64).max(after.len()) <= super::SMALL)?;
-    editing.checkers.compare_briefly(name, (before.hash, &before.bytes), (after.hash(), &after.whole()))
-}
-
-/// What a change did to the syntax of a file. On a thread on which checkers may run.
-pub(super) fn checked_apart(
-    editing: &Editing,
-    path: &AbsPath,
-    before: Option<&Current>,
-    after: &Content,
-) -> Option<Checked> {
-    let text = |bytes: Bytes| match String::from_utf8(bytes.into()) {
-        Ok(text) => Some(text),
-        Err(error) => Some(crate::text::Source::new(error.into_bytes()).ok()?.text().to_owned()),
-    };
-    if after.len() > super::MAX_CHECKED {
-        return None;
-    }
-    let before = before.filter(|before| before.bytes.len() as u64 <= super::MAX_CHECKED);
-    let before = before.and_then(|before| text(before.bytes.clone()));
-    editing.checkers.compare_here(&file_name(path), before.as_deref(), &text(after.whole())?)
 }

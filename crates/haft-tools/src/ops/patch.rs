@@ -10,8 +10,8 @@ use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Now, Operation, P
 use haft_sandbox::{Access, ChangeErrorKind, Expect};
 
 use super::Editing;
-use super::change::{Current, Knowledge, checked_apart, file_name, seen, style};
-use crate::check::{Checked, alone};
+use super::change::{Current, Knowledge, checked, seen, style};
+use crate::check::Checked;
 use crate::text::{
     self, Diff, DiffLimits, Outcome, PatchProblem, Side, Source, patch_paths, plan_patch, unified,
 };
@@ -284,12 +284,9 @@ pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, 
         for planned in plan {
             planned.tell(&inside);
             let mut file = planned.file.clone();
-            if let Some(after) =
-                planned.after.as_ref().filter(|_| editing.checkers.knows(&file_name(planned.now_at())))
-            {
-                let check = || checked_apart(&editing, planned.now_at(), planned.before.as_ref(), after);
-                let before = planned.before.as_ref().map_or(0, |before| before.bytes.len());
-                file.checked = alone(before.max(usize::try_from(after.len()).unwrap_or(usize::MAX)), check);
+            if let Some(after) = &planned.after {
+                let before = planned.before.as_ref().map(|before| before.bytes.clone());
+                file.checked = checked(&editing.checkers, planned.now_at(), before, after);
             }
             notes.extend(planned.notes);
             files.push(file);

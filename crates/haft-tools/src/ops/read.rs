@@ -18,7 +18,8 @@ use bytes::Bytes;
 use haft::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Operation, Resource, Seen};
 use haft_sandbox::{OpenFile, Stat};
 
-use super::{MAX_HASHED, SMALL};
+use super::change::file_name;
+use super::{Editing, MAX_HASHED, SMALL};
 use budget::Spent;
 use document::Sort;
 pub use outcome::{Body, Encoding, FileRead, Lines, Paged, Piece, Sheet};
@@ -215,6 +216,11 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
             Box::pin(document::seen(sort, bytes, &path, asked.pages.as_ref(), cx)).await?
         }
     };
+    if let Some(whole) = whole.as_ref().filter(|_| cx.session().journal().is_some()) {
+        // A file that was read may be edited next.
+        let editing = cx.session().extension::<Editing>();
+        editing.checkers.prepare(&file_name(&path), whole.clone());
+    }
     if body.is_shown() {
         cx.effect(seen(path.clone(), &stat, whole, cx).await);
     }

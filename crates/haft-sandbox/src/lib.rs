@@ -2,11 +2,11 @@
 //! only the workspace can make, and starts processes only through it. It knows nothing of tools, calls,
 //! permissions or JSON.
 
-mod beside;
 pub mod cage;
 mod change;
 mod error;
 pub mod names;
+mod offload;
 mod path;
 pub mod process;
 mod stat;
@@ -15,7 +15,6 @@ pub mod terminal;
 pub mod user;
 mod workspace;
 
-pub use beside::{BESIDE_STACK, Beside, beside};
 pub use change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Expect, Hash, Hasher, Like, OneFlush,
     State, TempName, TreeEntry, start_writing,

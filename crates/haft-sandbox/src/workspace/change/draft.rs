@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use super::look::{Depth, look_into, look_like};
 use super::place::{self, Made, Pinned, Spot, is_unsupported, pin};
 use super::{Result, attributes, conflict, tree};
-use crate::beside::beside;
 use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
+use crate::offload::offload;
 use crate::start_writing;
 use crate::stat::{Stamp, Stat};
 
@@ -231,7 +231,7 @@ impl Draft {
         };
         self.spot.settle(self.durability)?;
         if let Some(gone) = gone {
-            drop(beside(move || drop(gone)));
+            offload(move || drop(gone));
         }
         let links = if let State::File { links, .. } = found { links } else { 0 };
         Ok(Changed { links })

@@ -5,15 +5,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::journal::{Journal, Limits};
-use haft::{Call, Durability, Engine, Mode, Reply, Session, Store, Workspace};
-use haft_tools::dialects::Claude;
-use serde_json::{Value, json};
+use haft::Durability;
+use haft_tools::check::Checkers;
+use rig::Rig;
+
+#[path = "shared/rig.rs"]
+mod rig;
 
 /// Counts what is held, and the most that was.
 struct Counting;
@@ -67,46 +68,6 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// A session whose changes are recorded, in a folder of its own.
-struct Rig {
-    folder: tempfile::TempDir,
-    runtime: tokio::runtime::Runtime,
-    session: Session,
-}
-
-impl Rig {
-    fn new(durability: Durability) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("ws");
-        std::fs::create_dir(&root).unwrap();
-        let workspace = Workspace::open(&root).unwrap();
-        let store = Store::at(folder.path().join("journal"));
-        let journal = Arc::new(Journal::open(store, &workspace, Limits::default()).unwrap());
-        let session = Engine::default().session(workspace).dialect(Arc::new(Claude)).mode(Mode::Bypass);
-        let session = session.journal(journal, durability).start();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { folder, runtime, session }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("ws").join(name)
-    }
-
-    fn call(&self, tool: &str, input: Value) -> Reply {
-        self.runtime.block_on(self.session.call(Call::new("1", tool, input)))
-    }
-
-    fn edit(&self, name: &str, old: &str, new: &str) -> Reply {
-        self.call("Edit", json!({"file_path": name, "old_string": old, "new_string": new}))
-    }
-
-    /// Puts a file there and has it read.
-    fn seen(&self, name: &str, content: &[u8]) {
-        std::fs::write(self.path(name), content).unwrap();
-        assert!(!self.call("Read", json!({"file_path": name, "limit": 10})).is_error);
-    }
-}
-
 fn told(what: &str, value: f64, unit: &str, limit: f64) {
     let verdict = if value <= limit { "ok" } else { "OVER" };
     println!("{what:62} {value:8.2} {unit:2} (at most {limit}) {verdict}");
@@ -155,7 +116,7 @@ fn remembered(program: &[String], start: usize) -> String {
 }
 
 fn nearest_place() {
-    let rig = Rig::new(Durability::Fast);
+    let rig = Rig::new(Durability::Fast, Checkers::standard());
     let program = program(20_000);
     rig.seen("program.txt", program.join("\n").as_bytes());
     let (mut all, mut right) = (Vec::new(), 0);
@@ -186,7 +147,7 @@ fn by_hand(path: &Path, folder: &File, old: &str, new: &str) {
 }
 
 fn small_file(durability: Durability, rounds: usize) -> (Duration, Duration) {
-    let rig = Rig::new(durability);
+    let rig = Rig::new(durability, Checkers::standard());
     let text = program(2000).join("\n");
     let name = |round: usize| format!("name_{round:08}");
     let text = text.replacen("self.", &format!("{}.", name(0)), 1);
@@ -222,7 +183,7 @@ fn small_files() {
 
 fn large_file() {
     const SIZE: usize = 200 * 1000 * 1000;
-    let rig = Rig::new(Durability::Full);
+    let rig = Rig::new(Durability::Full, Checkers::standard());
     let mut text = Vec::with_capacity(SIZE + 100);
     let mut number = 0;
     while text.len() < SIZE {

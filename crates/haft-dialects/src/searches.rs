@@ -97,7 +97,7 @@ pub(super) fn glob_notes(globbed: &Globbed) -> Vec<String> {
 /// A matching file or folder, as a line of a list.
 pub(super) fn display_hit(hit: &Hit, cx: &Context) -> String {
     let slash = if hit.kind == Kind::Directory { "/" } else { "" };
-    path(&hit.path, cx) + slash
+    display_path(&hit.path, cx) + slash
 }
 
 /// A path as a line of a list. Escaped, so that a file name with a line break cannot forge a line.

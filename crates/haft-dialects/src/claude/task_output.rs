@@ -74,12 +74,12 @@ impl Tool for TaskOutput {
         };
         let is_completed = state != TaskState::Running;
         let shown = text.trim_end();
-        let text = if shown.is_empty() {
+        let message = if shown.is_empty() {
             format!("(nothing new was printed; {words})")
         } else {
             format!("{shown}\n({words})")
         };
-        Ok(Reply::text(text).structured(json!({
+        Ok(Reply::text(message).structured(json!({
             "retrieval_status": status,
             "task": {"output": text, "is_completed": is_completed},
         })))

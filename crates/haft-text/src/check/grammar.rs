@@ -19,10 +19,20 @@ use super::tokens::{Go, Pairs, delimiters, walk};
 use super::{Checker, Introduced, MAX_PROBLEMS, Places, Problem};
 use crate::{common_end, common_start};
 
-/// How long a parser may take.
-const TIME: Duration = Duration::from_millis(100);
-/// How large a change may be for a quick check: it takes up to about half a millisecond.
-const MAX_QUICK: usize = 4 << 10;
+/// What an incremental parse may cost.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// How large the change may be.
+    bytes: usize,
+    /// How long the parser may take.
+    time: Duration,
+}
+
+/// For a check that something waits for. It takes about 0.1 ms; the time is for texts that are made to take long.
+const QUICK: Effort = Effort { bytes: 4 << 10, time: Duration::from_millis(3) };
+/// For any other check.
+const THOROUGH: Effort = Effort { bytes: usize::MAX, time: Duration::from_millis(100) };
+
 /// How many trees are cached.
 const MAX_TREES: usize = 16;
 /// How much memory they may take. Trees of similar texts share most of it, so this counts too much.
@@ -38,6 +48,7 @@ pub(super) struct Grammar {
     pub(super) language: fn(&str) -> Option<LanguageFn>,
     pub(super) pairs: Pairs,
     pub(super) trust: Trust,
+    pub(super) changes: Changes,
 }
 
 /// How far a grammar is to be trusted.
@@ -48,6 +59,16 @@ pub(super) enum Trust {
     /// There is much right code that it cannot read. In a new file only delimiters count, and nothing counts
     /// if there were errors before.
     Some,
+}
+
+/// How a change of a text is parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changes {
+    /// From the tree of the text before.
+    Incrementally,
+    /// With the whole text. The scanners of languages with here-documents keep state from line to line, and an incremental
+    /// parse with that of shells was seen to miss an error that a parse of the whole text finds.
+    Wholly,
 }
 
 /// What a grammar says of a text.
@@ -96,7 +117,7 @@ impl Checker for Incremental {
     }
 
     fn can_prepare(&self) -> bool {
-        true
+        self.grammar.changes == Changes::Incrementally
     }
 
     fn prepare(&self, text: &str) {
@@ -108,11 +129,11 @@ impl Checker for Incremental {
     }
 
     fn recheck(&self, before: &str, after: &str) -> Option<Introduced> {
-        self.reparse(before, after, MAX_QUICK)
+        self.reparse(before, after, QUICK)
     }
 
     fn introduced(&self, before: Option<&str>, after: &str) -> Option<Introduced> {
-        let told = before.and_then(|before| self.reparse(before, after, usize::MAX));
+        let told = before.and_then(|before| self.reparse(before, after, THOROUGH));
         if told.is_some() {
             return told;
         }
@@ -155,20 +176,23 @@ impl Incremental {
         if let Some(known) = self.trees.get(key).filter(|known| known.wrong.is_some()) {
             return Some(known);
         }
-        let tree = self.grammar.parse(&self.grammar.language(text)?, text, None)?;
+        let tree = self.grammar.parse(&self.grammar.language(text)?, text, None, THOROUGH.time)?;
         let wrong = Some(self.grammar.wrong(&tree, text));
         Some(self.cached(key, text, Reading { tree, wrong }))
     }
 
-    /// Parses a change of at most `max` bytes incrementally. `None` if the tree of the text before is not cached, or if
+    /// Parses a change incrementally. `None` if the tree of the text before is not cached, if it takes more effort, or if
     /// the errors have to be found by a parse of the whole text.
-    fn reparse(&self, before: &str, after: &str, max: usize) -> Option<Introduced> {
+    fn reparse(&self, before: &str, after: &str, effort: Effort) -> Option<Introduced> {
+        if self.grammar.changes == Changes::Wholly {
+            return None;
+        }
         let keys = [self.key(before), self.key(after)];
         let known = self.trees.get(keys[0])?;
         let now = match self.trees.get(keys[1]) {
             Some(now) => now,
             None => {
-                let tree = self.grammar.reparse(&known.tree, before, after, max)?;
+                let tree = self.grammar.reparse(&known.tree, before, after, effort)?;
                 let wrong = (!tree.root_node().has_error()).then(Wrong::default);
                 self.cached(keys[1], after, Reading { tree, wrong })
             }
@@ -198,24 +222,24 @@ impl Grammar {
         Some(Language::new((self.language)(text)?))
     }
 
-    /// Parses a text incrementally, if it differs from that of a tree by at most `max` bytes.
-    fn reparse(&self, known: &Tree, before: &str, after: &str, max: usize) -> Option<Tree> {
+    /// Parses a text incrementally, from the tree of the text before.
+    fn reparse(&self, known: &Tree, before: &str, after: &str, effort: Effort) -> Option<Tree> {
         // A header may become one of another language.
         let language = self.language(after).filter(|language| *known.language() == *language)?;
         let edit = edit(before.as_bytes(), after.as_bytes());
-        if edit.old_end_byte.max(edit.new_end_byte) - edit.start_byte > max {
+        if edit.old_end_byte.max(edit.new_end_byte) - edit.start_byte > effort.bytes {
             return None;
         }
         let mut old = known.clone();
         old.edit(&edit);
-        self.parse(&language, after, Some(&old))
+        self.parse(&language, after, Some(&old), effort.time)
     }
 
     /// Parses a text; incrementally, if there is a tree of another text to which the edit was applied.
-    fn parse(&self, language: &Language, text: &str, old: Option<&Tree>) -> Option<Tree> {
+    fn parse(&self, language: &Language, text: &str, old: Option<&Tree>, time: Duration) -> Option<Tree> {
         match self.pairs {
-            Pairs::Shell => parse(language, &ascii(text), old),
-            _ => parse(language, text, old),
+            Pairs::Shell => parse(language, &ascii(text), old, time),
+            _ => parse(language, text, old, time),
         }
     }
 
@@ -231,8 +255,8 @@ impl Grammar {
     }
 }
 
-/// The text with a letter for every byte that is not ASCII, so that every byte keeps its place and edits fit the tree. The
-/// scanner of the grammar for shells looks characters up in a table of 256, and beyond it reads memory that is not its own.
+/// The text with a letter for every byte that is not ASCII, so that every byte keeps its place. The scanner of the grammar
+/// for shells looks characters up in a table of 256, and beyond it reads memory that is not its own.
 fn ascii(text: &str) -> String {
     text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect()
 }
@@ -256,11 +280,11 @@ fn edit(old: &[u8], new: &[u8]) -> InputEdit {
     }
 }
 
-fn parse(language: &Language, text: &str, old: Option<&Tree>) -> Option<Tree> {
+fn parse(language: &Language, text: &str, old: Option<&Tree>, time: Duration) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     let start = Instant::now();
-    let mut in_time = |_: &tree_sitter::ParseState| match start.elapsed() < TIME {
+    let mut in_time = |_: &tree_sitter::ParseState| match start.elapsed() < time {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     };

@@ -11,7 +11,7 @@ use super::data::Toml;
 use super::data::{Json, JsonLines};
 use super::exact::{self, Exact, Parser};
 #[cfg(feature = "grammars")]
-use super::grammar::{self, Grammar, Incremental, Trust};
+use super::grammar::{self, Changes, Grammar, Incremental, Trust};
 #[cfg(feature = "python")]
 use super::python::Python;
 #[cfg(feature = "rust")]
@@ -109,23 +109,38 @@ pub(super) static KINDS: &[Kind] = &[
     #[cfg(feature = "c")]
     grammar(&["*.h"], "c", header, Pairs::Preprocessed, Trust::Some),
     #[cfg(feature = "ruby")]
-    grammar(
-        &["*.rb", "*.rake", "*.gemspec", "*.ru", "Rakefile", "Gemfile", "Vagrantfile", "Podfile"],
-        "ruby",
-        |_| Some(tree_sitter_ruby::LANGUAGE),
-        Pairs::Ruby,
-        Trust::Full,
-    ),
+    Kind {
+        files: &["*.rb", "*.rake", "*.gemspec", "*.ru", "Rakefile", "Gemfile", "Vagrantfile", "Podfile"],
+        how: How::Grammar(Grammar {
+            name: "ruby",
+            language: |_| Some(tree_sitter_ruby::LANGUAGE),
+            pairs: Pairs::Ruby,
+            trust: Trust::Full,
+            changes: Changes::Wholly,
+        }),
+    },
     #[cfg(feature = "php")]
-    grammar(&["*.php"], "php", |_| Some(tree_sitter_php::LANGUAGE_PHP), Pairs::Brackets, Trust::Full),
+    Kind {
+        files: &["*.php"],
+        how: How::Grammar(Grammar {
+            name: "php",
+            language: |_| Some(tree_sitter_php::LANGUAGE_PHP),
+            pairs: Pairs::Brackets,
+            trust: Trust::Full,
+            changes: Changes::Wholly,
+        }),
+    },
     #[cfg(feature = "shell")]
-    grammar(
-        &["*.sh", "*.bash", ".bashrc", ".bash_profile", ".bash_aliases", ".profile"],
-        "bash",
-        shell,
-        Pairs::Shell,
-        Trust::Some,
-    ),
+    Kind {
+        files: &["*.sh", "*.bash", ".bashrc", ".bash_profile", ".bash_aliases", ".profile"],
+        how: How::Grammar(Grammar {
+            name: "bash",
+            language: shell,
+            pairs: Pairs::Shell,
+            trust: Trust::Some,
+            changes: Changes::Wholly,
+        }),
+    },
     Kind { files: &["*.html", "*.htm"], how: whole(&Html) },
     #[cfg(feature = "css")]
     grammar(&["*.css"], "css", |_| Some(tree_sitter_css::LANGUAGE), Pairs::Brackets, Trust::Some),
@@ -163,7 +178,8 @@ const fn grammar(
     pairs: Pairs,
     trust: Trust,
 ) -> Kind {
-    Kind { files, how: How::Grammar(Grammar { name, language, pairs, trust }) }
+    let changes = Changes::Incrementally;
+    Kind { files, how: How::Grammar(Grammar { name, language, pairs, trust, changes }) }
 }
 
 /// A header may be of C or of C++; Objective-C is neither.

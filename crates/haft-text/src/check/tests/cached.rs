@@ -342,3 +342,17 @@ fn a_statement_that_is_swallowed_is_told() {
     let before = "one = 1\ntwo = 2\nthree = 3\nfour = 4  # \"\"\" \\\nfive = 5\nsix = 6\n";
     assert_eq!(told("a.py", before, &before.replace("three = 3", "three = \"\"\"3")), 1);
 }
+
+/// An incremental parse found no error in a text that has one: a here-document begins, and another one ends it.
+#[test]
+fn an_error_after_a_here_document_is_not_overlooked() {
+    let (_, text) = TEXTS.iter().find(|(name, _)| *name == "a.sh").unwrap();
+    let checkers = knowing("a.sh", text);
+    let mut before = (*text).to_owned();
+    for (old, new) in [("set -e", "set -<<EOF\ne"), ("exit 1 ;;", "exit 1 ;;x"), ("\ne\n", "\n e\n")] {
+        let after = before.replacen(old, new, 1);
+        let told = compare(&checkers, "a.sh", &before, &after);
+        assert_eq!(told, uncached("a.sh", &before, &after), "{after}");
+        before = after;
+    }
+}

@@ -454,7 +454,7 @@ fn an_edit_keeps_what_is_attached_to_a_file() {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
     let set = rustix::fs::setxattr(&path, "user.note", b"mine", rustix::fs::XattrFlags::empty());
     if let Err(error) = set {
-        return println!("skipped: no attributes can be attached here: {error}");
+        return missing(Need::Attributes, error);
     }
     let attached = || {
         let mut value = [0; 16];
@@ -502,7 +502,7 @@ fn a_file_that_is_too_large_is_refused_at_once() {
     let lab = Lab::new(&[]);
     let file = std::fs::File::create(lab.base.join("ws/sparse")).unwrap();
     if let Err(error) = file.set_len(1 << 40) {
-        return println!("skipped: no sparse files here: {error}");
+        return missing(Need::SparseFiles, error);
     }
     let ran = lab.change("Edit", edit("sparse", "x", "y"));
     assert!(ran.code == 1 && ran.stdout.contains("cannot be changed"), "{ran:?}");

@@ -15,7 +15,7 @@ const NOBODY: u32 = 65534;
 const STRANGER: u32 = 54321;
 
 impl Lab {
-    /// The command as a user who is not root; `None`, with the reason said, where that cannot be.
+    /// The command as a user who is not root; `None`, and the test is skipped, where that cannot be.
     pub(super) fn haft_without_rights(&self, args: &[&str]) -> Option<Command> {
         let haft = self.haft(args);
         if !rustix::process::geteuid().is_root() {
@@ -31,7 +31,7 @@ impl Lab {
             probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
         };
         if !given.is_ok_and(|status| status.success()) || !probe(haft.get_program()) {
-            println!("skipped: this is root, and haft cannot be started as anybody else");
+            missing(Need::Setpriv, "haft cannot be started as another user than root");
             return None;
         }
         command.arg(haft.get_program()).args(haft.get_args()).current_dir(self.base.join("ws")).env_clear();
@@ -145,7 +145,7 @@ fn a_line_of_200_megabytes_is_read_in_little_memory() {
     }
     let sparse = std::fs::File::create(lab.base.join("ws/sparse")).unwrap().set_len(1 << 40);
     if let Err(error) = sparse {
-        println!("skipped in part: no file of a terabyte here: {error}");
+        missing(Need::SparseFiles, error);
     }
     let mut talk = lab.talk(&EDITS);
     assert_eq!(text(&talk.ask(&json!({"name": "Read", "input": {"file_path": "one.txt"}}))), ONE);
@@ -239,7 +239,7 @@ fn an_edit_keeps_the_group_and_the_access_list() {
         std::os::unix::fs::chown(&folder, None, Some(STRANGER)).unwrap();
         std::os::unix::fs::chown(&path, None, Some(STRANGER)).unwrap();
     } else {
-        println!("skipped in part: only root may give a file to a strange group");
+        missing(Need::Root, "only root may give a file to a group that nobody is in");
     }
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o2775)).unwrap();
     // The owner, one more user, the group, the most that others get, everybody else.
@@ -252,7 +252,7 @@ fn an_edit_keeps_the_group_and_the_access_list() {
         (32, 0, everybody),
     ]);
     if let Err(error) = setxattr(&path, LIST, &list, XattrFlags::empty()) {
-        return println!("skipped: no access lists here: {error}");
+        return missing(Need::AccessLists, error);
     }
     let kept = || {
         let mut value = [0; 256];

@@ -2,15 +2,6 @@
 
 use super::*;
 
-/// Whether a program is there; a test that cannot be run without it says so.
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("NOT TESTED: there is no `{program}` here");
-    }
-    found
-}
-
 impl Lab {
     /// A call in a dialect, with the programs that whoever runs the tests has.
     fn ask(&self, dialect: &str, mode: &str, tool: &str, input: Value) -> (i32, Value) {
@@ -36,7 +27,7 @@ impl Lab {
 
 #[test]
 fn tests_of_a_rust_project() {
-    if !has("cargo") {
+    if !require(Need::Cargo) {
         return;
     }
     let text = "#[test]\nfn adds() {\n    assert_eq!(1 + 1, 2);\n}\n#[test]\nfn breaks() {\n    panic!(\"on purpose\");\n}\n";
@@ -59,7 +50,7 @@ fn tests_of_a_rust_project() {
 
 #[test]
 fn a_rust_project_that_does_not_compile() {
-    if !has("cargo") {
+    if !require(Need::Cargo) {
         return;
     }
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
@@ -73,14 +64,14 @@ fn a_rust_project_that_does_not_compile() {
     );
     assert_eq!(reply["value"]["passed"], Value::Null);
     let rustfmt = lab.ask("workspace", "accept-edits", "format_code", json!({"paths": ["src/lib.rs"]}));
-    if has("rustfmt") {
+    if require(Need::Rustfmt) {
         assert_eq!(rustfmt.1["value"]["files"], json!([]), "{}", rustfmt.1);
     }
 }
 
 #[test]
 fn a_rust_file_is_formatted() {
-    if !(has("cargo") && has("rustfmt")) {
+    if !(require(Need::Cargo) && require(Need::Rustfmt)) {
         return;
     }
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
@@ -98,7 +89,7 @@ fn a_rust_file_is_formatted() {
 
 #[test]
 fn tests_of_a_python_project() {
-    if !has("python3") {
+    if !require(Need::Python) {
         return;
     }
     let text = "import unittest\n\nclass T(unittest.TestCase):\n    def test_good(self):\n        pass\n\n    def test_bad(self):\n        self.fail('on purpose')\n";
@@ -117,7 +108,7 @@ fn tests_of_a_python_project() {
 
 #[test]
 fn tests_of_a_node_project() {
-    if !(has("node") && has("npm")) {
+    if !(require(Need::Node) && require(Need::Npm)) {
         return;
     }
     let text = "const test = require('node:test');\ntest('good', () => {});\ntest('bad', () => { throw new Error('on purpose'); });\n";
@@ -136,7 +127,7 @@ fn tests_of_a_node_project() {
 
 #[test]
 fn commits_are_made_and_replaced() {
-    if !has("git") {
+    if !require(Need::Git) {
         return;
     }
     let lab = Lab::new(&[("a.txt", "one\n")]);
@@ -178,7 +169,7 @@ fn commits_are_made_and_replaced() {
 
 #[test]
 fn git_reads_run_nothing_of_the_repository() {
-    if !has("git") {
+    if !require(Need::Git) {
         return;
     }
     let lab = Lab::new(&[("a.txt", "one\n"), (".gitattributes", "*.txt diff=evil\n")]);
@@ -204,7 +195,7 @@ fn git_reads_run_nothing_of_the_repository() {
 
 #[test]
 fn a_linked_working_tree_is_worked_in_like_any_other() {
-    if !has("git") {
+    if !require(Need::Git) {
         return;
     }
     let lab = Lab::new(&[]);

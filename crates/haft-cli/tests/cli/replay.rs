@@ -153,8 +153,11 @@ fn calls(lab: &Lab, file: &Touched) -> Option<Vec<Value>> {
 
 #[test]
 fn the_history_of_this_repository_can_be_replayed() {
+    if !require(Need::Git) {
+        return;
+    }
     let Some(commits) = git(&["log", "--no-merges", "--format=%H %P", COMMITS]) else {
-        return println!("skipped: there is no git, or no repository");
+        return missing(Need::Repository, "git finds no history here");
     };
     let commits = String::from_utf8(commits).unwrap();
     let (mut all, mut files, mut left_out) = (0, 0, 0);
@@ -202,8 +205,8 @@ fn the_history_of_this_repository_can_be_replayed() {
 /// Hunks of the same texts in other encodings, by line numbers from git, which knows nothing of them.
 #[test]
 fn edits_by_the_hunks_of_git_hold_in_every_encoding() {
-    if git(&["--version"]).is_none() {
-        return println!("skipped: there is no git");
+    if !require(Need::Git) {
+        return;
     }
     let before = "α\nsame\nβ ü\nsame\nγ\n\nend\n";
     let after = "α\nnew ä\nβ ü\nsame\n\nend\nmore ö";

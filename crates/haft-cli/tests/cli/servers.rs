@@ -6,9 +6,7 @@ use super::*;
 
 /// A workspace with `tests/peers/fault.py` as a server of the user's; nothing where there is no Python.
 fn lab() -> Option<Lab> {
-    let has_python = Command::new("python3").arg("--version").output().is_ok_and(|ran| ran.status.success());
-    if !has_python {
-        eprintln!("skipped: there is no python3");
+    if !require(Need::Python) {
         return None;
     }
     let lab = Lab::new(&[("one.txt", "one\n"), (".env", "SECRET=1\n")]);

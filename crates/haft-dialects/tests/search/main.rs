@@ -1,6 +1,5 @@
 //! Searching through the public interface: against ripgrep itself, page by page, and stopped on the way.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // trees are made without haft's own door
-#![allow(clippy::print_stdout)] // says why a test is skipped
 
 mod against_rg;
 mod large;

@@ -1,5 +1,4 @@
 //! What a read shows of a text, in whichever form the text is.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // files are made without haft's own door
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Searching through the public interface: against ripgrep itself, page by page, and stopped on the way.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // trees are made without haft's own door
 
 mod against_rg;
 mod large;

@@ -1,5 +1,4 @@
 //! Tools that ask somebody: plans that are approved, what is allowed with them, and questions with answers.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the files of a project are made without haft's own door
 
 use std::sync::{Arc, Mutex};
 

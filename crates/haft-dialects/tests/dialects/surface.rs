@@ -1,5 +1,4 @@
 //! What models are told, dialect by dialect: a snapshot of each whole surface, and rules that every tool keeps.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the files of the examples are made without haft's own door
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

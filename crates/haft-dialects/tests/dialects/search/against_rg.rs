@@ -8,8 +8,8 @@ use haft_core::Session;
 use haft_ops::Searching;
 use serde_json::{Value, json};
 
-use crate::tree::{Random, Tree};
-use crate::{all_pages, session};
+use super::tree::{Random, Tree};
+use super::{all_pages, session};
 
 const TREES: u64 = 6;
 const SEARCHES: usize = 40;

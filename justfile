@@ -1,5 +1,6 @@
-# What CI runs.
-check: fmt clippy test doc deny
+# What CI runs. As root it installs what is missing.
+check:
+    .ci/run
 
 fmt:
     cargo fmt --all --check
@@ -13,6 +14,7 @@ test:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
+# Licences, sources and security advisories. CI checks all but the advisories without cargo-deny.
 deny:
     cargo deny check
 

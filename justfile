@@ -1,5 +1,6 @@
-# What CI runs.
-check: fmt clippy test doc deny
+# What CI runs. As root it installs what is missing.
+check:
+    .ci/run
 
 fmt:
     cargo fmt --all --check
@@ -13,14 +14,15 @@ test:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
+# Licences, sources and security advisories. CI checks all but the advisories without cargo-deny.
 deny:
     cargo deny check
 
 # The properties of the tests with other inputs than the usual ones, as often as wanted.
 properties rounds="20":
     for seed in $(shuf -i 1-1000000 -n {{rounds}}); do \
-        PROPTEST_RNG_SEED=$seed cargo test -p haft-core -p haft-sandbox -p haft-text -p haft-ops --lib \
-            --test decode --test limits --test journal --test shell --test rules || exit 1; done
+        PROPTEST_RNG_SEED=$seed cargo test -p haft-core -p haft-sandbox -p haft-text -p haft-ops -p haft-shell \
+            -p haft-journal -p haft-dialects --lib --test engine --test journal --test shell --test dialects || exit 1; done
 
 # Takes what the tests printed as right: cases, snapshots and generated documents. Review the diff.
 update:

@@ -2,15 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use haft_core::events::{EventKind, Subscription};
-use haft_core::{AbsPath, Call, Claims, Context, Fault, FaultKind, Function, Mode, Resource, function};
+use haft_core::events::EventKind;
+use haft_core::{
+    AbsPath, Call, Claims, Context, Fault, FaultKind, Function, Mode, Reply, Resource, function,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::common::*;
 
@@ -79,14 +81,18 @@ async fn later_calls_wait_for_a_deferred_call() {
         session.tool(make(&go)).tool(shift()).tool(show()).mode(Mode::Bypass)
     };
     let rig = Rig::new(|engine| engine, tools);
+    let mut waiting = rig.engine.activity().subscribe_to(&[EventKind::Waiting]);
     let mut turn = rig.session.turn();
     turn.submit(Call::new("1", "make", json!({"name": "a"})));
     turn.submit(Call::new("2", "shift", json!({"from": "a", "to": "b"})));
     turn.submit(Call::new("3", "shift", json!({"from": "b", "to": "c"})));
     turn.submit(Call::new("4", "show", json!({"name": "c"})));
     turn.submit(Call::new("5", "show", json!({"name": "never"})));
-    // Calls that do not wait have failed by now.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // All but the first wait, each for one before it.
+    let mut waiters = std::collections::BTreeSet::new();
+    while waiters.len() < 4 {
+        waiters.insert(within(waiting.next()).await.unwrap().call.to_string());
+    }
     go.add_permits(1);
     let replies = within(turn.finish()).await;
     replies[..4].iter().for_each(assert_ok);
@@ -98,31 +104,28 @@ async fn later_calls_wait_for_a_deferred_call() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_created_during_the_lookup_is_found() {
     let go = Arc::new(Semaphore::new(0));
-    let ended: Arc<Mutex<Option<Subscription>>> = Arc::default();
+    let maker: Arc<Mutex<Option<JoinHandle<Reply>>>> = Arc::default();
     let slow = {
-        let (go, ended, looked) = (go.clone(), ended.clone(), AtomicBool::new(false));
+        let (go, maker, looked) = (go.clone(), maker.clone(), AtomicBool::new(false));
         let body = |_: One, _: Context| async { "found" };
         function("slow", "Looks for a file slowly", body).claims(move |one, cx| {
             let found = present(cx, &one.name);
             if !looked.swap(true, Ordering::Relaxed) {
                 go.add_permits(1);
-                let mut ended = ended.lock().unwrap().take().unwrap();
-                tokio::task::block_in_place(|| {
-                    Handle::current().block_on(async {
-                        within(ended.next()).await.unwrap();
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    });
-                });
+                let maker = maker.lock().unwrap().take().unwrap();
+                let made = tokio::task::block_in_place(|| Handle::current().block_on(within(maker)));
+                assert_ok(&made.unwrap());
             }
             Ok(Claims::none().read(Resource::Path(found?)))
         })
     };
     let rig = Rig::new(|engine| engine, |session| session.tool(make(&go)).tool(slow).mode(Mode::Bypass));
-    *ended.lock().unwrap() = Some(rig.engine.activity().subscribe_to(&[EventKind::Ended]));
-    let mut turn = rig.session.turn();
-    turn.submit(Call::new("1", "make", json!({"name": "a"})));
-    turn.submit(Call::new("2", "slow", json!({"name": "a"})));
-    let replies = within(turn.finish()).await;
-    replies.iter().for_each(assert_ok);
-    assert_eq!(replies[1].full_text(), "found");
+    let mut started = rig.engine.activity().subscribe_to(&[EventKind::Started]);
+    let session = rig.session.clone();
+    let making = async move { session.call(Call::new("1", "make", json!({"name": "a"}))).await };
+    *maker.lock().unwrap() = Some(tokio::spawn(making));
+    within(started.next()).await.unwrap();
+    let reply = rig.call("slow", json!({"name": "a"})).await;
+    assert_ok(&reply);
+    assert_eq!(reply.full_text(), "found");
 }

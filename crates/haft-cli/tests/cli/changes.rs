@@ -457,7 +457,7 @@ fn an_edit_keeps_what_is_attached_to_a_file() {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
     let set = rustix::fs::setxattr(&path, "user.note", b"mine", rustix::fs::XattrFlags::empty());
     if let Err(error) = set {
-        return println!("skipped: no attributes can be attached here: {error}");
+        return missing(Need::Attributes, error);
     }
     let attached = || {
         let mut value = [0; 16];
@@ -505,7 +505,7 @@ fn a_file_that_is_too_large_is_refused_at_once() {
     let fixture = Fixture::new(&[]);
     let file = std::fs::File::create(fixture.base.join("ws/sparse")).unwrap();
     if let Err(error) = file.set_len(1 << 40) {
-        return println!("skipped: no sparse files here: {error}");
+        return missing(Need::SparseFiles, error);
     }
     let output = fixture.change("Edit", edit("sparse", "x", "y"));
     assert!(output.code == 1 && output.stdout.contains("cannot be changed"), "{output:?}");

@@ -67,11 +67,11 @@ fn in_mount_namespace(fixture: &Fixture, script: &str) -> Option<String> {
     match output {
         Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
         Ok(output) => {
-            println!("skipped: nothing can be mounted here: {}", String::from_utf8_lossy(&output.stderr));
+            missing(Need::Mounts, String::from_utf8_lossy(&output.stderr).trim());
             None
         }
         Err(error) => {
-            println!("skipped: there is no `unshare`: {error}");
+            missing(Need::Mounts, format_args!("`unshare`: {error}"));
             None
         }
     }
@@ -127,10 +127,12 @@ fn a_deletion_does_not_reach_into_what_is_mounted() {
 #[cfg(target_os = "linux")]
 fn a_move_to_another_file_system_moves_everything() {
     let fixture = Fixture::new(&[("t/run.sh", "#!/bin/sh\n"), ("t/deep/a.txt", "a\n"), ("one.txt", "one\n")]);
-    let Ok(shm) = tempfile::tempdir_in("/dev/shm") else { return println!("skipped: there is no /dev/shm") };
+    let Ok(shm) = tempfile::tempdir_in("/dev/shm") else {
+        return missing(Need::MemoryFileSystem, "there is no /dev/shm");
+    };
     let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
     if device(shm.path()) == device(&fixture.base) {
-        return println!("skipped: /dev/shm is the same file system");
+        return missing(Need::MemoryFileSystem, "/dev/shm is the file system of the tests");
     }
     let tree = fixture.base.join("ws/t");
     std::fs::set_permissions(tree.join("run.sh"), PermissionsExt::from_mode(0o755)).unwrap();

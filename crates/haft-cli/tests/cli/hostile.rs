@@ -14,7 +14,7 @@ const NOBODY: u32 = 65534;
 const STRANGER: u32 = 54321;
 
 impl Fixture {
-    /// The command as an unprivileged user; `None`, with a message, if that is not possible.
+    /// The command as a user who is not root; `None`, and the test is skipped, where that cannot be.
     pub(super) fn haft_without_rights(&self, args: &[&str]) -> Option<Command> {
         let haft = self.haft(args);
         if !rustix::process::geteuid().is_root() {
@@ -30,7 +30,7 @@ impl Fixture {
             probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
         };
         if !given.is_ok_and(|status| status.success()) || !probe(haft.get_program()) {
-            println!("skipped: this is root, and haft cannot be started as anybody else");
+            missing(Need::Setpriv, "haft cannot be started as another user than root");
             return None;
         }
         command.arg(haft.get_program()).args(haft.get_args()).current_dir(self.base.join("ws")).env_clear();
@@ -144,7 +144,7 @@ fn a_line_of_200_megabytes_is_read_in_little_memory() {
     }
     let sparse = std::fs::File::create(fixture.base.join("ws/sparse")).unwrap().set_len(1 << 40);
     if let Err(error) = sparse {
-        println!("skipped in part: no file of a terabyte here: {error}");
+        missing(Need::SparseFiles, error);
     }
     let mut talk = fixture.talk(&EDITS);
     assert_eq!(text(&talk.ask(&json!({"name": "Read", "input": {"file_path": "one.txt"}}))), ONE);
@@ -238,7 +238,7 @@ fn an_edit_keeps_the_group_and_the_access_list() {
         std::os::unix::fs::chown(&folder, None, Some(STRANGER)).unwrap();
         std::os::unix::fs::chown(&path, None, Some(STRANGER)).unwrap();
     } else {
-        println!("skipped in part: only root may give a file to a strange group");
+        missing(Need::Root, "only root may give a file to a group that nobody is in");
     }
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o2775)).unwrap();
     // Owner, another user, group, mask, others.
@@ -251,7 +251,7 @@ fn an_edit_keeps_the_group_and_the_access_list() {
         (32, 0, everybody),
     ]);
     if let Err(error) = setxattr(&path, LIST, &list, XattrFlags::empty()) {
-        return println!("skipped: no access lists here: {error}");
+        return missing(Need::AccessLists, error);
     }
     let kept = || {
         let mut value = [0; 256];

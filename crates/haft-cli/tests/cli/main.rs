@@ -1,6 +1,5 @@
 //! The command line, tested with the real binary: exit codes, output streams, settings, approvals, MCP.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // runs the binary in folders it makes itself
-#![allow(clippy::print_stdout, clippy::print_stderr)] // reports why a test is skipped
 
 #[cfg(target_os = "linux")]
 mod approvals;
@@ -34,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use haft_testing::{Need, missing, require};
 use serde_json::{Value, json};
 
 /// A temporary workspace and home.

@@ -2,17 +2,8 @@
 
 use super::*;
 
-/// Whether a program is installed. Prints a message if not, since the test is then skipped.
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("NOT TESTED: there is no `{program}` here");
-    }
-    found
-}
-
 impl Fixture {
-    /// Runs a call in a dialect, with the tester's `PATH`.
+    /// A call in a dialect, with the programs that whoever runs the tests has.
     fn ask(&self, dialect: &str, mode: &str, tool: &str, input: Value) -> (i32, Value) {
         let mut command =
             self.haft(&["--dialect", dialect, "--mode", mode, "call", tool, &input.to_string()]);
@@ -37,7 +28,7 @@ impl Fixture {
 
 #[test]
 fn tests_of_a_rust_project() {
-    if !has("cargo") {
+    if !require(Need::Cargo) {
         return;
     }
     let text = "#[test]\nfn adds() {\n    assert_eq!(1 + 1, 2);\n}\n#[test]\nfn breaks() {\n    panic!(\"on purpose\");\n}\n";
@@ -61,7 +52,7 @@ fn tests_of_a_rust_project() {
 
 #[test]
 fn a_rust_project_that_does_not_compile() {
-    if !has("cargo") {
+    if !require(Need::Cargo) {
         return;
     }
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
@@ -76,14 +67,14 @@ fn a_rust_project_that_does_not_compile() {
     );
     assert_eq!(reply["value"]["passed"], Value::Null);
     let rustfmt = fixture.ask("workspace", "accept-edits", "format_code", json!({"paths": ["src/lib.rs"]}));
-    if has("rustfmt") {
+    if require(Need::Rustfmt) {
         assert_eq!(rustfmt.1["value"]["files"], json!([]), "{}", rustfmt.1);
     }
 }
 
 #[test]
 fn a_rust_file_is_formatted() {
-    if !(has("cargo") && has("rustfmt")) {
+    if !(require(Need::Cargo) && require(Need::Rustfmt)) {
         return;
     }
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
@@ -101,7 +92,7 @@ fn a_rust_file_is_formatted() {
 
 #[test]
 fn tests_of_a_python_project() {
-    if !has("python3") {
+    if !require(Need::Python) {
         return;
     }
     let text = "import unittest\n\nclass T(unittest.TestCase):\n    def test_good(self):\n        pass\n\n    def test_bad(self):\n        self.fail('on purpose')\n";
@@ -120,7 +111,7 @@ fn tests_of_a_python_project() {
 
 #[test]
 fn tests_of_a_node_project() {
-    if !(has("node") && has("npm")) {
+    if !(require(Need::Node) && require(Need::Npm)) {
         return;
     }
     let text = "const test = require('node:test');\ntest('good', () => {});\ntest('bad', () => { throw new Error('on purpose'); });\n";
@@ -139,7 +130,7 @@ fn tests_of_a_node_project() {
 
 #[test]
 fn commits_are_made_and_replaced() {
-    if !has("git") {
+    if !require(Need::Git) {
         return;
     }
     let fixture = Fixture::new(&[("a.txt", "one\n")]);
@@ -185,7 +176,7 @@ fn commits_are_made_and_replaced() {
 
 #[test]
 fn git_reads_run_nothing_of_the_repository() {
-    if !has("git") {
+    if !require(Need::Git) {
         return;
     }
     let fixture = Fixture::new(&[("a.txt", "one\n"), (".gitattributes", "*.txt diff=evil\n")]);
@@ -211,7 +202,7 @@ fn git_reads_run_nothing_of_the_repository() {
 
 #[test]
 fn a_linked_working_tree_is_worked_in_like_any_other() {
-    if !has("git") {
+    if !require(Need::Git) {
         return;
     }
     let fixture = Fixture::new(&[]);

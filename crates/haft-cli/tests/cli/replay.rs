@@ -152,8 +152,11 @@ fn calls(fixture: &Fixture, file: &Touched) -> Option<Vec<Value>> {
 
 #[test]
 fn the_history_of_this_repository_can_be_replayed() {
+    if !require(Need::Git) {
+        return;
+    }
     let Some(commits) = git(&["log", "--no-merges", "--format=%H %P", COMMITS]) else {
-        return println!("skipped: there is no git, or no repository");
+        return missing(Need::Repository, "git finds no history here");
     };
     let commits = String::from_utf8(commits).unwrap();
     let (mut all, mut files, mut left_out) = (0, 0, 0);
@@ -201,8 +204,8 @@ fn the_history_of_this_repository_can_be_replayed() {
 /// Line edits by git's hunks, with the same texts in other encodings.
 #[test]
 fn edits_by_the_hunks_of_git_hold_in_every_encoding() {
-    if git(&["--version"]).is_none() {
-        return println!("skipped: there is no git");
+    if !require(Need::Git) {
+        return;
     }
     let before = "α\nsame\nβ ü\nsame\nγ\n\nend\n";
     let after = "α\nnew ä\nβ ü\nsame\n\nend\nmore ö";

@@ -4,12 +4,9 @@ use super::mcp::client::{Client, text_of};
 use super::mcp::http::Server;
 use super::*;
 
-/// A workspace with `tests/peers/fault.py` as a server in the user's settings; `None` without Python.
+/// A workspace with `tests/peers/fault.py` as a server of the user's; nothing where there is no Python.
 fn fixture() -> Option<Fixture> {
-    let has_python =
-        Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !has_python {
-        eprintln!("skipped: there is no python3");
+    if !require(Need::Python) {
         return None;
     }
     let fixture = Fixture::new(&[("one.txt", "one\n"), (".env", "SECRET=1\n")]);

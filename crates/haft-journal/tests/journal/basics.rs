@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use haft_journal::{Change, Depth, EntryState, JournalError, Limits, Overwrite, Side};
 use haft_sandbox::{Expect, Hash};
+use haft_testing::{Need, missing};
 
 use crate::common::{FAST, FULL, Fixture, leftovers};
 
@@ -18,10 +19,15 @@ fn an_undone_edit_leaves_bytes_mode_owner_time_and_attributes_as_they_were() {
     set_mode(&fix.on_disk("run.sh"), 0o755);
     let file = std::fs::File::open(fix.on_disk("run.sh")).unwrap();
     let attribute = ("user.haft", b"kept".as_slice());
-    let has_xattrs =
-        rustix::fs::fsetxattr(&file, attribute.0, attribute.1, rustix::fs::XattrFlags::empty()).is_ok();
+    let set = rustix::fs::fsetxattr(&file, attribute.0, attribute.1, rustix::fs::XattrFlags::empty());
+    let has_xattrs = set.is_ok();
+    if let Err(error) = set {
+        missing(Need::Attributes, error);
+    }
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(fix.on_disk("run.sh"), Some(1234), Some(4321)).unwrap();
+    } else {
+        missing(Need::Root, "only root may give a file to another user");
     }
     let before = fix.snapshot();
     let xattr = || {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use haft_journal::{Change, Content, Depth, EntryState, Journal, Limits, Merged, Overwrite, Replaced, Side};
 use haft_sandbox::{AbsPath, Expect, Hash, Store, Workspace};
+use haft_testing::{Need, missing, require};
 
 use crate::common::{FAST, FULL, leftovers, snapshot};
 
@@ -350,12 +351,16 @@ fn run_step(call: &str, when: u32, what: &str) -> Option<bool> {
     Some(trace.contains("INJECTED") || trace.contains("killed by"))
 }
 
+/// Whether strace is installed and this user may trace a process.
 fn has_strace() -> bool {
+    if !require(Need::Strace) {
+        return false;
+    }
     let mut strace = Command::new("strace");
     let works =
         strace.args(["-f", "-qq", "-o", "/dev/null", "true"]).status().is_ok_and(|status| status.success());
     if !works {
-        eprintln!("skipped: there is no strace, or it may not be used");
+        missing(Need::Strace, "`strace` may not trace processes");
     }
     works
 }

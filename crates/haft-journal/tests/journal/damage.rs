@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use haft_journal::{EntryState, JournalError, Merged, Overwrite};
 use haft_sandbox::{ChangeErrorKind, Expect, Store, Workspace};
+use haft_testing::{Need, missing};
 
 use crate::common::{FAST, FULL, Fixture, leftovers};
 
@@ -259,7 +260,7 @@ fn content_that_was_taken_out_unseen_goes_back() {
     assert!(leftovers(&fix.on_disk("")).is_empty());
 }
 
-/// A small file system of its own; nothing where that is not allowed.
+/// A small file system of its own; the test is skipped where that is not allowed.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -269,7 +270,7 @@ impl SmallDisk {
         let status = mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir.path()).output();
         let mounted = status.is_ok_and(|output| output.status.success());
         if !mounted {
-            eprintln!("skipped: this user may not mount a file system");
+            missing(Need::Mounts, "this user may not mount a file system");
         }
         mounted.then_some(Self(dir))
     }
@@ -386,6 +387,8 @@ fn moves_between_file_systems_and_mounts_in_trees() {
         let _ = std::process::Command::new("umount").arg("-l").arg(fix.on_disk("tree/m")).status();
         assert!(refused.iter().all(Result::is_err), "{refused:?}");
         assert_eq!(std::fs::read_to_string(fix.out().join("canary.txt")).unwrap(), "canary");
+    } else {
+        missing(Need::Mounts, "`mount --bind` failed");
     }
 }
 

@@ -1,8 +1,7 @@
-//! Servers' tools in a session. The server is `tests/peers/fault.py`, which misbehaves on demand, and popular servers
-//! from npm where that is available.
+//! Other servers' tools as a session has them. The server is `tests/peers/fault.py`, which does as it is told, and what
+//! people use from npm, where `tests/peers/install` has put it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a test looks from outside
-#![allow(clippy::print_stderr)] // says why a test is skipped
 
 mod calls;
 mod changes;
@@ -13,7 +12,6 @@ mod npm;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use haft_core::{Call, Engine, EngineBuilder, Mode, Reply, Session, Workspace};
@@ -86,9 +84,7 @@ fn command(program: &str, args: &[&str]) -> ServerTransport {
 
 /// `fault.py` in one of its modes.
 fn fault(name: &str, mode: &str) -> Option<Server> {
-    let has_python = Command::new("python3").arg("--version").output().is_ok_and(|ran| ran.status.success());
-    if !has_python {
-        eprintln!("skipped: there is no python3");
+    if !haft_testing::require(haft_testing::Need::Python) {
         return None;
     }
     let script = peers().join("fault.py");

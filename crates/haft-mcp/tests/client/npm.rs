@@ -1,48 +1,34 @@
-//! Popular servers from npm, at the versions in `tests/peers/package-lock.json`. Installed once, beside the build; without
-//! npm or network these tests print why, and are skipped.
+//! Servers that people use, from npm, at the versions that `tests/peers/package-lock.json` names. `tests/peers/install`
+//! installs them, with the network; these tests are skipped where that has not been done.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, Command, Stdio};
 
 use haft_core::events::{EventKind, EventPayload};
 use haft_core::replies::Content;
 use haft_mcp::client::OAuth;
+use haft_testing::Need;
 
 use super::*;
 
-/// The folder of the packages, if they can be installed.
-fn packages() -> Option<&'static Path> {
-    static INSTALLED: OnceLock<Option<PathBuf>> = OnceLock::new();
-    INSTALLED.get_or_init(install).as_deref()
-}
+/// The environment variable with the folder into which `tests/peers/install` has installed the packages.
+const PACKAGES: &str = "HAFT_TEST_PEERS";
 
-fn install() -> Option<PathBuf> {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
-    let lock = std::fs::read(peers().join("package-lock.json")).unwrap();
-    let done = dir.join("installed");
-    if std::fs::read(&done).is_ok_and(|installed| installed == lock) {
-        return Some(dir);
+/// The folder of the packages. The tests install nothing themselves: they use no network.
+fn packages() -> Option<PathBuf> {
+    if !haft_testing::require(Need::Node) {
+        return None;
     }
-    std::fs::create_dir_all(&dir).unwrap();
-    for file in ["package.json", "package-lock.json"] {
-        std::fs::copy(peers().join(file), dir.join(file)).unwrap();
+    let Some(dir) = std::env::var_os(PACKAGES).map(PathBuf::from) else {
+        haft_testing::missing(Need::Packages, format_args!("{PACKAGES} is not set"));
+        return None;
+    };
+    let (wanted, found) = (peers().join("package-lock.json"), dir.join("installed"));
+    if std::fs::read(wanted).unwrap() != std::fs::read(&found).unwrap_or_default() {
+        haft_testing::missing(Need::Packages, format_args!("{} has other versions", dir.display()));
+        return None;
     }
-    let ci = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
-    match Command::new("npm").args(ci).current_dir(&dir).output() {
-        Ok(ran) if ran.status.success() => {
-            std::fs::write(done, lock).unwrap();
-            Some(dir)
-        }
-        Ok(ran) => {
-            eprintln!("skipped: npm cannot install: {}", String::from_utf8_lossy(&ran.stderr));
-            None
-        }
-        Err(error) => {
-            eprintln!("skipped: there is no npm: {error}");
-            None
-        }
-    }
+    Some(dir)
 }
 
 fn script(package: &str) -> Option<String> {

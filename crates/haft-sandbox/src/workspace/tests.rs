@@ -328,19 +328,30 @@ fn devices_and_kernel_files_are_refused_even_in_a_folder_of_the_workspace() {
 
 #[test]
 fn what_the_user_may_not_read_is_denied_by_name() {
-    if rustix::process::getuid().is_root() {
-        return; // everything may be read
-    }
-    both_ways(|at| {
-        fs::set_permissions(at.path("ws/file.txt"), fs::Permissions::from_mode(0o000)).unwrap();
-        fs::set_permissions(at.path("ws/sub"), fs::Permissions::from_mode(0o000)).unwrap();
-        let denied = [at.read("file.txt").unwrap_err(), at.read("sub/deep/leaf.txt").unwrap_err()];
-        let listed = at.workspace.list(at.workspace.root()).unwrap().len();
-        fs::set_permissions(at.path("ws/sub"), fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(listed, 2);
-        assert_eq!(denied[0].to_string(), "no permission to use `file.txt`");
-        assert_eq!(denied[1].to_string(), "no permission to use `sub/deep/leaf.txt`");
+    without_root(|| {
+        both_ways(|at| {
+            fs::set_permissions(at.path("ws/file.txt"), fs::Permissions::from_mode(0o000)).unwrap();
+            fs::set_permissions(at.path("ws/sub"), fs::Permissions::from_mode(0o000)).unwrap();
+            let denied = [at.read("file.txt").unwrap_err(), at.read("sub/deep/leaf.txt").unwrap_err()];
+            let listed = at.workspace.list(at.workspace.root()).unwrap().len();
+            fs::set_permissions(at.path("ws/sub"), fs::Permissions::from_mode(0o700)).unwrap();
+            assert_eq!(listed, 2);
+            assert_eq!(denied[0].to_string(), "no permission to use `file.txt`");
+            assert_eq!(denied[1].to_string(), "no permission to use `sub/deep/leaf.txt`");
+        })
     });
+}
+
+/// Runs a test as a user who may not read everything: root gives up its rights in a thread that ends with the test.
+fn without_root(test: fn()) {
+    let run = move || {
+        if rustix::process::getuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        test();
+    };
+    std::thread::spawn(run).join().unwrap();
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use haft_sandbox::cage::{Layer, Policy, Ready, Sees};
 
+use haft_testing::{Need, require};
+
 use crate::{Rig, Test, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
@@ -10,8 +12,10 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     a_listed_file_takes_no_layer_away,
     a_sandbox_that_cannot_be_made_runs_nothing,
     programs_work_in_a_closed_view,
-    a_closed_view_holds
 ];
+
+/// Those that are about the view, which is one of the layers.
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![a_closed_view_holds];
 
 /// Only the workspace, and the programs of the system.
 fn closed(rig: &Rig) -> Policy {
@@ -94,6 +98,9 @@ fn a_sandbox_that_cannot_be_made_runs_nothing(rig: &Rig) {
 }
 
 fn programs_work_in_a_closed_view(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
     let policy = closed(rig);
     let lock = "from multiprocessing import Lock, Pool; Lock().acquire(); print(Pool(2).map(abs, [-1, -2]))";
     for (script, printed, needs_view) in [
@@ -124,9 +131,6 @@ fn programs_work_in_a_closed_view(rig: &Rig) {
 }
 
 fn a_closed_view_holds(rig: &Rig) {
-    if !rig.has_view() {
-        return;
-    }
     let policy = Policy { guarded: vec![rig.path("ws/.envrc"), rig.path("ws/.vscode")], ..closed(rig) };
     for script in [
         "mkdir /new",

@@ -4,17 +4,23 @@ use std::path::{Path, PathBuf};
 
 use haft_sandbox::cage::{Cage, Happened, Output, Policy};
 
+use haft_testing::{Need, require};
+
 use crate::{HOLD, Rig, Test, soon, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
-    what_is_guarded_stays,
     what_is_missing_is_not_planted,
     names_are_free_again,
-    names_are_free_again_when_haft_is_killed,
-    a_file_made_after_the_sandbox_is_guarded,
     a_new_repository_keeps_no_hooks,
-    a_repository_elsewhere_is_guarded,
     git_goes_on_working,
+];
+
+/// Those that are about the view, which is one of the layers.
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![
+    what_is_guarded_stays,
+    names_are_free_again_when_haft_is_killed,
+    what_came_after_the_cage_was_made_is_guarded,
+    a_repository_elsewhere_is_guarded
 ];
 
 /// The names that a session guards.
@@ -53,9 +59,6 @@ fn git(folder: &Path, args: &[&str]) {
 }
 
 fn what_is_guarded_stays(rig: &Rig) {
-    if !rig.has_view() {
-        return;
-    }
     std::fs::create_dir_all(rig.path("ws/.git/hooks")).unwrap();
     std::fs::write(rig.path("ws/.git/config"), "mine").unwrap();
     let policy = Policy {
@@ -147,9 +150,6 @@ fn names_are_free_again(rig: &Rig) {
 }
 
 fn names_are_free_again_when_haft_is_killed(rig: &Rig) {
-    if !rig.has_view() {
-        return;
-    }
     let mark = format!("1{}77", std::process::id());
     let mut haft = std::process::Command::new(std::env::current_exe().unwrap());
     haft.arg(format!("{HOLD}{mark}")).env("HAFT_TEST_FOLDER", rig.path("ws"));
@@ -162,10 +162,7 @@ fn names_are_free_again_when_haft_is_killed(rig: &Rig) {
     assert!(soon(|| entries(&rig.path("ws")).is_empty()));
 }
 
-fn a_file_made_after_the_sandbox_is_guarded(rig: &Rig) {
-    if !rig.has_view() {
-        return;
-    }
+fn what_came_after_the_cage_was_made_is_guarded(rig: &Rig) {
     let policy = guarding(rig);
     std::fs::write(rig.path("ws/.mcp.json"), "old").unwrap();
     rig.runtime.block_on(async {
@@ -184,6 +181,9 @@ fn a_file_made_after_the_sandbox_is_guarded(rig: &Rig) {
 }
 
 fn a_new_repository_keeps_no_hooks(rig: &Rig) {
+    if !require(Need::Git) {
+        return;
+    }
     let policy = guarding(rig);
     let script = "git init -q . && git config user.email a@b && git config user.name n && \
          git config core.fsmonitor 'touch /tmp/x' && git config alias.x '!true' && \
@@ -219,7 +219,7 @@ fn a_new_repository_keeps_no_hooks(rig: &Rig) {
 }
 
 fn a_repository_elsewhere_is_guarded(rig: &Rig) {
-    if !rig.has_view() {
+    if !require(Need::Git) {
         return;
     }
     let (main, tree) = (rig.path("ws/main"), rig.path("ws/tree"));
@@ -260,6 +260,9 @@ fn a_repository_elsewhere_is_guarded(rig: &Rig) {
 }
 
 fn git_goes_on_working(rig: &Rig) {
+    if !require(Need::Git) {
+        return;
+    }
     let ws = rig.path("ws");
     git(&ws, &["init", "-q", "."]);
     git(&ws, &["config", "user.email", "a@b"]);

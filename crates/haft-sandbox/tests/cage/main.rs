@@ -1,5 +1,5 @@
 //! Commands in a sandbox, with the real kernel. The test program itself becomes the supervisor.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 use std::ffi::OsString;
 use std::io;
@@ -10,6 +10,7 @@ use haft_sandbox::Exit;
 use haft_sandbox::cage::{
     self, Cage, Ended, Happened, Layers, Output, Policy, Quota, Ready, Report, Stream, Task,
 };
+use haft_testing::{Need, require};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod closed;
@@ -37,12 +38,23 @@ fn main() {
         return once();
     }
     let arguments = Arguments::from_args();
-    let tests =
-        [plain::TESTS, files::TESTS, guarded::TESTS, closed::TESTS, rights::TESTS, ends::TESTS, quota::TESTS]
+    let tests = [
+        plain::TESTS,
+        files::TESTS,
+        guarded::TESTS,
+        closed::TESTS,
+        rights::TESTS,
+        ends::TESTS,
+        quota::TESTS,
+    ]
+    .concat();
+    let view_tests =
+        [plain::VIEW_TESTS, files::VIEW_TESTS, guarded::VIEW_TESTS, closed::VIEW_TESTS, rights::VIEW_TESTS]
             .concat();
     let mut trials = Vec::new();
     for layers in [Layers::All, Layers::Few] {
-        for (name, test) in &tests {
+        let view_tests = if layers == Layers::All { view_tests.as_slice() } else { &[] };
+        for (name, test) in tests.iter().chain(view_tests) {
             let test = *test;
             trials.push(Trial::test(format!("{layers:?}::{name}"), move || {
                 let rig = Rig::new(layers).ok_or_else(|| Failed::from("no sandbox can be made"))?;
@@ -51,7 +63,10 @@ fn main() {
             }));
         }
     }
-    if std::env::var_os(NOBODY).is_none() {
+    // Whoever is not root has no rights already.
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if is_root && std::env::var_os(NOBODY).is_none() {
         trials.push(Trial::test("all_of_this_holds_without_rights", all_of_this_holds_without_rights));
     }
     libtest_mimic::run(&arguments, trials).exit();
@@ -96,8 +111,9 @@ fn hold(mark: &str) {
 }
 
 fn all_of_this_holds_without_rights() -> Result<(), Failed> {
-    let is_root =
-        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if !require(Need::Setpriv) {
+        return Ok(());
+    }
     let folder = tempfile::tempdir()?;
     let own = folder.path().join("cage");
     std::fs::copy(std::env::current_exe()?, &own)?;
@@ -107,13 +123,12 @@ fn all_of_this_holds_without_rights() -> Result<(), Failed> {
     let mut command = std::process::Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&own);
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env(NOBODY, "1").current_dir("/");
-    match command.output() {
-        _ if !is_root => println!("not root already"),
-        Err(error) => println!("without setpriv this cannot be tried: {error}"),
-        Ok(done) if done.status.success() => {}
-        Ok(done) => return Err(String::from_utf8_lossy(&done.stdout).into_owned().into()),
+    command.envs(std::env::var_os(haft_testing::REQUIRE).map(|needs| (haft_testing::REQUIRE, needs)));
+    let done = command.stderr(std::process::Stdio::inherit()).output()?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&done.stdout).into_owned().into()),
     }
-    Ok(())
 }
 
 struct Rig {

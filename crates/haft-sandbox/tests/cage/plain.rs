@@ -3,6 +3,8 @@
 use haft_sandbox::Exit;
 use haft_sandbox::cage::{Cage, Ended, Happened, Layer, Output, Report, Stream, Task};
 
+use haft_testing::{Need, require};
+
 use crate::{Rig, Test, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
@@ -16,8 +18,10 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     what_was_printed_before_the_end_is_kept,
     programs_work,
     a_large_sort_uses_temporary_files,
-    one_command_leaves_no_temporary_files_to_the_next,
 ];
+
+/// Those that are about the view, which is one of the layers.
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![one_command_leaves_no_temporary_files_to_the_next];
 
 fn a_command_says_what_it_says(rig: &Rig) {
     let done = rig.bash("echo out; echo err >&2; pwd; exit 3");
@@ -84,6 +88,9 @@ fn large_output_is_complete(rig: &Rig) {
 }
 
 fn git_works_in_a_sandbox(rig: &Rig) {
+    if !require(Need::Git) {
+        return;
+    }
     let done = rig.bash(
         "git init -q . && git config user.email a@b && git config user.name n && echo x > f && git add f && \
          git commit -qm one && git worktree add -q ../ws/tree && git log --oneline | wc -l",
@@ -143,6 +150,9 @@ fn what_was_printed_before_the_end_is_kept(rig: &Rig) {
 }
 
 fn programs_work(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
     let lock = "from multiprocessing import Lock, Pool; Lock().acquire(); print(Pool(2).map(abs, [-1]))";
     for (script, printed, needs_view) in [
         (&*format!("python3 -c '{lock}'"), "[1]", true),
@@ -179,9 +189,6 @@ fn a_large_sort_uses_temporary_files(rig: &Rig) {
 }
 
 fn one_command_leaves_no_temporary_files_to_the_next(rig: &Rig) {
-    if !rig.has_view() {
-        return;
-    }
     assert!(rig.bash("for d in /tmp /var/tmp /dev/shm; do echo x > $d/haft-left; done").succeeded());
     let ws = rig.path("ws").components().nth(2).unwrap().as_os_str().to_string_lossy().into_owned();
     let done = rig.bash("ls -A /tmp /var/tmp /dev/shm | grep -v :$ | sort -u | xargs");

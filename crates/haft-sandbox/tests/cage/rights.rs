@@ -2,12 +2,13 @@
 
 use haft_sandbox::cage::{Layer, Network, Policy};
 
+use haft_testing::{Need, require};
+
 use crate::{Rig, Test, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![
     there_is_no_network,
     services_of_the_machine_are_not_reached,
-    servers_in_the_sandbox_are_reached,
     no_rights_are_gained,
     few_rights_are_kept,
     haft_itself_is_not_looked_into,
@@ -18,7 +19,13 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     without_any_layer_all_are_reported_missing,
 ];
 
+/// Those that are about the view, which is one of the layers.
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![servers_in_the_cage_are_reached];
+
 fn there_is_no_network(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -55,6 +62,9 @@ fn there_is_no_network(rig: &Rig) {
 }
 
 fn services_of_the_machine_are_not_reached(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
     let places = [rig.path("outside/socket"), rig.path("ws/socket"), "/run/haft-test.sock".into()];
     let listeners: Vec<_> =
         places.iter().map(|path| (path, std::os::unix::net::UnixListener::bind(path))).collect();
@@ -72,8 +82,8 @@ fn services_of_the_machine_are_not_reached(rig: &Rig) {
     let _ = std::fs::remove_file("/run/haft-test.sock");
 }
 
-fn servers_in_the_sandbox_are_reached(rig: &Rig) {
-    if !rig.has_view() {
+fn servers_in_the_cage_are_reached(rig: &Rig) {
+    if !require(Need::Python) {
         return;
     }
     let script = r#"python3 -c '
@@ -132,6 +142,9 @@ fn few_rights_are_kept(rig: &Rig) {
 }
 
 fn haft_itself_is_not_looked_into(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
     let own = std::process::id();
     for script in [
         format!("cat /proc/{own}/environ"),
@@ -156,6 +169,9 @@ fn haft_itself_is_not_looked_into(rig: &Rig) {
 }
 
 fn no_terminal_is_typed_into(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
     for request in ["TIOCSTI", "0x541C"] {
         let request = if request == "TIOCSTI" { "termios.TIOCSTI" } else { request };
         let script = format!(

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use haft_shell::{self as shell, Rule, Side, Understood};
+use haft_testing::{Need, missing, require};
 
 const NASTY: &str = include_str!("nasty.txt");
 

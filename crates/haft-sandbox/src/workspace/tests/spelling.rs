@@ -183,11 +183,10 @@ fn run(command: &mut Command) -> Result<(), String> {
 }
 
 #[test]
-#[allow(clippy::print_stderr)] // a test that was not run says so
 fn upper_and_lower_case_are_one_place_where_they_are_one_to_the_file_system() {
     let folding = match Folding::new() {
         Ok(folding) => folding,
-        Err(why) => return eprintln!("skipped: {AT_HAND} is not set, and here: {why}"),
+        Err(why) => return haft_testing::missing(haft_testing::Need::CaseFolding, why),
     };
     let ws = folding.ws().canonicalize().unwrap();
     fs::create_dir(ws.join("Src")).unwrap();

@@ -3,8 +3,8 @@
 use haft_ops::Searching;
 use serde_json::{Value, json};
 
-use crate::tree::{Random, Tree};
-use crate::{all_pages, call, lines, session};
+use super::tree::{Random, Tree};
+use super::{all_pages, call, lines, session};
 
 fn searches(random: &mut Random) -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let pattern = random.pick(&["a", "beta|x", "^", "alpha", "\\w+$"]);

@@ -1,5 +1,4 @@
-//! Tools that ask the user: plans and their approval, what an approved plan allows, and questions.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
+//! Tools that ask somebody: plans that are approved, what is allowed with them, and questions with answers.
 
 use std::sync::{Arc, Mutex};
 

@@ -7,8 +7,8 @@ use haft_core::events::EventKind;
 use haft_ops::Searching;
 use serde_json::{Value, json};
 
-use crate::tree::Tree;
-use crate::{all_pages, call, lines, session};
+use super::tree::Tree;
+use super::{all_pages, call, lines, session};
 
 fn no_time() -> Searching {
     Searching { time: Duration::ZERO, ..Searching::default() }

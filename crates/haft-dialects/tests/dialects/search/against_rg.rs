@@ -8,8 +8,8 @@ use haft_core::Session;
 use haft_ops::Searching;
 use serde_json::{Value, json};
 
-use crate::tree::{Random, Tree};
-use crate::{all_pages, session};
+use super::tree::{Random, Tree};
+use super::{all_pages, session};
 
 const TREES: u64 = 6;
 const SEARCHES: usize = 40;
@@ -207,8 +207,8 @@ fn comparable(lines: Vec<String>, excluded: &[PathBuf]) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn haft_finds_what_ripgrep_finds() {
-    if Command::new("rg").arg("--version").output().is_err() {
-        return println!("skipped: there is no `rg` on PATH");
+    if !haft_testing::require(haft_testing::Need::Ripgrep) {
+        return;
     }
     let (mut compared, mut found, mut differ) = (0, 0, Vec::new());
     for seed in 1..=TREES {

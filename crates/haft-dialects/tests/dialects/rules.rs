@@ -1,5 +1,4 @@
-//! Rules: decisions about calls as a table, and properties of all rules.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // makes a workspace in a temporary folder
+//! Rules: what becomes of calls, as a table; and what must hold for all rules.
 
 mod properties;
 
@@ -113,7 +112,7 @@ fn calls_are_decided_as_the_table_says() {
     // Commands are available only where the sandbox is.
     haft_sandbox::cage::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let table = include_str!("decisions.txt");
+    let table = include_str!("rules/decisions.txt");
     let mut wrong = Vec::new();
     let mut rows = 0;
     for block in table.split("\n== ").skip(1) {
@@ -247,7 +246,7 @@ fn dangerous_calls_are_asked_or_denied() {
     haft_sandbox::cage::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut unseen = Vec::new();
-    for block in include_str!("dangerous.txt").split("\n== ").skip(1) {
+    for block in include_str!("rules/dangerous.txt").split("\n== ").skip(1) {
         let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
         let out = folder.path().canonicalize().unwrap().join("out").display().to_string();
         let is_temporary = folder.path().starts_with("/tmp");

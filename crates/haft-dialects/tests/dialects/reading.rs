@@ -1,5 +1,4 @@
-//! Reading text files in every encoding.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
+//! What a read shows of a text, in whichever form the text is.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,6 +1,4 @@
-//! Searching through the public interface: against ripgrep, page by page, and with cancellation.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
-#![allow(clippy::print_stdout)] // says why a test is skipped
+//! Searching through the public interface: against ripgrep itself, page by page, and stopped on the way.
 
 mod against_rg;
 mod large;

@@ -3,7 +3,7 @@
 use haft_ops::Searching;
 use serde_json::json;
 
-use crate::{call, session};
+use super::{call, session};
 
 /// A line that is too long is searched in parts, and the start of a part must not match `^`.
 #[tokio::test]

@@ -1,5 +1,4 @@
-//! What models see of each dialect: a snapshot of the whole surface, and rules for every tool.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the tests create their files with std::fs
+//! What models are told, dialect by dialect: a snapshot of each whole surface, and rules that every tool keeps.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -178,7 +178,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             Ok(ClientJsonRpcMessage::Request(request)) if !self.started && is_early(&request.request) => {
                 let method = method.unwrap_or_default();
                 let problem = format!(
-                    "`{method}` came before the connection has started: send `initialize` first, or say with each request \
+                    "`{method}` came before the connection has begun: send `initialize` first, or say with each request \
                      who makes it, as the protocol has it from {NEWEST} on"
                 );
                 self.refuse(INVALID_REQUEST, &problem, &id.unwrap_or_default());

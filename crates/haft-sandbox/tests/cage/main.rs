@@ -38,16 +38,9 @@ fn main() {
         return once();
     }
     let arguments = Arguments::from_args();
-    let tests = [
-        plain::TESTS,
-        files::TESTS,
-        guarded::TESTS,
-        closed::TESTS,
-        rights::TESTS,
-        ends::TESTS,
-        quota::TESTS,
-    ]
-    .concat();
+    let tests =
+        [plain::TESTS, files::TESTS, guarded::TESTS, closed::TESTS, rights::TESTS, ends::TESTS, quota::TESTS]
+            .concat();
     let view_tests =
         [plain::VIEW_TESTS, files::VIEW_TESTS, guarded::VIEW_TESTS, closed::VIEW_TESTS, rights::VIEW_TESTS]
             .concat();

@@ -220,7 +220,9 @@ impl Cage {
                     let _ = tokio::time::timeout(DRAIN_TIMEOUT, err.read_to_end(&mut why)).await;
                 }
                 let why = String::from_utf8_lossy(&why);
-                let message = format!("the sandbox could not be made, so nothing was run: {error}{why}");
+                // The supervisor usually reports the same error on both ways.
+                let more = if why.contains(&error.to_string()) { "" } else { why.trim_end() };
+                let message = format!("the sandbox could not be made, so nothing was run: {error}{more}");
                 Err(io::Error::new(error.kind(), message).into())
             }
             Err(unsupported) => Err(unsupported),

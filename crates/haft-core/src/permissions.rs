@@ -228,7 +228,7 @@ pub trait Judge: Send + Sync {
 ///     }
 /// }
 ///
-/// assert!(PrivateKeys.hides(&AbsPath::lexical("/home/me/key.pem".as_ref())));
+/// assert!(PrivateKeys.hides(&AbsPath::lexical("/keys/server.pem".as_ref())));
 /// ```
 pub trait HiddenFiles: Send + Sync {
     /// Whether a file must not be read.

@@ -35,7 +35,7 @@ figures:
     cargo bench -p haft-shell --bench shell
     cargo bench -p haft-dialects --bench rules
     cargo bench -p haft-journal --bench journal
-    cargo bench -p haft-sandbox --bench cage
+    cargo bench -p haft-sandbox --bench sandbox
     bench/startup
     bench/search
 

@@ -1,4 +1,4 @@
-//! A command that is called read-only changes nothing: it is run by bash in a cage that would let it, in a folder that
+//! A command that is called read-only changes nothing: it is run by bash in a sandbox that would let it, in a folder that
 //! is compared before and after. The input chooses words, so that most of what is made is a command.
 #![no_main]
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use haft_sandbox::cage::{Cage, Happened, Output, Policy, Task, arm};
+use haft_sandbox::sandbox::{Sandbox, RunEvent, Output, Policy, Task, arm};
 use haft_shell as shell;
 use libfuzzer_sys::fuzz_target;
 
@@ -55,7 +55,7 @@ fn seen(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 async fn run(text: &str, root: &Path) {
     let policy = Policy { write: vec![root.to_owned()], ..Policy::default() };
-    let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+    let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
     let task = Task {
         program: "/bin/bash".into(),
         args: ["--noprofile", "--norc", "-c", text].map(Into::into).into(),
@@ -63,7 +63,7 @@ async fn run(text: &str, root: &Path) {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         tells_dir: false,
     };
-    let mut running = cage.run(task).await.unwrap();
-    let ends = async { while !matches!(running.next().await, Ok(Happened::Ended(_)) | Err(_)) {} };
+    let mut running = sandbox.run(task).await.unwrap();
+    let ends = async { while !matches!(running.next().await, Ok(RunEvent::Ended(_)) | Err(_)) {} };
     let _ = tokio::time::timeout(Duration::from_secs(2), ends).await;
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haft_core::Fault;
 use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Rule, Scope};
 use haft_core::{Access, BoxFuture, Resource, Store};
-use haft_rules::{KnownTools, Written};
+use haft_rules::{KnownTools, ToolRule};
 use haft_sandbox::terminal::{self, Terminal};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -147,7 +147,7 @@ impl Prompt<'_> {
         let shown: Vec<String> = offered.iter().map(|rule| sanitize(&rule.0)).collect();
         self.terminal.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
         let Some(text) = self.terminal.line(self.is_withdrawn)? else { return Ok(None) };
-        let rule = match Written::parse(&text, self.known_tools) {
+        let rule = match ToolRule::parse(&text, self.known_tools) {
             Ok(rule) => Rule(rule.to_string()),
             Err(error) => {
                 self.terminal.print(&format!("{BAD}{}{BAD:#}\n", sanitize(&error.to_string())))?;

@@ -127,7 +127,7 @@ impl FaultWatcher {
     /// Prints the faults so far that are not in these replies.
     fn report(&mut self, replies: &[Reply]) {
         while let Some(event) = self.0.try_next() {
-            let EventPayload::Fault(fault) = &event.what else { continue };
+            let EventPayload::Fault(fault) = &event.payload else { continue };
             let is_in_reply =
                 replies.iter().any(|reply| reply.id == event.call && reply.fault() == Some(fault));
             if !is_in_reply {

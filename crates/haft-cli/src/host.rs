@@ -28,7 +28,7 @@ pub(crate) fn environment(common: &Common) -> Result<Environment, HostError> {
 
 /// The environment of a command that touches no files, which works in every folder.
 pub(crate) fn lenient_environment(common: &Common) -> Result<Environment, HostError> {
-    Environment::look(common.workspace.as_deref())
+    Environment::find_anywhere(common.workspace.as_deref())
 }
 
 /// Opens a host with the options of the command line.
@@ -46,7 +46,7 @@ pub(crate) fn open(common: &Common, interaction: Interaction) -> Result<Host, Ho
         options.respondent = Some(Arc::new(user));
     } else {
         let how = "the user can allow it by starting with `--mode {mode}`";
-        options.approver = Some(Arc::new(NoApprover::telling(how)));
+        options.approver = Some(Arc::new(NoApprover::with_advice(how)));
     }
     let host = Host::open(environment, options)?;
     print_notices(&host);

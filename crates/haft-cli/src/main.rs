@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    haft_sandbox::cage::arm_with(haft_ops::WORKERS);
+    haft_sandbox::sandbox::arm_with(haft_ops::WORKERS);
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         // Clap prints help on stdout and errors on stderr, with the right exit codes.

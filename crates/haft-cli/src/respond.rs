@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_core::BoxFuture;
 use haft_core::Fault;
-use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::questions::{Answer, QuestionSet, Respondent, Selection, UserQuestion};
 use haft_sandbox::terminal::Terminal;
 
 use crate::approve::{TerminalUser, WithdrawOnDrop};
@@ -74,7 +74,7 @@ pub(crate) fn respond(set: &QuestionSet, console: &mut impl Console) -> Result<V
     Ok(answers)
 }
 
-fn render(question: &Inquiry) -> String {
+fn render(question: &UserQuestion) -> String {
     let (header, text) = (one_line(&question.header), sanitize(&question.text));
     let mut shown = format!("{NAME}{header}{NAME:#}  {BOLD}{text}{BOLD:#}\n");
     for (at, option) in question.options.iter().enumerate() {
@@ -82,15 +82,15 @@ fn render(question: &Inquiry) -> String {
         shown.push_str(&format!("  {}  {label}  {DIM}{description}{DIM:#}\n", at + 1));
     }
     let how = match question.choosing {
-        Choosing::One => "a number, or an answer in your own words",
-        Choosing::Several => "numbers such as 1,3, 0 for none, or an answer in your own words",
+        Selection::One => "a number, or an answer in your own words",
+        Selection::Several => "numbers such as 1,3, 0 for none, or an answer in your own words",
     };
     shown.push_str(&format!("{DIM}{how}{DIM:#}\n"));
     shown
 }
 
 /// Parses a typed answer; the error says what is wrong with it. Text in quotes is never taken for numbers.
-fn parse(line: &str, question: &Inquiry) -> Result<Answer, String> {
+fn parse(line: &str, question: &UserQuestion) -> Result<Answer, String> {
     let line = line.trim();
     if line.is_empty() {
         return Err("please answer".to_owned());
@@ -101,7 +101,7 @@ fn parse(line: &str, question: &Inquiry) -> Result<Answer, String> {
         let own = line.strip_prefix('"').and_then(|line| line.strip_suffix('"'));
         return Ok(Answer::other(own.filter(|own| !own.trim().is_empty()).unwrap_or(line)));
     };
-    let several = question.choosing == Choosing::Several;
+    let several = question.choosing == Selection::Several;
     if several && numbers == [0] {
         return Ok(Answer::default());
     }
@@ -132,9 +132,9 @@ mod tests {
 
     use super::*;
 
-    fn set(choosing: Choosing) -> QuestionSet {
+    fn set(choosing: Selection) -> QuestionSet {
         let option = |label: &str| AnswerOption { label: label.to_owned(), description: "why".to_owned() };
-        let question = Inquiry {
+        let question = UserQuestion {
             header: "Library".to_owned(),
             text: "Which \u{1b}[31mone?".to_owned(),
             options: vec![option("chrono"), option("jiff"), option("time")],
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    fn answer(choosing: Choosing, typed: &str) -> (Result<Vec<Answer>, String>, String) {
+    fn answer(choosing: Selection, typed: &str) -> (Result<Vec<Answer>, String>, String) {
         let mut console = ScriptedConsole(typed.lines(), String::new());
         let answers = respond(&set(choosing), &mut console);
         (answers, console.1)
@@ -165,21 +165,21 @@ mod tests {
 
     #[test]
     fn a_number_chooses_and_other_words_are_an_answer() {
-        assert_eq!(answer(Choosing::One, "2\n").0, Ok(vec![Answer::option(1)]));
-        assert_eq!(answer(Choosing::One, "neither of them\n").0, Ok(vec![Answer::other("neither of them")]));
-        assert_eq!(answer(Choosing::One, "\"2\"\n").0, Ok(vec![Answer::other("2")]));
+        assert_eq!(answer(Selection::One, "2\n").0, Ok(vec![Answer::option(1)]));
+        assert_eq!(answer(Selection::One, "neither of them\n").0, Ok(vec![Answer::other("neither of them")]));
+        assert_eq!(answer(Selection::One, "\"2\"\n").0, Ok(vec![Answer::other("2")]));
     }
 
     #[test]
     fn several_can_be_chosen_where_that_is_asked() {
-        let chosen = |typed| answer(Choosing::Several, typed).0.map(|mut answers| answers.remove(0).chosen);
+        let chosen = |typed| answer(Selection::Several, typed).0.map(|mut answers| answers.remove(0).chosen);
         assert_eq!(chosen("1, 3 1\n"), Ok(vec![0, 2]));
         assert_eq!(chosen("0\n"), Ok(vec![]));
     }
 
     #[test]
     fn an_invalid_answer_is_asked_again() {
-        let (answers, printed) = answer(Choosing::One, "\n7\n0\n1,2\n3\n");
+        let (answers, printed) = answer(Selection::One, "\n7\n0\n1,2\n3\n");
         assert_eq!(answers, Ok(vec![Answer::option(2)]));
         for why in ["please answer", "7 is none of them; they go from 1 to 3", "only one can be chosen"] {
             assert!(printed.contains(why), "`{why}` is not in `{printed}`");
@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn without_input_there_is_no_answer() {
-        assert_eq!(answer(Choosing::One, "").0, Err("the user gave no answer".to_owned()));
-        assert_eq!(answer(Choosing::Several, "\n").0, Err("the user gave no answer".to_owned()));
+        assert_eq!(answer(Selection::One, "").0, Err("the user gave no answer".to_owned()));
+        assert_eq!(answer(Selection::Several, "\n").0, Err("the user gave no answer".to_owned()));
     }
 
     #[test]
     fn text_of_a_model_cannot_control_the_terminal() {
-        let (_, printed) = answer(Choosing::One, "1\n");
+        let (_, printed) = answer(Selection::One, "1\n");
         assert!(printed.contains("\\u{1b}[31mone?"), "{printed}");
         assert!(!printed.contains("\u{1b}[31m"), "{printed}");
     }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft_sandbox::{Hash, KeptOpen, Latch, Store};
+use haft_sandbox::{Hash, OpenStoreFile, ReusableLock, Store};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,15 +47,15 @@ pub(crate) enum Flush {
 #[derive(Debug)]
 struct Writer {
     pending: Vec<AuditEntry>,
-    lock: Latch,
+    lock: ReusableLock,
     /// Kept open, since opening them takes longer than writing a line.
     files: Option<Files>,
 }
 
 #[derive(Debug)]
 struct Files {
-    lines: KeptOpen,
-    head: KeptOpen,
+    lines: OpenStoreFile,
+    head: OpenStoreFile,
 }
 
 /// A decision about a call.
@@ -96,7 +96,7 @@ pub struct AuditLine {
     pub number: u64,
     /// The decision.
     #[serde(flatten)]
-    pub decided: AuditEntry,
+    pub entry: AuditEntry,
     /// The hash of the line before this one.
     pub before: String,
     /// The hash of this line.
@@ -107,7 +107,7 @@ pub struct AuditLine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chain {
     /// Every line follows from the one before it.
-    Whole,
+    Intact,
     /// The first line that does not follow from the one before it, and why.
     Broken(u64, String),
 }
@@ -153,7 +153,7 @@ impl Audit {
         for decided in writer.pending.drain(..) {
             number += 1;
             let hash = hash(number, &decided, &before)?;
-            let line = AuditLine { number, decided, before, hash };
+            let line = AuditLine { number, entry: decided, before, hash };
             serde_json::to_writer(&mut lines, &line)?;
             lines.push(b'\n');
             before = line.hash;
@@ -198,9 +198,9 @@ impl Audit {
         let mut bytes = store.read(OLDER)?.unwrap_or_default();
         bytes.extend(store.read(FILE)?.unwrap_or_default());
         let mut lines: Vec<AuditLine> = Vec::new();
-        let mut chain = Chain::Whole;
+        let mut chain = Chain::Intact;
         let mut broken = |at: u64, why: &str| {
-            if chain == Chain::Whole {
+            if chain == Chain::Intact {
                 chain = Chain::Broken(at, why.to_owned());
             }
         };
@@ -216,7 +216,7 @@ impl Audit {
             let before = lines.last().map_or(dropped.1.as_str(), |line| line.hash.as_str());
             if line.number != at || line.before != before {
                 broken(at, "lines were left out, put in or exchanged");
-            } else if hash(line.number, &line.decided, &line.before)? != line.hash {
+            } else if hash(line.number, &line.entry, &line.before)? != line.hash {
                 broken(at, "it was changed");
             }
             lines.push(line);
@@ -337,8 +337,8 @@ mod tests {
     fn lines_follow_one_another_across_processes() {
         let (_folder, store) = three();
         let (lines, chain) = Audit::read(&store).unwrap();
-        assert_eq!(chain, Chain::Whole);
-        let calls: Vec<&str> = lines.iter().map(|line| line.decided.call.as_str()).collect();
+        assert_eq!(chain, Chain::Intact);
+        let calls: Vec<&str> = lines.iter().map(|line| line.entry.call.as_str()).collect();
         assert_eq!(calls, ["1", "2", "3"]);
     }
 
@@ -347,7 +347,7 @@ mod tests {
         let (_folder, store) = three();
         let numbers = || {
             let (lines, chain) = Audit::read(&store).unwrap();
-            assert_eq!(chain, Chain::Whole);
+            assert_eq!(chain, Chain::Intact);
             lines.iter().map(|line| line.number).collect::<Vec<_>>()
         };
         let mut audit = Audit::new(store.clone());
@@ -379,7 +379,7 @@ mod tests {
                 audit.record(decided("5"), Flush::Now).unwrap();
                 Audit::new(store.clone()).record(decided("6"), Flush::Now).unwrap();
                 let (lines, chain) = Audit::read(&store).unwrap();
-                let calls: Vec<&str> = lines.iter().map(|line| line.decided.call.as_str()).collect();
+                let calls: Vec<&str> = lines.iter().map(|line| line.entry.call.as_str()).collect();
                 assert!(calls.ends_with(&["5", "6"]), "{gone}: {calls:?}");
                 assert!(matches!(chain, Chain::Broken(..)), "{gone}");
             }
@@ -399,10 +399,10 @@ mod tests {
             store.write(FILE, (lines.join("\n") + "\n").as_bytes()).unwrap();
             Audit::read(&store).unwrap().1
         };
-        assert_eq!(change(|lines| lines), Chain::Whole);
+        assert_eq!(change(|lines| lines), Chain::Intact);
         let broken_at = |chain| match chain {
             Chain::Broken(at, _) => at,
-            Chain::Whole => 0,
+            Chain::Intact => 0,
         };
         assert_eq!(
             broken_at(change(|mut lines| {

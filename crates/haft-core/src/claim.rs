@@ -62,7 +62,7 @@ impl CommandLine {
     }
 
     /// Attaches the result of an analysis, so that judges need not analyse the command again.
-    pub fn understood<T: Any + Send + Sync>(mut self, understood: Arc<T>) -> Self {
+    pub fn with_analysis<T: Any + Send + Sync>(mut self, understood: Arc<T>) -> Self {
         self.understood = Some(understood);
         self
     }
@@ -73,7 +73,7 @@ impl CommandLine {
     }
 
     /// The result of the analysis, if one of type `T` is attached.
-    pub fn meaning<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+    pub fn analysis<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.understood.clone()?.downcast().ok()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, FolderAccess, PathError, Place, Workspace};
+use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, FolderAccess, PathError, ResolvedPath, Workspace};
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ use crate::blocking::blocking;
 use crate::claim::Access;
 use crate::dialect::Outside;
 use crate::events::{Event, EventKind, EventPayload, Progress};
-use crate::limits::Keeping;
+use crate::limits::OffloadFile;
 use crate::permissions::HiddenFiles;
 use crate::permissions::Rule;
 use crate::sessions::Journaled;
@@ -170,7 +170,7 @@ impl Context {
     /// Resolves a path that may lie outside of the session's workspace, where the [dialect](crate::Dialect::outside) allows
     /// that, and adds its folder to the call's workspace. Access still needs [approval](crate::permissions::Approver): the
     /// path is among the call's claims.
-    pub fn reach(&self, base: &AbsPath, path: &str, access: FolderAccess) -> Result<Place, PathError> {
+    pub fn reach(&self, base: &AbsPath, path: &str, access: FolderAccess) -> Result<ResolvedPath, PathError> {
         if self.session().dialect().outside() == Outside::Refused {
             let place = self.workspace().resolve(base, path)?;
             self.remember_alias(base, path, &place);
@@ -185,14 +185,14 @@ impl Context {
     }
 
     /// Resolves an entry of a folder of the workspace without following it: a link resolves to the link itself.
-    pub fn entry(&self, base: &AbsPath, path: &str) -> Result<Place, PathError> {
+    pub fn entry(&self, base: &AbsPath, path: &str) -> Result<ResolvedPath, PathError> {
         let place = self.workspace().resolve_entry(base, path)?;
         self.remember_alias(base, path, &place);
         Ok(place)
     }
 
-    fn remember_alias(&self, base: &AbsPath, path: &str, place: &Place) {
-        let named = self.workspace().as_named(base, path);
+    fn remember_alias(&self, base: &AbsPath, path: &str, place: &ResolvedPath) {
+        let named = self.workspace().lexical_path(base, path);
         if named != place.path {
             self.aliases().push((place.path.clone(), named));
         }
@@ -282,7 +282,7 @@ impl Context {
     }
 
     /// Starts to offload a long output to a file. `None` if the engine keeps no results, or the file cannot be created.
-    pub fn keep_output(&self) -> Option<Keeping> {
+    pub fn keep_output(&self) -> Option<OffloadFile> {
         let keeping = self.session().engine().kept()?.begin(self.call()).ok()?;
         self.record_kept_file(keeping.path().to_owned());
         Some(keeping)
@@ -298,10 +298,10 @@ impl Context {
     }
 
     /// Emits that background work which a call had started, such as a command, has ended.
-    pub fn finished(&self, what: &str, how: &str) {
+    pub fn finished(&self, id: &str, outcome: &str) {
         self.emit(EventKind::Finished, || EventPayload::Finished {
-            what: what.to_owned(),
-            how: how.to_owned(),
+            id: id.to_owned(),
+            outcome: outcome.to_owned(),
         });
     }
 
@@ -381,7 +381,7 @@ impl Context {
             turn: self.turn(),
             call: self.call().clone(),
             tool: self.tool().clone(),
-            what: payload(),
+            payload: payload(),
         });
     }
 }

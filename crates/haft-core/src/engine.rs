@@ -1,5 +1,5 @@
-//! The pipeline that every call goes through. `take_on` finds the tool, decodes the input and claims resources
-//! synchronously, so that calls claim in the order in which they were submitted; `carry_out` waits, checks, permits,
+//! The pipeline that every call goes through. `accept` finds the tool, decodes the input and claims resources
+//! synchronously, so that calls claim in the order in which they were submitted; `execute` waits, checks, permits,
 //! runs, renders and records. Each stage's rules live in the module of its name; this file knows only their order.
 
 mod builder;
@@ -26,7 +26,7 @@ use crate::dialect::{text_fault, text_notes};
 use crate::events::{Activity, EventKind, EventPayload};
 use crate::hooks::{self, Hook, PreHookAnswer};
 use crate::images::ImageFitter;
-use crate::limits::KeptResults;
+use crate::limits::ResultStore;
 use crate::permissions::{self, Approved, DecidedBy, HiddenFiles, Judge, PermissionState, Question};
 use crate::permissions::{Approver, Verdict};
 use crate::plans::PlanApprover;
@@ -69,7 +69,7 @@ struct Inner {
     respondent: Option<Arc<dyn Respondent>>,
     plan_approver: Option<Arc<dyn PlanApprover>>,
     images: Arc<dyn ImageFitter>,
-    kept: Option<KeptResults>,
+    kept: Option<ResultStore>,
     answer_timeout: Option<Duration>,
     audit: Option<Audit>,
     max_results: HashMap<String, usize>,
@@ -97,7 +97,7 @@ impl Engine {
         self.0.audit.as_ref()
     }
 
-    pub(crate) fn kept(&self) -> Option<&KeptResults> {
+    pub(crate) fn kept(&self) -> Option<&ResultStore> {
         self.0.kept.as_ref()
     }
 
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     /// Stages 1 to 3, synchronously.
-    pub(crate) fn take_on(&self, session: &Session, turn: &Turn, call: Call) -> Box<Job> {
+    pub(crate) fn accept(&self, session: &Session, turn: &Turn, call: Call) -> Box<Job> {
         let cancel = turn.shared.cancel.child_token();
         let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel);
         let mut job = Box::new(Job {
@@ -202,7 +202,7 @@ impl Job {
     }
 
     /// Stages 4 to 9.
-    pub(crate) async fn carry_out(mut self: Box<Self>) -> Reply {
+    pub(crate) async fn execute(mut self: Box<Self>) -> Reply {
         let (cx, cancelled) = (self.cx.clone(), self.cx.cancelled());
         let outcome = {
             let mut attempt = std::pin::pin!(catch_panic_async(self.attempt()));
@@ -321,7 +321,7 @@ impl Job {
         let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
         let path = match workspace.resolve(&cwd, missing) {
             Ok(found) => found.path,
-            Err(_) => workspace.as_named(&cwd, missing),
+            Err(_) => workspace.lexical_path(&cwd, missing),
         };
         self.hold_position(&Claims::none().read(Resource::Path(path)));
         Ok(Admitted::Deferred)

@@ -33,7 +33,7 @@ pub struct Event {
     /// The name of the tool.
     pub tool: Arc<str>,
     /// What happened.
-    pub what: EventPayload,
+    pub payload: EventPayload,
 }
 
 /// What happened.
@@ -90,9 +90,9 @@ pub enum EventPayload {
     /// Background work that a call had started, such as a command, has ended.
     Finished {
         /// The id of the work.
-        what: String,
+        id: String,
         /// How it ended, as text.
-        how: String,
+        outcome: String,
     },
     /// The session has dropped an earlier call; the client should drop its reply from the conversation.
     Forgotten {
@@ -293,7 +293,7 @@ impl Queue {
 
     fn push(&self, event: &Arc<Event>) {
         let mut unread = self.unread.lock();
-        if let Some(bytes) = event.what.droppable_bytes() {
+        if let Some(bytes) = event.payload.droppable_bytes() {
             if unread.droppable >= MAX_UNREAD
                 || (unread.droppable > 0 && unread.bytes + bytes > MAX_UNREAD_BYTES)
             {
@@ -313,12 +313,12 @@ impl Unread {
     /// Counts a lost event in a gap at its position in the queue.
     fn count_lost(&mut self, event: &Arc<Event>) {
         if let Some(last) = self.events.back_mut()
-            && let EventPayload::Gap { lost } = last.what
+            && let EventPayload::Gap { lost } = last.payload
         {
-            *last = Arc::new(Event { what: EventPayload::Gap { lost: lost + 1 }, ..(**last).clone() });
+            *last = Arc::new(Event { payload: EventPayload::Gap { lost: lost + 1 }, ..(**last).clone() });
         } else {
             self.events
-                .push_back(Arc::new(Event { what: EventPayload::Gap { lost: 1 }, ..(**event).clone() }));
+                .push_back(Arc::new(Event { payload: EventPayload::Gap { lost: 1 }, ..(**event).clone() }));
         }
     }
 }
@@ -351,7 +351,7 @@ impl Subscription {
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         let mut unread = self.queue.unread.lock();
         let event = unread.events.pop_front()?;
-        if let Some(bytes) = event.what.droppable_bytes() {
+        if let Some(bytes) = event.payload.droppable_bytes() {
             unread.droppable -= 1;
             unread.bytes -= bytes;
         }

@@ -216,7 +216,7 @@ impl From<&str> for Fault {
 
 impl From<Box<dyn std::error::Error + Send + Sync>> for Fault {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
-        Fault::failed(chain(&*error))
+        Fault::failed(message_with_causes(&*error))
     }
 }
 
@@ -230,7 +230,7 @@ impl From<std::io::Error> for Fault {
             ErrorKind::TimedOut => FaultKind::Timeout,
             _ => FaultKind::Io,
         };
-        Fault::new(kind, chain(&error))
+        Fault::new(kind, message_with_causes(&error))
     }
 }
 
@@ -239,7 +239,7 @@ macro_rules! work_failed {
     ($($error:ty),* $(,)?) => { $(
         impl From<$error> for Fault {
             fn from(error: $error) -> Self {
-                Fault::failed(chain(&error))
+                Fault::failed(message_with_causes(&error))
             }
         }
     )* };
@@ -258,9 +258,9 @@ work_failed!(
     tokio::time::error::Elapsed,
 );
 
-/// The message of an error with those of its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+/// The message of an error with the messages of its causes. A cause that the text already contains is skipped.
+pub fn message_with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string().trim().to_owned();
     let mut next = error.source();
     while let Some(cause) = next {
         let message = cause.to_string();

@@ -41,7 +41,7 @@ pub use context::{Context, Effect, KnownContent};
 pub use decode::{check_schema, takes_string};
 pub use dialect::Dialect;
 pub use engine::{Engine, EngineBuilder};
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, message_with_causes};
 pub use format::Format;
 pub use function::{AsyncBody, Function, blocking_function, function};
 pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};

@@ -1,17 +1,17 @@
 //! Limits on the length of replies: cuts texts and JSON values to a number of characters, never inside of a character,
-//! and offloads the full text to a file ([`KeptResults`]). Knows nothing of replies or dialects: the caller's marker says
+//! and offloads the full text to a file ([`ResultStore`]). Knows nothing of replies or dialects: the caller's marker says
 //! what was cut and where the full text is.
 
 mod json;
-mod kept;
+mod result_store;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
 pub(crate) use json::json_fits;
-pub use json::{CutField, Lost, cut_json};
-pub use kept::{Keeping, KeptResults, Swept};
+pub use json::{CutField, Removed, cut_json};
+pub use result_store::{OffloadFile, ResultStore, Swept};
 
 /// Which part of a text remains when it is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]

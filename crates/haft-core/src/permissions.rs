@@ -244,7 +244,7 @@ impl HiddenFiles for HideAll {
     }
 }
 
-/// The result of a dry run: see [`Session::consider`](crate::Session::consider).
+/// The result of a dry run: see [`Session::dry_run`](crate::Session::dry_run).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DryRun {

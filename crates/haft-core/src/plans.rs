@@ -97,8 +97,9 @@ pub struct PendingPlan {
 pub struct SavedPlanning {
     /// The plan file.
     pub file: Option<String>,
-    /// The plan that waits for an answer.
-    pub awaited: Option<PendingPlan>,
+    /// The plan that waits for an answer. States that were saved before it had this name say `awaited`.
+    #[serde(alias = "awaited")]
+    pub pending: Option<PendingPlan>,
 }
 
 impl Planning {
@@ -106,7 +107,7 @@ impl Planning {
         let before = if mode == Mode::Plan { Mode::default() } else { mode };
         let file = saved.and_then(|saved| saved.file.as_ref());
         let file = file.and_then(|file| workspace.resolve(workspace.root(), file).ok());
-        let pending = saved.and_then(|saved| saved.awaited.clone());
+        let pending = saved.and_then(|saved| saved.pending.clone());
         Self { before, file: file.map(|place| place.path), request: pending.map(Request::Waiting) }
     }
 
@@ -115,7 +116,7 @@ impl Planning {
             Some(Request::Waiting(pending)) => Some(pending.clone()),
             _ => None,
         };
-        SavedPlanning { file: self.file.as_ref().map(|file| names::show(file.as_path())), awaited: pending }
+        SavedPlanning { file: self.file.as_ref().map(|file| names::show(file.as_path())), pending }
     }
 }
 
@@ -169,7 +170,7 @@ impl Drop for WithdrawOnDrop<'_> {
 
 impl Session {
     /// The id of the plan that waits for an answer, if one does.
-    pub fn awaited_plan(&self) -> Option<String> {
+    pub fn pending_plan(&self) -> Option<String> {
         self.with_planning(|planning| match &planning.request {
             Some(Request::Waiting(pending)) => Some(pending.id.clone()),
             _ => None,

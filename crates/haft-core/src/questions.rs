@@ -1,5 +1,5 @@
 //! Questions of tools to a person, such as which of several options to take. A [`Respondent`] answers them; tools ask by
-//! [`Context::inquire`]. Approval of calls is another matter: see [`permissions`](crate::permissions). Knows nothing of
+//! [`Context::ask_user`]. Approval of calls is another matter: see [`permissions`](crate::permissions). Knows nothing of
 //! how a person is reached.
 
 use std::sync::Arc;
@@ -17,19 +17,23 @@ pub struct QuestionSet {
     /// The id of the session.
     pub session: Arc<str>,
     /// The questions.
-    pub questions: Vec<Inquiry>,
+    pub questions: Vec<UserQuestion>,
 }
 
 impl QuestionSet {
     /// Questions of a call in a session.
-    pub fn new(call: impl Into<Arc<str>>, session: impl Into<Arc<str>>, questions: Vec<Inquiry>) -> Self {
+    pub fn new(
+        call: impl Into<Arc<str>>,
+        session: impl Into<Arc<str>>,
+        questions: Vec<UserQuestion>,
+    ) -> Self {
         Self { call: call.into(), session: session.into(), questions }
     }
 }
 
 /// A question with the answers to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inquiry {
+pub struct UserQuestion {
     /// The topic, in a word or two.
     pub header: String,
     /// The question.
@@ -37,7 +41,7 @@ pub struct Inquiry {
     /// The answers to choose from. A person can always write another one.
     pub options: Vec<AnswerOption>,
     /// Whether a person can choose several of them.
-    pub choosing: Choosing,
+    pub choosing: Selection,
 }
 
 /// An answer that a person can choose.
@@ -51,7 +55,7 @@ pub struct AnswerOption {
 
 /// How many answers can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choosing {
+pub enum Selection {
     /// Exactly one.
     One,
     /// Any number.
@@ -79,11 +83,11 @@ impl Answer {
     }
 
     /// Whether the answer is a valid one for a question.
-    fn fits(&self, question: &Inquiry) -> bool {
+    fn fits(&self, question: &UserQuestion) -> bool {
         let count = self.chosen.len() + usize::from(self.other.is_some());
         let within = self.chosen.iter().all(|index| *index < question.options.len());
         let once = self.chosen.iter().enumerate().all(|(at, index)| !self.chosen[..at].contains(index));
-        within && once && (question.choosing == Choosing::Several || count == 1)
+        within && once && (question.choosing == Selection::Several || count == 1)
     }
 }
 
@@ -129,7 +133,7 @@ impl<T: Respondent + ?Sized> Respondent for Arc<T> {
 
 impl Context {
     /// Asks the session's respondent, or the engine's, and waits for the answers until the engine's timeout.
-    pub async fn inquire(&self, questions: Vec<Inquiry>) -> Result<Vec<Answer>, Fault> {
+    pub async fn ask_user(&self, questions: Vec<UserQuestion>) -> Result<Vec<Answer>, Fault> {
         let engine = self.session().engine();
         let own = self.session().respondent().filter(|own| own.is_there(self.call()));
         let Some(respondent) = own.or(engine.respondent()).cloned() else {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::images::{FittedImage, ImageFitter};
-use crate::limits::{Cut, CutField, KeptResults, cut_json, cut_text, json_fits};
+use crate::limits::{Cut, CutField, ResultStore, cut_json, cut_text, json_fits};
 use crate::replies::{Block, Content};
 use crate::{Context, Reply};
 
@@ -35,7 +35,7 @@ pub(crate) fn fit(reply: &mut Reply, max: usize, keep: Cut, offload: Option<&Off
 
 /// Where to offload the full text of a reply.
 pub(crate) struct Offload<'a> {
-    pub(crate) kept: &'a KeptResults,
+    pub(crate) kept: &'a ResultStore,
     pub(crate) cx: &'a Context,
 }
 

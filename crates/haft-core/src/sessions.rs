@@ -3,8 +3,8 @@
 //! that a call goes through: those are the engine's.
 
 mod builder;
-mod lasting;
 mod saved;
+mod saved_state;
 mod seen;
 mod state;
 
@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use builder::SessionBuilder;
-pub use lasting::{Lasting, LastingValues};
 pub use saved::SavedSession;
-pub use seen::{SavedSeen, Seen, Standing};
+pub use saved_state::{SavedState, SavedStates};
+pub use seen::{SavedSeen, Seen, SeenStatus};
 pub use state::PastCall;
 use state::State;
 
@@ -70,7 +70,7 @@ struct Inner {
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// The extensions that the session was started with, which delegates inherit.
     initial_extensions: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    lasting: LastingValues,
+    lasting: SavedStates,
     journal: Option<Journaled>,
     /// Notified when a new rule or mode may allow calls that needed approval before.
     relaxed: watch::Sender<()>,
@@ -90,23 +90,23 @@ impl Session {
     /// itself, and waits for them, must not claim what they claim: it would wait for itself.
     pub async fn call(&self, call: Call) -> Reply {
         let turn = self.turn();
-        let job = self.engine().take_on(self, &turn, call);
+        let job = self.engine().accept(self, &turn, call);
         turn.seal();
-        job.carry_out().await
+        job.execute().await
     }
 
     /// Starts one call: claims its resources at once, and returns a handle that cancels it with a future that carries it
     /// out. Cancelling by the handle, unlike dropping the future, waits for a change that is being committed.
-    pub fn take_on(&self, call: Call) -> (CallHandle, BoxFuture<'static, Reply>) {
+    pub fn start_call(&self, call: Call) -> (CallHandle, BoxFuture<'static, Reply>) {
         let turn = self.turn();
-        let job = self.engine().take_on(self, &turn, call);
+        let job = self.engine().accept(self, &turn, call);
         turn.seal();
-        (job.handle(), Box::pin(job.carry_out()))
+        (job.handle(), Box::pin(job.execute()))
     }
 
     /// Dry run: predicts whether a call would be allowed, without running it. Judges see it as they would see the real
     /// call, but no approver is asked and no hook is called.
-    pub async fn consider(&self, call: Call) -> Result<DryRun, Fault> {
+    pub async fn dry_run(&self, call: Call) -> Result<DryRun, Fault> {
         self.engine().dry_run(self, call).await
     }
 
@@ -126,7 +126,7 @@ impl Session {
         WeakSession(Arc::downgrade(&self.0))
     }
 
-    /// Whether the session or its engine has a respondent for questions: see [`Context::inquire`].
+    /// Whether the session or its engine has a respondent for questions: see [`Context::ask_user`].
     pub fn can_inquire(&self) -> bool {
         self.respondent().or(self.engine().respondent()).is_some()
     }
@@ -307,7 +307,7 @@ impl Session {
     }
 
     /// Compares a file's current content with what the model has seen of it.
-    pub fn standing(&self, path: &AbsPath, now: &Seen) -> Standing {
+    pub fn standing(&self, path: &AbsPath, now: &Seen) -> SeenStatus {
         self.state().seen.standing(path, now)
     }
 
@@ -334,7 +334,7 @@ impl Session {
     }
 
     /// A tool's state that is saved with the session and restored in a later run.
-    pub fn lasting<T: Lasting>(&self) -> Arc<T> {
+    pub fn lasting<T: SavedState>(&self) -> Arc<T> {
         self.0.lasting.get()
     }
 

@@ -75,10 +75,10 @@ impl Turn {
     /// Outside of a tokio runtime.
     pub fn submit(&mut self, call: Call) -> CallHandle {
         let (id, name) = (call.id.clone(), call.name.clone());
-        let job = self.session.engine().take_on(&self.session, self, call);
+        let job = self.session.engine().accept(&self.session, self, call);
         let handle = job.handle();
         // Boxed on first poll, so that a spawned task that has not been polled yet stays small.
-        let reply = Handle::current().spawn(async move { Box::pin(job.carry_out()).await });
+        let reply = Handle::current().spawn(async move { Box::pin(job.execute()).await });
         self.pending.push_back(Submitted { id, name, reply });
         handle
     }

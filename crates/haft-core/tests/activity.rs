@@ -38,7 +38,7 @@ fn rig() -> Rig {
 }
 
 fn kinds(events: &[std::sync::Arc<Event>]) -> Vec<EventKind> {
-    events.iter().map(|event| event.what.kind()).collect()
+    events.iter().map(|event| event.payload.kind()).collect()
 }
 
 #[tokio::test]
@@ -56,9 +56,9 @@ async fn events_arrive_in_order() {
     assert_eq!(kinds(&drain(&mut ends)), [Ended, Fault, Ended]);
     let first = &events[0];
     assert_eq!((&*first.call, &*first.tool, &first.session), ("call", "print", rig.session.id()));
-    assert!(matches!(&first.what, EventPayload::Started { input } if input["word"] == "x"));
-    assert!(matches!(&events[1].what, EventPayload::Output { chunk } if chunk == "x"));
-    assert!(matches!(&events[3].what, EventPayload::Ended { reply, .. } if reply.full_text() == "x"));
+    assert!(matches!(&first.payload, EventPayload::Started { input } if input["word"] == "x"));
+    assert!(matches!(&events[1].payload, EventPayload::Output { chunk } if chunk == "x"));
+    assert!(matches!(&events[3].payload, EventPayload::Ended { reply, .. } if reply.full_text() == "x"));
     assert_ne!(events[0].turn, events[4].turn);
 }
 
@@ -70,9 +70,9 @@ async fn requests_and_answers_are_events() {
     rig.note("a", "x").await;
     let events = drain(&mut events);
     assert!(
-        matches!(&events[0].what, EventPayload::Asked { reason } if reason == "`note` can change things")
+        matches!(&events[0].payload, EventPayload::Asked { reason } if reason == "`note` can change things")
     );
-    assert!(matches!(&events[1].what, EventPayload::Answered { answer } if answer == "allowed once"));
+    assert!(matches!(&events[1].payload, EventPayload::Answered { answer } if answer == "allowed once"));
     assert_eq!(events.len(), 2);
 }
 
@@ -110,7 +110,7 @@ async fn a_slow_subscriber_gets_every_end_and_a_gap() {
     let output = kinds(&events).iter().filter(|kind| **kind == EventKind::Output).count();
     let gaps: Vec<u64> = gaps(&events);
     assert_eq!((gaps.len(), output as u64 + gaps[0]), (1, 5000));
-    assert_eq!(events.last().unwrap().what.kind(), EventKind::Ended);
+    assert_eq!(events.last().unwrap().payload.kind(), EventKind::Ended);
     // Gaps reach even a subscriber that did not subscribe to them.
     assert_eq!(self::gaps(&drain(&mut only_output)), gaps);
     // Once the subscriber has caught up, it gets everything again.
@@ -119,7 +119,7 @@ async fn a_slow_subscriber_gets_every_end_and_a_gap() {
 }
 
 fn gaps(events: &[std::sync::Arc<Event>]) -> Vec<u64> {
-    let lost = events.iter().filter_map(|event| match event.what {
+    let lost = events.iter().filter_map(|event| match event.payload {
         EventPayload::Gap { lost } => Some(lost),
         _ => None,
     });
@@ -158,7 +158,7 @@ async fn a_gap_begins_with_the_call_that_lost_first() {
     }
     let events = drain(&mut slow);
     let gap = events.last().unwrap();
-    assert!(matches!(gap.what, EventPayload::Gap { lost: 11 }));
+    assert!(matches!(gap.payload, EventPayload::Gap { lost: 11 }));
     assert_eq!(&*gap.call, "1");
 }
 
@@ -181,7 +181,7 @@ async fn a_subscription_ends_with_the_engine() {
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Ended]);
     rig.call("print", json!({"word": "x", "times": 1})).await;
     drop(rig);
-    assert_eq!(within(events.next()).await.unwrap().what.kind(), EventKind::Ended);
+    assert_eq!(within(events.next()).await.unwrap().payload.kind(), EventKind::Ended);
     assert!(within(events.next()).await.is_none());
     assert!(within(events.next()).await.is_none());
 }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::events::{EventKind, EventPayload};
-use haft_core::limits::KeptResults;
+use haft_core::limits::ResultStore;
 use haft_core::permissions::Rule;
 use haft_core::plans::{PlanAnswer, PlanApprover, PlanRequest};
 use haft_core::questions::{
-    Answer as QuestionAnswer, AnswerOption, Choosing, Inquiry, QuestionSet, Respondent,
+    Answer as QuestionAnswer, AnswerOption, QuestionSet, Respondent, Selection, UserQuestion,
 };
-use haft_core::sessions::{Lasting, LastingValues, SavedSession};
+use haft_core::sessions::{SavedSession, SavedState, SavedStates};
 use haft_core::{
     BoxFuture, Claims, Effect, Fault, Function, Mode, Resource, Sensitivity, Session, Store,
     blocking_function, function,
@@ -45,21 +45,21 @@ impl Respondent for Silent {
 }
 
 /// A tool that asks one question with two answers.
-fn asks(choosing: Choosing) -> Function<Any> {
+fn asks(choosing: Selection) -> Function<Any> {
     function("asks", "Asks something", move |_: Any, cx: haft_core::Context| async move {
         let option = |label: &str| AnswerOption { label: label.to_owned(), description: String::new() };
-        let question = Inquiry {
+        let question = UserQuestion {
             header: "Which".to_owned(),
             text: "Which one?".to_owned(),
             options: vec![option("this"), option("that")],
             choosing,
         };
-        Ok::<_, Fault>(format!("{:?}", cx.inquire(vec![question]).await?))
+        Ok::<_, Fault>(format!("{:?}", cx.ask_user(vec![question]).await?))
     })
     .read_only()
 }
 
-async fn asked(answers: Vec<QuestionAnswer>, choosing: Choosing) -> haft_core::Reply {
+async fn asked(answers: Vec<QuestionAnswer>, choosing: Selection) -> haft_core::Reply {
     let says = Says { answers, ..Says::default() };
     let rig = Rig::new(|engine| engine.respondent(says.clone()), |session| session.tool(asks(choosing)));
     let reply = rig.call("asks", json!({})).await;
@@ -70,11 +70,11 @@ async fn asked(answers: Vec<QuestionAnswer>, choosing: Choosing) -> haft_core::R
 
 #[tokio::test]
 async fn a_question_is_answered_by_a_choice_or_in_words() {
-    assert_says(&asked(vec![QuestionAnswer::option(1)], Choosing::One).await, &["chosen: [1]"]);
-    assert_says(&asked(vec![QuestionAnswer::other("neither")], Choosing::One).await, &["neither"]);
+    assert_says(&asked(vec![QuestionAnswer::option(1)], Selection::One).await, &["chosen: [1]"]);
+    assert_says(&asked(vec![QuestionAnswer::other("neither")], Selection::One).await, &["neither"]);
     let both = QuestionAnswer { chosen: vec![0, 1], other: Some("more".to_owned()) };
-    assert_says(&asked(vec![both], Choosing::Several).await, &["chosen: [0, 1]", "more"]);
-    assert_ok(&asked(vec![QuestionAnswer::default()], Choosing::Several).await);
+    assert_says(&asked(vec![both], Selection::Several).await, &["chosen: [0, 1]", "more"]);
+    assert_ok(&asked(vec![QuestionAnswer::default()], Selection::Several).await);
 }
 
 #[tokio::test]
@@ -82,12 +82,12 @@ async fn an_answer_that_fits_no_question_is_rejected() {
     let two = QuestionAnswer { chosen: vec![0, 1], other: None };
     let twice = QuestionAnswer { chosen: vec![0, 0], other: None };
     for (answers, choosing) in [
-        (vec![], Choosing::One),
-        (vec![QuestionAnswer::option(0), QuestionAnswer::option(1)], Choosing::One),
-        (vec![QuestionAnswer::option(2)], Choosing::One),
-        (vec![QuestionAnswer::default()], Choosing::One),
-        (vec![two], Choosing::One),
-        (vec![twice], Choosing::Several),
+        (vec![], Selection::One),
+        (vec![QuestionAnswer::option(0), QuestionAnswer::option(1)], Selection::One),
+        (vec![QuestionAnswer::option(2)], Selection::One),
+        (vec![QuestionAnswer::default()], Selection::One),
+        (vec![two], Selection::One),
+        (vec![twice], Selection::Several),
     ] {
         let reply = asked(answers, choosing).await;
         assert_says(&reply, &["do not fit", "say in your answer what you have assumed"]);
@@ -96,7 +96,7 @@ async fn an_answer_that_fits_no_question_is_rejected() {
 
 #[tokio::test]
 async fn without_a_respondent_the_model_gets_a_hint_to_go_on() {
-    let rig = Rig::new(|engine| engine, |session| session.tool(asks(Choosing::One)));
+    let rig = Rig::new(|engine| engine, |session| session.tool(asks(Selection::One)));
     let reply = rig.call("asks", json!({})).await;
     assert_eq!(kind(&reply), "failed");
     assert_says(&reply, &["there is nobody who can be asked", "what you have assumed"]);
@@ -105,8 +105,8 @@ async fn without_a_respondent_the_model_gets_a_hint_to_go_on() {
 #[tokio::test]
 async fn a_question_times_out() {
     let rig = Rig::new(
-        |engine| engine.respondent(Silent).patience(Duration::from_millis(10)),
-        |session| session.tool(asks(Choosing::One)),
+        |engine| engine.respondent(Silent).answer_timeout(Duration::from_millis(10)),
+        |session| session.tool(asks(Selection::One)),
     );
     let reply = rig.call("asks", json!({})).await;
     assert_says(&reply, &["there was no answer within"]);
@@ -160,7 +160,7 @@ async fn a_submitted_plan_changes_nothing_until_it_is_approved() {
     assert_says(&reply, &["request 1"]);
     assert_eq!(leader.plans.lock().unwrap()[0].plan, "do it");
     assert_eq!((rig.session.mode(), rig.session.grants()), (Mode::Plan, vec![]));
-    assert_eq!(rig.session.awaited_plan().as_deref(), Some("request 1"));
+    assert_eq!(rig.session.pending_plan().as_deref(), Some("request 1"));
     assert_says(&rig.note("a.txt", "x").await, &["only plans"]);
     assert_says(&rig.call("hands_in", json!({})).await, &["waits for approval already, as `request 1`"]);
 
@@ -171,11 +171,11 @@ async fn a_submitted_plan_changes_nothing_until_it_is_approved() {
     rig.session.answer_plan("request 1", PlanAnswer::Approved).unwrap();
     assert_eq!(rig.session.mode(), Mode::AcceptEdits);
     assert_eq!(rig.session.grants(), [Rule("note(a)".to_owned())]);
-    assert_eq!(rig.session.awaited_plan(), None);
+    assert_eq!(rig.session.pending_plan(), None);
     assert_ok(&rig.note("a.txt", "x").await);
     let told = drain(&mut events);
     assert!(
-        matches!(&told[0].what, EventPayload::Finished { what, how } if what == "request 1" && how.contains("approved"))
+        matches!(&told[0].payload, EventPayload::Finished { id, outcome } if id == "request 1" && outcome.contains("approved"))
     );
     assert!(rig.session.answer_plan("request 1", PlanAnswer::Approved).is_err());
 }
@@ -203,14 +203,14 @@ async fn the_answer_to_a_plan_counts_only_once_it_is_in_the_audit_log() {
     std::fs::create_dir(&file).unwrap();
     let fault = rig.session.answer_plan("request 1", PlanAnswer::Approved).unwrap_err();
     assert!(fault.message().contains("does not count"), "{fault}");
-    assert_eq!((rig.session.mode(), rig.session.awaited_plan().as_deref()), (Mode::Plan, Some("request 1")));
+    assert_eq!((rig.session.mode(), rig.session.pending_plan().as_deref()), (Mode::Plan, Some("request 1")));
     std::fs::remove_dir(&file).unwrap();
     rig.session.answer_plan("request 1", PlanAnswer::Approved).unwrap();
     let (lines, chain) = haft_core::audit::Audit::read(&store).unwrap();
-    let decided = &lines.last().unwrap().decided;
+    let decided = &lines.last().unwrap().entry;
     assert_eq!(
         (chain, decided.call.as_str(), decided.tool.as_str()),
-        (haft_core::audit::Chain::Whole, "request 1", "plan")
+        (haft_core::audit::Chain::Intact, "request 1", "plan")
     );
     assert_eq!(
         (decided.decision, &decided.input["grants"][0]),
@@ -224,7 +224,7 @@ async fn an_answer_may_come_before_the_id_is_known() {
     let rig = planning(&leader);
     *leader.early.lock().unwrap() = Some((rig.session.clone(), PlanAnswer::Approved));
     assert_ok(&rig.call("hands_in", json!({})).await);
-    assert_eq!((rig.session.mode(), rig.session.awaited_plan()), (Mode::AcceptEdits, None));
+    assert_eq!((rig.session.mode(), rig.session.pending_plan()), (Mode::AcceptEdits, None));
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn a_plan_that_cannot_be_submitted_is_not_pending() {
     let rig = planning(&TestPlanApprover { fails: true, ..TestPlanApprover::default() });
     assert_says(&rig.call("hands_in", json!({})).await, &["could not be handed in: the office is closed"]);
     assert_says(&rig.call("hands_in", json!({})).await, &["could not be handed in"]);
-    assert_eq!((rig.session.mode(), rig.session.awaited_plan()), (Mode::Plan, None));
+    assert_eq!((rig.session.mode(), rig.session.pending_plan()), (Mode::Plan, None));
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn a_session_saved_in_plan_mode_resumes_in_plan_mode() {
     let saved = serde_json::to_string(&rig.session.save()).unwrap();
     let saved: SavedSession = serde_json::from_str(&saved).unwrap();
     let later = rig.engine.session(rig.session.workspace()).mode(Mode::Default).resume(saved).start();
-    assert_eq!((later.mode(), later.awaited_plan().as_deref()), (Mode::Plan, Some("request 1")));
+    assert_eq!((later.mode(), later.pending_plan().as_deref()), (Mode::Plan, Some("request 1")));
     // After plan mode comes the mode of this run, not that of the earlier one.
     later.answer_plan("request 1", PlanAnswer::Approved).unwrap();
     assert_eq!((later.mode(), later.grants()), (Mode::Default, vec![Rule("note(a)".to_owned())]));
@@ -289,7 +289,7 @@ async fn a_tool_that_only_changes_the_session_may_be_used_while_planning() {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Tally(Mutex<u32>);
 
-impl Lasting for Tally {
+impl SavedState for Tally {
     const NAME: &'static str = "tally";
 }
 
@@ -335,7 +335,7 @@ async fn of_two_processes_the_one_that_changed_a_value_wins() {
 #[tokio::test]
 async fn sessions_can_share_lasting_values() {
     let rig = Rig::new(|engine| engine, |session| session);
-    let values = LastingValues::default();
+    let values = SavedStates::default();
     let session = || rig.engine.session(rig.session.workspace()).lasting(values.clone()).start();
     let (one, other) = (session(), session());
     add(&one);
@@ -437,7 +437,7 @@ async fn a_focus_holds_for_calls_that_come_later_and_can_be_changed_and_cleared(
 #[tokio::test]
 async fn a_call_that_is_dropped_leaves_nothing_behind() {
     let store = tempfile::TempDir::new().unwrap();
-    let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
+    let kept = ResultStore::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let drops = does("drops", |_| Effect::Forgotten("long".into()));
     let rig = Rig::new(|engine| engine.keep_results(kept), |session| session.tool(echo()).tool(drops));
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Forgotten]);
@@ -451,6 +451,6 @@ async fn a_call_that_is_dropped_leaves_nothing_behind() {
     assert_eq!(rig.session.past_calls(), ["call".into()]);
     let told = drain(&mut events);
     assert!(
-        matches!(&told[..], [event] if matches!(&event.what, EventPayload::Forgotten { call } if &**call == "long"))
+        matches!(&told[..], [event] if matches!(&event.payload, EventPayload::Forgotten { call } if &**call == "long"))
     );
 }

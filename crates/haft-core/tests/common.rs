@@ -338,7 +338,7 @@ pub(crate) fn drain(events: &mut Subscription) -> Vec<Arc<Event>> {
 pub(crate) fn faults(events: &[Arc<Event>]) -> Vec<Fault> {
     events
         .iter()
-        .filter_map(|event| match &event.what {
+        .filter_map(|event| match &event.payload {
             EventPayload::Fault(fault) => Some(fault.clone()),
             _ => None,
         })
@@ -350,7 +350,7 @@ pub(crate) fn faults(events: &[Arc<Event>]) -> Vec<Fault> {
 pub(crate) fn assert_each_ended_once(events: &[Arc<Event>]) {
     let ids = |wanted: fn(&EventPayload) -> bool| {
         let mut ids: Vec<_> =
-            events.iter().filter(|event| wanted(&event.what)).map(|event| event.call.clone()).collect();
+            events.iter().filter(|event| wanted(&event.payload)).map(|event| event.call.clone()).collect();
         ids.sort();
         ids
     };

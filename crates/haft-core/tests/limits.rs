@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft_core::hooks::{HookAnswer, HookEvent};
 use haft_core::images::MAX_IMAGE_BYTES;
-use haft_core::limits::{Cut, KeptResults};
+use haft_core::limits::{Cut, ResultStore};
 use haft_core::replies::{Audience, Block, Body, Content};
 use haft_core::{Engine, Function, Reply, Workspace, function};
 use haft_sandbox::Store;
@@ -22,7 +22,7 @@ fn answering(reply: Reply) -> Function<Any> {
 /// Calls a tool that gives this reply. Returns the cut reply, and the folder with the full text.
 async fn answered(reply: Reply, max: usize, cut: Cut) -> (Reply, TempDir) {
     let store = TempDir::new().unwrap();
-    let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
+    let kept = ResultStore::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let tool = answering(reply).about(|spec| spec.max_result(max, cut));
     let rig = Rig::new(|engine| engine.keep_results(kept), |session| session.tool(tool));
     (rig.call("answer", json!({})).await, store)
@@ -231,7 +231,7 @@ async fn a_fault_is_held_to_the_limit_too() {
 #[tokio::test]
 async fn the_full_reply_is_kept_even_when_a_hook_adds_to_it() {
     let store = TempDir::new().unwrap();
-    let kept = KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
+    let kept = ResultStore::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX);
     let hook = TestHook::new("adds", HookEvent::PostToolUse, |_, _| {
         Ok(HookAnswer::default().additional_context("an addition"))
     });
@@ -301,7 +301,7 @@ proptest! {
         let store = TempDir::new().unwrap();
         let mut engine = Engine::builder();
         if keeps {
-            engine = engine.keep_results(KeptResults::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX));
+            engine = engine.keep_results(ResultStore::new(Store::at(store.path()), Duration::from_secs(3600), u64::MAX));
         }
         let tool = answering(reply.clone()).about(|spec| spec.max_result(max, cut));
         let session = engine.build().session(Workspace::open(dir.path()).unwrap()).tool(tool).start();

@@ -29,7 +29,7 @@ struct One {
 
 /// The path of a file that must exist.
 fn present(cx: &Context, name: &str) -> Result<AbsPath, Fault> {
-    let path = cx.workspace().as_named(&cx.cwd(), name);
+    let path = cx.workspace().lexical_path(&cx.cwd(), name);
     match path.as_path().exists() {
         true => Ok(path),
         false => Err(Fault::new(FaultKind::NotFound, "it is not there").at(name)),
@@ -48,7 +48,7 @@ fn make(go: &Arc<Semaphore>) -> Function<One> {
         }
     };
     function("make", "Makes a file", body).claims(|one, cx| {
-        Ok(Claims::none().write(Resource::Path(cx.workspace().as_named(&cx.cwd(), &one.name))))
+        Ok(Claims::none().write(Resource::Path(cx.workspace().lexical_path(&cx.cwd(), &one.name))))
     })
 }
 
@@ -60,7 +60,7 @@ fn shift() -> Function<Pair> {
         "done"
     };
     function("shift", "Moves a file", body).claims(|pair, cx| {
-        let to = cx.workspace().as_named(&cx.cwd(), &pair.to);
+        let to = cx.workspace().lexical_path(&cx.cwd(), &pair.to);
         Ok(Claims::none().write(Resource::Path(present(cx, &pair.from)?)).write(Resource::Path(to)))
     })
 }

@@ -512,7 +512,8 @@ async fn a_turn_that_is_withdrawn_withdraws_its_questions() {
 #[tokio::test]
 async fn a_request_that_times_out_is_denied() {
     let patience = std::time::Duration::from_secs(1);
-    let rig = Rig::new(|engine| engine.approver(Silent::default()).patience(patience), |session| session);
+    let rig =
+        Rig::new(|engine| engine.approver(Silent::default()).answer_timeout(patience), |session| session);
     let reply = rig.session.call(Call::new("1", "note", json!({"path": "a", "text": "x"}))).await;
     assert_eq!(kind(&reply), "denied");
     assert_says(&reply, &["no answer within 1 s"]);
@@ -603,7 +604,8 @@ async fn without_an_approver_the_reply_says_how_to_allow_the_call() {
     let reply = rig.note("a", "x").await;
     assert_eq!(reply.fault().map(Fault::kind), Some(FaultKind::Denied));
     assert_says(&reply, &["`note` needs permission", "nobody to ask"]);
-    let rig = Rig::new(|engine| engine.approver(NoApprover::telling("press the button")), |session| session);
+    let rig =
+        Rig::new(|engine| engine.approver(NoApprover::with_advice("press the button")), |session| session);
     assert_says(&rig.note("a", "x").await, &["nobody to ask; press the button"]);
 }
 

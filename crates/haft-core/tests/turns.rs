@@ -93,7 +93,7 @@ fn texts(replies: &[Reply]) -> Vec<String> {
 async fn waiting(events: &mut Subscription, call: &str) -> (String, Resource) {
     loop {
         let event = within(events.next()).await.unwrap();
-        if let EventPayload::Waiting { on, resource } = &event.what
+        if let EventPayload::Waiting { on, resource } = &event.payload
             && &*event.call == call
         {
             return (on.to_string(), resource.clone());
@@ -156,8 +156,10 @@ async fn only_conflicting_calls_wait_and_report_their_blocker() {
     let log = logged(&rig.session);
     let at = |what: &str| log.iter().position(|entry| entry == what).unwrap();
     assert!(at("end 1") < at("start 2"), "{log:?}");
-    let waits =
-        drain(&mut events).iter().filter(|event| matches!(event.what, EventPayload::Waiting { .. })).count();
+    let waits = drain(&mut events)
+        .iter()
+        .filter(|event| matches!(event.payload, EventPayload::Waiting { .. }))
+        .count();
     assert_eq!(waits, 0, "nobody else waits, and nobody is told twice");
 }
 
@@ -313,7 +315,7 @@ async fn a_dialect_that_panics_is_replaced_by_plain_text() {
 
 fn logged_ends(events: &mut Subscription) -> usize {
     let ended = |event: &Arc<haft_core::events::Event>| {
-        matches!(event.what, EventPayload::Ended { .. }) && &*event.call == "1"
+        matches!(event.payload, EventPayload::Ended { .. }) && &*event.call == "1"
     };
     drain(events).iter().filter(|event| ended(event)).count()
 }
@@ -370,9 +372,9 @@ async fn a_cancelled_call_waits_for_what_belongs_to_its_change() {
 async fn a_single_call_keeps_its_position_and_can_be_cancelled() {
     let gates = Gates::default();
     let rig = rig(&gates);
-    let (first, work) = rig.session.take_on(writes("1", "a"));
+    let (first, work) = rig.session.start_call(writes("1", "a"));
     // It comes first although its future was not polled yet.
-    let (_, later) = rig.session.take_on(writes("2", "a"));
+    let (_, later) = rig.session.start_call(writes("2", "a"));
     let later = tokio::spawn(later);
     let work = tokio::spawn(work);
     gates.started("1").await;

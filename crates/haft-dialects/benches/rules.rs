@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Claims, CommandLine, Resource, Workspace};
-use haft_rules::{Book, Called, Effect, KnownTools, Rules};
+use haft_rules::{CallFacts, Effect, KnownTools, RuleBook, Rules};
 use haft_shell as shell;
 
 /// An empty rule book that knows the tools of every dialect.
-fn book() -> Book {
-    Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
+fn book() -> RuleBook {
+    RuleBook::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
 }
 
 const ROUNDS: usize = 2001;
@@ -34,7 +34,7 @@ fn main() {
 
     let place = |name: &str| Resource::Path(AbsPath::lexical(&workspace.root().as_path().join(name)));
     let command = |text: &str| {
-        let line = CommandLine::new(text).understood(Arc::new(shell::parse(text)));
+        let line = CommandLine::new(text).with_analysis(Arc::new(shell::parse(text)));
         Claims::none().write(Resource::Command(line)).write(Resource::Everything)
     };
     let rows = [
@@ -46,7 +46,7 @@ fn main() {
         ("a command of twenty parts", "Bash", command(&["git status"; 20].join(" && ")), 100),
     ];
     for (name, tool, claims, limit) in rows {
-        let called = Called { tool, claims: &claims, workspace: &workspace };
+        let called = CallFacts { tool, claims: &claims, workspace: &workspace };
         let took = median(|| {
             black_box(rules.rule_on(black_box(&called)));
         });

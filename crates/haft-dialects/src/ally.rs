@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::checks::FileCheck;
 use super::{note_in_object, tool, with_notes};
 use haft_ops::{Changed, Filter, Ignored};
-use haft_text::shown;
+use haft_text::shorten_long_lines;
 
 mod ally_write;
 #[cfg(feature = "commands")]
@@ -184,7 +184,7 @@ fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(C
         patch_number: number,
         file_check: checked.map(FileCheck::from),
         recently_modified: recently_modified(number.and(Some(&path)), cx),
-        diff: shown(&diff.text).into_owned(),
+        diff: shorten_long_lines(&diff.text).into_owned(),
     };
     with_notes(success(fields(file)), notes)
 }

@@ -3,7 +3,7 @@
 use haft_core::permissions::Approval;
 use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Hit, Layer};
+use haft_sandbox::sandbox::{Layer, LimitHit};
 use serde_json::{Value, json};
 
 use haft_ops::{Blocked, Command, Moved, Outcome, Ran};
@@ -113,12 +113,12 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
     notes
 }
 
-fn describe_quota(hit: Hit) -> &'static str {
+fn describe_quota(hit: LimitHit) -> &'static str {
     match hit {
-        Hit::Memory => "it needed more memory than it may have, and something in it was ended",
-        Hit::Processes => "it tried to start more processes than it may have",
-        Hit::Cpu => "it used up the processor time that it may have",
-        Hit::FileSize => "it tried to write a larger file than it may",
+        LimitHit::Memory => "it needed more memory than it may have, and something in it was ended",
+        LimitHit::Processes => "it tried to start more processes than it may have",
+        LimitHit::Cpu => "it used up the processor time that it may have",
+        LimitHit::FileSize => "it tried to write a larger file than it may",
     }
 }
 
@@ -145,8 +145,8 @@ pub(super) fn structured(ran: &Ran) -> Value {
         Exit::Signal(signal) => (None, Some(signal)),
         Exit::TimedOut | Exit::Cancelled => (None, None),
     };
-    let walls: Vec<&str> = ran.report.standing.iter().map(|wall| wall.name()).collect();
-    let missing: Vec<&str> = ran.report.missing.iter().map(|(wall, _)| wall.name()).collect();
+    let layers: Vec<&str> = ran.report.active.iter().map(|layer| layer.name()).collect();
+    let missing: Vec<&str> = ran.report.missing.iter().map(|(layer, _)| layer.name()).collect();
     let blocked: Vec<&str> = ran.blocked.iter().map(|blocked| blocked.name()).collect();
     json!({
         "exit_code": code,
@@ -157,7 +157,7 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "bytes_dropped": ran.out.dropped() + ran.err.dropped(),
         "still_running": ran.left,
         "is_error": !ran.succeeded(),
-        "met_limit": ran.hit.map(Hit::name),
-        "sandbox": {"walls": walls, "missing": missing, "blocked": blocked},
+        "met_limit": ran.hit.map(LimitHit::name),
+        "sandbox": {"layers": layers, "missing": missing, "blocked": blocked},
     })
 }

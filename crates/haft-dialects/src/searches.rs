@@ -3,7 +3,7 @@
 use haft_core::{AbsPath, Context};
 use haft_sandbox::{Kind, names};
 
-use haft_ops::{Found, Globbed, Hit, Miss, Stopped};
+use haft_ops::{Globbed, GrepResult, Hit, Miss, Stopped};
 use haft_text::count_of;
 
 /// Splits a text into globs, at spaces and at commas outside of braces.
@@ -26,7 +26,7 @@ pub(super) fn globs(text: &str) -> Vec<String> {
 }
 
 /// The message for a search without matches.
-pub(super) fn no_match(found: &Found, skipped: u64) -> String {
+pub(super) fn no_match(found: &GrepResult, skipped: u64) -> String {
     match found.stopped {
         Some(Stopped::Time) => "nothing found so far".to_owned(),
         _ if skipped > 0 => {
@@ -55,7 +55,7 @@ pub(super) fn no_match(found: &Found, skipped: u64) -> String {
 }
 
 /// Notes about a search in files. `offset` names the parameter to continue with.
-pub(super) fn grep_notes(found: &Found, offset: &str) -> Vec<String> {
+pub(super) fn grep_notes(found: &GrepResult, offset: &str) -> Vec<String> {
     let mut notes = Vec::new();
     match (found.stopped, found.next) {
         (Some(Stopped::PageFull), Some(next)) => {

@@ -29,14 +29,14 @@ impl Environment {
     pub fn find(workspace: Option<&Path>) -> Result<Self, HostError> {
         match workspace {
             Some(dir) => Self::at(&workspace_dir(dir)?, Vec::new()),
-            None => Self::at(&implicit_root()?, Vec::new()),
+            None => Self::at(&current_workspace()?, Vec::new()),
         }
     }
 
     /// The environment of a folder for commands that touch no file in it, so every folder is accepted. `None` is the
     /// current folder.
-    pub fn look(workspace: Option<&Path>) -> Result<Self, HostError> {
-        Self::at(&looked_at(workspace)?, Vec::new())
+    pub fn find_anywhere(workspace: Option<&Path>) -> Result<Self, HostError> {
+        Self::at(&any_folder(workspace)?, Vec::new())
     }
 
     /// The environment of a folder, with additional tools for every session. Rules in the settings can name them.
@@ -44,7 +44,7 @@ impl Environment {
         let root = workspace_dir(root)?;
         let folders = Folders::find()?;
         let loaded = settings::load(&folders, &root, &known_tools(&tools))?;
-        let state = state_of(&folders, &root);
+        let state = state_folder(&folders, &root);
         Ok(Self { root, loaded, folders, state, tools })
     }
 
@@ -56,7 +56,7 @@ impl Environment {
     /// Marks the project as trusted with its current settings.
     pub fn trust(&self) -> Result<(), HostError> {
         self.grants().trust(&self.root)?;
-        self.loaded.keep_seal(&self.state)
+        self.loaded.store_trusted_hash(&self.state)
     }
 
     /// The store of granted rules.
@@ -79,7 +79,7 @@ fn workspace_dir(dir: &Path) -> Result<PathBuf, HostError> {
 }
 
 /// The folder of a command that touches no files: every folder is accepted, and `None` is the current one.
-pub fn looked_at(workspace: Option<&Path>) -> Result<PathBuf, HostError> {
+pub fn any_folder(workspace: Option<&Path>) -> Result<PathBuf, HostError> {
     match workspace {
         Some(dir) => workspace_dir(dir),
         None => Ok(user::canonical(&user::current_dir()?)?),
@@ -87,12 +87,12 @@ pub fn looked_at(workspace: Option<&Path>) -> Result<PathBuf, HostError> {
 }
 
 /// The state folder of a workspace.
-pub fn state_of(folders: &Folders, root: &Path) -> Store {
+pub fn state_folder(folders: &Folders, root: &Path) -> Store {
     Store::at(folders.state.join(workspace_key(root)))
 }
 
 /// The current folder, as the workspace. Fails for `/` and for the user's home, which must be named explicitly.
-pub fn implicit_root() -> Result<PathBuf, HostError> {
+pub fn current_workspace() -> Result<PathBuf, HostError> {
     let here = user::current_dir()?;
     let here = user::canonical(&here)?;
     let home = etcetera::home_dir().ok().and_then(|home| user::canonical(&home).ok());

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use haft_core::Fault;
+use haft_core::{Fault, message_with_causes};
 use haft_rules::BadRule;
 use haft_sandbox::PathError;
 
@@ -51,13 +51,13 @@ impl Error for HostError {}
 
 impl From<std::io::Error> for HostError {
     fn from(error: std::io::Error) -> Self {
-        Self::new(HostErrorKind::State, chain(&error))
+        Self::new(HostErrorKind::State, message_with_causes(&error))
     }
 }
 
 impl From<PathError> for HostError {
     fn from(error: PathError) -> Self {
-        Self::new(HostErrorKind::Workspace, chain(&error))
+        Self::new(HostErrorKind::Workspace, message_with_causes(&error))
     }
 }
 
@@ -69,7 +69,7 @@ impl From<Fault> for HostError {
 
 impl From<BadRule> for HostError {
     fn from(error: BadRule) -> Self {
-        Self::settings(chain(&error))
+        Self::settings(message_with_causes(&error))
     }
 }
 
@@ -84,24 +84,13 @@ pub(crate) trait Explain<T> {
 
 impl<T, E: Error> Explain<T> for Result<T, E> {
     fn explain(self, kind: HostErrorKind, what: impl FnOnce() -> String) -> Result<T, HostError> {
-        self.map_err(|error| HostError { kind, message: format!("{}: {}", what(), chain(&error)) })
+        self.map_err(|error| HostError {
+            kind,
+            message: format!("{}: {}", what(), message_with_causes(&error)),
+        })
     }
 
     fn kind(self, kind: HostErrorKind) -> Result<T, HostError> {
-        self.map_err(|error| HostError { kind, message: chain(&error) })
+        self.map_err(|error| HostError { kind, message: message_with_causes(&error) })
     }
-}
-
-/// The message of an error with its causes. A cause that the text already contains is skipped.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string().trim().to_owned();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let message = cause.to_string();
-        if !text.contains(&message) {
-            text = format!("{text}: {message}");
-        }
-        next = cause.source();
-    }
-    text
 }

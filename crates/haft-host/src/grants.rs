@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use haft_core::Fault;
 use haft_core::Store;
 use haft_core::permissions::Scope;
-use haft_rules::{Book, Effect, Memory, Written};
+use haft_rules::{Effect, RuleBook, RuleStore, ToolRule};
 use haft_sandbox::user;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ impl ProjectRules {
 
 impl Grants {
     /// Adds the rules of the project to a book.
-    pub fn write_down(&self, book: &mut Book) -> Result<()> {
+    pub fn add_to(&self, book: &mut RuleBook) -> Result<()> {
         let mut rules = self.load()?;
         for effect in Effect::ALL {
             for rule in rules.list(effect) {
@@ -71,7 +71,7 @@ impl Grants {
     }
 
     /// Stores a rule. Returns whether it was new.
-    pub fn add(&self, effect: Effect, rule: &Written, scope: Scope) -> Result<bool> {
+    pub fn add(&self, effect: Effect, rule: &ToolRule, scope: Scope) -> Result<bool> {
         self.change(effect, scope, |rules| {
             let is_new = !rules.iter().any(|known| known == rule.text());
             if is_new {
@@ -171,8 +171,8 @@ impl Grants {
     }
 }
 
-impl Memory for Grants {
-    fn keep(&self, rule: &Written, scope: Scope) -> std::result::Result<(), Fault> {
+impl RuleStore for Grants {
+    fn keep(&self, rule: &ToolRule, scope: Scope) -> std::result::Result<(), Fault> {
         self.add(Effect::Allow, rule, scope).map(drop).map_err(|error| Fault::failed(error.to_string()))
     }
 }

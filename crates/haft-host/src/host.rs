@@ -13,20 +13,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use haft_core::audit::Audit;
 use haft_core::permissions::Approver;
 use haft_core::questions::Respondent;
-use haft_core::sessions::{LastingValues, SavedSession, SessionBuilder};
+use haft_core::sessions::{SavedSession, SavedStates, SessionBuilder};
 use haft_core::{Dialect, Durability, DynTool, Engine, Fault, FaultKind, Mode, Policy, Session, Workspace};
 use haft_dialects as dialects;
 use haft_journal::Journal;
 use haft_mcp::client::Servers;
 use haft_ops::PlanPlace;
-use haft_rules::{RuleJudge, Ruled, Rules};
-use haft_sandbox::{FolderAccess, Store, cage};
+use haft_rules::{RuleJudge, Rules, SessionJudge};
+use haft_sandbox::{FolderAccess, Store, sandbox};
 use parking_lot::Mutex;
 
-pub use engine::{command_hook, idle};
+pub use engine::{command_hook, unused_hook_warning};
 pub use runtime::journal_limits;
 use saved::STATS;
-pub use saved::{read_session, saved, stats};
+pub use saved::{load_session, parse_session, stats};
 
 use crate::environment::Environment;
 use crate::error::{Explain as _, HostError, HostErrorKind};
@@ -91,7 +91,7 @@ pub struct Host {
     guards: Guards,
     tools: Vec<Arc<dyn DynTool>>,
     /// Values that tools keep. Shared, because to the user the sessions of several dialects are one.
-    lasting: OnceLock<LastingValues>,
+    lasting: OnceLock<SavedStates>,
     /// The plan file.
     plan: PathBuf,
     /// Whether the options set the mode; then it wins over that of a saved session.
@@ -137,13 +137,13 @@ impl Host {
         }
         let settings = &loaded.settings;
         for (_, hook) in settings.hooks.all() {
-            notices.extend(idle(hook));
+            notices.extend(unused_hook_warning(hook));
         }
         let mut workspace = Workspace::open(&root)?;
         for dir in options.add_dirs.iter().chain(&settings.add_dirs) {
             workspace = workspace.with_folder(dir, FolderAccess::Write)?;
         }
-        loaded.keep_first_seal(&state)?;
+        loaded.store_first_trusted_hash(&state)?;
         results.make().explain(HostErrorKind::State, || {
             format!("the state folder `{}` cannot be made", results.dir().display())
         })?;
@@ -239,7 +239,7 @@ impl Host {
     pub fn session(&self, other: Option<&str>) -> Result<Session> {
         let mut saved = self.resumed()?;
         let lasting = saved.as_mut().map(|saved| std::mem::take(&mut saved.lasting)).unwrap_or_default();
-        let lasting = self.lasting.get_or_init(|| LastingValues::new(lasting)).clone();
+        let lasting = self.lasting.get_or_init(|| SavedStates::new(lasting)).clone();
         let session = start(self.builder(other, self.workspace.clone(), saved)?.lasting(lasting));
         self.servers.join(&session);
         self.explain_untrusted(&session);
@@ -248,9 +248,10 @@ impl Host {
 
     /// Makes calls of tools of untrusted MCP servers fail with a message that says why.
     fn explain_untrusted(&self, session: &Session) {
-        let names: Vec<String> = self.loaded.held_back.iter().map(|found| found.name.clone()).collect();
+        let names: Vec<String> =
+            self.loaded.untrusted_servers.iter().map(|found| found.name.clone()).collect();
         session.tools().explain(move |tool| {
-            let server = names.iter().find(|name| haft_mcp::is_of(tool, name))?;
+            let server = names.iter().find(|name| haft_mcp::belongs_to(tool, name))?;
             let message = format!("the MCP server `{server}` is the project's, which is not trusted");
             Some(
                 Fault::new(FaultKind::Disabled, message)
@@ -307,9 +308,9 @@ impl Host {
             .journal(self.journal.clone(), durability)
             .extension(runtime::editing(settings))
             .extension(runtime::searching(settings))
-            .extension(self.caging())
+            .extension(self.sandbox_options())
             .extension(PlanPlace(Some(self.plan.clone())))
-            .extension(Ruled(Some(self.judge.clone())));
+            .extension(SessionJudge(Some(self.judge.clone())));
         if let (Some(name), Some(saved)) = (&self.session_name, saved) {
             builder = builder.id(name.clone()).resume(saved).keep_seen(self.state.folder("seen"));
         }
@@ -317,14 +318,14 @@ impl Host {
     }
 
     fn saved(&self, name: &str) -> Result<SavedSession> {
-        Ok(saved(&self.state, name)?.unwrap_or_default())
+        Ok(load_session(&self.state, name)?.unwrap_or_default())
     }
 
     /// Saves statistics, the audit log and, under the host's name, the sessions. The calls are done and answered by now,
     /// so a failure to save becomes a notice.
     pub fn close(&self, sessions: &[Session]) {
         // A cancelled command may still be ending; its placeholders for guarded names are removed after it.
-        cage::settle(STATE_TIMEOUT);
+        sandbox::settle(STATE_TIMEOUT);
         if let Some(Err(error)) = self.engine.audit().map(Audit::flush) {
             self.notice(format!("what was decided could not be written down: {error}"));
         }
@@ -401,7 +402,7 @@ fn start(builder: SessionBuilder) -> Session {
 /// The enabled MCP servers of the settings. None is started yet.
 pub fn servers(loaded: &Loaded, root: &Path, state: &Path) -> Servers {
     let used = loaded.servers.iter().filter(|found| !found.config.disabled);
-    Servers::keeping_logins(used.map(ConfiguredServer::server).collect(), root, &Store::at(logins(state)))
+    Servers::with_login_store(used.map(ConfiguredServer::server).collect(), root, &Store::at(logins(state)))
 }
 
 /// The folder of logins to MCP servers, shared by all workspaces.

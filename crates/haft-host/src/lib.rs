@@ -9,9 +9,10 @@ mod grants;
 mod host;
 pub mod settings;
 
-pub use environment::{Environment, implicit_root, looked_at, state_of};
+pub use environment::{Environment, any_folder, current_workspace, state_folder};
 pub use error::{HostError, HostErrorKind};
 pub use grants::Grants;
 pub use host::{
-    Host, Options, command_hook, dialect, idle, journal_limits, read_session, saved, servers, stats,
+    Host, Options, command_hook, dialect, journal_limits, load_session, parse_session, servers, stats,
+    unused_hook_warning,
 };

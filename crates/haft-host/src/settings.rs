@@ -22,7 +22,7 @@ use serde::Deserialize;
 pub use load::{Folders, Loaded, Presence, Trust, load};
 pub(crate) use permissions::home as home_dir;
 pub use permissions::{Permissions, RuleSetting, RuleWithExamples};
-pub use sandbox::{Sandbox, WallSetting, WallsSetting};
+pub use sandbox::{LayerSetting, LayersSetting, Sandbox};
 pub use servers::{ConfiguredServer, Mcp};
 
 use crate::error::HostError;
@@ -55,7 +55,7 @@ pub struct Settings {
     /// Folders whose own settings are followed in full, but not those of folders in them: absolute, or with `~` for
     /// the home. The user's file only; `haft trust` adds to it.
     pub trusted: Vec<PathBuf>,
-    /// How long replies may be and what is kept of longer ones.
+    /// How long replies may be, and how long cut ones are kept whole.
     pub limits: Limits,
     /// How files are changed.
     pub files: Files,
@@ -63,13 +63,13 @@ pub struct Settings {
     pub search: Search,
     /// What commands may do. A project that is not trusted can set nothing of it.
     pub sandbox: Sandbox,
-    /// What may happen without being asked, and what may not happen at all.
+    /// Rules: which calls are allowed, asked about or denied.
     pub permissions: Permissions,
-    /// How much of what was changed is kept, to be undone. Trusted projects only.
+    /// How long the journal keeps changes for undo. Trusted projects only.
     pub journal: JournalLimits,
     /// Commands that see every call before or after it runs. Trusted projects only.
     pub hooks: Hooks,
-    /// Other servers whose tools are used.
+    /// MCP servers whose tools haft offers as well.
     pub mcp: Mcp,
 }
 
@@ -77,28 +77,28 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Files {
-    /// How surely a change is on disk when its reply comes: `full` (it outlasts a power cut) or `fast` (it
-    /// outlasts a crash of haft). A project that is not trusted can only set `full`.
+    /// Durability of a change when its reply is sent: `full` (survives a power cut) or `fast` (survives a crash of
+    /// haft). A project that is not trusted can only set `full`.
     pub durability: Option<DurabilitySetting>,
-    /// Whether a text that differs from the file only in white space at the ends of lines, indentation or
-    /// look-alike punctuation is taken for the one place it fits (true when nothing is said). A project that
+    /// Whether an edit matches text that differs from the file only in trailing white space, indentation or look-alike
+    /// punctuation, where exactly one place fits (default: true). A project that
     /// is not trusted can only set false.
     pub lenient: Option<bool>,
-    /// Whether new text may have lines that stand for code left out (false when nothing is said). Trusted
-    /// projects only.
+    /// Whether new text may contain placeholder lines for omitted code, such as `// ... rest` (default: false).
+    /// Trusted projects only.
     pub placeholders: Option<bool>,
-    /// Whether the syntax of changed files is checked (true when nothing is said). A project that is not trusted can only
+    /// Whether the syntax of changed files is checked (default: true). A project that is not trusted can only
     /// set true.
     pub check: Option<bool>,
 }
 
-/// How surely a change is on disk.
+/// Durability of a change.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum DurabilitySetting {
-    /// It outlasts a power cut.
+    /// It survives a power cut.
     Full,
-    /// It outlasts a crash of haft.
+    /// It survives a crash of haft.
     Fast,
 }
 
@@ -115,43 +115,41 @@ impl From<DurabilitySetting> for Durability {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Search {
-    /// Whether names that begin with a dot are searched, git's own folder excepted. When nothing is said, it
-    /// is as the dialect has it: they are not.
+    /// Whether names that begin with a dot are searched, except `.git` (default: false).
     pub hidden: Option<bool>,
-    /// Whether what `.gitignore`, `.ignore` and `.rgignore` name is searched. When nothing is said, it is as
-    /// the dialect has it: not in `claude`, but in the others.
+    /// Whether what `.gitignore`, `.ignore` and `.rgignore` name is searched (default: the
+    /// dialect's; false in `claude`, true in the others).
     pub ignored: Option<bool>,
-    /// After how many seconds a search gives what it has found (20 when nothing is said).
+    /// Seconds after which a search returns what it has found (default: 20).
     #[schemars(range(min = 1))]
     pub seconds: Option<u64>,
 }
 
-/// How much of what was changed is kept.
+/// How long the journal keeps changes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalLimits {
-    /// For how many days changes are kept (90 when nothing is said).
+    /// Days for which changes are kept (default: 90).
     pub keep_days: Option<u64>,
-    /// How many megabytes of them (1024 when nothing is said, 1 at least).
+    /// Megabytes of changes that are kept (default: 1024; at least 1).
     pub keep_megabytes: Option<u64>,
-    /// How many of them (50000 when nothing is said, 1 at least).
+    /// Number of changes that are kept (default: 50000; at least 1).
     pub keep_changes: Option<u64>,
-    /// Files of more megabytes are replaced and deleted without keeping their old content (64 when nothing is
-    /// said). Edits in them are kept.
+    /// Largest file, in megabytes, whose old content is kept when it is replaced or deleted (default: 64). Edits
+    /// of larger files are kept.
     pub max_file_megabytes: Option<u64>,
 }
 
-/// How long replies may be and what is kept of longer ones.
+/// How long replies may be, and how long cut ones are kept whole.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// The longest reply of a tool, in characters (1000 at least), by the tool's name. A project that is not
+    /// The longest reply of a tool, in characters (at least 1000), by the tool's name. A project that is not
     /// trusted can only make it shorter.
     pub max_result: BTreeMap<String, usize>,
-    /// For how many days the whole of a reply is kept that was cut (7 when nothing is said). Trusted
-    /// projects only.
+    /// Days for which the whole text of a cut reply is kept (default: 7). Trusted projects only.
     pub keep_days: Option<u64>,
-    /// How many megabytes of such replies are kept (256 when nothing is said). Trusted projects only.
+    /// Megabytes of such texts that are kept (default: 256). Trusted projects only.
     pub keep_megabytes: Option<u64>,
 }
 
@@ -176,7 +174,7 @@ pub struct HookSetting {
     pub matcher: String,
     /// The command, run by `sh` in the workspace. It reads the call as JSON from its standard input.
     pub command: String,
-    /// How many seconds it may take, at least 1 (60 when nothing is said).
+    /// Timeout in seconds, at least 1 (default: 60).
     pub timeout: Option<u64>,
 }
 

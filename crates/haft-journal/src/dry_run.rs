@@ -13,7 +13,7 @@ use super::{Content, Journal, JournalError, LockedJournal, Result, archive, path
 
 /// A dry run of undo and redo. It changes nothing, except that it recovers from dead processes first.
 #[derive(Debug)]
-pub struct Rehearsal<'a> {
+pub struct DryRun<'a> {
     journal: &'a Journal,
     workspace: &'a Workspace,
     simulated: Simulated,
@@ -34,7 +34,7 @@ enum SimulatedStep {
 }
 
 /// Where to find the simulated state of a path.
-enum Found {
+enum KnownState {
     /// On disk, at this path.
     OnDisk(AbsPath),
     /// The result of a simulated step.
@@ -49,12 +49,12 @@ pub(super) struct View<'a> {
 
 impl Journal {
     /// Starts a dry run.
-    pub fn rehearse<'a>(&'a self, workspace: &'a Workspace) -> Rehearsal<'a> {
-        Rehearsal { journal: self, workspace, simulated: Simulated::default(), undone: HashSet::new() }
+    pub fn dry_run<'a>(&'a self, workspace: &'a Workspace) -> DryRun<'a> {
+        DryRun { journal: self, workspace, simulated: Simulated::default(), undone: HashSet::new() }
     }
 }
 
-impl Rehearsal<'_> {
+impl DryRun<'_> {
     /// Simulates [`Journal::undo_merged`].
     pub fn undo(&mut self, number: u64, merged: &Merged) -> Result<()> {
         let mut locked = self.journal.lock(self.workspace)?;
@@ -141,8 +141,8 @@ impl View<'_> {
                 Err(self.conflict(log, number, segment, from, &Snapshot::Missing))
             }
             Step::Move { to, what: Snapshot::Directory { .. }, .. } => match self.find(to.to_path()) {
-                Found::OnDisk(place) => Ok(self.workspace.require_none_guarded_below(&place)?),
-                Found::Simulated(_) => Ok(()),
+                KnownState::OnDisk(place) => Ok(self.workspace.require_none_guarded_below(&place)?),
+                KnownState::Simulated(_) => Ok(()),
             },
             _ => Ok(()),
         }
@@ -151,30 +151,30 @@ impl View<'_> {
     /// Whether a path would be exactly as in a snapshot.
     pub(super) fn holds(&self, path: &Text, snapshot: &Snapshot) -> Result<bool> {
         match self.find(path.to_path()) {
-            Found::OnDisk(place) => recover::holds(self.workspace, &Text::path(&place), snapshot),
-            Found::Simulated(found) => Ok(found.is_compatible_with(snapshot)),
+            KnownState::OnDisk(place) => recover::holds(self.workspace, &Text::path(&place), snapshot),
+            KnownState::Simulated(found) => Ok(found.is_compatible_with(snapshot)),
         }
     }
 
     /// Follows the simulated steps backwards to the one that decides the state of a path.
-    fn find(&self, mut place: AbsPath) -> Found {
+    fn find(&self, mut place: AbsPath) -> KnownState {
         for step in self.simulated.steps.iter().rev() {
             match step {
                 SimulatedStep::Set(path, snapshot) if place.is_within(path) => {
                     let below = place.as_path().strip_prefix(path.as_path()).unwrap_or(place.as_path());
-                    return Found::Simulated(snapshot.below(below));
+                    return KnownState::Simulated(snapshot.below(below));
                 }
                 SimulatedStep::Move { from, to } => {
                     if let Ok(below) = place.as_path().strip_prefix(to.as_path()) {
                         place = AbsPath::lexical(&from.as_path().join(below));
                     } else if place.is_within(from) {
-                        return Found::Simulated(Snapshot::Missing);
+                        return KnownState::Simulated(Snapshot::Missing);
                     }
                 }
                 SimulatedStep::Set(..) => {}
             }
         }
-        Found::OnDisk(place)
+        KnownState::OnDisk(place)
     }
 
     /// The simulated state of a path, and its content if that is a file that is not too large to be shown.
@@ -184,10 +184,10 @@ impl View<'_> {
         place: &AbsPath,
     ) -> Result<(State, Option<archive::HashedContent>)> {
         match self.find(place.clone()) {
-            Found::OnDisk(place) => {
+            KnownState::OnDisk(place) => {
                 Ok((self.workspace.state(&place)?, archive::read_current(self.workspace, &place)))
             }
-            Found::Simulated(snapshot) => {
+            KnownState::Simulated(snapshot) => {
                 let content = match &snapshot {
                     Snapshot::File { hash: Some(Digest(hash)), size, .. } if *size <= archive::MAX_SHOWN => {
                         let simulated =

@@ -39,7 +39,7 @@ use bytes::Bytes;
 use haft_sandbox::{AbsPath, Durability, Expect, Stamp, Store, StoreLock, Workspace};
 
 pub use content::Content;
-pub use dry_run::Rehearsal;
+pub use dry_run::DryRun;
 pub use error::{Conflict, JournalError};
 pub use history::{Entry, EntryState, Side, Touched};
 use log::Log;
@@ -328,11 +328,11 @@ impl LockedJournal<'_> {
     ) -> Result<Recorded> {
         self.log.make_room()?;
         let plan = plan::plan(&mut self.log, workspace, changes, method)?;
-        self.carry_out(workspace, plan, label, None, meanwhile)
+        self.execute(workspace, plan, label, None, meanwhile)
     }
 
     /// Writes the record of a plan and performs it; on any failure, rolls all of it back.
-    fn carry_out(
+    fn execute(
         &mut self,
         workspace: &Workspace,
         plan: Plan,

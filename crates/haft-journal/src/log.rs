@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haft_sandbox::{Hash, Latch, OneFlush, Store, StoreEntry, start_writing};
+use haft_sandbox::{Hash, OneFlush, ReusableLock, Store, StoreEntry, start_writing};
 
 use super::record::{self, HEAD, Intent, Outcome, Record};
 use super::{JournalError, Limits};
@@ -40,7 +40,7 @@ pub(super) struct LogEntry {
 pub(super) struct Log {
     store: Store,
     blobs: Store,
-    pub(super) lock: Latch,
+    pub(super) lock: ReusableLock,
     pub(super) limits: Limits,
     pub(super) entries: BTreeMap<u64, LogEntry>,
     /// Numbers without a recorded outcome.

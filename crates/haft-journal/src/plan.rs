@@ -140,7 +140,7 @@ impl<'a> Planner<'a> {
     ) -> Result<()> {
         let found = match (expect, replaced) {
             (Expect::Content(hash), Some(replaced)) => {
-                self.workspace.state_taken_for(path, hash, &replaced.stamp)?
+                self.workspace.state_assuming(path, hash, &replaced.stamp)?
             }
             _ => self.workspace.state(path)?,
         };

@@ -92,7 +92,7 @@ impl LockedJournal<'_> {
         }
         self.log.make_room()?;
         let plan = self.retry_with_whole_log(|locked| locked.plan_undo(workspace, number, merged))?;
-        self.carry_out(workspace, plan, label, Some(number), &mut || {})
+        self.execute(workspace, plan, label, Some(number), &mut || {})
     }
 
     /// Runs `attempt`, and once more with the whole log indexed if it fails for missing content.

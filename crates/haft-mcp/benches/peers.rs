@@ -582,7 +582,7 @@ fn judge(peers: &[Peer], rows: &[Row], judged: Judged) {
             }
         }
         if let Some(figure) = ratio(haft.shell, row.shell) {
-            tell(&format!("a command in a cage, against {name} without one"), figure, 1.0);
+            tell(&format!("a command in a sandbox, against {name} without one"), figure, 1.0);
         }
     }
     for (beside, (figure, takes)) in &haft.durable {

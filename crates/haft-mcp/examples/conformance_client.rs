@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::{BoxFuture, Call, Engine, Mode, Session, Workspace};
-use haft_mcp::client::{OAuth, Protocol, Server, ServerTransport, Servers, State, Visitor};
+use haft_mcp::client::{LoginBrowser, OAuth, Protocol, Server, ServerState, ServerTransport, Servers};
 use serde_json::Value;
 
 /// What the suite calls the server.
@@ -87,7 +87,7 @@ async fn call_all_tools(servers: &Servers, session: &Session) -> Result<(), Box<
         }
     }
     match servers.status().remove(0).state {
-        State::Down(fault) => Err(fault.into()),
+        ServerState::Down(fault) => Err(fault.into()),
         _ => Ok(()),
     }
 }
@@ -106,7 +106,7 @@ impl Respondent for First {
 /// Visits the login page itself: the suite's login redirects at once.
 struct Browser;
 
-impl Visitor for Browser {
+impl LoginBrowser for Browser {
     fn redirect(&self) -> String {
         "http://localhost:3000/callback".to_owned()
     }

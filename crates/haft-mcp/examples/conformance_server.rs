@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use haft_core::{Engine, Session, Store, Workspace};
 use haft_journal::Entry;
-use haft_mcp::{Client, Http, Offers, SessionHost};
+use haft_mcp::{Client, Extras, HttpConfig, SessionHost};
 
 struct Everything {
     folder: tempfile::TempDir,
@@ -47,23 +47,23 @@ impl SessionHost for Everything {
         Store::at(self.folder.path())
     }
 
-    fn difference(&self, _: &Session, _: &Entry) -> Result<String, haft_core::Fault> {
+    fn diff(&self, _: &Session, _: &Entry) -> Result<String, haft_core::Fault> {
         Err("nothing is changed here".into())
     }
 
-    fn offers(&self) -> Option<&dyn Offers> {
+    fn offers(&self) -> Option<&dyn Extras> {
         Some(&self.offers)
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let http = Http {
+    let http = HttpConfig {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         token: None,
         // The suite checks that local pages are allowed, and others refused.
         origins: ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:*")).into(),
-        idle: Duration::from_secs(600),
+        idle_timeout: Duration::from_secs(600),
     };
     let server = http.listen().await?;
     println!("http://{}/mcp", server.address()?);

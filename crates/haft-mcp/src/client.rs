@@ -20,10 +20,10 @@ mod servers;
 mod tool;
 mod web;
 
-pub use config::{BadServer, ServerConfig, Shared, Variables, servers_in};
-pub use link::{State, Status};
-pub use listing::About;
-pub use login::{Loopback, Visitor};
+pub use config::{ConfigError, ServerConfig, SharedServer, Variables, parse_mcp_json};
+pub use link::{ServerState, ServerStatus};
+pub use listing::ServerInfo;
+pub use login::{LoginBrowser, Loopback};
 pub use resources::{Prompt, PromptArgument};
 pub use server::{Limits, OAuth, Protocol, Server, ServerTransport};
-pub use servers::{Servers, Tested};
+pub use servers::{Servers, TestResult};

@@ -10,11 +10,11 @@ mod server;
 #[cfg(any(feature = "client", feature = "server"))]
 mod wire;
 
-pub use name::{ToolName, is_of, qualified};
+pub use name::{ToolName, belongs_to, qualified_name};
 /// The SDK's types for the messages of the protocol: prompts, resources, errors and the rest.
 pub use rmcp::{ErrorData, model};
 #[cfg(feature = "server")]
 pub use server::{
-    Caller, Client, Elicited, Http, HttpServer, News, Offers, OutputSchema, STRUCTURED, SessionHost,
-    call_result, serve, serve_stdio,
+    Caller, ChangeNotifier, Client, Extras, FormAnswer, HttpConfig, HttpServer, OutputSchema,
+    STRUCTURED_META_KEY, SessionHost, call_result, serve, serve_stdio,
 };

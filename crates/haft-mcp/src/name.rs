@@ -23,7 +23,7 @@ impl<'a> ToolName<'a> {
 /// The name under which a model sees a server's tool, which [`ToolName::parse`] splits again. A part with characters or a
 /// length that some API would refuse is sanitized and gets a hash of the original as a suffix, so that a rule about one
 /// server never applies to another.
-pub fn qualified(server: &str, tool: &str) -> String {
+pub fn qualified_name(server: &str, tool: &str) -> String {
     let server = server_part(server);
     let sanitized_tool = sanitized(tool, MAX_NAME);
     let name = format!("mcp__{server}__{sanitized_tool}");
@@ -34,7 +34,7 @@ pub fn qualified(server: &str, tool: &str) -> String {
 }
 
 /// Whether a qualified name belongs to a server's tool.
-pub fn is_of(name: &str, server: &str) -> bool {
+pub fn belongs_to(name: &str, server: &str) -> bool {
     ToolName::parse(name).is_some_and(|name| name.server == server_part(server))
 }
 
@@ -74,14 +74,14 @@ mod tests {
 
     #[test]
     fn a_qualified_name_is_split_again() {
-        let name = qualified("files", "read_file");
+        let name = qualified_name("files", "read_file");
         assert_eq!(name, "mcp__files__read_file");
         assert_eq!(ToolName::parse(&name), Some(ToolName { server: "files", tool: "read_file" }));
     }
 
     #[test]
     fn a_tool_may_contain_two_underscores_and_a_server_may_not() {
-        let name = qualified("my__server", "a__b");
+        let name = qualified_name("my__server", "a__b");
         let parsed = ToolName::parse(&name).unwrap();
         assert!(parsed.server.starts_with("my_server-"), "{name}");
         assert_eq!(parsed.tool, "a__b");
@@ -91,12 +91,12 @@ mod tests {
     fn hostile_names_are_sanitized_and_stay_distinct() {
         let long = "x".repeat(200);
         let names = [
-            qualified("s", "a b\u{1b}[2J"),
-            qualified("s", ""),
-            qualified("ü", "é"),
-            qualified("s", &long),
-            qualified("s", &format!("{long}y")),
-            qualified(&long, "t"),
+            qualified_name("s", "a b\u{1b}[2J"),
+            qualified_name("s", ""),
+            qualified_name("ü", "é"),
+            qualified_name("s", &long),
+            qualified_name("s", &format!("{long}y")),
+            qualified_name(&long, "t"),
         ];
         for name in &names {
             assert!(name.len() <= MAX_NAME, "{name}");
@@ -106,9 +106,12 @@ mod tests {
         // A rule about all tools of a server must not apply to another server's.
         let long_too = format!("{long}y");
         for (one, other) in [("a b", "a_b"), ("a__b", "a_b"), ("_a", "a"), ("é", "ü"), (&long, &long_too)] {
-            let server = |name| ToolName::parse(&qualified(name, "t")).map(|name| name.server.to_owned());
+            let server =
+                |name| ToolName::parse(&qualified_name(name, "t")).map(|name| name.server.to_owned());
             assert_ne!(server(one), server(other), "{one} {other}");
-            assert!(is_of(&qualified(one, "t"), one) && !is_of(&qualified(one, "t"), other));
+            assert!(
+                belongs_to(&qualified_name(one, "t"), one) && !belongs_to(&qualified_name(one, "t"), other)
+            );
         }
     }
 
@@ -118,7 +121,7 @@ mod tests {
         let odd = ["_", "__", "a__b", "___a___", "", "é", "a b", &long, "s", "-", "_x", "x_"];
         for server in odd {
             for tool in odd {
-                let name = qualified(server, tool);
+                let name = qualified_name(server, tool);
                 assert!(ToolName::parse(&name).is_some(), "{server:?} {tool:?} {name}");
                 assert!(name.len() <= MAX_NAME, "{name}");
             }

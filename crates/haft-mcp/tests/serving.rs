@@ -48,7 +48,7 @@ impl SessionHost for MinimalHost {
         Store::at(self.folder.path())
     }
 
-    fn difference(&self, _: &Session, _: &Entry) -> Result<String, Fault> {
+    fn diff(&self, _: &Session, _: &Entry) -> Result<String, Fault> {
         Err("nothing is changed here".into())
     }
 }

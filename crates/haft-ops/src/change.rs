@@ -30,13 +30,13 @@ use haft_text::{Diff, LineEdit, Replace};
 
 /// Changes the content of one file.
 pub struct Change {
-    asked: Arc<Asked>,
+    asked: Arc<ChangeRequest>,
     plan: Option<Plan>,
 }
 
 /// What is asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ChangeRequest {
     /// The file.
     pub path: AbsPath,
     /// The file as it was asked for, for messages.
@@ -173,20 +173,25 @@ pub enum Fate {
 
 impl Change {
     /// A change that is still to be checked.
-    pub fn new(asked: Asked) -> Self {
+    pub fn new(asked: ChangeRequest) -> Self {
         Self { asked: Arc::new(asked), plan: None }
     }
 
     /// A change of a file that must be there, named from the session's folder.
     pub fn edit(named: &str, to: To, cx: &Context) -> Result<Self, Fault> {
         let path = super::changeable(named, &cx.cwd(), cx)?;
-        Ok(Self::new(Asked { path, named: named.to_owned(), to, terms: Terms::default() }))
+        Ok(Self::new(ChangeRequest { path, named: named.to_owned(), to, terms: Terms::default() }))
     }
 
     /// A whole file, named from the session's folder.
     pub fn write(named: &str, content: &str, terms: Terms, cx: &Context) -> Result<Self, Fault> {
         let path = super::writable(named, &cx.cwd(), cx)?;
-        Ok(Self::new(Asked { path, named: named.to_owned(), to: To::Text(content.to_owned()), terms }))
+        Ok(Self::new(ChangeRequest {
+            path,
+            named: named.to_owned(),
+            to: To::Text(content.to_owned()),
+            terms,
+        }))
     }
 
     /// Whether there is a file that is replaced or edited. Known once the change was checked.
@@ -250,7 +255,7 @@ impl Operation for Change {
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {
         let plan = self.planned(cx).await?;
-        let Asked { path, .. } = &*self.asked;
+        let ChangeRequest { path, .. } = &*self.asked;
         let Plan { before, content, replaced, mut notes, splices, mut shown } = plan;
         let fate = match &before {
             None => Fate::Created,

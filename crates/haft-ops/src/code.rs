@@ -1,4 +1,4 @@
-//! Running code that the model wrote, where it can do no harm: behind walls that keep it to the workspace and off
+//! Running code that the model wrote, where it can do no harm: in a sandbox with all layers that keep it to the workspace and off
 //! the network, and not at all where those do not stand.
 
 use std::ffi::OsString;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Hit, Layer, Limits, Network};
+use haft_sandbox::sandbox::{Layer, LimitHit, Limits, Network};
 
-use super::shell::{Caging, Held, Program, Ran, Surroundings, find_program};
+use super::shell::{Program, Ran, ReadySandbox, SandboxOptions, Surroundings, find_program};
 
-/// Longer code is not taken: it reaches the cage as arguments, of which there is only so much.
+/// Longer code is not taken: it reaches the sandbox as arguments, of which there is only so much.
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// No argument of a program may be longer.
 const CHUNK: usize = 100_000;
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
     file_size: Some(1 << 30),
 };
 
-/// Puts the code, which comes in pieces, into a file of the cage's own and becomes its interpreter. What the caller
+/// Puts the code, which comes in pieces, into a file of the sandbox's own and becomes its interpreter. What the caller
 /// adds to the environment is for the code alone.
 const BEGIN: &str = r#"file=$1 pieces=$2; shift 2
 printf %s "${@:1:pieces}" > "$file" || exit 125
@@ -47,7 +47,7 @@ pub enum Language {
 pub struct Code {
     program: Program,
     timeout: Duration,
-    held: Option<Held>,
+    held: Option<ReadySandbox>,
 }
 
 /// What came of code.
@@ -167,29 +167,35 @@ impl Operation for Code {
     }
 }
 
-/// The walls that keep code to the workspace.
-fn require_walls(held: &Held, cx: &Context) -> Result<(), Fault> {
+/// The layers that keep code to the workspace.
+fn require_walls(held: &ReadySandbox, cx: &Context) -> Result<(), Fault> {
     let lacking = held.lacks(&confining(cx));
     if lacking.is_empty() {
         return Ok(());
     }
-    let told: Vec<String> = lacking.iter().map(|(wall, why)| format!("{} ({why})", wall.made_of())).collect();
-    let names: Vec<&str> = lacking.iter().map(|(wall, _)| wall.name()).collect();
+    let told: Vec<String> =
+        lacking.iter().map(|(layer, why)| format!("{} ({why})", layer.made_of())).collect();
+    let names: Vec<&str> = lacking.iter().map(|(layer, _)| layer.name()).collect();
     Err(Fault::new(
         FaultKind::Disabled,
-        format!("code is run without asking only behind walls, and here it would lack {}", told.join(", ")),
+        format!(
+            "code is run without asking only in a sandbox with all layers, and here it would lack {}",
+            told.join(", ")
+        ),
     )
-    .hint("`haft doctor` tells which walls stand here, and the setting `sandbox.walls` which are wanted")
+    .hint(
+        "`haft doctor` tells which layers are active here, and the setting `sandbox.layers` which are wanted",
+    )
     .with("missing", names))
 }
 
-/// Walls without which what runs is not confined.
+/// Layers without which what runs is not confined.
 pub(super) fn confining(cx: &Context) -> Vec<Layer> {
-    let mut walls = vec![Layer::View, Layer::Paths];
-    if cx.session().extension::<Caging>().network == Network::Off {
-        walls.push(Layer::Network);
+    let mut layers = vec![Layer::View, Layer::Paths];
+    if cx.session().extension::<SandboxOptions>().network == Network::Off {
+        layers.push(Layer::Network);
     }
-    walls
+    layers
 }
 
 /// What Python is called, and the folder that it is in, where that is not one of the system.
@@ -255,10 +261,10 @@ fn limit(ran: &Ran) -> Option<Limit> {
     const XCPU: i32 = 24;
     const XFSZ: i32 = 25;
     match ran.hit {
-        Some(Hit::Memory) => return Some(Limit::Memory),
-        Some(Hit::Processes) => return Some(Limit::Processes),
-        Some(Hit::Cpu) => return Some(Limit::CpuTime),
-        Some(Hit::FileSize) => return Some(Limit::FileSize),
+        Some(LimitHit::Memory) => return Some(Limit::Memory),
+        Some(LimitHit::Processes) => return Some(Limit::Processes),
+        Some(LimitHit::Cpu) => return Some(Limit::CpuTime),
+        Some(LimitHit::FileSize) => return Some(Limit::FileSize),
         None => {}
     }
     let signal = match ran.exit {

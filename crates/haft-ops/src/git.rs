@@ -1,4 +1,4 @@
-//! What git knows of a repository, and a few changes of it. Git runs in the session's cage: what a repository makes
+//! What git knows of a repository, and a few changes of it. Git runs in the session's sandbox: what a repository makes
 //! it run, such as filters and hooks, is confined like any command, and where nothing is to be changed nothing can be.
 
 mod call;
@@ -11,7 +11,7 @@ use haft_sandbox::names;
 
 use super::shell::May;
 
-pub use parse::{Branch, Commit, FileCount, Standing, StatusEntry};
+pub use parse::{Branch, Commit, FileCount, StatusEntry, WorkingTree};
 
 /// A folder in a repository.
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ pub enum Force {
 }
 
 impl Operation for GitStatus {
-    type Output = Standing;
+    type Output = WorkingTree;
 
     fn unavailable(_cx: &Context) -> Option<Fault> {
         crate::without_sandbox()
@@ -181,7 +181,7 @@ impl Operation for GitStatus {
         reads(&self.0)
     }
 
-    async fn run(self, cx: &Context) -> Result<Standing, Fault> {
+    async fn run(self, cx: &Context) -> Result<WorkingTree, Fault> {
         self.0.status(cx).await
     }
 }
@@ -269,7 +269,7 @@ impl Operation for GitShow {
 }
 
 impl Operation for GitAdd {
-    type Output = Standing;
+    type Output = WorkingTree;
 
     fn unavailable(_cx: &Context) -> Option<Fault> {
         crate::without_sandbox()
@@ -279,7 +279,7 @@ impl Operation for GitAdd {
         writes(&self.repository)
     }
 
-    async fn run(self, cx: &Context) -> Result<Standing, Fault> {
+    async fn run(self, cx: &Context) -> Result<WorkingTree, Fault> {
         let mut args: Vec<OsString> = ["add", "--all", "--"].map(Into::into).into();
         args.extend(self.paths.iter().map(|path| path.as_path().into()));
         self.repository.git(May::Write, args, cx).await?;
@@ -371,7 +371,7 @@ fn loses(repository: &Repository, words: &[&str]) -> Claims {
 }
 
 impl Repository {
-    async fn status(&self, cx: &Context) -> Result<Standing, Fault> {
+    async fn status(&self, cx: &Context) -> Result<WorkingTree, Fault> {
         let args =
             ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all"].map(OsString::from);
         Ok(parse::standing(&self.git(May::Read, args.into(), cx).await?))

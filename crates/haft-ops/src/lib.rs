@@ -1,5 +1,6 @@
 //! What the engine can do, in its own words.
 
+mod ask_user;
 mod change;
 #[cfg(feature = "commands")]
 mod code;
@@ -7,7 +8,6 @@ mod forget;
 #[cfg(feature = "git")]
 mod git;
 mod image;
-mod inquire;
 mod list;
 mod patch;
 mod place;
@@ -28,27 +28,27 @@ use haft_core::{AbsPath, Context, Fault, FaultKind};
 use haft_journal::JournalError;
 use haft_sandbox::{ChangeError, ChangeErrorKind};
 
-pub use change::{Asked, Change, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
+pub use ask_user::Inquire;
+pub use change::{Change, ChangeRequest, Changed, Existing, Fate, Knowledge, Parents, Same, Terms, To};
 #[cfg(feature = "commands")]
 pub use code::{Code, CodeRan, Language, Limit, MAX_CODE_BYTES};
 pub use forget::{Forget, ForgottenCall};
 #[cfg(feature = "git")]
 pub use git::{
     Between, Branch, BranchAction, Commit, FileCount, Force, GitAdd, GitBranch, GitCommit, GitDiff,
-    GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, Standing, StatusEntry,
+    GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, StatusEntry, WorkingTree,
 };
 pub use haft_text::notebook::{CellEdit, CellKind, CellMode};
 pub use haft_text::{Diff, EditOptions, Leniency, LineContent, LineEdit, Occurrences, Placeholders, Replace};
 pub use image::{Fitted, ImageProblem, Images};
-pub use inquire::Inquire;
 pub use list::{Depth, List, Listed, Listing, Order, ignore_set};
 pub use patch::{Patch, PatchFate, Patched, PatchedFile};
 pub use place::{Entry, changeable, existing, existing_all, existing_folder, writable};
 pub use planning::{EnterPlan, Entered, Granted, LeavePlan, Left, Plan, PlanPlace, Wish};
 #[cfg(feature = "project")]
 pub use project::{
-    Counts, Format, Formatted, Formatting, Install, Installed, Kept, Manager, Problem, Project, ProjectKind,
-    Severity, Verified, Verify, Work,
+    Counts, DependencyKind, Format, Formatted, Formatting, Install, Installed, Manager, Problem, Project,
+    ProjectKind, Severity, Verified, Verify, Work,
 };
 #[cfg(feature = "pdf")]
 pub use read::PDF_WORKER;
@@ -58,14 +58,14 @@ pub use read::{
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};
 pub use search::{
-    Beginning, Bounds, Case, FileFound, Filter, Found, Glob, Globbed, Globs, Grep, Hidden, Hit, Ignored,
-    Line, Miss, Page, Pattern, Replaced, Searching, Sorting, Span, Stopped, Substitution, Sweep, Swept,
-    Syntax, Unreadable, What,
+    Beginning, Bounds, Case, FileFound, Filter, Glob, Globbed, Globs, Grep, GrepResult, Hidden, Hit, Ignored,
+    Line, LineMode, Miss, Page, Pattern, Replaced, Searching, Sorting, Span, Stopped, Substitution, Sweep,
+    Swept, Syntax, Unreadable,
 };
 #[cfg(feature = "commands")]
 pub use shell::{
-    Blocked, Caging, Command, Foreseen, Held, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile,
-    Program, Ran, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
+    Blocked, Command, Foreseen, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile, Program, Ran,
+    ReadySandbox, SandboxOptions, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
 };
 pub use todos::{ChangeTodos, MAX_TODOS, NewTodo, Todo, TodoStatus, Todos, TodosNow};
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
@@ -91,8 +91,8 @@ pub struct Editing {
     pub checkers: Checkers,
 }
 
-/// What this crate does in processes of its own in the sandbox, to be named to `haft_sandbox::cage::arm_with`.
-pub const WORKERS: &[haft_sandbox::cage::Worker] = &[
+/// What this crate does in processes of its own in the sandbox, to be named to `haft_sandbox::sandbox::arm_with`.
+pub const WORKERS: &[haft_sandbox::sandbox::Worker] = &[
     #[cfg(feature = "pdf")]
     PDF_WORKER,
 ];
@@ -100,12 +100,12 @@ pub const WORKERS: &[haft_sandbox::cage::Worker] = &[
 /// Why no command can be run here.
 #[cfg(feature = "commands")]
 fn without_sandbox() -> Option<Fault> {
-    (!haft_sandbox::cage::is_armed()).then(|| {
+    (!haft_sandbox::sandbox::is_armed()).then(|| {
         Fault::new(
             FaultKind::Disabled,
             "commands cannot be run here: this program has not set up the sandbox",
         )
-        .hint("call `haft::sandbox::cage::arm()` first in `main`, before any thread is started")
+        .hint("call `haft::sandbox::sandbox::arm()` first in `main`, before any thread is started")
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind, suggest};
-use haft_sandbox::{FolderAccess, Kind, Place, Stat, names};
+use haft_sandbox::{FolderAccess, Kind, ResolvedPath, Stat, names};
 
 /// More names than this are not compared when a path is misspelt.
 const MAX_COMPARED: usize = 10_000;
@@ -12,7 +12,7 @@ const MAX_COMPARED: usize = 10_000;
 const MAX_SUGGESTED: usize = 5;
 
 /// A place that exists, of whatever kind. A relative path starts from `base`.
-pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat), Fault> {
+pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(ResolvedPath, Stat), Fault> {
     found(cx.reach(base, path, FolderAccess::Read)?, path, base, cx)
 }
 
@@ -21,7 +21,12 @@ pub fn changeable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, F
     found(cx.reach(base, path, FolderAccess::Write)?, path, base, cx).map(|(place, _)| place.path)
 }
 
-fn found(place: Place, path: &str, base: &AbsPath, cx: &Context) -> Result<(Place, Stat), Fault> {
+fn found(
+    place: ResolvedPath,
+    path: &str,
+    base: &AbsPath,
+    cx: &Context,
+) -> Result<(ResolvedPath, Stat), Fault> {
     match place.stat {
         Some(stat) => Ok((place, stat)),
         // What else is in a folder outside is nobody's business.
@@ -53,7 +58,7 @@ impl Entry {
 
     /// Says that it is missing, and what is there that is spelt alike.
     pub fn missing(&self, cx: &Context) -> Fault {
-        let place = Place { path: self.path.clone(), stat: None };
+        let place = ResolvedPath { path: self.path.clone(), stat: None };
         missing(&self.named, &place, &cx.cwd(), cx)
     }
 }
@@ -77,7 +82,7 @@ pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Resul
 }
 
 /// A folder that exists.
-pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<Place, Fault> {
+pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<ResolvedPath, Fault> {
     let (place, stat) = existing(path, base, cx)?;
     let fault = |hint: &str| {
         Fault::new(FaultKind::WrongKind, format!("`{path}` is a {}, not a folder", stat.kind))
@@ -92,7 +97,7 @@ pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<Place
 }
 
 /// Says which part of the path is missing and what is there that is spelt alike.
-fn missing(path: &str, place: &Place, base: &AbsPath, cx: &Context) -> Fault {
+fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fault {
     if let Some(target) = dangling(path, place) {
         let target = spelt(target, base);
         return Fault::new(
@@ -128,7 +133,7 @@ fn not_there(path: &str) -> Fault {
 }
 
 /// Where the last part of a path leads, if it is a link and nothing is there.
-fn dangling<'a>(path: &str, place: &'a Place) -> Option<&'a AbsPath> {
+fn dangling<'a>(path: &str, place: &'a ResolvedPath) -> Option<&'a AbsPath> {
     let asked = Path::new(path).file_name()?;
     (place.path.file_name()? != asked && !path.contains("\\x")).then_some(&place.path)
 }
@@ -143,7 +148,7 @@ fn spelt(path: &AbsPath, base: &AbsPath) -> String {
 }
 
 /// The deepest folder on the way that exists, and the name that is not in it.
-fn nearest_folder(place: &Place, cx: &Context) -> Option<(AbsPath, String)> {
+fn nearest_folder(place: &ResolvedPath, cx: &Context) -> Option<(AbsPath, String)> {
     let mut missing = place.path.as_path();
     loop {
         let parent = missing.parent()?;

@@ -176,7 +176,7 @@ impl Operation for LeavePlan {
             )
             .hint("go on with the work, or begin to plan first"));
         }
-        if let Some(id) = cx.session().awaited_plan() {
+        if let Some(id) = cx.session().pending_plan() {
             return Err(Fault::new(
                 FaultKind::Conflict,
                 format!("the plan waits for approval already, as `{id}`"),

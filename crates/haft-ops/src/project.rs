@@ -1,5 +1,5 @@
 //! What kind of project a folder belongs to, and what its own programs say of it: tests, linters, formatters and
-//! package managers, run in the session's cage. How each is called is in `plan`, how each is understood in `read`.
+//! package managers, run in the session's sandbox. How each is called is in `plan`, how each is understood in `read`.
 
 mod format;
 mod install;
@@ -10,13 +10,13 @@ mod verify;
 use std::ffi::OsString;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind};
-use haft_sandbox::cage::Network;
+use haft_sandbox::sandbox::Network;
 use haft_sandbox::{FolderAccess, Kind};
 
-use super::shell::{Caging, Held, Ran, find_program};
+use super::shell::{Ran, ReadySandbox, SandboxOptions, find_program};
 
 pub use format::{Format, Formatted, Formatting};
-pub use install::{Install, Installed, Kept, Manager};
+pub use install::{DependencyKind, Install, Installed, Manager};
 pub use read::{Counts, Problem, Severity};
 pub use verify::{Verified, Verify, Work};
 
@@ -207,8 +207,8 @@ fn require_writable(project: &Project, cx: &Context) -> Result<(), Fault> {
     }
 }
 
-/// Whether what runs in this cage is kept to the workspace.
-fn confines(held: Option<&Held>, cx: &Context) -> bool {
+/// Whether what runs in this sandbox is kept to the workspace.
+fn confines(held: Option<&ReadySandbox>, cx: &Context) -> bool {
     held.is_some_and(|held| held.lacks(&super::code::confining(cx)).is_empty())
 }
 
@@ -228,7 +228,7 @@ const OFFLINE: [&str; 9] = [
 /// What there is to know of a program that failed, besides what it printed.
 fn explained(ran: &Ran, log: &str, cx: &Context) -> Vec<String> {
     let mut notes = ran.notes.clone();
-    let offline = cx.session().extension::<Caging>().network == Network::Off;
+    let offline = cx.session().extension::<SandboxOptions>().network == Network::Off;
     if offline && ran.exit != haft_sandbox::Exit::Code(0) && OFFLINE.iter().any(|words| log.contains(words)) {
         notes.push(
             "it seems to have wanted the network, which programs do not reach here; the setting `sandbox.network` \
@@ -236,8 +236,8 @@ fn explained(ran: &Ran, log: &str, cx: &Context) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for (wall, why) in &ran.report.missing {
-        notes.push(format!("it ran without {}, which cannot be had here: {why}", wall.made_of()));
+    for (layer, why) in &ran.report.missing {
+        notes.push(format!("it ran without {}, which cannot be had here: {why}", layer.made_of()));
     }
     notes
 }

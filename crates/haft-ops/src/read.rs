@@ -23,7 +23,7 @@ use haft_sandbox::{OpenFile, Stat};
 use super::change::file_name;
 use super::{Editing, MAX_HASHED, SMALL};
 use budget::Spent;
-use document::Sort;
+use document::DocumentKind;
 pub use outcome::{Body, Encoding, FileRead, Lines, Paged, Piece, Sheet};
 pub use pages::Pages;
 #[cfg(feature = "pdf")]
@@ -48,7 +48,7 @@ pub struct Read {
     pub part: Part,
     /// How it is understood.
     pub reading: Reading,
-    /// Which pages, of what has pages; the first ones when nothing is said.
+    /// Which pages, of what has pages; default: the first ones.
     pub pages: Option<Pages>,
     /// How much of it at the most.
     pub caps: Caps,
@@ -120,7 +120,8 @@ impl Operation for Read {
     }
 
     async fn run(self, cx: &Context) -> Result<Self::Output, Fault> {
-        let asked = Asked { part: self.part, reading: self.reading, pages: self.pages, caps: self.caps };
+        let asked =
+            ReadRequest { part: self.part, reading: self.reading, pages: self.pages, caps: self.caps };
         let mut read = Vec::with_capacity(self.files.len());
         let mut budget = self.caps.tokens.map(Spent::new);
         for file in self.files {
@@ -168,18 +169,18 @@ fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
 }
 
 /// What is asked of every file.
-struct Asked {
+struct ReadRequest {
     part: Part,
     reading: Reading,
     pages: Option<Pages>,
     caps: Caps,
 }
 
-async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fault> {
+async fn one(path: AbsPath, asked: &ReadRequest, cx: &Context) -> Result<FileRead, Fault> {
     if cx.is_cancelled() {
         return Err(cx.cancelled_fault());
     }
-    let Asked { part, reading, caps, .. } = *asked;
+    let ReadRequest { part, reading, caps, .. } = *asked;
     let OpenFile { file, stat } = cx.workspace().open_file(&path)?;
     if let Some(max) = caps.file_bytes.filter(|max| stat.size > *max) {
         return Err(too_large(&path, stat.size, max, cx));
@@ -200,12 +201,13 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
         )
         .at(cx.workspace().display(&path)),
     };
-    let Found { what, whole } = found.map_err(failed)?;
+    let ReadContent { what, whole } = found.map_err(failed)?;
     let mut notes = Vec::new();
     let body = match what {
-        What::Body(body) => body,
-        What::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
-        What::Document(Sort::Notebook, bytes) => match document::notebook(bytes.clone()).await {
+        ContentKind::Body(body) => body,
+        ContentKind::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
+        ContentKind::Document(DocumentKind::Notebook, bytes) => match document::notebook(bytes.clone()).await
+        {
             Ok(sheet) => Body::Notebook(sheet),
             Err(why) => {
                 if !bytes.is_empty() {
@@ -215,7 +217,7 @@ async fn one(path: AbsPath, asked: &Asked, cx: &Context) -> Result<FileRead, Fau
                 lines.transpose().map_err(failed)?.unwrap_or(Body::Binary)
             }
         },
-        What::Document(sort, bytes) => {
+        ContentKind::Document(sort, bytes) => {
             // Boxed, because what reads lines should not have to carry what reads these.
             Box::pin(document::seen(sort, bytes, &path, asked.pages.as_ref(), cx)).await?
         }
@@ -271,20 +273,20 @@ async fn seen(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) ->
 }
 
 /// What was found, and the whole file where it is in memory anyway.
-struct Found {
-    what: What,
+struct ReadContent {
+    what: ContentKind,
     whole: Option<Bytes>,
 }
 
-enum What {
+enum ContentKind {
     Body(Body),
     /// A document, all of it.
-    Document(Sort, Bytes),
+    Document(DocumentKind, Bytes),
     /// A document that is too large to be read.
     TooLarge,
 }
 
-fn read_body(mut file: File, path: &AbsPath, stat: &Stat, how: How, cx: &Context) -> io::Result<Found> {
+fn read_body(mut file: File, path: &AbsPath, stat: &Stat, how: How, cx: &Context) -> io::Result<ReadContent> {
     let small =
         |bytes: &Bytes| (bytes.len() as u64 == stat.size && stat.size <= SMALL).then(|| bytes.clone());
     let Some(wanted) = how.wanted() else {
@@ -293,7 +295,7 @@ fn read_body(mut file: File, path: &AbsPath, stat: &Stat, how: How, cx: &Context
         let max = how.caps.file_bytes.unwrap_or(u64::MAX);
         file.take(max).read_to_end(&mut bytes)?;
         let bytes = Bytes::from(bytes);
-        return Ok(Found { whole: small(&bytes), what: What::Body(Body::Bytes(bytes)) });
+        return Ok(ReadContent { whole: small(&bytes), what: ContentKind::Body(Body::Bytes(bytes)) });
     };
     // One byte more than there should be, so that a file that has grown is noticed.
     let mut head = vec![0; (stat.size + 1).clamp(MIN_ROOM, CHUNK as u64) as usize];
@@ -305,18 +307,18 @@ fn read_body(mut file: File, path: &AbsPath, stat: &Stat, how: How, cx: &Context
         if stat.size <= document::MAX_BYTES {
             file.take(document::MAX_BYTES).read_to_end(&mut head)?;
             let bytes = Bytes::from(head);
-            return Ok(Found { whole: small(&bytes), what: What::Document(sort, bytes) });
+            return Ok(ReadContent { whole: small(&bytes), what: ContentKind::Document(sort, bytes) });
         }
-        if sort != Sort::Notebook {
-            return Ok(Found { what: What::TooLarge, whole: None });
+        if sort != DocumentKind::Notebook {
+            return Ok(ReadContent { what: ContentKind::TooLarge, whole: None });
         }
     }
     if stat.size <= SMALL && read as u64 == stat.size {
         let whole = Bytes::from(head);
         let body = text::lines(&whole, io::empty(), &wanted, cx)?;
-        return Ok(Found { what: What::Body(body), whole: Some(whole) });
+        return Ok(ReadContent { what: ContentKind::Body(body), whole: Some(whole) });
     }
-    Ok(Found { what: What::Body(text::lines(&head, file, &wanted, cx)?), whole: None })
+    Ok(ReadContent { what: ContentKind::Body(text::lines(&head, file, &wanted, cx)?), whole: None })
 }
 
 fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {

@@ -20,8 +20,8 @@ use haft_core::events::Progress;
 use haft_core::{Context, Fault, FaultKind};
 
 pub use glob::{Beginning, Glob, Globbed, Globs, Hit, Miss};
-pub use grep::{FileFound, Found, Grep, Page, Sorting, Stopped};
-pub use lines::{Line, What};
+pub use grep::{FileFound, Grep, GrepResult, Page, Sorting, Stopped};
+pub use lines::{Line, LineMode};
 pub use pattern::{Bounds, Case, Pattern, Span, Syntax};
 pub use replace::{Replaced, Substitution, Sweep, Swept};
 pub use rules::{Filter, Hidden, Ignored};

@@ -1,15 +1,15 @@
-//! Running shell commands, in a cage. A command always comes back: when it ends, when its time is up, or when
+//! Running shell commands, in a sandbox. A command always comes back: when it ends, when its time is up, or when
 //! nobody waits for it any more; nothing that it started is left behind, and what it printed until then is told.
 
 mod asked;
 mod background;
 mod blocked;
-mod caging;
 mod in_place;
 mod printed;
 mod profile;
 mod program;
 mod reach;
+mod sandbox_options;
 mod words;
 
 use std::sync::Arc;
@@ -17,21 +17,23 @@ use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Access, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Cage, Ended, Happened, Hit, Output, Policy, Report, Running, Stream, Task};
+use haft_sandbox::sandbox::{
+    CommandEnd, LimitHit, Output, Policy, Report, RunEvent, Running, Sandbox, Stream, Task,
+};
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
 pub use blocked::Blocked;
-pub use caging::{Caging, Profile};
 pub use in_place::Foreseen;
 pub use printed::Printed;
-pub use program::{Held, May, Program, Surroundings, find as find_program};
+pub use program::{May, Program, ReadySandbox, Surroundings, find as find_program};
+pub use sandbox_options::{Profile, SandboxOptions};
 pub use words::in_words;
 
-use caging::Cages;
 use in_place::Edit;
+use sandbox_options::Cages;
 
 use super::patch::Planned;
-use haft_shell::{self as shell, Interactive, Understood};
+use haft_shell::{self as shell, Interactive, ParsedCommand};
 
 /// A longer command cannot be given to a program.
 const LONGEST: usize = 120_000;
@@ -61,7 +63,7 @@ pub struct Command {
     is_back: bool,
     free: bool,
     judged: Judged,
-    understood: Arc<Understood>,
+    understood: Arc<ParsedCommand>,
     claims: Claims,
     edit: Option<Edit>,
 }
@@ -78,7 +80,7 @@ enum Judged {
 }
 
 impl Command {
-    /// A command that starts in a folder; a free one runs without walls, and somebody must agree to that. What would
+    /// A command that starts in a folder; a free one runs without layers, and somebody must agree to that. What would
     /// do harm beyond all measure is refused.
     pub fn new(text: &str, dir: AbsPath, free: bool, cx: &Context) -> Result<Self, Fault> {
         if text.trim().is_empty() {
@@ -112,7 +114,7 @@ impl Command {
             None => Judged::Unknown,
         };
         let is_read_only = judged == Judged::ReadOnly && !free;
-        let touches = shell::touches(&understood, dir.as_path());
+        let touches = shell::accesses(&understood, dir.as_path());
         let claims = reach::claims(text, &understood, &touches, is_read_only, free, cx);
         let edit = shell::in_place(&understood).and_then(|sed| Edit::of(sed, &dir, cx));
         if let Some(place) = guarded(&claims, cx) {
@@ -143,7 +145,7 @@ impl Command {
         &self.text
     }
 
-    /// Whether it runs without walls.
+    /// Whether it runs without layers.
     pub fn is_free(&self) -> bool {
         self.free
     }
@@ -190,7 +192,7 @@ impl Command {
     /// What an exit code of it means, where that is an answer and not an error.
     pub fn meaning(&self, exit: Exit, printed: bool) -> Option<&'static str> {
         match exit {
-            Exit::Code(code) => shell::meaning(&self.understood, code, printed),
+            Exit::Code(code) => shell::exit_code_meaning(&self.understood, code, printed),
             _ => None,
         }
     }
@@ -221,12 +223,12 @@ pub struct Ran {
     /// The folder that it ended in, where that is another one.
     pub moved: Moved,
     /// Which limit it met, as far as that can be told.
-    pub hit: Option<Hit>,
-    /// The walls around it.
+    pub hit: Option<LimitHit>,
+    /// The layers around it.
     pub report: Report,
     /// What its exit code means, where that is an answer and not an error.
     pub meaning: Option<&'static str>,
-    /// What its cage refused it.
+    /// What its sandbox refused it.
     pub blocked: Vec<Blocked>,
     /// What it asked for last, if nobody could answer that.
     pub asked: Option<String>,
@@ -342,7 +344,7 @@ impl Shell {
         };
         let exit = ended.exit;
         let meaning = self.command.meaning(exit, !(out.is_empty() && err.is_empty()));
-        let guarded = cx.session().extension::<Caging>().guarded_in(&self.command);
+        let guarded = cx.session().extension::<SandboxOptions>().guarded_in(&self.command);
         let blocked = match (meaning, guarded) {
             (Some(_), _) => Vec::new(),
             (None, Some(name)) if exit != Exit::Code(0) && !self.command.is_read_only() => {
@@ -353,7 +355,7 @@ impl Shell {
             }
             (None, _) => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
         };
-        let (took, Ended { left, hit, .. }) = (start.elapsed(), ended);
+        let (took, CommandEnd { left, hit, .. }) = (start.elapsed(), ended);
         Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, asked, notes })
     }
 }
@@ -372,7 +374,7 @@ fn broken(error: std::io::Error) -> Fault {
 
 /// A command that was waited for.
 struct Attended {
-    ended: Ended,
+    ended: CommandEnd,
     out: Printed,
     err: Printed,
     /// What it asked last, unless it succeeded.
@@ -395,8 +397,8 @@ async fn attend(mut running: Running, timeout: Duration, cx: &Context) -> Result
     let ended = loop {
         tokio::select! {
             happened = running.next() => match happened.map_err(broken)? {
-                Happened::Output(stream, bytes) => asked = take(stream, bytes),
-                Happened::Ended(ended) => break Ok(ended),
+                RunEvent::Output(stream, bytes) => asked = take(stream, bytes),
+                RunEvent::Ended(ended) => break Ok(ended),
             },
             () = &mut time_over => break Err(Exit::TimedOut),
             () = tokio::time::sleep(asked::QUIET), if asked.is_some() => break Err(Exit::TimedOut),
@@ -406,65 +408,69 @@ async fn attend(mut running: Running, timeout: Duration, cx: &Context) -> Result
     let ended = match ended {
         Ok(ended) => ended,
         // What was left then, was left because everything was being ended.
-        Err(exit) => Ended { exit, left: Vec::new(), ..end(&mut running, &mut take).await? },
+        Err(exit) => CommandEnd { exit, left: Vec::new(), ..end(&mut running, &mut take).await? },
     };
     let asked = asked.filter(|_| ended.exit != Exit::Code(0));
     // What has no name any more is over already.
     let left = ended.left.into_iter().filter(|name| !name.is_empty()).collect();
-    let ended = Ended { left, ..ended };
+    let ended = CommandEnd { left, ..ended };
     Ok(Attended { ended, out, err, asked })
 }
 
-/// Starts a command in its cage.
+/// Starts a command in its sandbox.
 async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Running, Policy), Fault> {
-    let caging = cx.session().extension::<Caging>();
-    let policy = caging.ruled(caging.policy(command, cx), cx).await?;
-    let cage = enter(&policy, output, cx).await?;
-    caging.require_held(&cage, command.free, cx)?;
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
+    let policy = sandbox_options.ruled(sandbox_options.policy(command, cx), cx).await?;
+    let sandbox = enter(&policy, output, cx).await?;
+    sandbox_options.require_held(&sandbox, command.free, cx)?;
     let task = Task {
         program: "/bin/bash".into(),
         args: ["--noprofile", "--norc", "-c", "--", &command.text].map(Into::into).into(),
         dir: command.dir.as_path().to_owned(),
-        env: caging.env(cx).await,
+        env: sandbox_options.env(cx).await,
         input: Vec::new(),
-        tells_dir: true,
+        reports_dir: true,
     };
-    Ok((cage.run(task).await.map_err(unusable)?, policy))
+    Ok((sandbox.run(task).await.map_err(unusable)?, policy))
 }
 
-/// A cage of this kind, with all the walls that must stand.
-async fn enter(policy: &Policy, output: Output, cx: &Context) -> Result<Cage, Fault> {
-    let cages = cx.session().extension::<Cages>();
-    let caging = cx.session().extension::<Caging>();
-    let cage = cages.ready(&caging).take(policy, output).await.map_err(unusable)?;
-    if let Some((wall, why)) = cage.report().missing.iter().find(|(wall, _)| caging.required.contains(wall)) {
+/// A sandbox of this kind, with all the layers that must stand.
+async fn enter(policy: &Policy, output: Output, cx: &Context) -> Result<Sandbox, Fault> {
+    let sandboxes = cx.session().extension::<Cages>();
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
+    let sandbox = sandboxes.ready(&sandbox_options).take(policy, output).await.map_err(unusable)?;
+    if let Some((layer, why)) =
+        sandbox.report().missing.iter().find(|(layer, _)| sandbox_options.required.contains(layer))
+    {
         return Err(Fault::new(
             FaultKind::Disabled,
-            format!("commands are to run behind {}, which cannot be had here: {why}", wall.made_of()),
+            format!("commands are to run behind {}, which cannot be had here: {why}", layer.made_of()),
         )
-        .hint("`haft doctor` tells which walls stand here; the setting `sandbox.require` says which must"));
+        .hint(
+            "`haft doctor` tells which layers are active here; the setting `sandbox.require` says which must",
+        ));
     }
-    Ok(cage)
+    Ok(sandbox)
 }
 
 fn unusable(error: std::io::Error) -> Fault {
     Fault::failed(format!("the command cannot be started: {error}"))
 }
 
-/// Makes a cage ready for the next command of this kind.
+/// Makes a sandbox ready for the next command of this kind.
 fn again(policy: Policy, output: Output, cx: &Context) {
-    let cages = cx.session().extension::<Cages>();
-    let caging = cx.session().extension::<Caging>();
-    let cages = Arc::downgrade(&cages);
+    let sandboxes = cx.session().extension::<Cages>();
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
+    let sandboxes = Arc::downgrade(&sandboxes);
     tokio::spawn(async move {
-        if let Some(cages) = cages.upgrade() {
-            cages.ready(&caging).prepare(&policy, output).await;
+        if let Some(sandboxes) = sandboxes.upgrade() {
+            sandboxes.ready(&sandbox_options).prepare(&policy, output).await;
         }
     });
 }
 
 /// What was made under names that others would run something by, in words.
-fn set_aside(ended: &Ended, cx: &Context) -> Vec<String> {
+fn set_aside(ended: &CommandEnd, cx: &Context) -> Vec<String> {
     let shown = |path: &std::path::Path| {
         let root = cx.session_workspace().root().as_path();
         path.strip_prefix(root).unwrap_or(path).display().to_string()
@@ -479,18 +485,24 @@ fn set_aside(ended: &Ended, cx: &Context) -> Vec<String> {
 }
 
 /// Takes what a command prints until it ends.
-async fn follow<T>(running: &mut Running, take: &mut impl FnMut(Stream, &[u8]) -> T) -> Result<Ended, Fault> {
+async fn follow<T>(
+    running: &mut Running,
+    take: &mut impl FnMut(Stream, &[u8]) -> T,
+) -> Result<CommandEnd, Fault> {
     loop {
         match running.next().await.map_err(broken)? {
-            Happened::Output(stream, bytes) => drop(take(stream, bytes)),
-            Happened::Ended(ended) => return Ok(ended),
+            RunEvent::Output(stream, bytes) => drop(take(stream, bytes)),
+            RunEvent::Ended(ended) => return Ok(ended),
         }
     }
 }
 
 /// Ends a command: first politely, then not.
-async fn end<T>(running: &mut Running, take: &mut impl FnMut(Stream, &[u8]) -> T) -> Result<Ended, Fault> {
-    running.ask_to_end().await;
+async fn end<T>(
+    running: &mut Running,
+    take: &mut impl FnMut(Stream, &[u8]) -> T,
+) -> Result<CommandEnd, Fault> {
+    running.terminate().await;
     match tokio::time::timeout(GRACE, follow(running, take)).await {
         Ok(ended) => ended,
         Err(_) => {

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft_core::sessions::Lasting;
+use haft_core::sessions::SavedState;
 use haft_core::{Claims, Context, Fault, FaultKind, Operation, Resource, Session};
 use haft_sandbox::random_id;
 use parking_lot::{Mutex, MutexGuard};
@@ -19,7 +19,7 @@ pub const MAX_TODOS: usize = 500;
 #[serde(transparent)]
 pub struct Todos(Mutex<Vec<Todo>>);
 
-impl Lasting for Todos {
+impl SavedState for Todos {
     const NAME: &'static str = TODOS;
 }
 

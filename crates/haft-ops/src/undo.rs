@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use haft_core::sessions::Standing;
+use haft_core::sessions::SeenStatus;
 use haft_core::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, Hash, KnownContent, Operation, Preview, Resource,
     Workspace,
@@ -168,7 +168,7 @@ impl Undo {
     /// What would happen to the files, as far as their content was kept; or why nothing would, as it would be
     /// told. Nothing is changed.
     pub fn preview(&self, journal: &Journal, workspace: &Workspace) -> Result<String, Fault> {
-        let mut rehearsal = journal.rehearse(workspace);
+        let mut rehearsal = journal.dry_run(workspace);
         let mut diff = String::new();
         for entry in &self.entries {
             let number = entry.number;
@@ -205,7 +205,7 @@ impl Undo {
     }
 
     /// Does it.
-    pub fn carry_out(
+    pub fn execute(
         &self,
         journal: &Journal,
         workspace: &Workspace,
@@ -261,7 +261,7 @@ impl Undo {
 /// Whether the model knows a file as it is; that there is none, it knows once it is told.
 fn is_known(path: &AbsPath, cx: &Context) -> bool {
     match Current::read(path, "", cx) {
-        Ok(Some(now)) => cx.session().standing(path, &now.seen()) == Standing::Current,
+        Ok(Some(now)) => cx.session().standing(path, &now.seen()) == SeenStatus::Current,
         Ok(None) => true,
         Err(_) => false,
     }
@@ -495,7 +495,7 @@ impl Operation for Undo {
             // What the model knew of a file it knows afterwards, too; what it did not know it does not.
             let known: Vec<(AbsPath, bool)> =
                 self.places().map(|path| (path.clone(), is_known(&path, &inside))).collect();
-            let undone = self.carry_out(journal, inside.workspace(), label)?;
+            let undone = self.execute(journal, inside.workspace(), label)?;
             for (path, known) in known {
                 let now = match Current::read(&path, "", &inside).ok().flatten() {
                     None => KnownContent::Gone,

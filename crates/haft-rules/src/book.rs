@@ -9,9 +9,9 @@ use haft_sandbox::Kind;
 use super::known::KnownTools;
 use super::paths::Patterns;
 use super::recommended::RECOMMENDED;
-use super::written::{About, name_matches};
-use super::{BadRule, Effect, Written};
-use haft_shell::{RuleSet, Understood};
+use super::tool_rule::{About, name_matches};
+use super::{BadRule, Effect, ToolRule};
+use haft_shell::{ParsedCommand, RuleSet};
 
 /// Most entries of a folder that are searched for a match of a rule; a larger folder is assumed to have one.
 const MAX_ENTRIES: usize = 20_000;
@@ -27,12 +27,12 @@ pub(super) enum Class {
 
 /// All rules, each with its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Book {
-    rules: Vec<(Effect, Written, String)>,
+pub struct RuleBook {
+    rules: Vec<(Effect, ToolRule, String)>,
     known: KnownTools,
 }
 
-impl Book {
+impl RuleBook {
     /// An empty book, for rules about these tools.
     pub fn new(known: KnownTools) -> Self {
         Self { rules: Vec::new(), known }
@@ -50,7 +50,7 @@ impl Book {
 
     /// Adds a rule, with its origin. A rule that is there already is not added again.
     pub fn add(&mut self, effect: Effect, text: &str, origin: &str) -> Result<(), BadRule> {
-        let rule = Written::parse(text, &self.known)?;
+        let rule = ToolRule::parse(text, &self.known)?;
         if !self.rules.iter().any(|(known, other, _)| *known == effect && *other == rule) {
             self.rules.push((effect, rule, origin.to_owned()));
         }
@@ -59,7 +59,7 @@ impl Book {
 
     /// Adds the recommended rules, which allow usual builds, tests and git commands and deny reading files with
     /// secrets.
-    pub fn recommend(&mut self) -> Result<(), BadRule> {
+    pub fn add_recommended(&mut self) -> Result<(), BadRule> {
         for (effect, rules) in RECOMMENDED {
             rules.iter().try_for_each(|rule| self.add(*effect, rule, "recommended"))?;
         }
@@ -67,7 +67,7 @@ impl Book {
     }
 
     /// Every rule, with its origin.
-    pub fn iter(&self) -> impl Iterator<Item = (Effect, &Written, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Effect, &ToolRule, &str)> {
         self.rules.iter().map(|(effect, rule, origin)| (*effect, rule, origin.as_str()))
     }
 
@@ -76,7 +76,7 @@ impl Book {
         self.rules.is_empty()
     }
 
-    pub(super) fn rules(&self, effect: Effect) -> impl Iterator<Item = &Written> {
+    pub(super) fn rules(&self, effect: Effect) -> impl Iterator<Item = &ToolRule> {
         self.rules.iter().filter(move |(other, ..)| *other == effect).map(|(_, rule, _)| rule)
     }
 }
@@ -84,19 +84,19 @@ impl Book {
 /// The rules of one effect, indexed by what they are about.
 #[derive(Debug, Default)]
 pub(super) struct Compiled {
-    tools: HashMap<String, Written>,
+    tools: HashMap<String, ToolRule>,
     /// Rules with a wildcard in the tool's name.
-    tool_patterns: Vec<Written>,
+    tool_patterns: Vec<ToolRule>,
     read: Patterns,
     write: Patterns,
     commands: RuleSet,
-    command_rules: Vec<Written>,
-    hosts: Vec<Written>,
+    command_rules: Vec<ToolRule>,
+    hosts: Vec<ToolRule>,
 }
 
 impl Compiled {
     pub(super) fn new<'a>(
-        rules: impl Iterator<Item = &'a Written>,
+        rules: impl Iterator<Item = &'a ToolRule>,
         folders: &[PathBuf],
         home: Option<&Path>,
     ) -> Self {
@@ -140,24 +140,24 @@ impl Compiled {
     }
 
     /// The rule that covers every call of a tool.
-    pub(super) fn tool(&self, name: &str) -> Option<&Written> {
+    pub(super) fn tool(&self, name: &str) -> Option<&ToolRule> {
         self.tools.get(name).or_else(|| self.tool_patterns.iter().find(|rule| name_matches(&rule.tool, name)))
     }
 
-    pub(super) fn denies_command(&self, understood: &Understood) -> Option<&Written> {
+    pub(super) fn denies_command(&self, understood: &ParsedCommand) -> Option<&ToolRule> {
         self.commands.denies(understood).map(|rule| &self.command_rules[rule])
     }
 
-    pub(super) fn might_deny_command(&self, understood: &Understood) -> Option<&Written> {
+    pub(super) fn might_deny_command(&self, understood: &ParsedCommand) -> Option<&ToolRule> {
         self.commands.might_deny(understood).map(|rule| &self.command_rules[rule])
     }
 
-    pub(super) fn allows_command(&self, understood: &Understood) -> Option<(&Written, bool)> {
+    pub(super) fn allows_command(&self, understood: &ParsedCommand) -> Option<(&ToolRule, bool)> {
         let covered = self.commands.allows(understood)?;
-        Some((&self.command_rules[covered.by], covered.exactly))
+        Some((&self.command_rules[covered.by], covered.exact))
     }
 
-    pub(super) fn host(&self, host: &str) -> Option<&Written> {
+    pub(super) fn host(&self, host: &str) -> Option<&ToolRule> {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         self.hosts.iter().find(|rule| match &rule.about {
             About::Domain { host: named, subdomains: false } => *named == host,
@@ -174,7 +174,7 @@ impl Compiled {
         access: Access,
         path: &AbsPath,
         workspace: &Workspace,
-    ) -> Option<(&Written, String)> {
+    ) -> Option<(&ToolRule, String)> {
         let subject = || format!("`{}`", workspace.display(path));
         let classes: &[Class] =
             if access == Access::Write { &[Class::Read, Class::Write] } else { &[Class::Read] };
@@ -203,7 +203,7 @@ impl Compiled {
         access: Access,
         path: &AbsPath,
         workspace: &Workspace,
-    ) -> Option<&Written> {
+    ) -> Option<&ToolRule> {
         let runs_code = || {
             let claims = haft_core::Claims::none().write(haft_core::Resource::Path(path.clone()));
             haft_core::permissions::runs_code(&claims, workspace).is_some()

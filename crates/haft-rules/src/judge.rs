@@ -7,31 +7,31 @@ use haft_core::permissions::{HiddenFiles, Judge, Question, Rule, Scope, Verdict}
 use haft_core::{Access, Claims, Context, Fault, Mode, Resource};
 use parking_lot::Mutex;
 
-use haft_shell::{self as shell, Understood};
+use haft_shell::{self as shell, ParsedCommand};
 
-use super::{Book, Called, Effect, KnownTools, Rules, Ruling, Written};
+use super::{CallFacts, Effect, KnownTools, RuleBook, Rules, Ruling, ToolRule};
 
 /// Permanent storage for rules that a person agreed to.
-pub trait Memory: Send + Sync {
+pub trait RuleStore: Send + Sync {
     /// Stores a rule that allows something.
-    fn keep(&self, rule: &Written, scope: Scope) -> Result<(), Fault>;
+    fn keep(&self, rule: &ToolRule, scope: Scope) -> Result<(), Fault>;
 }
 
 /// Judges calls by rules.
 pub struct RuleJudge {
-    book: Book,
+    book: RuleBook,
     home: Option<PathBuf>,
-    memory: Option<Arc<dyn Memory>>,
+    memory: Option<Arc<dyn RuleStore>>,
 }
 
 /// Session extension with the judge of the session, for tools that check many files in one call.
 #[derive(Clone, Default)]
-pub struct Ruled(pub Option<Arc<RuleJudge>>);
+pub struct SessionJudge(pub Option<Arc<RuleJudge>>);
 
-impl Ruled {
+impl SessionJudge {
     /// The current rules of a session; `None` if it has no judge.
     pub fn rules(cx: &Context) -> Option<Arc<Rules>> {
-        cx.session().extension::<Ruled>().0.as_ref().map(|judge| judge.rules(cx))
+        cx.session().extension::<SessionJudge>().0.as_ref().map(|judge| judge.rules(cx))
     }
 }
 
@@ -41,13 +41,13 @@ struct CompiledRules(Mutex<Option<(Vec<Rule>, Arc<Rules>)>>);
 
 impl RuleJudge {
     /// A judge by the rules of a book. `home` replaces `~` in them.
-    pub fn new(book: Book, home: Option<PathBuf>) -> Self {
+    pub fn new(book: RuleBook, home: Option<PathBuf>) -> Self {
         Self { book, home, memory: None }
     }
 
     /// Sets the storage for rules that are granted beyond the session.
     #[must_use]
-    pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
+    pub fn memory(mut self, memory: Arc<dyn RuleStore>) -> Self {
         self.memory = Some(memory);
         self
     }
@@ -87,7 +87,7 @@ impl Judge for RuleJudge {
 
     fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
         let Question { spec, claims, cx, .. } = question;
-        let called = Called { tool: &spec.name, claims, workspace: cx.session_workspace() };
+        let called = CallFacts { tool: &spec.name, claims, workspace: cx.session_workspace() };
         let rules = self.rules(cx);
         let ruling = rules.rule_on(&called);
         // In bypass mode no person is asked about an uncertain command, so a deny rule that might mean it must hold.
@@ -119,8 +119,8 @@ impl Judge for RuleJudge {
 
     fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), Fault> {
         let known = self.known(cx);
-        let rules: Vec<Written> =
-            rules.iter().map(|rule| Written::parse(&rule.0, &known)).collect::<Result<_, _>>()?;
+        let rules: Vec<ToolRule> =
+            rules.iter().map(|rule| ToolRule::parse(&rule.0, &known)).collect::<Result<_, _>>()?;
         for rule in &rules {
             if scope != Scope::Session {
                 self.memory
@@ -139,9 +139,9 @@ fn offer(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
     let Question { spec, claims, cx, .. } = question;
     let workspace = cx.session_workspace();
     if let Some(line) = command(claims) {
-        let understood = line.meaning::<Understood>();
+        let understood = line.analysis::<ParsedCommand>();
         let understood = understood.unwrap_or_else(|| Arc::new(shell::parse(line.text())));
-        let rules = shell::patterns(&understood);
+        let rules = shell::offered_rules(&understood);
         return Some(rules.into_iter().map(|rule| Rule(format!("{}({rule})", spec.name))).collect());
     }
     let mut rules: Vec<Rule> = Vec::new();
@@ -156,10 +156,10 @@ fn offer(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
                     true => format!("./{}", workspace.display(path)),
                     false => path.to_string(),
                 };
-                Written::on_path(&spec.name, &globset::escape(&pattern), known)?
+                ToolRule::on_path(&spec.name, &globset::escape(&pattern), known)?
             }
-            Resource::Host(host) => Written::parse(&format!("{}(domain:{host})", spec.name), known).ok()?,
-            Resource::State(_) | Resource::Everything => Written::parse(&spec.name, known).ok()?,
+            Resource::Host(host) => ToolRule::parse(&format!("{}(domain:{host})", spec.name), known).ok()?,
+            Resource::State(_) | Resource::Everything => ToolRule::parse(&spec.name, known).ok()?,
             _ => return None,
         };
         let rule = Rule(rule.to_string());
@@ -168,7 +168,7 @@ fn offer(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
         }
     }
     if rules.is_empty() {
-        rules.push(Rule(Written::parse(&spec.name, known).ok()?.to_string()));
+        rules.push(Rule(ToolRule::parse(&spec.name, known).ok()?.to_string()));
     }
     Some(rules)
 }

@@ -7,7 +7,7 @@ mod judge;
 mod known;
 mod paths;
 mod recommended;
-mod written;
+mod tool_rule;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 use haft_core::permissions::HiddenFiles;
 use haft_core::{AbsPath, Access, Claims, CommandLine, Resource, Workspace};
 
-pub use book::Book;
-pub use judge::{Memory, RuleJudge, Ruled};
+pub use book::RuleBook;
+pub use judge::{RuleJudge, RuleStore, SessionJudge};
 pub use known::KnownTools;
-pub use written::{BadRule, Written};
+pub use tool_rule::{BadRule, ToolRule};
 
 use book::{Class, Compiled};
-use haft_shell::{self as shell, Understood};
+use haft_shell::{self as shell, ParsedCommand};
 
 /// The effect of a rule on the calls that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub struct Ruling {
     /// The effect on the call.
     pub effect: Effect,
     /// The rule that decided.
-    pub rule: Written,
+    pub rule: ToolRule,
     /// The part of the call that the rule is about: a tool, path, command or host, for messages.
     pub about: String,
     /// Whether the rule names exactly this call, without wildcards.
@@ -71,7 +71,7 @@ pub struct Rules {
 
 /// The parts of a call that rules look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'a> {
+pub struct CallFacts<'a> {
     /// Name of the tool.
     pub tool: &'a str,
     /// Everything that the call may access.
@@ -82,7 +82,7 @@ pub struct Called<'a> {
 
 impl Rules {
     /// Compiles the rules of a book for a workspace. `home` replaces `~`.
-    pub fn new(book: &Book, workspace: &Workspace, home: Option<&Path>) -> Self {
+    pub fn new(book: &RuleBook, workspace: &Workspace, home: Option<&Path>) -> Self {
         let folders: Vec<PathBuf> =
             workspace.folders().iter().map(|folder| folder.path.as_path().to_owned()).collect();
         let compiled = |effect| Compiled::new(book.rules(effect), &folders, home);
@@ -90,14 +90,14 @@ impl Rules {
     }
 
     /// The decision on a call; `None` if no rule covers it.
-    pub fn rule_on(&self, called: &Called<'_>) -> Option<Ruling> {
+    pub fn rule_on(&self, called: &CallFacts<'_>) -> Option<Ruling> {
         self.match_any_part(&self.deny, Effect::Deny, called)
             .or_else(|| self.match_any_part(&self.ask, Effect::Ask, called))
             .or_else(|| self.allow_all_parts(called))
     }
 
     /// A deny rule that might mean a claimed command whose programs are not certain, and the command.
-    pub fn might_deny(&self, claims: &Claims) -> Option<(&Written, String)> {
+    pub fn might_deny(&self, claims: &Claims) -> Option<(&ToolRule, String)> {
         claims.iter().find_map(|(_, resource)| match resource {
             Resource::Command(line) => {
                 Some((self.deny.might_deny_command(&parsed(line))?, line.text().to_owned()))
@@ -133,12 +133,12 @@ impl Rules {
     }
 
     /// The first deny or ask rule that covers any part of a call.
-    fn match_any_part(&self, rules: &Compiled, effect: Effect, called: &Called<'_>) -> Option<Ruling> {
+    fn match_any_part(&self, rules: &Compiled, effect: Effect, called: &CallFacts<'_>) -> Option<Ruling> {
         if rules.is_empty() {
             return None;
         }
         let ruling =
-            |rule: &Written, about: String| Ruling { effect, rule: rule.clone(), about, exactly: true };
+            |rule: &ToolRule, about: String| Ruling { effect, rule: rule.clone(), about, exactly: true };
         if let Some(rule) = rules.tool(called.tool) {
             return Some(ruling(rule, format!("`{}`", called.tool)));
         }
@@ -159,16 +159,16 @@ impl Rules {
     }
 
     /// The allow rule for a call; `None` unless allow rules cover every part of it.
-    fn allow_all_parts(&self, called: &Called<'_>) -> Option<Ruling> {
+    fn allow_all_parts(&self, called: &CallFacts<'_>) -> Option<Ruling> {
         let rules = &self.allow;
         if rules.is_empty() {
             return None;
         }
-        let ruling = |rule: &Written, exactly| {
+        let ruling = |rule: &ToolRule, exactly| {
             let about = format!("`{}`", called.tool);
             Some(Ruling { effect: Effect::Allow, rule: rule.clone(), about, exactly })
         };
-        let mut by: Option<&Written> = rules.tool(called.tool);
+        let mut by: Option<&ToolRule> = rules.tool(called.tool);
         let by_tool = by.is_some();
         let mut exactly = !by_tool;
         let mut names_command = false;
@@ -225,8 +225,8 @@ impl HiddenFiles for Rules {
 }
 
 /// The parsed command: the one that the claim carries, or else parsed now.
-fn parsed(line: &CommandLine) -> Arc<Understood> {
-    line.meaning::<Understood>().unwrap_or_else(|| Arc::new(shell::parse(line.text())))
+fn parsed(line: &CommandLine) -> Arc<ParsedCommand> {
+    line.analysis::<ParsedCommand>().unwrap_or_else(|| Arc::new(shell::parse(line.text())))
 }
 
 fn is_command(claims: &Claims) -> bool {
@@ -234,7 +234,7 @@ fn is_command(claims: &Claims) -> bool {
 }
 
 /// Whether a change to a file makes other programs run code.
-fn runs_code(path: &AbsPath, called: &Called<'_>) -> bool {
+fn runs_code(path: &AbsPath, called: &CallFacts<'_>) -> bool {
     haft_core::permissions::runs_code(&Claims::none().write(Resource::Path(path.clone())), called.workspace)
         .is_some()
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use haft_core::permissions::is_code_name;
 
-use super::Written;
+use super::ToolRule;
 
 /// The patterns of many rules, matched in one pass.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Patterns {
     set: GlobSet,
     /// For each glob of the set, the index of its rule.
     rules: Vec<usize>,
-    written: Vec<(Written, Shape)>,
+    written: Vec<(ToolRule, Shape)>,
 }
 
 /// Properties of a pattern that are known without matching it.
@@ -34,7 +34,7 @@ struct Shape {
 /// A rule whose pattern matched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Match<'a> {
-    pub(super) rule: &'a Written,
+    pub(super) rule: &'a ToolRule,
     pub(super) names_code: bool,
 }
 
@@ -51,7 +51,7 @@ fn glob(pattern: &str) -> Result<globset::Glob, globset::Error> {
 }
 
 impl Patterns {
-    pub(super) fn new(rules: Vec<(Written, String)>, folders: &[PathBuf], home: Option<&Path>) -> Self {
+    pub(super) fn new(rules: Vec<(ToolRule, String)>, folders: &[PathBuf], home: Option<&Path>) -> Self {
         let mut set = GlobSetBuilder::new();
         let mut patterns = Self::default();
         for (rule, pattern) in rules {
@@ -103,7 +103,7 @@ impl Patterns {
 
     /// A rule that matches something in a folder. For a pattern without wildcards its prefix decides; otherwise
     /// `has_match` searches the folder, and runs only if some prefix makes a match possible.
-    pub(super) fn within(&self, folder: &Path, has_match: impl Fn() -> bool) -> Option<&Written> {
+    pub(super) fn within(&self, folder: &Path, has_match: impl Fn() -> bool) -> Option<&ToolRule> {
         let may_match = |shape: &Shape| {
             shape.prefixes.iter().any(|start| match shape.is_literal {
                 true => start.starts_with(folder),
@@ -112,7 +112,7 @@ impl Patterns {
         };
         let mut candidates = self.written.iter().filter(|(_, shape)| may_match(shape)).peekable();
         candidates.peek()?;
-        let all: Vec<&(Written, Shape)> = candidates.collect();
+        let all: Vec<&(ToolRule, Shape)> = candidates.collect();
         let certain = all.iter().find(|(_, shape)| shape.is_literal && !shape.prefixes.is_empty());
         match certain {
             Some((rule, _)) => Some(rule),
@@ -160,9 +160,9 @@ mod tests {
     #[derive(schemars::JsonSchema)]
     struct Input {}
 
-    fn rule(pattern: &str) -> Written {
+    fn rule(pattern: &str) -> ToolRule {
         let spec = Spec::of::<Input>("Read", "Reads a file").category(Category::File).read_only();
-        Written::on_path("Read", pattern, &KnownTools::none().with(&spec)).unwrap()
+        ToolRule::on_path("Read", pattern, &KnownTools::none().with(&spec)).unwrap()
     }
 
     fn matches(pattern: &str, path: &str) -> bool {

@@ -1,7 +1,6 @@
 //! All access to files and processes. The crates above name files by [`AbsPath`], which only the workspace can
 //! make, and start processes only through this crate. It knows nothing of tools, calls, permissions or JSON.
 
-pub mod cage;
 mod change;
 mod error;
 mod id;
@@ -9,6 +8,7 @@ pub mod names;
 mod offload;
 mod path;
 pub mod process;
+pub mod sandbox;
 mod stat;
 mod store;
 pub mod terminal;
@@ -24,5 +24,5 @@ pub use id::random_id;
 pub use path::AbsPath;
 pub use process::{Exit, Finished, Partner, Pipes, Run, Start, run};
 pub use stat::{Entry, Kind, Name, Stamp, Stat};
-pub use store::{KeptOpen, Latch, Store, StoreEntry, StoreLock};
-pub use workspace::{Draft, Folder, FolderAccess, OpenFile, OpenFolder, Place, Workspace};
+pub use store::{OpenStoreFile, ReusableLock, Store, StoreEntry, StoreLock};
+pub use workspace::{Draft, Folder, FolderAccess, OpenFile, OpenFolder, ResolvedPath, Workspace};

@@ -34,21 +34,21 @@ pub struct StoreEntry {
 /// A lock that is taken often: its file stays open in between. The lock excludes other processes, not other threads that
 /// use this value.
 #[derive(Debug)]
-pub struct Latch {
+pub struct ReusableLock {
     store: Store,
     name: String,
-    file: Option<Arc<KeptOpen>>,
+    file: Option<Arc<OpenStoreFile>>,
 }
 
 /// A file of a store that is kept open.
 #[derive(Debug)]
-pub struct KeptOpen {
+pub struct OpenStoreFile {
     /// The file.
     pub file: File,
     id: (u64, u64),
 }
 
-impl KeptOpen {
+impl OpenStoreFile {
     fn new(file: File) -> io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self { file, id: (found.dev(), found.ino()) })
@@ -64,7 +64,7 @@ impl KeptOpen {
     }
 }
 
-impl Latch {
+impl ReusableLock {
     /// Takes the lock, waiting while another process holds it. Dropping the result releases it.
     pub fn lock(&mut self) -> io::Result<StoreLock> {
         self.take(|file| file.lock().map(|()| true))?.ok_or_else(|| ErrorKind::WouldBlock.into())
@@ -84,7 +84,7 @@ impl Latch {
         let mut take = || loop {
             let file = match &self.file {
                 Some(file) => file.clone(),
-                None => Arc::new(KeptOpen::new(
+                None => Arc::new(OpenStoreFile::new(
                     self.store.open_or_create(OpenOptions::new().write(true), &path)?,
                 )?),
             };
@@ -106,7 +106,7 @@ impl Latch {
 /// A held lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct StoreLock {
-    file: Arc<KeptOpen>,
+    file: Arc<OpenStoreFile>,
 }
 
 impl Drop for StoreLock {
@@ -183,14 +183,14 @@ impl Store {
     }
 
     /// Length of a file, if `of` is still the file of that name.
-    pub fn length(&self, name: &str, of: &KeptOpen) -> io::Result<Option<u64>> {
+    pub fn length(&self, name: &str, of: &OpenStoreFile) -> io::Result<Option<u64>> {
         let path = self.checked(name)?;
         of.length_at(&path).map_err(|error| with_path(&path, error))
     }
 
     /// Opens a file for reading and writing, as [`Store::open_log`] does, and remembers its identity.
-    pub fn keep_open(&self, name: &str) -> io::Result<KeptOpen> {
-        KeptOpen::new(self.open_log(name)?).map_err(|error| with_path(&self.path(name), error))
+    pub fn keep_open(&self, name: &str) -> io::Result<OpenStoreFile> {
+        OpenStoreFile::new(self.open_log(name)?).map_err(|error| with_path(&self.path(name), error))
     }
 
     /// Opens a file for reading and writing. Makes a missing one, durably.
@@ -275,8 +275,8 @@ impl Store {
     }
 
     /// The lock of that name, for taking it often.
-    pub fn latch(&self, name: &str) -> Latch {
-        Latch { store: self.clone(), name: name.to_owned(), file: None }
+    pub fn latch(&self, name: &str) -> ReusableLock {
+        ReusableLock { store: self.clone(), name: name.to_owned(), file: None }
     }
 
     /// Like [`Store::lock`], but fails with [`ErrorKind::TimedOut`] after some time: for callers that can do without the

@@ -74,7 +74,7 @@ pub struct Folder {
 
 /// A resolved path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ResolvedPath {
     /// The canonical path. If nothing exists there, that of the nearest existing directory, followed by the
     /// remaining names.
     pub path: AbsPath,

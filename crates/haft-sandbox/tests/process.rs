@@ -227,7 +227,7 @@ fn partner(script: &str) -> Start {
         args: vec!["-c".into(), script.into()],
         dir: "/".into(),
         env: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
-        max_said: 100,
+        max_stderr: 100,
     }
 }
 
@@ -241,15 +241,15 @@ async fn a_partner_is_talked_to_until_its_input_ends() {
     assert_eq!(partner.exit(), None);
     drop(pipes.input);
     assert_eq!(partner.ended().await, Exit::Code(5));
-    assert_eq!(partner.said(), "said\n");
+    assert_eq!(partner.stderr_tail(), "said\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_what_a_partner_says_the_end_is_kept() {
     let (partner, _pipes) = Partner::start(&partner("seq 100000 >&2")).unwrap();
     partner.ended().await;
-    assert_eq!(partner.said().len(), 100);
-    assert!(partner.said().ends_with("\n99999\n100000\n"), "{}", partner.said());
+    assert_eq!(partner.stderr_tail().len(), 100);
+    assert!(partner.stderr_tail().ends_with("\n99999\n100000\n"), "{}", partner.stderr_tail());
 }
 
 #[tokio::test(flavor = "multi_thread")]

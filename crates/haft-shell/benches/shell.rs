@@ -35,11 +35,11 @@ fn main() {
             black_box(shell::banned(&understood));
             black_box(shell::sensitive(&understood));
             black_box(shell::interactive(&understood));
-            black_box(shell::touches(&understood, Path::new("/ws")));
+            black_box(shell::accesses(&understood, Path::new("/ws")));
         });
         let understood = shell::parse(text);
         let rule_time = median(|| {
-            black_box(shell::patterns(&understood));
+            black_box(shell::offered_rules(&understood));
             black_box(rules.allows(&understood));
             black_box(shell::matches("curl *", &understood, Side::Deny));
         });
@@ -50,7 +50,7 @@ fn main() {
                 ("banned", &|| drop(black_box(shell::banned(&understood)))),
                 ("sensitive", &|| drop(black_box(shell::sensitive(&understood)))),
                 ("interactive", &|| drop(black_box(shell::interactive(&understood)))),
-                ("touches", &|| drop(black_box(shell::touches(&understood, Path::new("/ws"))))),
+                ("touches", &|| drop(black_box(shell::accesses(&understood, Path::new("/ws"))))),
             ];
             let times = stages.map(|(stage, work)| format!("{stage} {:.1?}", median(work)));
             println!("    {}", times.join(", "));

@@ -1,6 +1,6 @@
 //! Commands that a dialect may refuse outright, by category.
 
-use super::Understood;
+use super::ParsedCommand;
 
 /// A category of commands that a dialect may refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,7 +65,7 @@ pub struct Banned {
 }
 
 /// The banned commands among all words that could be run, through any wrapper.
-pub fn banned(understood: &Understood) -> Vec<Banned> {
+pub fn banned(understood: &ParsedCommand) -> Vec<Banned> {
     let listed = Category::ALL
         .into_iter()
         .flat_map(|category| category.commands().iter().map(move |word| (category, *word)));

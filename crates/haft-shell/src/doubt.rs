@@ -7,7 +7,7 @@ use std::fmt::{self, Display};
 pub enum Doubt {
     /// A character that is invisible or displayed as another one.
     Character(char),
-    /// Longer than [`LONGEST`](super::LONGEST).
+    /// Longer than [`MAX_COMMAND_BYTES`](super::MAX_COMMAND_BYTES).
     TooLong,
     /// Nested or branched more than the parser is allowed to follow.
     TooDeep,
@@ -59,7 +59,7 @@ impl Display for Doubt {
             Self::Character(c) => {
                 write!(f, "it contains the character U+{:04X}, which cannot be seen", *c as u32)
             }
-            Self::TooLong => write!(f, "it is longer than {} bytes", super::LONGEST),
+            Self::TooLong => write!(f, "it is longer than {} bytes", super::MAX_COMMAND_BYTES),
             Self::TooDeep => write!(f, "it nests or branches too much"),
             Self::Syntax => write!(f, "it could not be read as a shell command"),
             Self::Substitution => write!(f, "another command's output is put into it"),

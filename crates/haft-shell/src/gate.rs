@@ -4,7 +4,7 @@
 
 use brush_parser::{Token, unquote_str};
 
-use super::{DEEPEST, Doubt, LONGEST};
+use super::{Doubt, MAX_COMMAND_BYTES, MAX_NESTING};
 
 /// Most substitutions and groups in a whole text. Closing brackets in quotes can fool the depth count, so this bounds
 /// the parser's recursion even then; its stack has room for this many on any thread.
@@ -18,7 +18,7 @@ const MAX_DESCRIPTOR_DIGITS: usize = 9;
 
 /// The reason why a text must not be tokenized, if there is one.
 pub(super) fn text(text: &str) -> Option<Doubt> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_COMMAND_BYTES {
         return Some(Doubt::TooLong);
     }
     if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
@@ -38,7 +38,7 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
             '`' => backquotes += 1,
             _ => {}
         }
-        if depth > DEEPEST || openings + backquotes / 2 > MAX_OPENINGS {
+        if depth > MAX_NESTING || openings + backquotes / 2 > MAX_OPENINGS {
             return Some(Doubt::TooDeep);
         }
         before = c;

@@ -7,7 +7,7 @@ use regex::{Captures, Regex};
 
 use self::pattern::Pattern;
 use super::sed::{self, Address, Call, Substitution};
-use super::{Cwd, Understood};
+use super::{Cwd, ParsedCommand};
 
 /// A `sed -i` command that can be simulated.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ enum Piece {
 }
 
 /// Recognises a command that is nothing but a `sed -i` on one file and can be simulated exactly.
-pub fn in_place(understood: &Understood) -> Option<InPlace> {
+pub fn in_place(understood: &ParsedCommand) -> Option<InPlace> {
     let ([command], []) = (understood.commands(), understood.doubts()) else { return None };
     if !matches!(command.name(), "sed" | "gsed") || !command.redirects.is_empty() || command.cwd != Cwd::Start
     {

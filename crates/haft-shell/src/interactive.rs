@@ -1,6 +1,6 @@
 //! Commands that wait for a person to type, and what to run instead.
 
-use super::{Command, Understood, wrap};
+use super::{Command, ParsedCommand, wrap};
 
 /// A command that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ static WITHOUT_OPTIONS: &[(&[&str], &[&str], &str)] = &[
 ];
 
 /// The parts of a command that wait for a person.
-pub fn interactive(understood: &Understood) -> Vec<Interactive> {
+pub fn interactive(understood: &ParsedCommand) -> Vec<Interactive> {
     let mut found: Vec<Interactive> = Vec::new();
     for command in understood.commands() {
         let Some(instead) = alternative(command) else { continue };

@@ -1,16 +1,17 @@
 //! Static analysis of shell commands. A real shell parser reads the text once limits on its size and nesting hold
 //! (`gate`). Checks that deny over-approximate: they look at every word that could be a command
-//! ([`Understood::words`]). Checks that allow under-approximate: they accept only literal words of known programs.
+//! ([`ParsedCommand::words`]). Checks that allow under-approximate: they accept only literal words of known programs.
 //! This crate reads no files, starts no processes and knows neither tools nor dialects. It does not confine
 //! commands: the sandbox does.
 
+mod accesses;
 mod banned;
 mod doubt;
+mod exit_code;
 mod gate;
 mod git;
 mod in_place;
 mod interactive;
-mod meaning;
 mod options;
 mod programs;
 mod read_only;
@@ -20,28 +21,27 @@ mod sed;
 mod sensitive;
 #[cfg(test)]
 mod tests;
-mod touches;
 mod walk;
 mod word;
 mod wrap;
 
 use std::collections::BTreeSet;
 
+pub use accesses::{Accesses, accesses};
 pub use banned::{Banned, Category, banned};
 pub use doubt::Doubt;
+pub use exit_code::exit_code_meaning;
 pub use in_place::{InPlace, in_place};
 pub use interactive::{Interactive, interactive};
-pub use meaning::meaning;
 pub use read_only::{Proof, read_only};
-pub use rules::{BadRule, Covered, Rule, RuleSet, Side, matches, patterns};
+pub use rules::{BadRule, Coverage, Rule, RuleSet, Side, matches, offered_rules};
 pub use sensitive::{Sensitive, sensitive};
-pub use touches::{Touches, touches};
 pub use word::Word;
 
 /// Longest command that is parsed, in bytes.
-pub const LONGEST: usize = 16 * 1024;
+pub const MAX_COMMAND_BYTES: usize = 16 * 1024;
 /// Deepest nesting of brackets in a command that is parsed.
-pub const DEEPEST: usize = 32;
+pub const MAX_NESTING: usize = 32;
 
 /// Parses a command. Never fails: text that the parser rejects yields doubts and a scan of its words.
 ///
@@ -52,13 +52,13 @@ pub const DEEPEST: usize = 32;
 /// assert!(understood.words().contains("rg"));
 /// assert!(shell::read_only(&understood).proven());
 /// ```
-pub fn parse(text: &str) -> Understood {
+pub fn parse(text: &str) -> ParsedCommand {
     walk::read(text)
 }
 
 /// A parsed command: the simple commands that it runs, and the reasons why the analysis may be incomplete.
 #[derive(Debug, Clone, Default)]
-pub struct Understood {
+pub struct ParsedCommand {
     commands: Vec<Command>,
     doubts: Vec<Doubt>,
     /// Words that could be commands, from text that the parser could not read.
@@ -86,7 +86,7 @@ enum Preceding {
     Other,
 }
 
-impl Understood {
+impl ParsedCommand {
     /// Every simple command, at any depth, in source order; the command that a wrapper runs follows the wrapper.
     pub fn commands(&self) -> &[Command] {
         &self.commands
@@ -150,7 +150,7 @@ pub struct Command {
     /// Whether the shell runs it in the background.
     pub background: bool,
     /// The wrapper that runs it, such as `timeout` or `xargs`.
-    pub by: Option<By>,
+    pub by: Option<WrappedBy>,
     /// Whether its standard input comes from another command or a file outside of it.
     pub piped: bool,
 }
@@ -173,7 +173,7 @@ impl Command {
 
 /// The wrapper that runs a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct By {
+pub struct WrappedBy {
     /// Name of the wrapper's program.
     pub name: String,
     /// Whether the command does the same without the wrapper, such as `nice`.

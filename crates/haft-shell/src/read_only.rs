@@ -2,7 +2,7 @@
 //! glob is accepted only where no file name that it could expand to does harm.
 
 use super::programs::{Profile, profile};
-use super::{Command, Doubt, Understood, Word};
+use super::{Command, Doubt, ParsedCommand, Word};
 
 /// Folders of the system's own programs.
 const SYSTEM_FOLDERS: &[&str] = &["/bin/", "/usr/bin/"];
@@ -25,14 +25,14 @@ impl Proof {
 
 /// Checks whether a command provably changes nothing: neither files nor anything else, apart from caches of what
 /// programs read, such as git's index. It may read anything.
-pub fn read_only(understood: &Understood) -> Proof {
+pub fn read_only(understood: &ParsedCommand) -> Proof {
     match objection(understood) {
         Some(why) => Proof::Not(why),
         None => Proof::ReadOnly,
     }
 }
 
-fn objection(understood: &Understood) -> Option<String> {
+fn objection(understood: &ParsedCommand) -> Option<String> {
     if let Some(doubt) = understood.doubts().iter().find(|doubt| **doubt != Doubt::Glob) {
         return Some(doubt.to_string());
     }

@@ -3,9 +3,9 @@
 
 mod set;
 
-pub use set::{Covered, RuleSet};
+pub use set::{Coverage, RuleSet};
 
-use super::{Command, Cwd, Understood, Word, programs, scan, wrap};
+use super::{Command, Cwd, ParsedCommand, Word, programs, scan, wrap};
 
 /// A rule for commands.
 ///
@@ -48,8 +48,8 @@ pub enum BadRule {
     /// The rule has no words.
     #[error("a rule needs at least the name of a program")]
     Empty,
-    /// The rule is longer than [`LONGEST`](super::LONGEST).
-    #[error("the rule is longer than {} bytes", super::LONGEST)]
+    /// The rule is longer than [`MAX_COMMAND_BYTES`](super::MAX_COMMAND_BYTES).
+    #[error("the rule is longer than {} bytes", super::MAX_COMMAND_BYTES)]
     TooLong,
     /// The rule ends with an escape.
     #[error("the rule ends with a backslash")]
@@ -68,7 +68,7 @@ pub enum Side {
 impl Rule {
     /// Parses a rule.
     pub fn parse(text: &str) -> Result<Self, BadRule> {
-        if text.len() > super::LONGEST {
+        if text.len() > super::MAX_COMMAND_BYTES {
             return Err(BadRule::TooLong);
         }
         let (text, open_ended) = match text.trim_end().strip_suffix(":*") {
@@ -177,7 +177,7 @@ fn ends_with_escape(text: &str) -> bool {
 }
 
 /// Whether a rule covers a command. A rule that cannot be parsed allows nothing and denies everything.
-pub fn matches(rule: &str, understood: &Understood, side: Side) -> bool {
+pub fn matches(rule: &str, understood: &ParsedCommand, side: Side) -> bool {
     match (Rule::parse(rule), side) {
         (Ok(rule), Side::Allow) => RuleSet::new(vec![rule]).allows(understood).is_some(),
         (Ok(rule), Side::Deny) => RuleSet::new(vec![rule]).denies(understood).is_some(),
@@ -187,7 +187,7 @@ pub fn matches(rule: &str, understood: &Understood, side: Side) -> bool {
 }
 
 /// The rules to offer for a command, one for each of its parts; none if a part should not be allowed permanently.
-pub fn patterns(understood: &Understood) -> Vec<String> {
+pub fn offered_rules(understood: &ParsedCommand) -> Vec<String> {
     if !understood.doubts().is_empty() || !super::sensitive(understood).is_empty() {
         return Vec::new();
     }
@@ -225,7 +225,7 @@ fn names(word: &str) -> std::collections::BTreeSet<String> {
 
 /// The commands that rules must cover: those of the command line, with the nested command in place of a transparent
 /// wrapper.
-fn parts_of(understood: &Understood) -> impl Iterator<Item = &Command> {
+fn parts_of(understood: &ParsedCommand) -> impl Iterator<Item = &Command> {
     let is_transparent =
         |command: &Command| matches!(command.name(), "timeout" | "nice" | "stdbuf" | "ionice" | "command");
     let is_listed = |command: &Command| command.by.as_ref().is_none_or(|by| by.transparent);

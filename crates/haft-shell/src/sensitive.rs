@@ -1,7 +1,7 @@
 //! Commands that need approval each time: their effect cannot be undone, or reaches beyond the project. The check is
 //! a heuristic over everything that could run, with more false positives than false negatives.
 
-use super::{Command, Doubt, RedirectKind, Understood, Word, scan, wrap};
+use super::{Command, Doubt, ParsedCommand, RedirectKind, Word, scan, wrap};
 
 /// A reason why a command needs approval each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ const SECRETS: &[&str] = &[
 ];
 
 /// All reasons why a command needs approval each time.
-pub fn sensitive(understood: &Understood) -> Vec<Sensitive> {
+pub fn sensitive(understood: &ParsedCommand) -> Vec<Sensitive> {
     let mut found = Vec::new();
     let mut note = |reason: &str, catastrophic| {
         let sensitive = Sensitive { reason: reason.to_owned(), catastrophic };
@@ -325,7 +325,7 @@ fn is_everything(word: &Word) -> bool {
 }
 
 /// Whether a function may call itself in the background: a fork bomb.
-fn is_fork_bomb(understood: &Understood) -> bool {
+fn is_fork_bomb(understood: &ParsedCommand) -> bool {
     let is_defined =
         understood.doubts().contains(&Doubt::Function) || understood.doubts().contains(&Doubt::Syntax);
     let calls_itself = |command: &Command| {

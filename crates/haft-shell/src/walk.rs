@@ -10,17 +10,17 @@ use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 use super::word::{Quoting, scripts};
 use super::wrap::{self, Nested};
 use super::{
-    Assignment, By, Command, Cwd, Doubt, ExitCodeSource, Preceding, Redirect, RedirectKind, Understood, Word,
-    gate, scan,
+    Assignment, Command, Cwd, Doubt, ExitCodeSource, ParsedCommand, Preceding, Redirect, RedirectKind, Word,
+    WrappedBy, gate, scan,
 };
 
 /// Deepest nesting of scripts within scripts and wrappers within wrappers that the walk follows.
 const MAX_DEPTH: usize = 12;
-/// Most words that the walk visits. No text within `LONGEST` has as many, but each nested wrapper visits its words
+/// Most words that the walk visits. No text within `MAX_COMMAND_BYTES` has as many, but each nested wrapper visits its words
 /// again, which would be quadratic without this limit.
 const MAX_WORDS: usize = 40_000;
 
-pub(super) fn read(text: &str) -> Understood {
+pub(super) fn read(text: &str) -> ParsedCommand {
     let options = ParserOptions {
         // `Word` detects tildes itself; the parser fails on numbers behind them.
         tilde_expansion_at_word_start: false,
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Understood {
         ..ParserOptions::default()
     };
     let mut walk = Walk {
-        out: Understood::default(),
+        out: ParsedCommand::default(),
         options,
         cwd: Cwd::Start,
         background: false,
@@ -43,7 +43,7 @@ pub(super) fn read(text: &str) -> Understood {
 }
 
 struct Walk {
-    out: Understood,
+    out: ParsedCommand,
     options: ParserOptions,
     cwd: Cwd,
     background: bool,
@@ -507,7 +507,7 @@ impl Walk {
         for nested in nested {
             match nested {
                 Nested::Command { argv, transparent } => {
-                    let by = By { name: name.clone(), transparent };
+                    let by = WrappedBy { name: name.clone(), transparent };
                     if !transparent {
                         self.out.add_doubt(Doubt::Runs(name.clone()));
                     }
@@ -525,7 +525,7 @@ impl Walk {
                     walk.out.add_doubt(Doubt::Runs(name.clone()));
                     let at = walk.out.commands.len();
                     walk.script(&script);
-                    let by = By { name: name.clone(), transparent: false };
+                    let by = WrappedBy { name: name.clone(), transparent: false };
                     for command in walk.out.commands.iter_mut().skip(at) {
                         command.by.get_or_insert_with(|| by.clone());
                     }

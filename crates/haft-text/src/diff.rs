@@ -69,7 +69,7 @@ pub fn unified(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> Diff {
 
 /// Computes a unified diff, and the short form: changed lines with context, numbered as in the new file; removed lines
 /// have no number.
-pub fn both(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> (Diff, Diff) {
+pub fn unified_and_short(before: Side<'_>, after: Side<'_>, limits: DiffLimits) -> (Diff, Diff) {
     let names = [before.name, after.name];
     let diffs = |hunks: &Hunks<'_>| (unified_text(hunks, names, limits), numbered_text(hunks, limits));
     let binaries = |sizes| (binary(names, sizes), binary(["the file"; 2], sizes));
@@ -157,7 +157,7 @@ fn numbered_text(hunks: &Hunks<'_>, limits: DiffLimits) -> Diff {
 }
 
 /// A unified diff for display: long lines become excerpts around the change.
-pub fn shown(diff: &str) -> Cow<'_, str> {
+pub fn shorten_long_lines(diff: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = diff.split_inclusive('\n').collect();
     if lines.iter().all(|line| line.len() <= MAX_SHOWN_CHARS) {
         return Cow::Borrowed(diff);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     fn short(old: &[u8], new: &[u8], limits: DiffLimits) -> Diff {
-        both(Side { name: "f", bytes: old }, Side { name: "f", bytes: new }, limits).1
+        unified_and_short(Side { name: "f", bytes: old }, Side { name: "f", bytes: new }, limits).1
     }
 
     #[test]
@@ -450,7 +450,7 @@ mod tests {
         let whole = DiffLimits { bytes: 1 << 20, ..DiffLimits::default() };
         let whole = unified(side(old.clone().leak()), side(new.clone().leak()), whole).text;
         let short = short(old.as_bytes(), new.as_bytes(), DiffLimits::default()).text;
-        for shown in [&short, &*shown(&whole), &diff(&old, &new).text] {
+        for shown in [&short, &*shorten_long_lines(&whole), &diff(&old, &new).text] {
             assert!(shown.contains("éone") && shown.contains("étwo") && shown.len() < 3000, "{shown}");
         }
     }

@@ -12,7 +12,7 @@ use super::splice::{Splice, Splices};
 
 /// A plan of edits to one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Planned {
+pub struct EditPlan {
     /// The changes to the bytes.
     pub splices: Splices,
     /// Number of replacements, over all edits.
@@ -31,12 +31,12 @@ pub struct Note {
     /// Number of the line that matched.
     pub line: usize,
     /// The difference that was ignored.
-    pub overlooked: Overlooked,
+    pub overlooked: IgnoredDifference,
 }
 
 /// A difference that was ignored to find a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Overlooked {
+pub enum IgnoredDifference {
     /// Indentation; the new text is reindented like the file.
     Indentation,
     /// White space at the end of lines.
@@ -53,20 +53,24 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line;
         match self.overlooked {
-            Overlooked::Indentation => {
+            IgnoredDifference::Indentation => {
                 write!(
                     f,
                     "line {line} matched with different indentation; the new text was indented like the file"
                 )
             }
-            Overlooked::TrailingSpace => {
+            IgnoredDifference::TrailingSpace => {
                 write!(f, "line {line} matched with different white space at the end of lines")
             }
-            Overlooked::Punctuation => {
+            IgnoredDifference::Punctuation => {
                 write!(f, "line {line} matched with different quotes, dashes or spaces")
             }
-            Overlooked::FinalNewline => write!(f, "line {line} is the last and not ended, and stays so"),
-            Overlooked::LineNumbers => write!(f, "line {line} matched without the copied line numbers"),
+            IgnoredDifference::FinalNewline => {
+                write!(f, "line {line} is the last and not ended, and stays so")
+            }
+            IgnoredDifference::LineNumbers => {
+                write!(f, "line {line} matched without the copied line numbers")
+            }
         }
     }
 }
@@ -93,13 +97,13 @@ pub struct Draft<'a> {
     /// The content after the changes so far; `None` without changes.
     edited: Option<Source>,
     /// The changes so far.
-    pub planned: Planned,
+    pub planned: EditPlan,
 }
 
 impl<'a> Draft<'a> {
     /// A draft without changes.
     pub fn new(source: &'a Source) -> Self {
-        Self { source, edited: None, planned: Planned::default() }
+        Self { source, edited: None, planned: EditPlan::default() }
     }
 
     /// The content after the changes so far.
@@ -137,7 +141,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Finishes the plan.
-    pub fn done(mut self) -> Planned {
+    pub fn done(mut self) -> EditPlan {
         self.planned.changed = changed(self.source, &self.planned.splices);
         self.planned
     }

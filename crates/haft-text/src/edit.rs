@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::artifacts::{placeholder, without_numbers};
 use super::clusters::clip;
-use super::draft::{Draft, Follows, Note, Overlooked, Planned};
+use super::draft::{Draft, EditPlan, Follows, IgnoredDifference, Note};
 use super::encoding::{Ending, Source};
 use super::find::{CharMatch, Search, find, forward, normalize_line_ends};
 use super::line_index::{LineIndex, line_number};
@@ -50,7 +50,7 @@ pub fn plan(
     source: &Source,
     edits: &[Replace],
     options: impl Into<EditOptions>,
-) -> Result<Planned, Mismatch> {
+) -> Result<EditPlan, Mismatch> {
     let options = options.into();
     let mut draft = Draft::new(source);
     for (at, edit) in edits.iter().enumerate() {
@@ -73,7 +73,7 @@ struct Change {
     at: usize,
     splices: Vec<TextSplice>,
     count: usize,
-    overlooked: BTreeSet<Overlooked>,
+    overlooked: BTreeSet<IgnoredDifference>,
 }
 
 fn plan_one(source: &Source, edit: &Replace, options: EditOptions) -> Result<Change, Problem> {
@@ -102,7 +102,7 @@ fn plan_one(source: &Source, edit: &Replace, options: EditOptions) -> Result<Cha
         if let Some(old) = &stripped
             && let Some(mut change) = without_copied_numbers(source, old, &new)?
         {
-            change.overlooked.insert(Overlooked::LineNumbers);
+            change.overlooked.insert(IgnoredDifference::LineNumbers);
             return Ok(change);
         }
     }
@@ -171,7 +171,7 @@ fn lenient(source: &Source, old: &str, new: &str) -> Result<Option<Change>, Prob
     }
     if let [place] = &alike.ranges[..] {
         let splices = vec![replace(source, place.clone(), old, new, CharMatch::LookAlike)];
-        let overlooked = [Overlooked::Punctuation].into();
+        let overlooked = [IgnoredDifference::Punctuation].into();
         return Ok(Some(Change { at: place.start, splices, count: 1, overlooked }));
     }
     let [row] = loose[..] else { return Ok(None) };
@@ -203,23 +203,23 @@ fn block(text: &str) -> Vec<&str> {
 }
 
 /// The kinds of difference between a block and the rows that it matched.
-fn ignored_differences(rows: &LineIndex<'_>, row: usize, block: &[&str]) -> BTreeSet<Overlooked> {
+fn ignored_differences(rows: &LineIndex<'_>, row: usize, block: &[&str]) -> BTreeSet<IgnoredDifference> {
     let mut all = BTreeSet::new();
     for (at, line) in block.iter().enumerate() {
         let there = rows.line(row + at);
         if indent_of(there) != indent_of(line) && !line.trim().is_empty() {
-            all.insert(Overlooked::Indentation);
+            all.insert(IgnoredDifference::Indentation);
         }
         if !same_line(there.trim(), line.trim(), Closeness::Exact) {
-            all.insert(Overlooked::Punctuation);
+            all.insert(IgnoredDifference::Punctuation);
         }
         if there[there.trim_end().len()..] != line[line.trim_end().len()..] {
-            all.insert(Overlooked::TrailingSpace);
+            all.insert(IgnoredDifference::TrailingSpace);
         }
     }
     // If all lines are equal, the exact search can only have failed at a missing final line end.
     if all.is_empty() {
-        all.insert(Overlooked::FinalNewline);
+        all.insert(IgnoredDifference::FinalNewline);
     }
     all
 }

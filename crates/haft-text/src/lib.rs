@@ -32,8 +32,8 @@ pub use options::{EditOptions, Leniency, Placeholders};
 
 pub use artifacts::placeholder;
 pub use charset::{Charset, Guess, guess};
-pub use diff::{DiffLimits, Side, both, common_end, common_start, shown, unified};
-pub use draft::{Draft, Follows, Planned};
+pub use diff::{DiffLimits, Side, common_end, common_start, shorten_long_lines, unified, unified_and_short};
+pub use draft::{Draft, EditPlan, Follows};
 pub use edit::plan as plan_edits;
 pub use editorconfig::ConfigFile;
 pub use encoding::{Source, Unwritable};

@@ -2,7 +2,7 @@
 //! line ends of the lines that they replace, and the last line stays terminated or unterminated.
 
 use super::artifacts::placeholder;
-use super::draft::{Draft, Follows, Planned};
+use super::draft::{Draft, EditPlan, Follows};
 use super::encoding::Source;
 use super::find::normalize_line_ends;
 use super::line_index::LineIndex;
@@ -47,7 +47,7 @@ pub enum LineContent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinesPlanned {
     /// The changes to the file.
-    pub planned: Planned,
+    pub planned: EditPlan,
     /// Warnings about edits that may be mistakes.
     pub warnings: Vec<String>,
 }

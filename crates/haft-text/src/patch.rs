@@ -6,7 +6,7 @@ mod parse;
 use std::collections::BTreeSet;
 
 use super::artifacts::placeholder;
-use super::draft::{Draft, Follows, Note, Overlooked, Planned};
+use super::draft::{Draft, EditPlan, Follows, IgnoredDifference, Note};
 use super::encoding::Source;
 use super::line_index::LineIndex;
 use super::line_match::{Closeness, Step, fits, reindent, rewrite, same_line};
@@ -40,7 +40,7 @@ pub enum Outcome {
         /// The file before the patch.
         source: Box<Source>,
         /// The changes.
-        planned: Planned,
+        planned: EditPlan,
         /// New name, if the patch moves it.
         to: Option<String>,
     },
@@ -252,7 +252,7 @@ fn update<E>(
     hunks: &[Hunk],
     final_newline: Option<FinalNewline>,
     options: EditOptions,
-) -> Result<Planned, PatchProblem<E>> {
+) -> Result<EditPlan, PatchProblem<E>> {
     let rows = LineIndex::new(source.text(), source.ending());
     let of = hunks.len();
     let fail =
@@ -305,7 +305,7 @@ fn place(
     hunk: &Hunk,
     cursor: usize,
     options: EditOptions,
-) -> Result<(Placed, Option<Overlooked>), Problem> {
+) -> Result<(Placed, Option<IgnoredDifference>), Problem> {
     let from = after_context(rows, &hunk.context, cursor, options)?;
     let old: Vec<&str> = hunk
         .lines
@@ -342,9 +342,9 @@ fn place(
     let steps = hunk.lines.iter().map(step).collect();
     let overlooked = match closeness {
         Closeness::Exact => None,
-        Closeness::Trailing => Some(Overlooked::TrailingSpace),
-        Closeness::Loose if indentation == Reindent::Same => Some(Overlooked::Punctuation),
-        Closeness::Loose => Some(Overlooked::Indentation),
+        Closeness::Trailing => Some(IgnoredDifference::TrailingSpace),
+        Closeness::Loose if indentation == Reindent::Same => Some(IgnoredDifference::Punctuation),
+        Closeness::Loose => Some(IgnoredDifference::Indentation),
     };
     Ok((Placed { row, rows: old.len(), hunk: 0, steps }, overlooked))
 }

@@ -30,7 +30,7 @@ pub use haft_text as text;
 ///
 /// With tokio, write a plain `main` and start the runtime in it; `#[tokio::main]` starts threads first.
 pub fn arm() {
-    haft_sandbox::cage::arm_with(haft_ops::WORKERS);
+    haft_sandbox::sandbox::arm_with(haft_ops::WORKERS);
 }
 
 /// The tools of every dialect, whose names rules may use.

@@ -14,7 +14,7 @@ use crate::style::{self, BAD, DIM, GOOD, one_line};
 pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
     let (lines, mut chain) = Audit::read(&environment.state)?;
-    if lines.is_empty() && chain == Chain::Whole {
+    if lines.is_empty() && chain == Chain::Intact {
         // Another record tells whether there were calls, which are written down before they happen.
         let calls: u64 = haft_host::stats(&environment.state)?.values().map(|tool| tool.calls).sum();
         if calls > 0 {
@@ -22,21 +22,21 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
         }
     }
     let of_session =
-        |line: &&AuditLine| common.session.as_ref().is_none_or(|name| *name == line.decided.session);
+        |line: &&AuditLine| common.session.as_ref().is_none_or(|name| *name == line.entry.session);
     let wanted: Vec<&AuditLine> = lines.iter().filter(of_session).collect();
     let shown = &wanted[wanted.len().saturating_sub(limit)..];
     let mut out = anstream::stdout().lock();
-    let code = if chain == Chain::Whole { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let code = if chain == Chain::Intact { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if common.json {
         let broken = match &chain {
-            Chain::Whole => None,
+            Chain::Intact => None,
             Chain::Broken(at, why) => Some(json!({"line": at, "why": why})),
         };
         let output = json!({"whole": broken.is_none(), "broken": broken, "lines": shown});
         writeln!(out, "{}", serde_json::to_string_pretty(&output)?)?;
         return Ok(code);
     }
-    for AuditLine { number, decided, .. } in shown {
+    for AuditLine { number, entry: decided, .. } in shown {
         let when = style::ago(UNIX_EPOCH + Duration::from_millis(decided.at));
         let (word, style) = match decided.decision {
             AuditOutcome::Allowed => ("allowed", GOOD),
@@ -50,8 +50,8 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
         )?;
     }
     match chain {
-        Chain::Whole if lines.is_empty() => writeln!(out, "no call was decided about here yet")?,
-        Chain::Whole => {
+        Chain::Intact if lines.is_empty() => writeln!(out, "no call was decided about here yet")?,
+        Chain::Intact => {
             writeln!(out, "{GOOD}all {} lines are as they were written{GOOD:#}", lines.len())?;
             writeln!(
                 out,

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use haft_core::Workspace;
 use haft_dialects as dialects;
 use haft_sandbox::FolderAccess;
-use haft_sandbox::cage;
+use haft_sandbox::sandbox;
 use serde_json::json;
 
 use crate::args::Common;
@@ -41,7 +41,7 @@ impl State {
 }
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let root = haft_host::looked_at(common.workspace.as_deref())?;
+    let root = haft_host::any_folder(common.workspace.as_deref())?;
     let folders = Folders::find()?;
     let findings = examine(common, &root, &folders);
     let healthy = findings.iter().all(|finding| finding.state != State::Bad);
@@ -94,7 +94,7 @@ fn examine(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
         found.add("workspace", State::Good, workspace.root().to_string());
         found.add("confinement", State::Good, workspace.confinement());
         if common.workspace.is_none()
-            && let Err(error) = haft_host::implicit_root()
+            && let Err(error) = haft_host::current_workspace()
         {
             found.add("workspace", State::Note, format!("no calls without --workspace: {error}"));
         }
@@ -167,12 +167,15 @@ fn check_settings(
         found.add(
             "server",
             State::Note,
-            format!("{}: {} ({}{off})", server.name, server.written(), server.from),
+            format!("{}: {} ({}{off})", server.name, server.display_target(), server.origin),
         );
     }
     for (event, hook) in settings.hooks.all() {
         let tools = if hook.matcher.is_empty() { "every tool" } else { &hook.matcher };
-        match (found.check("hook", haft_host::command_hook(event, hook, root)), haft_host::idle(hook)) {
+        match (
+            found.check("hook", haft_host::command_hook(event, hook, root)),
+            haft_host::unused_hook_warning(hook),
+        ) {
             (None, _) => {}
             (Some(_), Some(idle)) => found.add("hook", State::Note, idle),
             (Some(_), None) => {
@@ -197,32 +200,32 @@ true
 fn check_sandbox(root: &Path, found: &mut Findings) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let outcome = runtime.block_on(async {
-        let policy = cage::Policy { write: vec![root.to_owned()], ..cage::Policy::default() };
-        let cage = cage::Cage::new(&policy, cage::Output::Joined).await?;
-        let report = cage.report().clone();
+        let policy = sandbox::Policy { write: vec![root.to_owned()], ..sandbox::Policy::default() };
+        let sandbox = sandbox::Sandbox::new(&policy, sandbox::Output::Joined).await?;
+        let report = sandbox.report().clone();
         let env = ["HOME", "PATH"].iter().filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
-        let task = cage::Task {
+        let task = sandbox::Task {
             program: "/bin/bash".into(),
             args: ["--noprofile", "--norc", "-c", PROBES].map(Into::into).into(),
             dir: root.to_owned(),
             env: env.collect(),
             input: Vec::new(),
-            tells_dir: false,
+            reports_dir: false,
         };
-        let mut running = cage.run(task).await?;
+        let mut running = sandbox.run(task).await?;
         let mut printed = Vec::new();
-        while let cage::Happened::Output(_, bytes) = running.next().await? {
+        while let sandbox::RunEvent::Output(_, bytes) = running.next().await? {
             printed.extend_from_slice(bytes);
         }
         anyhow::Ok((report, String::from_utf8_lossy(&printed).into_owned()))
     });
     let Some((report, printed)) = found.check("sandbox", outcome) else { return };
-    for layer in &report.standing {
+    for layer in &report.active {
         found.add("sandbox", State::Good, format!("{}: {}", layer.name(), layer.made_of()));
     }
     for (layer, why) in &report.missing {
         // Few machines let ordinary users make control groups; limits per process apply anyway.
-        let state = if *layer == cage::Layer::Quota { State::Note } else { State::Bad };
+        let state = if *layer == sandbox::Layer::Quota { State::Note } else { State::Bad };
         found.add("sandbox", state, format!("{}: missing ({}): {why}", layer.name(), layer.made_of()));
     }
     for escape in printed.lines() {
@@ -237,7 +240,7 @@ fn check_state(folders: &Folders, root: &Path, found: &mut Findings) {
     if found.check("state", folders.are_private()).is_none() {
         return;
     }
-    let state = haft_host::state_of(folders, root);
+    let state = haft_host::state_folder(folders, root);
     let results = state.folder("results");
     if let Some(kept) = found.check("state", results.make().and_then(|()| results.entries())) {
         let bytes: u64 = kept.iter().map(|entry| entry.size).sum();
@@ -249,7 +252,7 @@ fn check_state(folders: &Folders, root: &Path, found: &mut Findings) {
     for entry in found.check("sessions", sessions.entries()).unwrap_or_default() {
         let Some(name) = entry.name.strip_suffix(".json") else { continue };
         let read = sessions.read(&entry.name).map_err(HostError::from);
-        let read = read.and_then(|bytes| haft_host::read_session(&bytes.unwrap_or_default()));
+        let read = read.and_then(|bytes| haft_host::parse_session(&bytes.unwrap_or_default()));
         found.check("session", read.with_context(|| format!("`{name}` is damaged")));
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use haft_core::Fault;
 use haft_core::{Session, Store};
 use haft_journal::{Entry, Side};
-use haft_mcp::{Client, Http};
+use haft_mcp::{Client, HttpConfig};
 use haft_ops as ops;
 use haft_sandbox::user;
 
@@ -50,11 +50,11 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
                 haft_mcp::serve_stdio(served.clone(), stop.received()).await?;
             }
             Some(address) => {
-                let http = Http {
+                let http = HttpConfig {
                     address,
                     token: token(flags.token_file.as_deref())?,
                     origins: flags.allow_origin,
-                    idle: Duration::from_secs(flags.idle_seconds.max(1)),
+                    idle_timeout: Duration::from_secs(flags.idle_seconds.max(1)),
                 };
                 if http.token.is_none() && !address.ip().to_canonical().is_loopback() {
                     anyhow::bail!(
@@ -110,14 +110,14 @@ impl haft_mcp::SessionHost for McpHost {
         self.0.session_for(client).map_err(|error| Fault::failed(error.to_string()))
     }
 
-    fn moved(&self, session: &Session, roots: Vec<PathBuf>) {
-        if let Err(error) = self.0.follow(session, &roots) {
-            style::notice(&format!("a client has moved to where it cannot be followed: {error:#}"));
+    fn roots_changed(&self, session: &Session, roots: Vec<PathBuf>) {
+        if let Err(error) = self.0.update_roots(session, &roots) {
+            style::notice(&format!("a client has roots_changed to where it cannot be followed: {error:#}"));
         }
     }
 
     fn close(&self, session: &Session) {
-        self.0.let_go(session);
+        self.0.stop_client_servers(session);
         host::close(&self.0, std::slice::from_ref(session));
     }
 
@@ -125,7 +125,7 @@ impl haft_mcp::SessionHost for McpHost {
         self.0.state().folder("results")
     }
 
-    fn difference(&self, session: &Session, entry: &Entry) -> Result<String, Fault> {
+    fn diff(&self, session: &Session, entry: &Entry) -> Result<String, Fault> {
         let sides = [Side::Before, Side::After];
         Ok(ops::difference(self.0.journal(), &session.workspace(), entry, sides)?)
     }

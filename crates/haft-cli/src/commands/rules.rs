@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use haft_core::permissions::{Prediction, Scope};
 use haft_core::{Access, Call, Claims, Resource};
-use haft_rules::{Effect, Written};
+use haft_rules::{Effect, ToolRule};
 use serde_json::json;
 
 use super::call::read_input;
@@ -63,7 +63,7 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
 fn add(common: &Common, effect: Effect, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
     let known = environment.known_tools();
-    let rule = Written::parse(rule, &known)?;
+    let rule = ToolRule::parse(rule, &known)?;
     if !known.has(rule.tool()) && !rule.tool().starts_with("mcp__") && !rule.tool().contains('*') {
         style::notice(&format!(
             "no tool of haft's own is called `{}`; the rule holds for one of that name which a program adds",
@@ -97,7 +97,7 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
         runtime.block_on(host.servers().start_for(&[tool]));
     }
     let input = read_input(words, tool, &session)?;
-    let dry_run = runtime.block_on(session.consider(Call::new("check", tool, input)));
+    let dry_run = runtime.block_on(session.dry_run(Call::new("check", tool, input)));
     runtime.block_on(host.end_servers());
     let dry_run =
         dry_run.map_err(|fault| crate::style::fault_error(&fault)).context("the call cannot be made")?;
@@ -156,7 +156,9 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
     }
     let rules = host.rules(session);
     if has(|resource| matches!(resource, Resource::Command(_) | Resource::Everything)) {
-        layers.push("the sandbox, while a command runs: `haft doctor` tells which walls stand".to_owned());
+        layers.push(
+            "the sandbox, while a command runs: `haft doctor` tells which layers are active".to_owned(),
+        );
         if rules.hide_something() {
             layers.push("the sandbox hides from commands what is denied to be read".to_owned());
         }
@@ -173,7 +175,7 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
 fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
     let host = host::open(common, Interaction::Terminal)?;
     let (lines, _) = haft_core::audit::Audit::read(host.state())?;
-    let past: Vec<_> = lines.iter().filter(|line| line.decided.session == session).collect();
+    let past: Vec<_> = lines.iter().filter(|line| line.entry.session == session).collect();
     if past.is_empty() {
         anyhow::bail!("nothing is known of a session `{session}`: `haft audit` shows which there are");
     }
@@ -182,13 +184,13 @@ fn replay(common: &Common, session: &str) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     let mut rows = Vec::new();
     for line in &past {
-        let decided = &line.decided;
+        let decided = &line.entry;
         let call = Call::new(
             decided.call.as_str(),
             decided.tool.as_str(),
             haft_core::Input::Value(decided.input.clone()),
         );
-        let (now, why) = match runtime.block_on(current.consider(call)) {
+        let (now, why) = match runtime.block_on(current.dry_run(call)) {
             Ok(dry_run) => match dry_run.outcome {
                 Prediction::Allowed(by) => {
                     ("allowed", by.unwrap_or_else(|| "nobody needs to be asked".to_owned()))

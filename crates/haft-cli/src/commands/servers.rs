@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use haft_mcp::client::{Loopback, Servers, State, Status};
+use haft_mcp::client::{Loopback, ServerState, ServerStatus, Servers};
 use serde_json::{Value, json};
 
 use crate::args::{Common, McpCommand};
@@ -42,14 +42,14 @@ async fn list(common: &Common, environment: &Environment, servers: &Servers) -> 
     let statuses = servers.start_all().await;
     let loaded = &environment.loaded;
     let rows: Vec<Row<'_>> = loaded.servers.iter().map(|found| row(found, &statuses)).collect();
-    let held_back = loaded.held_back.iter().map(|found| Row {
+    let held_back = loaded.untrusted_servers.iter().map(|found| Row {
         found,
         state: "not trusted",
         detail: "`haft trust` shows it, and starts it if you agree".to_owned(),
         tools: None,
     });
     let rows: Vec<Row<'_>> = rows.into_iter().chain(held_back).collect();
-    if let Some(why) = &loaded.unreadable {
+    if let Some(why) = &loaded.mcp_json_error {
         style::notice(&format!("the project is not trusted, and its servers cannot be read: {why}"));
     }
     let mut out = anstream::stdout().lock();
@@ -58,7 +58,7 @@ async fn list(common: &Common, environment: &Environment, servers: &Servers) -> 
             .iter()
             .map(|row| {
                 json!({
-                    "name": row.found.name, "from": row.found.from, "how": row.found.written(),
+                    "name": row.found.name, "from": row.found.origin, "how": row.found.display_target(),
                     "state": row.state, "detail": row.detail, "tools": row.tools,
                 })
             })
@@ -83,8 +83,8 @@ async fn list(common: &Common, environment: &Environment, servers: &Servers) -> 
             out,
             "{NAME}{}{NAME:#}  {style}{state}{style:#}{count}  {DIM}{} ({}){DIM:#}",
             one_line(&found.name),
-            one_line(&found.written()),
-            one_line(&found.from)
+            one_line(&found.display_target()),
+            one_line(&found.origin)
         )?;
         if !detail.is_empty() {
             sanitize(detail).lines().try_for_each(|line| writeln!(out, "  {line}"))?;
@@ -93,15 +93,15 @@ async fn list(common: &Common, environment: &Environment, servers: &Servers) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn row<'a>(found: &'a ConfiguredServer, statuses: &[Status]) -> Row<'a> {
+fn row<'a>(found: &'a ConfiguredServer, statuses: &[ServerStatus]) -> Row<'a> {
     let status = statuses.iter().find(|status| status.server == found.name);
     let (state, detail, tools) = match status.map(|status| (&status.state, status)) {
-        Some((State::Up(about), status)) => {
+        Some((ServerState::Up(about), status)) => {
             let detail = format!("{} {}, protocol {}", about.name, about.version, about.protocol);
             let problems = status.problems.iter().map(|problem| format!("\n{problem}")).collect::<String>();
             ("works", format!("{detail}{problems}"), Some(status.tools.len()))
         }
-        Some((State::Down(fault), _)) => ("fails", fault.message().to_owned(), None),
+        Some((ServerState::Down(fault), _)) => ("fails", fault.message().to_owned(), None),
         _ => ("disabled", String::new(), None),
     };
     Row { found, state, detail, tools }
@@ -116,7 +116,7 @@ async fn login(environment: &Environment, servers: &Servers, name: &str) -> anyh
 }
 
 fn check_usable(environment: &Environment, name: &str) -> anyhow::Result<()> {
-    if environment.loaded.held_back.iter().any(|found| found.name == name)
+    if environment.loaded.untrusted_servers.iter().any(|found| found.name == name)
         && !environment.loaded.servers.iter().any(|found| found.name == name)
     {
         anyhow::bail!("the server `{name}` is the project's, which is not trusted: `haft trust` shows it");
@@ -150,7 +150,7 @@ async fn test(
             return Ok(ExitCode::FAILURE);
         }
     };
-    let State::Up(about) = &tested.status.state else { return Ok(ExitCode::FAILURE) };
+    let ServerState::Up(about) = &tested.status.state else { return Ok(ExitCode::FAILURE) };
     let latency = tested.latency.map(style::duration);
     if common.json {
         let tools: Vec<Value> = tested

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use haft_core::sessions::Lasting as _;
+use haft_core::sessions::SavedState as _;
 use haft_ops::{Todo, TodoStatus, Todos};
 
 use crate::args::Common;
@@ -14,7 +14,7 @@ use crate::style::{BOLD, DIM, GOOD, one_line};
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let Some(name) = &common.session else { bail!("name the session with --session") };
     let environment = host::lenient_environment(common)?;
-    let Some(mut saved) = haft_host::saved(&environment.state, name)? else {
+    let Some(mut saved) = haft_host::load_session(&environment.state, name)? else {
         bail!("there is no session `{name}` here")
     };
     let todos: Todos = match saved.lasting.remove(Todos::NAME) {

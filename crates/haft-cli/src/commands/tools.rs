@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use haft_core::{Registry, Spec};
 use haft_dialects as dialects;
-use haft_mcp::client::{State, Status};
+use haft_mcp::client::{ServerState, ServerStatus};
 use serde_json::Value;
 
 use crate::args::{Common, ToolFormat};
@@ -72,8 +72,8 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
 }
 
 /// Prints why a server, or some of its tools, are missing from the list.
-fn print_problems(status: &Status) {
-    if let State::Down(fault) = &status.state {
+fn print_problems(status: &ServerStatus) {
+    if let ServerState::Down(fault) = &status.state {
         style::notice(fault.message());
     }
     let server = &status.server;

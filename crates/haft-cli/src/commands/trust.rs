@@ -27,14 +27,21 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
         }
     }
     let loaded = &environment.loaded;
-    if let Some(why) = &loaded.unreadable {
+    if let Some(why) = &loaded.mcp_json_error {
         anyhow::bail!("nothing can be trusted that cannot be read: {why}");
     }
-    for found in
-        loaded.held_back.iter().chain(loaded.servers.iter().filter(|found| found.from.starts_with('.')))
+    for found in loaded
+        .untrusted_servers
+        .iter()
+        .chain(loaded.servers.iter().filter(|found| found.origin.starts_with('.')))
     {
         let how = if found.config.url.is_some() { "would connect to" } else { "would start" };
-        writeln!(out, "{BOLD}{}{BOLD:#} {how}: {}", one_line(&found.name), one_line(&found.written()))?;
+        writeln!(
+            out,
+            "{BOLD}{}{BOLD:#} {how}: {}",
+            one_line(&found.name),
+            one_line(&found.display_target())
+        )?;
     }
     if environment.loaded.trust == Trust::Full {
         writeln!(out, "{DIM}these settings are followed already{DIM:#}")?;

@@ -50,7 +50,7 @@ pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> any
     };
     let session = common.session.as_deref().unwrap_or("command line");
     let label = Label { tool, session, durability: Durability::Full };
-    let done = match undo.carry_out(host.journal(), host.workspace(), label) {
+    let done = match undo.execute(host.journal(), host.workspace(), label) {
         Ok(done) => done,
         Err(fault) => return Ok(failed(fault)),
     };

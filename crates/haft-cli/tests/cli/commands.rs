@@ -18,7 +18,7 @@ fn the_profile_is_read_once_and_again_when_it_changes() {
     let told = bash(&fixture, "echo $FROM_PROFILE $PATH; test -e ~/count || echo read-only");
     let told = text(&told);
     assert!(told.starts_with("first ") && told.contains("/opt/mine/bin"), "{told}");
-    assert!(told.contains("read-only"), "a profile is read in a cage: {told}");
+    assert!(told.contains("read-only"), "a profile is read in a sandbox: {told}");
     let kept = std::fs::read(fixture.state().join("environment")).unwrap();
     assert!(String::from_utf8_lossy(&kept).contains("FROM_PROFILE=first"));
     fixture.write("home/.bashrc", "export FROM_PROFILE=second!\n");

@@ -9,7 +9,7 @@ use crate::audit::Audit;
 use crate::events::Activity;
 use crate::hooks::Hook;
 use crate::images::{BySignature, ImageFitter};
-use crate::limits::KeptResults;
+use crate::limits::ResultStore;
 use crate::permissions::Approver;
 use crate::permissions::{Judge, NoApprover};
 use crate::plans::PlanApprover;
@@ -66,13 +66,13 @@ impl EngineBuilder {
 
     /// Sets the timeout for answers of approvers and respondents. A call that is not answered in time is denied. Default:
     /// no timeout.
-    pub fn patience(mut self, timeout: Duration) -> Self {
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.0.answer_timeout = Some(timeout);
         self
     }
 
     /// Sets where the engine offloads the full text of replies that it cuts.
-    pub fn keep_results(mut self, kept: KeptResults) -> Self {
+    pub fn keep_results(mut self, kept: ResultStore) -> Self {
         self.0.kept = Some(kept);
         self
     }

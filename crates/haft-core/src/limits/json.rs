@@ -14,13 +14,13 @@ pub struct CutField {
     /// JSON pointer to the part in the value after the cut.
     pub path: String,
     /// What was removed there.
-    pub lost: Lost,
+    pub lost: Removed,
 }
 
 /// What a cut has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Lost {
+pub enum Removed {
     /// This many characters of a string.
     Chars(usize),
     /// This many items of an array.
@@ -55,7 +55,7 @@ pub fn cut_json(value: &mut Value, max: usize, keep: Cut) -> Option<Vec<CutField
         cutter.cut(value, &size, max);
     } else {
         *value = Value::Object(Map::from_iter([("truncated".to_owned(), Value::Bool(true))]));
-        cutter.note(Lost::Everything);
+        cutter.note(Removed::Everything);
     }
     Some(cutter.cuts)
 }
@@ -127,7 +127,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn note(&mut self, lost: Lost) {
+    fn note(&mut self, lost: Removed) {
         self.cuts.push(CutField { path: self.path.clone(), lost });
     }
 
@@ -163,7 +163,7 @@ impl Cutter {
     fn cut_string(&mut self, text: &mut String, room: usize) {
         const MARKER: &str = "…";
         let dropped = dropped(text, room.saturating_sub(3), self.keep, escaped_length);
-        self.note(Lost::Chars(text[dropped.clone()].chars().count()));
+        self.note(Removed::Chars(text[dropped.clone()].chars().count()));
         *text = joined(text, dropped, MARKER);
     }
 
@@ -207,7 +207,7 @@ impl Cutter {
         }
         let lost = items.len() - head - tail;
         if lost > 0 {
-            self.note(Lost::Items(lost));
+            self.note(Removed::Items(lost));
         }
         if let Some((at, from_head, room)) = partial {
             let now = if from_head { at } else { at - lost };

@@ -87,7 +87,7 @@ proptest! {
         prop_assert!(printed(&value) > max);
         prop_assert!(printed(&cut) <= max, "{} > {max}", printed(&cut));
         prop_assert!(!fields.is_empty());
-        if fields[0].lost == Lost::Everything {
+        if fields[0].lost == Removed::Everything {
             prop_assert_eq!(cut, json!({"truncated": true}));
             return Ok(());
         }
@@ -97,9 +97,9 @@ proptest! {
         for field in fields {
             let now = cut.pointer(&field.path);
             match field.lost {
-                Lost::Chars(_) => prop_assert!(now.is_some_and(|now| now.as_str().is_some_and(|text| text.contains('…')))),
-                Lost::Items(_) => prop_assert!(now.is_some_and(Value::is_array)),
-                Lost::Everything => prop_assert!(false),
+                Removed::Chars(_) => prop_assert!(now.is_some_and(|now| now.as_str().is_some_and(|text| text.contains('…')))),
+                Removed::Items(_) => prop_assert!(now.is_some_and(Value::is_array)),
+                Removed::Everything => prop_assert!(false),
             }
         }
     }
@@ -147,7 +147,7 @@ fn a_long_list_keeps_whole_rows_from_the_kept_side() {
     let cuts = cut_json(&mut value, 400, Cut::End).unwrap();
     let left = value["rows"].as_array().unwrap();
     assert_eq!(left.last(), Some(&json!({"n": 999})));
-    assert_eq!(cuts, [CutField { path: "/rows".into(), lost: Lost::Items(1000 - left.len()) }]);
+    assert_eq!(cuts, [CutField { path: "/rows".into(), lost: Removed::Items(1000 - left.len()) }]);
     assert!(printed(&value) > 380);
 }
 
@@ -165,14 +165,14 @@ fn keys_that_do_not_fit_leave_only_a_mark() {
     let mut value = Value::Object(fields);
     let cuts = cut_json(&mut value, 200, Cut::End).unwrap();
     assert_eq!(value, json!({"truncated": true}));
-    assert_eq!(cuts, [CutField { path: String::new(), lost: Lost::Everything }]);
+    assert_eq!(cuts, [CutField { path: String::new(), lost: Removed::Everything }]);
 }
 
 #[test]
 fn kept_texts_have_safe_names_and_are_swept_from_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path().join("kept"));
-    let kept = KeptResults::new(store.clone(), Duration::from_secs(3600), 2500);
+    let kept = ResultStore::new(store.clone(), Duration::from_secs(3600), 2500);
     let paths: Vec<_> = (0..5).map(|_| kept.keep("../a b/ü", &"x".repeat(1000)).unwrap()).collect();
     let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
     assert!(names.iter().all(|name| name.starts_with("ab-") && name.ends_with(".txt")));
@@ -187,7 +187,7 @@ fn the_text_kept_last_survives_every_sweep() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::at(dir.path());
     store.write("foreign.json", b"{}").unwrap();
-    let kept = KeptResults::new(store.clone(), Duration::ZERO, 0);
+    let kept = ResultStore::new(store.clone(), Duration::ZERO, 0);
     kept.keep("", "first").unwrap();
     let last = kept.keep("", "second").unwrap();
     kept.sweep().unwrap();

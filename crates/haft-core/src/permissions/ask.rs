@@ -145,7 +145,7 @@ pub struct NoApprover {
 impl NoApprover {
     /// Adds a text to every denial that says how the user can allow such calls. `{mode}` in it stands for the strictest
     /// mode in which the call needs no approval.
-    pub fn telling(how: impl Into<String>) -> Self {
+    pub fn with_advice(how: impl Into<String>) -> Self {
         Self { advice: Some(how.into()) }
     }
 }

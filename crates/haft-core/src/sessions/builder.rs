@@ -15,7 +15,7 @@ use crate::dialect::Plain;
 use crate::permissions::Approver;
 use crate::questions::Respondent;
 use crate::schedule::Schedule;
-use crate::sessions::LastingValues;
+use crate::sessions::SavedStates;
 use crate::{Dialect, DynTool, Engine, Mode, Policy, Registry};
 use haft_journal::Journal;
 
@@ -34,7 +34,7 @@ pub struct SessionBuilder {
     contents: Option<Store>,
     journal: Option<Journaled>,
     extensions: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    lasting: Option<LastingValues>,
+    lasting: Option<SavedStates>,
     parent: Option<Session>,
 }
 
@@ -150,7 +150,7 @@ impl SessionBuilder {
 
     /// Shares the saved state of tools with another session, instead of restoring it: to the user, sessions of several
     /// dialects may be one conversation.
-    pub fn lasting(mut self, values: LastingValues) -> Self {
+    pub fn lasting(mut self, values: SavedStates) -> Self {
         self.lasting = Some(values);
         self
     }
@@ -163,7 +163,7 @@ impl SessionBuilder {
             registry.replace(tool);
         }
         let lasting = std::mem::take(&mut self.saved.lasting);
-        let lasting = self.lasting.unwrap_or_else(|| LastingValues::new(lasting));
+        let lasting = self.lasting.unwrap_or_else(|| SavedStates::new(lasting));
         let state = State::resume(&self.workspace, self.mode, self.saved, self.contents);
         let cancel = self.parent.as_ref().map(|parent| parent.cancel_token().child_token());
         Session(Arc::new(Inner {

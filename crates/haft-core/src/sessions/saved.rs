@@ -30,7 +30,7 @@ pub struct SavedSession {
     /// The plan, if the session is in plan mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<SavedPlanning>,
-    /// The state of tools, by name: see [`Lasting`](crate::sessions::Lasting).
+    /// The state of tools, by name: see [`SavedState`](crate::sessions::SavedState).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lasting: BTreeMap<String, Value>,
     /// The names in `lasting` whose values have changed since the session was resumed.

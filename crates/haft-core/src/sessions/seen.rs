@@ -75,7 +75,7 @@ impl Seen {
 
 /// How a file's current content compares with what the model has seen of it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum SeenStatus {
     /// The model has not seen the file.
     Unseen,
     /// The file is as the model saw it.
@@ -168,17 +168,17 @@ impl SeenFiles {
         self.files.get(path).map(|(_, seen)| seen.stamp)
     }
 
-    pub(crate) fn standing(&self, path: &AbsPath, now: &Seen) -> Standing {
-        let Some((_, seen)) = self.files.get(path) else { return Standing::Unseen };
+    pub(crate) fn standing(&self, path: &AbsPath, now: &Seen) -> SeenStatus {
+        let Some((_, seen)) = self.files.get(path) else { return SeenStatus::Unseen };
         if seen.is_same_as(now) {
-            return Standing::Current;
+            return SeenStatus::Current;
         }
         let was = match &seen.known {
             Known::Content(content) => Some(content.clone()),
             Known::Hash(hash) => self.stored(hash),
             Known::Part => None,
         };
-        Standing::Changed { was }
+        SeenStatus::Changed { was }
     }
 
     fn stored(&self, hash: &Hash) -> Option<Bytes> {

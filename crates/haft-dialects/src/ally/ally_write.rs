@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::write::Output;
 use super::{Success, with_file};
-use haft_ops::{self as ops, Asked, Change, Changed, Terms, To};
+use haft_ops::{self as ops, Change, ChangeRequest, Changed, Terms, To};
 
 /// The file of the notes, in the root of the workspace.
 const NOTES: &str = "ALLY.md";
@@ -35,7 +35,7 @@ impl Tool for AllyWrite {
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
         let path = ops::writable(NOTES, cx.workspace().root(), cx)?;
         let to = To::Text(input.content.clone());
-        Ok(Change::new(Asked { path, named: NOTES.to_owned(), to, terms: Terms::default() }))
+        Ok(Change::new(ChangeRequest { path, named: NOTES.to_owned(), to, terms: Terms::default() }))
     }
 
     fn render(_input: &Input, output: Changed, cx: &Context) -> Result<Reply, Fault> {

@@ -10,10 +10,10 @@ use super::glob::current_dir;
 use super::{Success, success, with_notes};
 use crate::searches;
 use haft_ops::{
-    self as ops, Bounds, Case, Filter, Found, Page, Pattern, Replaced, Sorting, Span, Stopped, Substitution,
-    Sweep, Swept, Syntax, What,
+    self as ops, Bounds, Case, Filter, GrepResult, LineMode, Page, Pattern, Replaced, Sorting, Span, Stopped,
+    Substitution, Sweep, Swept, Syntax,
 };
-use haft_text::shown;
+use haft_text::shorten_long_lines;
 
 /// The default and the largest number of matches in a reply.
 const DEFAULT_MATCHES: u64 = 50;
@@ -157,7 +157,7 @@ impl Tool for Grep {
                 depth: usize::try_from(input.max_depth).ok().map(|depth| depth + 1),
                 ..super::filter()
             },
-            what: What::Lines { before: 0, after: 0 },
+            what: LineMode::Lines { before: 0, after: 0 },
             sorting: Sorting::Newest,
             page: Page {
                 skip: input.offset,
@@ -224,7 +224,7 @@ fn extensions(text: &str) -> Vec<String> {
     names.iter().map(|name| name.trim_start_matches('*').trim_start_matches('.').to_lowercase()).collect()
 }
 
-fn matches_reply(input: &Input, found: Found) -> Reply {
+fn matches_reply(input: &Input, found: GrepResult) -> Reply {
     let suggestion = (found.entries == 0).then(|| {
         let nothing = searches::no_match(&found, input.offset);
         match (found.stopped, input.offset) {
@@ -263,7 +263,7 @@ fn replaced_reply(replaced: Replaced) -> Reply {
     let replacement = |(file, count): (ops::PatchedFile, u64)| Replacement {
         file: file.path.to_string(),
         count,
-        diff: shown(&file.diff.text).into_owned(),
+        diff: shorten_long_lines(&file.diff.text).into_owned(),
     };
     let output = Output {
         matches: Vec::new(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Success, recently_modified, success};
 use haft_ops::{self as ops, Chosen, Clash, Direction, Undone};
-use haft_text::shown;
+use haft_text::shorten_long_lines;
 
 /// Undoes patches.
 pub(crate) struct Undo;
@@ -66,7 +66,7 @@ impl Tool for Undo {
 
     fn render(_input: &Input, output: Undone, cx: &Context) -> Result<Reply, Fault> {
         let Undone { changes, diff, notes } = output;
-        let diff = shown(&diff).into_owned();
+        let diff = shorten_long_lines(&diff).into_owned();
         let recently_modified = recently_modified(None, cx);
         let (undone, patch_numbers) = changes.into_iter().map(|(entry, by)| (entry.number, by)).unzip();
         Ok(super::with_notes(success(Output { undone, patch_numbers, diff, recently_modified }), notes))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use haft_core::limits::Cut;
 use haft_core::permissions::Approval;
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
-use haft_sandbox::cage::Output;
+use haft_sandbox::sandbox::Output;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::searches;
 use haft_ops::{
-    self as ops, Bounds, Case, Filter, Found, Page, Pattern, Sorting, Span, Stopped, Syntax, What,
+    self as ops, Bounds, Case, Filter, GrepResult, LineMode, Page, Pattern, Sorting, Span, Stopped, Syntax,
 };
 
 /// The most matches shown.
@@ -67,7 +67,7 @@ impl Tool for Grep {
                 globs: searches::globs(input.include.as_deref().unwrap_or_default()),
                 ..super::filter()
             },
-            what: What::Lines { before: 0, after: 0 },
+            what: LineMode::Lines { before: 0, after: 0 },
             sorting: Sorting::Newest,
             page: Page {
                 skip: input.offset,
@@ -79,7 +79,7 @@ impl Tool for Grep {
         })
     }
 
-    fn render(input: &Input, output: Found, cx: &Context) -> Result<Reply, Fault> {
+    fn render(input: &Input, output: GrepResult, cx: &Context) -> Result<Reply, Fault> {
         let mut text = match (output.entries, output.stopped) {
             (0, _) => searches::no_match(&output, input.offset),
             (count, None) => format!("Found {}", searches::matches(count)),

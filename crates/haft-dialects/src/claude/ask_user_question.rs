@@ -1,6 +1,6 @@
 //! `AskUserQuestion`: asks the user what to do.
 
-use haft_core::questions::{Answer, AnswerOption, Choosing, Inquiry};
+use haft_core::questions::{Answer, AnswerOption, Selection, UserQuestion};
 use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,12 @@ pub(crate) struct AskUserQuestion;
 pub(crate) struct Input {
     /// The questions, 1 to 4
     #[schemars(length(min = 1, max = 4))]
-    questions: Vec<Asked>,
+    questions: Vec<QuestionInput>,
 }
 
 #[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Asked {
+struct QuestionInput {
     /// The whole question
     #[schemars(example = &"Which library should read the dates?", length(min = 1))]
     question: String,
@@ -71,11 +71,11 @@ impl Tool for AskUserQuestion {
             label: choice.label.clone(),
             description: choice.description.clone(),
         };
-        let question = |question: &Asked| Inquiry {
+        let question = |question: &QuestionInput| UserQuestion {
             header: question.header.clone(),
             text: question.question.clone(),
             options: question.options.iter().map(option).collect(),
-            choosing: if question.multi_select { Choosing::Several } else { Choosing::One },
+            choosing: if question.multi_select { Selection::Several } else { Selection::One },
         };
         Ok(Inquire { questions: input.questions.iter().map(question).collect() })
     }
@@ -97,7 +97,7 @@ impl Tool for AskUserQuestion {
 }
 
 /// The chosen labels and the user's own words.
-fn answer_text(question: &Asked, answer: &Answer) -> String {
+fn answer_text(question: &QuestionInput, answer: &Answer) -> String {
     let labels = answer.chosen.iter().filter_map(|index| question.options.get(*index));
     let parts: Vec<&str> =
         labels.map(|choice| choice.label.as_str()).chain(answer.other.as_deref()).collect();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::searches;
 use haft_ops::{
-    self as ops, Bounds, Case, FileFound, Filter, Found, Page, Pattern, Sorting, Span, Syntax, What,
+    self as ops, Bounds, Case, FileFound, Filter, GrepResult, LineMode, Page, Pattern, Sorting, Span, Syntax,
 };
 use haft_text::count_of;
 
@@ -104,9 +104,9 @@ impl Tool for Grep {
                 ..Filter::default()
             },
             what: match input.output_mode {
-                Mode::FilesWithMatches => What::Any,
-                Mode::Count => What::Count,
-                Mode::Content => What::Lines {
+                Mode::FilesWithMatches => LineMode::Any,
+                Mode::Count => LineMode::Count,
+                Mode::Content => LineMode::Lines {
                     before: input.before.unwrap_or(around).min(MAX_CONTEXT_LINES),
                     after: input.after.unwrap_or(around).min(MAX_CONTEXT_LINES),
                 },
@@ -122,7 +122,7 @@ impl Tool for Grep {
         })
     }
 
-    fn render(input: &Input, output: Found, cx: &Context) -> Result<Reply, Fault> {
+    fn render(input: &Input, output: GrepResult, cx: &Context) -> Result<Reply, Fault> {
         let mut text = String::new();
         let mut files = Vec::new();
         for file in &output.files {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use haft_ops::{self as ops, Chosen, Clash, Direction, Undone};
-use haft_text::shown;
+use haft_text::shorten_long_lines;
 
 /// Undoes changes.
 pub(crate) struct Undo;
@@ -65,7 +65,11 @@ impl Tool for Undo {
             .changes
             .iter()
             .map(|(entry, by)| format!("{word} change {} ({}) as change {by}", entry.number, entry.tool));
-        let text = format!("{}\n{}", lines.collect::<Vec<_>>().join("\n"), shown(output.diff.trim_end()));
+        let text = format!(
+            "{}\n{}",
+            lines.collect::<Vec<_>>().join("\n"),
+            shorten_long_lines(output.diff.trim_end())
+        );
         let changes: Vec<_> =
             output.changes.iter().map(|(entry, by)| json!({"change": entry.number, "patch": by})).collect();
         let mut reply =

@@ -4,7 +4,7 @@ use haft_core::{AbsPath, Context, Fault};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use haft_ops::{self as ops, Commit, FileCount, Repository, Standing, StatusEntry};
+use haft_ops::{self as ops, Commit, FileCount, Repository, StatusEntry, WorkingTree};
 
 /// The longest reply of a git tool.
 pub(super) const MAX_RESULT_CHARS: usize = 100_000;
@@ -98,9 +98,9 @@ struct EntryInfo {
     unstaged: char,
 }
 
-impl From<Standing> for StatusInfo {
-    fn from(standing: Standing) -> Self {
-        let Standing { branch, commit, upstream, ahead, behind, entries } = standing;
+impl From<WorkingTree> for StatusInfo {
+    fn from(standing: WorkingTree) -> Self {
+        let WorkingTree { branch, commit, upstream, ahead, behind, entries } = standing;
         let follows = upstream.is_some();
         let entry = |StatusEntry { path, from, staged, unstaged }| EntryInfo { path, from, staged, unstaged };
         Self {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::git::{self, MAX_RESULT_CHARS, StatusInfo};
 use super::{Done, ok};
-use haft_ops::{GitAdd as Op, Standing};
+use haft_ops::{GitAdd as Op, WorkingTree};
 
 /// Stages changes.
 pub(crate) struct GitAdd;
@@ -42,7 +42,7 @@ impl Tool for GitAdd {
         Ok(Op { repository, paths: git::paths(&input.paths, cx)? })
     }
 
-    fn render(_input: &Input, output: Standing, _cx: &Context) -> Result<Reply, Fault> {
+    fn render(_input: &Input, output: WorkingTree, _cx: &Context) -> Result<Reply, Fault> {
         Ok(ok(StatusInfo::from(output)))
     }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::git::{self, MAX_RESULT_CHARS, StatusInfo};
 use super::{Done, ok};
-use haft_ops::{GitStatus as Op, Standing};
+use haft_ops::{GitStatus as Op, WorkingTree};
 
 /// Tells how the files of a repository stand.
 pub(crate) struct GitStatus;
@@ -36,7 +36,7 @@ impl Tool for GitStatus {
         git::repository(input.repository.as_deref(), cx).map(Op)
     }
 
-    fn render(_input: &Input, output: Standing, _cx: &Context) -> Result<Reply, Fault> {
+    fn render(_input: &Input, output: WorkingTree, _cx: &Context) -> Result<Reply, Fault> {
         Ok(ok(StatusInfo::from(output)))
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Done, ok, with_notes};
 use crate::projects;
-use haft_ops::{self as ops, Install, Installed, Kept, Manager, in_words};
+use haft_ops::{self as ops, DependencyKind, Install, Installed, Manager, in_words};
 
 /// Adds packages.
 pub(crate) struct InstallPackage;
@@ -92,7 +92,7 @@ impl Tool for InstallPackage {
     fn lower(input: &Input, cx: &Context) -> Result<Install, Fault> {
         let folder = input.path.as_deref().unwrap_or(".");
         let folder = ops::existing_folder(folder, cx.workspace().root(), cx)?.path;
-        let kept = if input.dev { Kept::ForDevelopment } else { Kept::Always };
+        let kept = if input.dev { DependencyKind::ForDevelopment } else { DependencyKind::Always };
         Install::new(&folder, &input.names, kept, input.manager.map(Manager::from), cx)
     }
 

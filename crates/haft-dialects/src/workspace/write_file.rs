@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Done, Encoding, ok, with_notes};
-use haft_ops::{self as ops, Asked, Change, Changed, Knowledge, Parents, Terms, To};
+use haft_ops::{self as ops, Change, ChangeRequest, Changed, Knowledge, Parents, Terms, To};
 
 /// Writes a file.
 pub(crate) struct WriteFile;
@@ -59,7 +59,7 @@ impl Tool for WriteFile {
             })?),
         };
         let parents = if input.create_dirs { Parents::Make } else { Parents::Require("`createDirs`") };
-        Ok(Change::new(Asked {
+        Ok(Change::new(ChangeRequest {
             path: ops::writable(&input.path, cx.workspace().root(), cx)?,
             named: input.path.clone(),
             to,

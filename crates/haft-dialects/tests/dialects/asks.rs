@@ -8,12 +8,12 @@ use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::{BoxFuture, Call, Claims, CommandLine, Engine, Mode, Reply, Resource, Session, Workspace};
 use haft_dialects::Claude;
 use haft_ops::{PlanPlace, Todos};
-use haft_rules::{Book, Called, KnownTools, RuleJudge};
+use haft_rules::{CallFacts, KnownTools, RuleBook, RuleJudge};
 use serde_json::{Value, json};
 
 /// An empty rule book that knows the tools of every dialect.
-fn book() -> Book {
-    Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
+fn book() -> RuleBook {
+    RuleBook::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
 }
 
 /// A user with fixed answers, who records the questions.
@@ -100,7 +100,7 @@ impl Project {
     fn allows(&self, command: &str) -> bool {
         let claims = Claims::none().write(Resource::Command(CommandLine::new(command)));
         let workspace = self.session.workspace();
-        let called = Called { tool: "Bash", claims: &claims, workspace: &workspace };
+        let called = CallFacts { tool: "Bash", claims: &claims, workspace: &workspace };
         self.judge.rules(&self.session.context()).rule_on(&called).is_some()
     }
 }

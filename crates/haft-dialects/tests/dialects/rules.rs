@@ -8,12 +8,12 @@ use std::sync::Arc;
 use haft_core::permissions::Prediction;
 use haft_core::{Call, Engine, Mode, Session, Workspace};
 use haft_dialects::Claude;
-use haft_rules::{Book, Effect, KnownTools, RuleJudge, Ruled};
+use haft_rules::{Effect, KnownTools, RuleBook, RuleJudge, SessionJudge};
 use serde_json::{Value, json};
 
 /// An empty rule book that knows the tools of every dialect.
-fn empty() -> Book {
-    Book::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
+fn empty() -> RuleBook {
+    RuleBook::new(KnownTools::of(haft_dialects::all().iter().flat_map(|dialect| dialect.tools())))
 }
 
 /// The files of the workspace.
@@ -49,7 +49,7 @@ pub(crate) fn workspace() -> tempfile::TempDir {
     folder
 }
 
-pub(crate) fn book(rules: &[(Effect, &str)]) -> Book {
+pub(crate) fn book(rules: &[(Effect, &str)]) -> RuleBook {
     let mut book = empty();
     for (effect, rule) in rules {
         book.add(*effect, rule, "test").unwrap();
@@ -57,14 +57,14 @@ pub(crate) fn book(rules: &[(Effect, &str)]) -> Book {
     book
 }
 
-pub(crate) fn session(root: &Path, state: &Path, book: Book, mode: Mode) -> Session {
+pub(crate) fn session(root: &Path, state: &Path, book: RuleBook, mode: Mode) -> Session {
     let judge = Arc::new(RuleJudge::new(book, Some("/people/somebody".into())));
     let engine = Engine::builder().judge(judge.clone()).build();
     let journal =
         Arc::new(haft_journal::Journal::at(haft_core::Store::at(state), haft_journal::Limits::default()));
     let workspace = Workspace::open(&root.join("ws")).unwrap();
     let session =
-        engine.session(workspace).dialect(Arc::new(Claude)).mode(mode).extension(Ruled(Some(judge)));
+        engine.session(workspace).dialect(Arc::new(Claude)).mode(mode).extension(SessionJudge(Some(judge)));
     session.journal(journal, haft_core::Durability::Fast).start()
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn decided(session: &Session, text: &str) -> (&'static str, Str
         let seen = Call::new("0", "Read", json!({"file_path": text.split_once(": ").unwrap().1}));
         let _ = session.call(seen).await;
     }
-    match session.consider(call).await {
+    match session.dry_run(call).await {
         Ok(considered) => match considered.outcome {
             Prediction::Allowed(by) => ("allow", by.unwrap_or_default()),
             Prediction::Asked(why) => ("ask", why),
@@ -110,7 +110,7 @@ pub(crate) async fn decided(session: &Session, text: &str) -> (&'static str, Str
 #[test]
 fn calls_are_decided_as_the_table_says() {
     // Commands are available only where the sandbox is.
-    haft_sandbox::cage::arm();
+    haft_sandbox::sandbox::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let table = include_str!("rules/decisions.txt");
     let mut wrong = Vec::new();
@@ -157,10 +157,10 @@ fn calls_are_decided_as_the_table_says() {
 /// 200 everyday calls, with the recommended rules.
 #[test]
 fn everyday_work_needs_no_approval() {
-    haft_sandbox::cage::arm();
+    haft_sandbox::sandbox::arm();
     let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
     let mut book = empty();
-    book.recommend().unwrap();
+    book.add_recommended().unwrap();
     let session = session(folder.path(), state.path(), book, Mode::AcceptEdits);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let commands = [
@@ -243,7 +243,7 @@ fn everyday_work_needs_no_approval() {
 /// With the recommended rules, and with rules that allow too much, no dangerous call runs without approval.
 #[test]
 fn dangerous_calls_are_asked_or_denied() {
-    haft_sandbox::cage::arm();
+    haft_sandbox::sandbox::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut unseen = Vec::new();
     for block in include_str!("rules/dangerous.txt").split("\n== ").skip(1) {
@@ -251,7 +251,7 @@ fn dangerous_calls_are_asked_or_denied() {
         let out = folder.path().canonicalize().unwrap().join("out").display().to_string();
         let is_temporary = folder.path().starts_with("/tmp");
         let (mut book, mut mode) = (empty(), Mode::Default);
-        book.recommend().unwrap();
+        book.add_recommended().unwrap();
         let lines = block.lines().skip(1).filter(|line| !line.trim().is_empty());
         let (calls, rules): (Vec<&str>, Vec<&str>) =
             lines.partition(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));

@@ -37,7 +37,7 @@ impl Host {
     }
 
     /// Updates a session's workspace after its client's roots have changed.
-    pub fn follow(&self, session: &Session, roots: &[PathBuf]) -> Result<()> {
+    pub fn update_roots(&self, session: &Session, roots: &[PathBuf]) -> Result<()> {
         if self.workspace.focus().is_none() {
             session.set_workspace(self.narrowed(roots)?);
         }
@@ -45,7 +45,7 @@ impl Host {
     }
 
     /// Stops the servers of a client that has disconnected.
-    pub fn let_go(&self, session: &Session) {
+    pub fn stop_client_servers(&self, session: &Session) {
         let (joined, all) = (Servers::joined(session), self.client_servers.clone());
         if let (false, Ok(runtime)) = (joined.is_empty(), Handle::try_current()) {
             runtime.spawn(async move {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haft_core::audit::Audit;
 use haft_core::hooks::{CommandHook, DEFAULT_HOOK_TIMEOUT, HookEvent, ToolPattern};
-use haft_core::limits::KeptResults;
+use haft_core::limits::ResultStore;
 use haft_core::{Engine, Store};
 use haft_ops::Images;
 use haft_rules::RuleJudge;
@@ -32,10 +32,10 @@ pub(super) fn engine(
     if let Some(respondent) = &options.respondent {
         engine = engine.respondent(respondent.clone());
     }
-    engine = engine.keep_results(KeptResults::new(results, age, megabytes.saturating_mul(1024 * 1024)));
+    engine = engine.keep_results(ResultStore::new(results, age, megabytes.saturating_mul(1024 * 1024)));
     engine = engine.judge(judge).audit(audit);
     if let Some(seconds) = settings.permissions.seconds {
-        engine = engine.patience(Duration::from_secs(seconds.max(1)));
+        engine = engine.answer_timeout(Duration::from_secs(seconds.max(1)));
     }
     for (tool, chars) in &settings.limits.max_result {
         engine = engine.max_result(tool, *chars);
@@ -47,7 +47,7 @@ pub(super) fn engine(
 }
 
 /// A warning if a hook never runs because its pattern matches no tool.
-pub fn idle(hook: &HookSetting) -> Option<String> {
+pub fn unused_hook_warning(hook: &HookSetting) -> Option<String> {
     let pattern = ToolPattern::new(&hook.matcher).ok()?;
     // The tools of MCP servers are unknown until the servers are started.
     let fits =

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use haft_journal as journal;
-use haft_ops::{Caging, EditOptions, Editing, Hidden, Ignored, Leniency, Placeholders, Profile, Searching};
-use haft_sandbox::cage::{self, Layer, Layers, Network};
+use haft_ops::{
+    EditOptions, Editing, Hidden, Ignored, Leniency, Placeholders, Profile, SandboxOptions, Searching,
+};
+use haft_sandbox::sandbox::{self, Layer, Layers, Network};
 use haft_text::check::Checkers;
 
 use super::{DAY, Host, logins};
-use crate::settings::{Settings, WallSetting, WallsSetting, home};
+use crate::settings::{LayerSetting, LayersSetting, Settings, home};
 
 /// The options of operations that change files.
 pub(super) fn editing(settings: &Settings) -> Editing {
@@ -25,24 +27,24 @@ pub(super) fn editing(settings: &Settings) -> Editing {
 
 impl Host {
     /// The sandbox options of commands.
-    pub fn caging(&self) -> Caging {
+    pub fn sandbox_options(&self) -> SandboxOptions {
         const MEGABYTE: u64 = 1 << 20;
         let set = &self.loaded.settings.sandbox;
-        let layer = |setting: &WallSetting| match setting {
-            WallSetting::Processes => Layer::Processes,
-            WallSetting::View => Layer::View,
-            WallSetting::Paths => Layer::Paths,
-            WallSetting::Network => Layer::Network,
-            WallSetting::Calls => Layer::Calls,
-            WallSetting::Amounts => Layer::Quota,
+        let layer = |setting: &LayerSetting| match setting {
+            LayerSetting::Processes => Layer::Processes,
+            LayerSetting::View => Layer::View,
+            LayerSetting::Paths => Layer::Paths,
+            LayerSetting::Network => Layer::Network,
+            LayerSetting::Calls => Layer::Calls,
+            LayerSetting::Quota => Layer::Quota,
         };
         let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
-        let defaults = cage::Limits::usual();
-        Caging {
-            walls: match set.walls {
-                None | Some(WallsSetting::All) => Layers::All,
-                Some(WallsSetting::Few) => Layers::Few,
-                Some(WallsSetting::None) => Layers::None,
+        let defaults = sandbox::Limits::usual();
+        SandboxOptions {
+            layers: match set.layers {
+                None | Some(LayersSetting::All) => Layers::All,
+                Some(LayersSetting::Few) => Layers::Few,
+                Some(LayersSetting::None) => Layers::None,
             },
             required: set.require.iter().map(layer).collect(),
             network: if set.network == Some(true) { Network::On } else { Network::Off },
@@ -57,7 +59,7 @@ impl Host {
                 Some(false) => Profile::Ignored,
                 _ => Profile::Kept(self.state.clone()),
             },
-            limits: cage::Limits {
+            limits: sandbox::Limits {
                 memory: megabytes(set.memory_megabytes),
                 cpu: set.cpu_seconds,
                 file_size: megabytes(set.file_megabytes),

@@ -13,7 +13,7 @@ use crate::error::{Explain as _, HostError, HostErrorKind};
 pub(super) const STATS: &str = "stats.json";
 
 /// The saved state of a named session. `None` if there is none.
-pub fn saved(state: &Store, name: &str) -> Result<Option<SavedSession>> {
+pub fn load_session(state: &Store, name: &str) -> Result<Option<SavedSession>> {
     let sessions = state.folder("sessions");
     let file = format!("{name}.json");
     let bytes =
@@ -21,11 +21,11 @@ pub fn saved(state: &Store, name: &str) -> Result<Option<SavedSession>> {
     let damaged = || {
         format!("the session `{name}` is damaged; remove `{}` to begin anew", sessions.path(&file).display())
     };
-    bytes.map(|bytes| read_session(&bytes).explain(HostErrorKind::State, damaged)).transpose()
+    bytes.map(|bytes| parse_session(&bytes).explain(HostErrorKind::State, damaged)).transpose()
 }
 
 /// Parses a saved session. Fails if a newer haft wrote it.
-pub fn read_session(bytes: &[u8]) -> Result<SavedSession> {
+pub fn parse_session(bytes: &[u8]) -> Result<SavedSession> {
     let saved: SavedSession = serde_json::from_slice(bytes).kind(HostErrorKind::State)?;
     if saved.version > SavedSession::VERSION {
         return Err(HostError::new(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 use haft_core::Workspace;
-use haft_rules::{Book, KnownTools};
+use haft_rules::{KnownTools, RuleBook};
 use haft_sandbox::{PathError, PathErrorKind, Store, user};
 
 use super::servers::{self, MCP_JSON, read_mcp_json};
@@ -17,7 +17,7 @@ pub struct Loaded {
     /// The merged settings.
     pub settings: Settings,
     /// The effective rules, each with its origin.
-    pub book: Book,
+    pub book: RuleBook,
     /// All settings files that were looked for.
     pub files: Vec<(PathBuf, Presence)>,
     /// Whether the user trusts the project's settings.
@@ -27,9 +27,9 @@ pub struct Loaded {
     /// The MCP servers in use, each with its origin.
     pub servers: Vec<ConfiguredServer>,
     /// The project's MCP servers that are not started because the project is not trusted.
-    pub held_back: Vec<ConfiguredServer>,
+    pub untrusted_servers: Vec<ConfiguredServer>,
     /// The error in an untrusted project's `.mcp.json`. In a trusted project it fails the loading.
-    pub unreadable: Option<String>,
+    pub mcp_json_error: Option<String>,
     /// The project's settings files, with their content.
     of_project: Vec<(PathBuf, Option<Vec<u8>>)>,
     /// The hash of the project's settings.
@@ -58,13 +58,13 @@ impl Loaded {
     }
 
     /// Stores the hash of a trusted project's settings, so that later changes are detected.
-    pub fn keep_seal(&self, state: &Store) -> Result<()> {
+    pub fn store_trusted_hash(&self, state: &Store) -> Result<()> {
         Ok(state.write(SEAL, self.seal.as_bytes())?)
     }
 
     /// Stores the hash the first time a trusted project is used.
-    pub fn keep_first_seal(&self, state: &Store) -> Result<()> {
-        if self.trust == Trust::Full && !state.has(SEAL)? { self.keep_seal(state) } else { Ok(()) }
+    pub fn store_first_trusted_hash(&self, state: &Store) -> Result<()> {
+        if self.trust == Trust::Full && !state.has(SEAL)? { self.store_trusted_hash(state) } else { Ok(()) }
     }
 }
 
@@ -132,8 +132,8 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
     };
     let bytes = user::read_regular(&user_file, MAX_BYTES)?;
     let mut settings = read(user_file.clone(), bytes)?.unwrap_or_default();
-    let mut book = Book::new(known.clone());
-    settings.permissions.write_down(&mut book, &user_file.display().to_string())?;
+    let mut book = RuleBook::new(known.clone());
+    settings.permissions.add_to(&mut book, &user_file.display().to_string())?;
     let trusted: Vec<PathBuf> = settings.trusted.iter().map(|folder| home(folder)).collect();
     if let Some(folder) = trusted.iter().find(|folder| !folder.is_absolute()) {
         return Err(HostError::settings(format!(
@@ -144,7 +144,7 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
     let trusted = trusted.iter().filter_map(|folder| user::canonical(folder).ok());
     // A folder inside a trusted one is another project, perhaps a vendored one whose authors are not trusted.
     let is_trusted = trusted.into_iter().any(|folder| workspace == folder);
-    let state = crate::environment::state_of(folders, workspace);
+    let state = crate::environment::state_folder(folders, workspace);
     let mut of_project = Vec::new();
     let root = workspace.parent().map(|_| Workspace::open(workspace)).transpose()?;
     for name in PROJECT_FILES {
@@ -163,7 +163,7 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
     let mut ignored = Vec::new();
     let mut servers = Vec::new();
     let mut held_back = Vec::new();
-    settings.mcp.write_down(&mut servers, &user_file.display().to_string());
+    settings.mcp.add_to(&mut servers, &user_file.display().to_string());
     let mut unreadable = None;
     match read_mcp_json(&workspace.join(MCP_JSON), mcp_json) {
         Ok(found) if trust == Trust::Full => servers::add(found.into_iter(), &mut servers),
@@ -185,18 +185,29 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
             )));
         }
         let place = format!(".haft/{name}");
-        found.mcp.write_down(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
+        found.mcp.add_to(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
         if trust != Trust::Full {
             let (kept, dropped) = found.restricted(&settings);
             ignored.extend(dropped.into_iter().map(|key| format!(".haft/{name}: {key}")));
             found = kept;
         }
-        found.permissions.write_down(&mut book, &format!(".haft/{name}"))?;
+        found.permissions.add_to(&mut book, &format!(".haft/{name}"))?;
         settings.add(found);
     }
-    Grants { state, config: folders.config.clone() }.write_down(&mut book)?;
+    Grants { state, config: folders.config.clone() }.add_to(&mut book)?;
     of_project.push((workspace.join(MCP_JSON), mcp_json_text));
-    Ok(Loaded { settings, book, files, trust, ignored, servers, held_back, unreadable, of_project, seal })
+    Ok(Loaded {
+        settings,
+        book,
+        files,
+        trust,
+        ignored,
+        servers,
+        untrusted_servers: held_back,
+        mcp_json_error: unreadable,
+        of_project,
+        seal,
+    })
 }
 
 /// Reads a settings file of the project. Its authors are not the user, so only a regular file inside the workspace is

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use haft_rules::{Book, Effect, KnownTools, Written};
+use haft_rules::{Effect, KnownTools, RuleBook, ToolRule};
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -19,16 +19,16 @@ use crate::error::{Explain as _, HostError, HostErrorKind};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Permissions {
-    /// Calls that happen without anybody being asked. Trusted projects only.
+    /// Calls that run without a question. Trusted projects only.
     pub allow: Vec<RuleSetting>,
-    /// Calls that somebody is asked about, every time.
+    /// Calls that haft asks about every time.
     pub ask: Vec<RuleSetting>,
-    /// Calls that do not happen.
+    /// Calls that haft denies.
     pub deny: Vec<RuleSetting>,
     /// Whether haft's own recommended rules are added: usual builds, tests and git commands are allowed, files with
     /// secrets denied. Trusted projects only.
     pub recommended: Option<bool>,
-    /// After how many seconds a question that nobody answers is denied (never when nothing is said). A project that is
+    /// Seconds after which an unanswered question counts as denied (default: never). A project that is
     /// not trusted can only make it shorter.
     #[schemars(range(min = 1))]
     pub seconds: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Permissions {
 pub enum RuleSetting {
     /// The rule.
     Text(String),
-    /// The rule, with what it must and must not cover: haft does not start where that is not so.
+    /// The rule, with what it must and must not cover; haft does not start if an example does not hold.
     WithExamples(RuleWithExamples),
 }
 
@@ -100,7 +100,7 @@ impl Permissions {
     pub(super) fn check(&self, root: &Path, known: &KnownTools) -> Result<(), HostError> {
         for (effect, setting) in self.all() {
             let place = || format!("`permissions.{}`", effect.name());
-            let rule = Written::parse(setting.rule(), known).explain(HostErrorKind::Settings, place)?;
+            let rule = ToolRule::parse(setting.rule(), known).explain(HostErrorKind::Settings, place)?;
             let RuleSetting::WithExamples(RuleWithExamples { matches, not_matches, .. }) = setting else {
                 continue;
             };
@@ -111,12 +111,12 @@ impl Permissions {
     }
 
     /// Adds the rules to a book, with their origin.
-    pub(super) fn write_down(&self, book: &mut Book, place: &str) -> Result<(), HostError> {
+    pub(super) fn add_to(&self, book: &mut RuleBook, place: &str) -> Result<(), HostError> {
         for (effect, setting) in self.all() {
             book.add(effect, setting.rule(), place)?;
         }
         if self.recommended == Some(true) {
-            book.recommend()?;
+            book.add_recommended()?;
         }
         Ok(())
     }

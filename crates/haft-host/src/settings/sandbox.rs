@@ -9,32 +9,33 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sandbox {
-    /// Which walls there are around commands: `all` that can be had (when nothing is said), `few` (without
-    /// namespaces), or `none`.
-    pub walls: Option<WallsSetting>,
-    /// Walls without which no command is run: `processes`, `view`, `paths`, `network`, `calls`, `amounts`.
-    pub require: Vec<WallSetting>,
-    /// Whether commands reach the network (false when nothing is said).
+    /// Layers of the sandbox around commands: `all` that the kernel supports (the default), `few` (those without
+    /// namespaces), or `none`. Also read under its earlier name `walls`.
+    #[serde(alias = "walls")]
+    pub layers: Option<LayersSetting>,
+    /// Layers without which no command runs: `processes`, `view`, `paths`, `network`, `calls`, `quota`.
+    pub require: Vec<LayerSetting>,
+    /// Whether commands reach the network (default: false).
     pub network: Option<bool>,
     /// Files and folders that commands do not see, besides those in the home that hold credentials: absolute, or
     /// with `~` for the home.
     pub hidden: Vec<PathBuf>,
     /// Variables of the environment that commands get although they look like secrets.
     pub pass_env: Vec<String>,
-    /// Whether commands get what your login shell sets up, such as its search path (true when nothing is said).
+    /// Whether commands get what your login shell sets up, such as its search path (default: true).
     pub profile: Option<bool>,
-    /// How many processes and threads the commands of a session may have together (2048 when nothing is said).
-    /// Where there are no control groups, each command may have so many, and as root there is no limit.
+    /// How many processes and threads the commands of a session may have together (default: 2048).
+    /// Without control groups the limit holds for each command alone, and as root there is none.
     pub processes: Option<u64>,
-    /// How many megabytes of memory the commands of a session may have together, temporary files included (four
-    /// fifths of the machine's when nothing is said). Needs control groups.
+    /// How many megabytes of memory the commands of a session may have together, temporary files included (default: four
+    /// fifths of the machine's). Needs control groups.
     pub total_memory_megabytes: Option<u64>,
     /// How many megabytes of memory each process may have.
     pub memory_megabytes: Option<u64>,
     /// How many seconds of processor time each process may have.
     pub cpu_seconds: Option<u64>,
-    /// How many seconds of processor time the commands of a session may have together: once they are used up, no other
-    /// command is started.
+    /// How many seconds of processor time the commands of a session may have together. Once they are used up, no further
+    /// command starts.
     pub total_cpu_seconds: Option<u64>,
     /// How many megabytes the largest file may have that a command writes.
     pub file_megabytes: Option<u64>,
@@ -43,7 +44,7 @@ pub struct Sandbox {
 /// Which layers the sandbox has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum WallsSetting {
+pub enum LayersSetting {
     /// All that the kernel supports.
     All,
     /// Those that need no namespaces.
@@ -55,7 +56,7 @@ pub enum WallsSetting {
 /// One layer of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum WallSetting {
+pub enum LayerSetting {
     /// A process namespace: no process outlives its command.
     Processes,
     /// A mount namespace: a restricted view of the file system.
@@ -67,13 +68,14 @@ pub enum WallSetting {
     /// A seccomp filter for system calls.
     Calls,
     /// Control groups: limits for all processes together.
-    Amounts,
+    #[serde(alias = "amounts")]
+    Quota,
 }
 
 impl Sandbox {
     /// Merges later settings, which win; lists are concatenated.
     pub(super) fn merge(&mut self, later: Self) {
-        self.walls = later.walls.or(self.walls);
+        self.layers = later.layers.or(self.layers);
         self.require.extend(later.require);
         self.network = later.network.or(self.network);
         self.hidden.extend(later.hidden);

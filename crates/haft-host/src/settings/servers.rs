@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft_mcp::client::{Server, ServerConfig, ServerTransport, Shared, servers_in};
+use haft_mcp::client::{Server, ServerConfig, ServerTransport, SharedServer, parse_mcp_json};
 use haft_sandbox::process;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub struct ConfiguredServer {
     /// Its settings, with variables not expanded.
     pub config: ServerConfig,
     /// The file that configures it.
-    pub from: String,
+    pub origin: String,
     /// The error in its settings, if they are invalid.
     error: Option<String>,
 }
@@ -47,7 +47,7 @@ impl ConfiguredServer {
                 self.config.expand(&self.name, &variable).map_err(|bad| bad.why)
             }
         };
-        let expanded = expanded.and_then(|server| match &server.access {
+        let expanded = expanded.and_then(|server| match &server.transport {
             ServerTransport::Command { program, .. } if process::is_this_program(program) => Err(
                 "it is haft itself, which would start itself without end; other programs can use this entry"
                     .to_owned(),
@@ -55,12 +55,12 @@ impl ConfiguredServer {
             _ => Ok(server),
         });
         expanded.unwrap_or_else(|why| {
-            Server::new(self.name.clone(), ServerTransport::Unusable(format!("{why} ({})", self.from)))
+            Server::new(self.name.clone(), ServerTransport::Unusable(format!("{why} ({})", self.origin)))
         })
     }
 
     /// Its command line or URL for display. Variables are not expanded, because their values may be secret.
-    pub fn written(&self) -> String {
+    pub fn display_target(&self) -> String {
         match (&self.config.command, &self.config.url) {
             _ if let Some(why) = &self.error => format!("nothing, as it is written wrong: {why}"),
             (Some(command), _) => {
@@ -81,11 +81,11 @@ impl Mcp {
     }
 
     /// Adds the servers, with their origin; they replace servers of the same name.
-    pub(super) fn write_down(&self, servers: &mut Vec<ConfiguredServer>, from: &str) {
+    pub(super) fn add_to(&self, servers: &mut Vec<ConfiguredServer>, from: &str) {
         let found = self.servers.iter().map(|(name, config)| ConfiguredServer {
             name: name.clone(),
             config: config.clone(),
-            from: from.to_owned(),
+            origin: from.to_owned(),
             error: None,
         });
         add(found, servers);
@@ -105,14 +105,15 @@ pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Resu
     let read = || -> Result<Vec<ConfiguredServer>> {
         let Some(bytes) = bytes? else { return Ok(Vec::new()) };
         let text = String::from_utf8(bytes).map_err(|_| HostError::settings("it is not UTF-8"))?;
-        let found =
-            servers_in(&text).kind(HostErrorKind::Settings)?.into_iter().map(|Shared { name, config }| {
+        let found = parse_mcp_json(&text).kind(HostErrorKind::Settings)?.into_iter().map(
+            |SharedServer { name, config }| {
                 let (config, error) = match config {
                     Ok(config) => (config, None),
                     Err(bad) => (ServerConfig::default(), Some(bad.why)),
                 };
-                ConfiguredServer { name, config, from: MCP_JSON.to_owned(), error }
-            });
+                ConfiguredServer { name, config, origin: MCP_JSON.to_owned(), error }
+            },
+        );
         Ok(found.collect())
     };
     read().explain(HostErrorKind::Settings, || format!("`{}`", path.display()))

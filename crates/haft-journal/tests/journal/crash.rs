@@ -273,7 +273,7 @@ fn kill_writers(mut dice: Dice, rounds: u32) {
         let unsettled = |state| matches!(state, EntryState::Open | EntryState::External);
         assert!(history.iter().all(|entry| !unsettled(entry.state)), "{context}: {history:?}");
         let Some(last) = history.iter().find(|entry| entry.state != EntryState::NotApplied) else { continue };
-        let agrees = journal.rehearse(&workspace).undo(last.number, &Merged::new());
+        let agrees = journal.dry_run(&workspace).undo(last.number, &Merged::new());
         assert!(agrees.is_ok(), "{context}: the journal says otherwise: {agrees:?}");
     }
     let (workspace, journal) = open_huge(base.path());

@@ -151,7 +151,7 @@ fn a_change_that_changes_nothing_needs_no_old_content() {
         let (journal, after) = (fix.reopen(), fix.snapshot());
         // Whether it happened is unknown, and makes no difference.
         assert_eq!(journal.history(1).unwrap()[0].state, EntryState::Done);
-        journal.rehearse(&fix.workspace).undo(number, &Merged::new()).unwrap();
+        journal.dry_run(&fix.workspace).undo(number, &Merged::new()).unwrap();
         journal.undo(&fix.workspace, &[number], label).unwrap();
         assert_eq!(fix.snapshot(), before);
         journal.redo(&fix.workspace, &[number], label).unwrap();

@@ -7,14 +7,14 @@ use haft_mcp::model::{
     CompleteRequestParams, CompletionInfo, ContentBlock, GetPromptRequestParams, GetPromptResult, Prompt,
     PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Role,
 };
-use haft_mcp::{Caller, Elicited, ErrorData, Offers};
+use haft_mcp::{Caller, ErrorData, Extras, FormAnswer};
 use serde_json::json;
 
 use crate::tools::PNG;
 
 pub(crate) struct Fixtures;
 
-impl Offers for Fixtures {
+impl Extras for Fixtures {
     fn prompts(&self, _: &Session) -> Vec<Prompt> {
         let needs =
             |name: &str, what: &str| PromptArgument::new(name).with_description(what).with_required(true);
@@ -75,7 +75,7 @@ impl Offers for Fixtures {
                     let answer = caller.elicit("user_context", message, form).await;
                     let answer =
                         answer.map_err(|fault| ErrorData::internal_error(fault.to_string(), None))?;
-                    let Elicited::Accepted(content) = answer else {
+                    let FormAnswer::Accepted(content) = answer else {
                         return Err(ErrorData::invalid_params("the prompt needs a context", None));
                     };
                     vec![text(format!("Work with this context: {}", content["context"]))]

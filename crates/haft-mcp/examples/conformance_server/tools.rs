@@ -7,7 +7,7 @@ use haft_core::events::Progress;
 use haft_core::replies::{Block, Body, Content};
 use haft_core::{BoxFuture, Claims, Context, DynTool, Fault, Function, Prepared, Reply, Spec, function};
 use haft_mcp::model::LoggingLevel;
-use haft_mcp::{Caller, Elicited, News};
+use haft_mcp::{Caller, ChangeNotifier, FormAnswer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ struct Message {
     message: String,
 }
 
-pub(crate) fn all(news: News) -> Vec<Arc<dyn DynTool>> {
+pub(crate) fn all(news: ChangeNotifier) -> Vec<Arc<dyn DynTool>> {
     let mut all: Vec<Arc<dyn DynTool>> = vec![Arc::new(Schema::new())];
     all.extend(content());
     all.extend(notifying(news));
@@ -109,7 +109,7 @@ async fn pause(millis: u64) {
 }
 
 /// Tools that send notifications.
-fn notifying(news: News) -> Vec<Arc<dyn DynTool>> {
+fn notifying(news: ChangeNotifier) -> Vec<Arc<dyn DynTool>> {
     vec![
         tool("test_tool_with_logging", "Writes into the log", async |_: Nothing, cx: Context| {
             let caller = caller(&cx)?;
@@ -167,11 +167,11 @@ fn form(fields: Value) -> Value {
     json!({"type": "object", "properties": fields, "required": names})
 }
 
-fn describe(elicited: Elicited) -> String {
+fn describe(elicited: FormAnswer) -> String {
     match elicited {
-        Elicited::Accepted(content) => format!("action=accept, content={content}"),
-        Elicited::Declined => "action=decline, content={}".to_owned(),
-        Elicited::Dismissed => "action=cancel, content={}".to_owned(),
+        FormAnswer::Accepted(content) => format!("action=accept, content={content}"),
+        FormAnswer::Declined => "action=decline, content={}".to_owned(),
+        FormAnswer::Dismissed => "action=cancel, content={}".to_owned(),
     }
 }
 
@@ -257,8 +257,8 @@ fn asking() -> Vec<Arc<dyn DynTool>> {
 async fn field(caller: &Caller, key: &str, message: &str, field: (&str, &str)) -> Result<Value, Fault> {
     let (name, kind) = field;
     match caller.elicit(key, message, form(json!({name: {"type": kind}}))).await? {
-        Elicited::Accepted(content) => Ok(content[name].clone()),
-        Elicited::Declined | Elicited::Dismissed => Err(Fault::failed("the user did not answer")),
+        FormAnswer::Accepted(content) => Ok(content[name].clone()),
+        FormAnswer::Declined | FormAnswer::Dismissed => Err(Fault::failed("the user did not answer")),
     }
 }
 

@@ -13,40 +13,40 @@ use url::Url;
 
 use super::server::{Limits, OAuth, Protocol, Server, ServerTransport};
 
-/// One server, as it is written.
+/// The settings of one server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
-    /// The program that is the server, spoken to over its standard input and output. A server has this or `url`.
+    /// The server's program, which haft talks to over its standard input and output. A server has this or `url`.
     pub command: Option<String>,
     /// The arguments of the program.
     pub args: Vec<String>,
-    /// Variables of the program's environment. It gets these, a few that every program needs, and no others.
+    /// Variables of the program's environment, beside a few that every program needs. It gets no others.
     pub env: BTreeMap<String, String>,
-    /// Variables that the program is given as haft has them.
+    /// Variables that the program gets from haft's own environment.
     pub pass_env: Vec<String>,
-    /// The folder that the program works in: absolute, in the home (`~/x`), or relative to the workspace (the workspace
-    /// when nothing is said).
+    /// The folder that the program works in: absolute, in the home (`~/x`), or relative to the workspace (default: the
+    /// workspace).
     pub cwd: Option<PathBuf>,
-    /// Where a server is that is there already, spoken to over Streamable HTTP.
+    /// The URL of a running server, which haft talks to over Streamable HTTP.
     pub url: Option<String>,
     /// Headers that every request to that server carries.
     pub headers: BTreeMap<String, String>,
     /// A token that every request to that server carries, such as `${GITHUB_TOKEN}`.
     pub bearer_token: Option<String>,
-    /// The name under which haft is known to the server's login, if it must be known beforehand. `haft mcp login` logs in.
+    /// The OAuth client id, for servers that need one registered in advance. `haft mcp login` logs in.
     pub oauth_client_id: Option<String>,
-    /// The secret that goes with it.
+    /// The OAuth client secret.
     pub oauth_client_secret: Option<String>,
-    /// What haft asks to be allowed when it logs in (what the server wants when nothing is said).
+    /// The OAuth scopes that haft asks for when it logs in (default: those the server names).
     pub oauth_scopes: Vec<String>,
-    /// How the server is spoken to: `stdio` or `http`. It follows from `command` or `url` and need not be said.
+    /// The transport, `stdio` or `http` (default: by whether `command` or `url` is set).
     pub r#type: Option<String>,
-    /// Whether the server is left out (false when nothing is said).
+    /// Whether the server is switched off (default: false).
     pub disabled: bool,
-    /// Within how many seconds the server must have started and told its tools (30 when nothing is said).
+    /// Seconds within which the server must have started and listed its tools (default: 30).
     pub startup_seconds: Option<u64>,
-    /// How many seconds a call may take (600 when nothing is said).
+    /// Seconds that a call may take (default: 600).
     pub call_seconds: Option<u64>,
     /// Whether the server's word is taken that a tool of it only reads, so that nobody is asked about it (false when
     /// nothing is said).
@@ -55,14 +55,14 @@ pub struct ServerConfig {
 
 /// An error in a server's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadServer {
+pub struct ConfigError {
     /// The server. None if the error concerns the whole file.
     pub server: Option<String>,
     /// The error message.
     pub why: String,
 }
 
-impl BadServer {
+impl ConfigError {
     fn file(why: impl Into<String>) -> Self {
         Self { server: None, why: why.into() }
     }
@@ -72,7 +72,7 @@ impl BadServer {
     }
 }
 
-impl std::fmt::Display for BadServer {
+impl std::fmt::Display for ConfigError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.server {
             Some(server) => write!(f, "the server `{server}`: {}", self.why),
@@ -81,33 +81,33 @@ impl std::fmt::Display for BadServer {
     }
 }
 
-impl std::error::Error for BadServer {}
+impl std::error::Error for ConfigError {}
 
 /// Looks up the value of `${NAME}`.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A server of `.mcp.json`, the file that programs share.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shared {
+pub struct SharedServer {
     /// Its name.
     pub name: String,
     /// Its configuration, or the error in it.
-    pub config: Result<ServerConfig, BadServer>,
+    pub config: Result<ServerConfig, ConfigError>,
 }
 
 /// Parses a `.mcp.json` file into its servers, in the order of the file. Unknown keys are skipped, because other programs
 /// have keys of their own there. An error in one server does not affect the others.
-pub fn servers_in(text: &str) -> Result<Vec<Shared>, BadServer> {
-    let value = strict::parse(text).map_err(|fault| BadServer::file(fault.message()))?;
+pub fn parse_mcp_json(text: &str) -> Result<Vec<SharedServer>, ConfigError> {
+    let value = strict::parse(text).map_err(|fault| ConfigError::file(fault.message()))?;
     let Value::Object(mut top) = value else {
-        return Err(BadServer::file("it must be an object with `mcpServers`"));
+        return Err(ConfigError::file("it must be an object with `mcpServers`"));
     };
     let servers = match top.remove("mcpServers") {
         Some(Value::Object(servers)) => servers,
         Some(_) => {
-            return Err(BadServer::file("`mcpServers` must be an object, with a server for each name"));
+            return Err(ConfigError::file("`mcpServers` must be an object, with a server for each name"));
         }
-        None => return Err(BadServer::file("`mcpServers` is missing")),
+        None => return Err(ConfigError::file("`mcpServers` is missing")),
     };
     let schema = schemars::schema_for!(ServerConfig);
     let is_known = |key: &str| schema.get("properties").is_some_and(|known| known.get(key).is_some());
@@ -119,15 +119,15 @@ pub fn servers_in(text: &str) -> Result<Vec<Shared>, BadServer> {
                 is_known(key)
             });
         }
-        let config = decode(value).map_err(|why| BadServer::of(&name, why));
+        let config = decode(value).map_err(|why| ConfigError::of(&name, why));
         let config = config.and_then(|config: ServerConfig| config.check(&name).map(|()| config));
         let config = config.map_err(|bad| match foreign.as_slice() {
             [] => bad,
             foreign => {
-                BadServer { why: format!("{}; not known here: {}", bad.why, foreign.join(", ")), ..bad }
+                ConfigError { why: format!("{}; not known here: {}", bad.why, foreign.join(", ")), ..bad }
             }
         });
-        Shared { name, config }
+        SharedServer { name, config }
     };
     Ok(servers.into_iter().map(read).collect())
 }
@@ -143,10 +143,10 @@ fn decode(value: Value) -> Result<ServerConfig, String> {
 
 impl ServerConfig {
     /// Checks what the types cannot express. Expands no variables and touches no files.
-    pub fn check(&self, name: &str) -> Result<(), BadServer> {
-        let bad = |why: String| Err(BadServer::of(name, why));
+    pub fn check(&self, name: &str) -> Result<(), ConfigError> {
+        let bad = |why: String| Err(ConfigError::of(name, why));
         if name.trim().is_empty() {
-            return Err(BadServer::file("a server has no name"));
+            return Err(ConfigError::file("a server has no name"));
         }
         let seconds = [("startup_seconds", self.startup_seconds), ("call_seconds", self.call_seconds)];
         if let Some((key, _)) = seconds.iter().find(|(_, seconds)| *seconds == Some(0)) {
@@ -201,17 +201,18 @@ impl ServerConfig {
     }
 
     /// Converts the configuration to a server, with variables expanded.
-    pub fn expand(&self, name: &str, variables: Variables<'_>) -> Result<Server, BadServer> {
+    pub fn expand(&self, name: &str, variables: Variables<'_>) -> Result<Server, ConfigError> {
         self.check(name)?;
         let expanded = |key: &str, text: &str| {
-            expand(text, variables).map_err(|why| BadServer::of(name, format!("`{key}`: {why}")))
+            expand(text, variables).map_err(|why| ConfigError::of(name, format!("`{key}`: {why}")))
         };
-        let all = |key: &str, of: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, BadServer> {
-            let one = |(name, value): (&String, &String)| {
-                Ok((name.clone(), expanded(&format!("{key}.{name}"), value)?))
+        let all =
+            |key: &str, of: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, ConfigError> {
+                let one = |(name, value): (&String, &String)| {
+                    Ok((name.clone(), expanded(&format!("{key}.{name}"), value)?))
+                };
+                of.iter().map(one).collect()
             };
-            of.iter().map(one).collect()
-        };
         let access = match (&self.command, &self.url) {
             (Some(command), _) => ServerTransport::Command {
                 program: expanded("command", command)?,
@@ -221,18 +222,18 @@ impl ServerConfig {
                     .as_deref()
                     .map(|cwd| expand_home(cwd, variables))
                     .transpose()
-                    .map_err(|why| BadServer::of(name, format!("`cwd`: {why}")))?,
+                    .map_err(|why| ConfigError::of(name, format!("`cwd`: {why}")))?,
                 env: all("env", &self.env)?,
                 pass_env: self.pass_env.clone(),
             },
             (None, url) => {
                 let url = expanded("url", url.as_deref().unwrap_or_default())?;
                 let parsed = Url::parse(&url).map_err(|error| {
-                    BadServer::of(name, format!("`url` is `{url}`, which is none: {error}"))
+                    ConfigError::of(name, format!("`url` is `{url}`, which is none: {error}"))
                 })?;
                 if !matches!(parsed.scheme(), "http" | "https") {
                     let scheme = parsed.scheme();
-                    return Err(BadServer::of(
+                    return Err(ConfigError::of(
                         name,
                         format!("`url` begins with `{scheme}`: it must be http or https"),
                     ));
@@ -258,13 +259,13 @@ impl ServerConfig {
             |set: Option<u64>, default| set.map_or(default, |set| Duration::from_secs(set.min(86_400)));
         Ok(Server {
             name: name.to_owned(),
-            access,
+            transport: access,
             limits: Limits {
                 start: seconds(self.startup_seconds, defaults.start),
                 call: seconds(self.call_seconds, defaults.call),
             },
             protocol: Protocol::default(),
-            believed: self.believe_read_only,
+            trusts_read_only: self.believe_read_only,
         })
     }
 }
@@ -331,7 +332,7 @@ mod tests {
     }
 
     fn only(text: &str) -> Result<Server, String> {
-        let Shared { name, config } = servers_in(text).map_err(|bad| bad.to_string())?.remove(0);
+        let SharedServer { name, config } = parse_mcp_json(text).map_err(|bad| bad.to_string())?.remove(0);
         config.map_err(|bad| bad.to_string())?.expand(&name, &variables).map_err(|bad| bad.to_string())
     }
 
@@ -352,7 +353,8 @@ mod tests {
         let server = only(
             r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "${HOME}"], "env": {"A": "1"}}}}"#,
         );
-        let Ok(Server { access: ServerTransport::Command { program, args, env, .. }, .. }) = &server else {
+        let Ok(Server { transport: ServerTransport::Command { program, args, env, .. }, .. }) = &server
+        else {
             panic!("{server:?}")
         };
         assert_eq!(
@@ -362,14 +364,14 @@ mod tests {
         assert_eq!(env["A"], "1");
         let server =
             only(r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp"}}}"#).unwrap();
-        assert!(matches!(server.access, ServerTransport::Http { .. }));
+        assert!(matches!(server.transport, ServerTransport::Http { .. }));
     }
 
     #[test]
     fn unknown_keys_are_skipped() {
         let text = r#"{"$schema": "x", "inputs": [], "mcpServers": {
             "a": {"command": "x", "timeout": 60000, "alwaysAllow": ["y"]}, "b": {"command": 7}}}"#;
-        let servers = servers_in(text).unwrap();
+        let servers = parse_mcp_json(text).unwrap();
         let command = servers[0].config.as_ref().map(|config| config.command.as_deref());
         assert_eq!(command, Ok(Some("x")));
         assert!(servers[1].config.as_ref().unwrap_err().why.contains("command"));
@@ -404,7 +406,7 @@ mod tests {
             (r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#, "a"),
             ("{", ""),
         ] {
-            let error = servers_in(text).unwrap_err().to_string();
+            let error = parse_mcp_json(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

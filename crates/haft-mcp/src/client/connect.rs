@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::{Fault, FaultKind};
+use haft_core::{Fault, FaultKind, message_with_causes};
 use haft_sandbox::{Exit, Partner, Start};
 use parking_lot::Mutex;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
@@ -22,7 +22,7 @@ use url::Url;
 
 use super::bounds;
 use super::handler::{NotificationHandler, SharedState};
-use super::listing::About;
+use super::listing::ServerInfo;
 use super::login::{self, Logins};
 use super::notifications::Observed;
 use super::pipe::{Noise, Pipe, rejection};
@@ -65,7 +65,7 @@ const DEFAULT_ENV: [&str; 17] = [
 pub(super) struct OpenConnection {
     pub(super) running: RunningService<RoleClient, NotificationHandler>,
     remote: Arc<RemoteEnd>,
-    pub(super) about: About,
+    pub(super) about: ServerInfo,
     pub(super) since: Instant,
     /// Cancels `closed` when the connection is dropped.
     close_guard: DropGuard,
@@ -163,7 +163,7 @@ impl OpenConnection {
                 self.exit_reason(server).await
             }
             ServiceError::TransportSend(error) => {
-                let why = format!("could not be spoken to: {}", chain(&*error.error));
+                let why = format!("could not connect: {}", bounded_message(&*error.error));
                 self.remote.failed(server, &why).await
             }
             ServiceError::UnexpectedResponse => {
@@ -226,7 +226,7 @@ impl RemoteEnd {
             if let Some(noise) = self.noise.as_ref().and_then(|noise| noise.summary()) {
                 message = format!("{message}; {noise}");
             }
-            let tail = last_lines(&partner.said());
+            let tail = last_lines(&partner.stderr_tail());
             if !tail.is_empty() {
                 message = format!("{message}; it said last:\n{tail}");
                 stderr = Some(tail);
@@ -299,10 +299,10 @@ async fn attempt(
     };
     let folders = handler.shared.folders();
     let mut remote = RemoteEnd::default();
-    let connected = match &server.access {
+    let connected = match &server.transport {
         ServerTransport::Command { .. } => {
             let (partner, pipe, noise) =
-                start(&server.access, root).map_err(|error| unreachable(error.to_string()))?;
+                start(&server.transport, root).map_err(|error| unreachable(error.to_string()))?;
             (remote.partner, remote.noise) = (Some(partner), Some(noise));
             serve(handler, pipe, lifecycle).await
         }
@@ -314,7 +314,7 @@ async fn attempt(
             if let Some(bearer) = bearer {
                 config = config.auth_header(bearer.as_str());
             }
-            let web = web::client().map_err(|error| unreachable(chain(&error)))?;
+            let web = web::client().map_err(|error| unreachable(bounded_message(&error)))?;
             let authorized = match bearer {
                 Some(_) => None,
                 None => logins.authorized(url, web.clone()).await.map_err(unreachable)?,
@@ -331,7 +331,7 @@ async fn attempt(
     };
     match connected {
         Ok(running) => {
-            let about = running.peer().peer_info().map(|info| About::read(&info)).unwrap_or_default();
+            let about = running.peer().peer_info().map(|info| ServerInfo::read(&info)).unwrap_or_default();
             let close_guard = CancellationToken::new().drop_guard();
             Ok(OpenConnection {
                 running,
@@ -374,7 +374,7 @@ fn connect_error(error: &ClientInitializeError, server: &str) -> String {
             HUNG_UP.to_owned()
         }
         ClientInitializeError::TransportError { error, .. } => {
-            format!("cannot be reached: {}", chain(&*error.error))
+            format!("cannot be reached: {}", bounded_message(&*error.error))
         }
         ClientInitializeError::JsonRpcError(error) if rejection(error).is_some() => {
             format!("was not understood: {}", bounds::text(&error.message, bounds::MAX_WORD))
@@ -407,18 +407,9 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     is_broken || error.source().is_some_and(is_broken_pipe)
 }
 
-/// An error with its causes, without repetitions.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    bounds::text(&text, bounds::MAX_MESSAGE)
+/// An error with its causes, bounded since a server writes them.
+fn bounded_message(error: &(dyn std::error::Error + 'static)) -> String {
+    bounds::text(&message_with_causes(error), bounds::MAX_MESSAGE)
 }
 
 /// An environment variable set for every server that haft starts. A project may name haft itself as a server, directly or
@@ -448,7 +439,7 @@ fn start(access: &ServerTransport, root: &Path) -> std::io::Result<(Partner, Pip
         args: args.iter().map(OsString::from).collect(),
         dir: dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(dir)),
         env: inherited.chain(set).chain([(NESTED.into(), "1".into())]).collect(),
-        max_said: MAX_STDERR,
+        max_stderr: MAX_STDERR,
     })?;
     let (pipe, noise) = Pipe::new(pipes);
     Ok((partner, pipe, noise))

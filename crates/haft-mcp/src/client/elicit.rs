@@ -3,7 +3,7 @@
 //! declined.
 
 use haft_core::Context;
-use haft_core::questions::{Answer, AnswerOption, Choosing, Inquiry};
+use haft_core::questions::{Answer, AnswerOption, Selection, UserQuestion};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Number, Value};
 
@@ -59,7 +59,7 @@ async fn form(server: &str, message: &str, schema: &Value, cx: &Context) -> Opti
 async fn agrees(server: &str, message: &str, yes: &str, cx: &Context) -> bool {
     let option =
         |label: &str, about: &str| AnswerOption { label: label.to_owned(), description: about.to_owned() };
-    let question = Inquiry {
+    let question = UserQuestion {
         header: bounds::word(server),
         text: format!(
             "The MCP server `{}` asks: {}",
@@ -70,9 +70,9 @@ async fn agrees(server: &str, message: &str, yes: &str, cx: &Context) -> bool {
             option(yes, "What you say goes to the server"),
             option("Decline", "The server is told no"),
         ],
-        choosing: Choosing::One,
+        choosing: Selection::One,
     };
-    cx.inquire(vec![question])
+    cx.ask_user(vec![question])
         .await
         .is_ok_and(|answers| answers.first().is_some_and(|first| first.chosen == [0]))
 }
@@ -161,14 +161,14 @@ impl Field {
         let labels = options
             .iter()
             .map(|(label, _)| AnswerOption { label: bounds::word(label), description: String::new() });
-        let question = Inquiry {
+        let question = UserQuestion {
             header: bounds::word(server),
             text: self.text.clone(),
             options: labels.collect(),
-            choosing: if matches!(self.kind, Kind::Several(_)) { Choosing::Several } else { Choosing::One },
+            choosing: if matches!(self.kind, Kind::Several(_)) { Selection::Several } else { Selection::One },
         };
         for _ in 0..MAX_ATTEMPTS {
-            let answer = cx.inquire(vec![question.clone()]).await.ok()?.pop()?;
+            let answer = cx.ask_user(vec![question.clone()]).await.ok()?.pop()?;
             if let Some(value) = self.value(&answer, &options) {
                 return Some(value);
             }

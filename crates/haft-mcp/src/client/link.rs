@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::connect::{self, OpenConnection};
 use super::handler::{Elicitation, NotificationHandler, SharedState};
-use super::listing::{self, About, ListedTool, Listing};
-use super::login::{Logins, Visitor};
+use super::listing::{self, ListedTool, Listing, ServerInfo};
+use super::login::{LoginBrowser, Logins};
 use super::resources;
 use super::server::Server;
 use super::tool::RemoteTool;
@@ -55,7 +55,7 @@ enum Phase {
 /// What the server offers, as of the last listing.
 #[derive(Default)]
 struct Offers {
-    state: State,
+    state: ServerState,
     tools: Vec<ListedTool>,
     problems: Vec<String>,
 }
@@ -63,12 +63,12 @@ struct Offers {
 /// The state of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub enum State {
+pub enum ServerState {
     /// Not started yet.
     #[default]
     Idle,
     /// Connected.
-    Up(About),
+    Up(ServerInfo),
     /// Failed, with the reason.
     Down(Fault),
 }
@@ -76,11 +76,11 @@ pub enum State {
 /// A server's state, and what it offers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Status {
+pub struct ServerStatus {
     /// Its name.
     pub server: String,
     /// Its state.
-    pub state: State,
+    pub state: ServerState,
     /// The qualified names of its tools, with their descriptions.
     pub tools: Vec<(String, String)>,
     /// Messages about tools and schemas that were refused.
@@ -103,9 +103,9 @@ impl Link {
         self.offers.lock()
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> ServerStatus {
         let offers = self.offers();
-        Status {
+        ServerStatus {
             server: self.server.name.clone(),
             state: offers.state.clone(),
             tools: offers.tools.iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect(),
@@ -120,9 +120,9 @@ impl Link {
     }
 
     /// The server's description of itself, if it is connected.
-    pub(super) fn about(&self) -> Option<About> {
+    pub(super) fn about(&self) -> Option<ServerInfo> {
         match &self.offers().state {
-            State::Up(about) => Some(about.clone()),
+            ServerState::Up(about) => Some(about.clone()),
             _ => None,
         }
     }
@@ -157,7 +157,7 @@ impl Link {
             Ok((connection, listing)) => {
                 let connection = Arc::new(connection);
                 *phase = Phase::Up(connection.clone(), failures);
-                self.offers().state = State::Up(connection.about.clone());
+                self.offers().state = ServerState::Up(connection.about.clone());
                 self.update(listing);
                 Ok(connection)
             }
@@ -172,7 +172,7 @@ impl Link {
     fn fail(&self, phase: &mut Phase, fault: Fault, failures: u32) -> Result<(), Fault> {
         let index = usize::try_from(failures).unwrap_or(usize::MAX).saturating_sub(1).min(BACKOFF.len() - 1);
         let next = Instant::now() + BACKOFF[index];
-        self.offers().state = State::Down(fault.clone());
+        self.offers().state = ServerState::Down(fault.clone());
         *phase = Phase::Down { fault: fault.clone(), failures, next };
         if BACKOFF[index].is_zero() { Ok(()) } else { Err(backing_off(&fault, next)) }
     }
@@ -232,7 +232,7 @@ impl Link {
     }
 
     /// Logs in. The next use opens a new connection.
-    pub(super) async fn login(&self, visitor: &dyn Visitor) -> Result<(), Fault> {
+    pub(super) async fn login(&self, visitor: &dyn LoginBrowser) -> Result<(), Fault> {
         self.logins.login(&self.server, visitor).await?;
         self.close().await;
         Ok(())
@@ -244,7 +244,7 @@ impl Link {
         if let Phase::Up(connection, _) = std::mem::replace(&mut *phase, Phase::Idle) {
             connection.close().await;
         }
-        self.offers().state = State::Idle;
+        self.offers().state = ServerState::Idle;
     }
 }
 

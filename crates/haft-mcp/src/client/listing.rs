@@ -10,12 +10,12 @@ use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 
 use super::bounds;
-use crate::name::qualified;
+use crate::name::qualified_name;
 
 /// A server's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct About {
+pub struct ServerInfo {
     /// The program's name.
     pub name: String,
     /// The program's version.
@@ -32,7 +32,7 @@ pub struct About {
     pub has_prompts: bool,
 }
 
-impl About {
+impl ServerInfo {
     pub(super) fn read(info: &ServerPeerInfo) -> Self {
         let about = info.server_info.as_ref();
         let instructions = info.instructions.as_ref();
@@ -167,7 +167,7 @@ fn check(server: &str, tools: Vec<Tool>) -> Listing {
             listing.problems.push(format!("it names a tool `{shown}` twice: the second is left out"));
             continue;
         }
-        let name = unique(qualified(server, &tool.name), &mut names);
+        let name = unique(qualified_name(server, &tool.name), &mut names);
         match bounds::schema(&tool.input_schema) {
             Err(why) => listing.problems.push(format!("the tool `{shown}` is left out: {why}")),
             Ok(schema) => {

@@ -23,7 +23,7 @@ use super::server::{OAuth, Server, ServerTransport};
 use super::web;
 
 /// Sends the user to a login page, and receives the redirect from it.
-pub trait Visitor: Send + Sync {
+pub trait LoginBrowser: Send + Sync {
     /// The redirect URL to register.
     fn redirect(&self) -> String;
 
@@ -47,7 +47,7 @@ impl<F: Fn(&str) + Send + Sync> Loopback<F> {
     }
 }
 
-impl<F: Fn(&str) + Send + Sync> Visitor for Loopback<F> {
+impl<F: Fn(&str) + Send + Sync> LoginBrowser for Loopback<F> {
     fn redirect(&self) -> String {
         self.redirect.clone()
     }
@@ -136,7 +136,7 @@ impl Logins {
     }
 
     /// Logs in, even if there was a login before.
-    pub(super) async fn login(&self, server: &Server, visitor: &dyn Visitor) -> Result<(), Fault> {
+    pub(super) async fn login(&self, server: &Server, visitor: &dyn LoginBrowser) -> Result<(), Fault> {
         web::install_tls();
         let challenge = self.0.challenge.lock().clone();
         let manager = login(server, challenge.as_deref(), &self.0.credentials, visitor).await?;
@@ -174,7 +174,7 @@ const SECRET: &str = "client_secret";
 
 impl Credentials {
     fn new(store: Option<&Store>, server: &Server) -> Self {
-        let ServerTransport::Http { url, oauth, .. } = &server.access else { return Self::default() };
+        let ServerTransport::Http { url, oauth, .. } = &server.transport else { return Self::default() };
         let name = haft_core::Hash::of(url.as_bytes()).to_string();
         Self {
             file: store.map(|store| (store.clone(), format!("{name}.json"))),
@@ -263,14 +263,14 @@ async fn login(
     server: &Server,
     challenge: Option<&str>,
     credentials: &Credentials,
-    visitor: &dyn Visitor,
+    visitor: &dyn LoginBrowser,
 ) -> Result<AuthorizationManager, Fault> {
     let name = &server.name;
     let failed = |why: String| {
         let why = bounds::text(&why, bounds::MAX_MESSAGE);
         Fault::failed(format!("there was no login to the MCP server `{name}`: {why}")).with("server", name)
     };
-    let ServerTransport::Http { url, oauth, .. } = &server.access else {
+    let ServerTransport::Http { url, oauth, .. } = &server.transport else {
         return Err(failed("it is started by haft, and knows for whom".to_owned()));
     };
     let auth_failed = |error: AuthError| failed(error.to_string());

@@ -113,7 +113,7 @@ fn resolve(text: &str, cx: &Context) -> Vec<AbsPath> {
             paths.push(target.path);
         }
         // Rules apply to the name as written as well as to the resolved path.
-        let named = workspace.as_named(&base, &text);
+        let named = workspace.lexical_path(&base, &text);
         if !paths.contains(&named) {
             paths.push(named);
         }

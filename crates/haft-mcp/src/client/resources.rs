@@ -30,7 +30,7 @@ const MAX_RESOURCES: usize = 1_000;
 
 #[derive(Deserialize, JsonSchema)]
 struct ListInput {
-    /// The server whose resources are listed; all of them when nothing is said
+    /// The server whose resources are listed; default: all of them
     #[schemars(example = &"docs")]
     server: Option<String>,
 }
@@ -162,7 +162,7 @@ impl Prepared for ReadCall {
     }
 
     fn approval(&self, _: &Context) -> Approval {
-        match self.link.server.believed {
+        match self.link.server.trusts_read_only {
             true => Approval::NotNeeded,
             false => {
                 let (uri, server) = (bounds::word(&self.uri), &self.link.server.name);

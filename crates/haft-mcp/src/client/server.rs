@@ -10,20 +10,26 @@ pub struct Server {
     /// Its name, which is a part of the names of its tools.
     pub name: String,
     /// How to connect to it.
-    pub access: ServerTransport,
+    pub transport: ServerTransport,
     /// Its timeouts.
     pub limits: Limits,
     /// The handshake of a connection.
     pub protocol: Protocol,
     /// Whether to trust its `readOnlyHint`. Default: false, so that such a tool needs approval like any other.
-    pub believed: bool,
+    pub trusts_read_only: bool,
 }
 
 impl Server {
     /// A server with default limits.
     pub fn new(name: impl Into<String>, access: ServerTransport) -> Self {
         let name = name.into();
-        Self { name, access, limits: Limits::default(), protocol: Protocol::default(), believed: false }
+        Self {
+            name,
+            transport: access,
+            limits: Limits::default(),
+            protocol: Protocol::default(),
+            trusts_read_only: false,
+        }
     }
 }
 

@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::connect::OpenConnection;
-use super::link::{Link, State, Status};
-use super::login::Visitor;
+use super::link::{Link, ServerState, ServerStatus};
+use super::login::LoginBrowser;
 use super::resources::NAMES;
 use super::server::Server;
-use crate::name::is_of;
+use crate::name::belongs_to;
 
 /// Servers whose tools are added to sessions. Cheap to clone. The servers end when the last clone and all sessions that
 /// have joined are dropped.
@@ -44,9 +44,9 @@ impl PartialEq for Servers {
 /// The result of [`Servers::test`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Tested {
+pub struct TestResult {
     /// The server's status after the test.
-    pub status: Status,
+    pub status: ServerStatus,
     /// How long it took to start and list its tools.
     pub started_in: Duration,
     /// The round-trip time of a ping, if the server answers it.
@@ -71,7 +71,7 @@ impl Servers {
     }
 
     /// A set of servers that stores the credentials of logins, otherwise like [`Servers::new`].
-    pub fn keeping_logins(servers: Vec<Server>, root: &Path, logins: &Store) -> Self {
+    pub fn with_login_store(servers: Vec<Server>, root: &Path, logins: &Store) -> Self {
         Self::with(servers, root, Some(logins))
     }
 
@@ -112,12 +112,12 @@ impl Servers {
     /// Why a tool is unknown: its server is not running.
     fn missing(&self, tool: &str) -> Option<Fault> {
         self.links_for(tool).find_map(|link| match link.status().state {
-            State::Down(fault) => Some(fault),
-            State::Idle => {
+            ServerState::Down(fault) => Some(fault),
+            ServerState::Idle => {
                 let message = format!("the MCP server `{}` has not been started", link.server.name);
                 Some(Fault::new(FaultKind::Disabled, message))
             }
-            State::Up(_) => None,
+            ServerState::Up(_) => None,
         })
     }
 
@@ -127,7 +127,7 @@ impl Servers {
     }
 
     /// The status of each server.
-    pub fn status(&self) -> Vec<Status> {
+    pub fn status(&self) -> Vec<ServerStatus> {
         self.0.iter().map(|link| link.status()).collect()
     }
 
@@ -151,14 +151,14 @@ impl Servers {
     }
 
     /// Starts a server, unless it is running.
-    pub async fn start(&self, server: &str) -> Result<Status, Fault> {
+    pub async fn start(&self, server: &str) -> Result<ServerStatus, Fault> {
         let link = self.link(server)?;
         link.connection().await?;
         Ok(link.status())
     }
 
     /// Starts all servers that are not running, concurrently. The status of each says whether it failed.
-    pub async fn start_all(&self) -> Vec<Status> {
+    pub async fn start_all(&self) -> Vec<ServerStatus> {
         start(self.0.iter().cloned()).await;
         self.status()
     }
@@ -182,21 +182,21 @@ impl Servers {
     /// The links whose server may have a tool of this name.
     fn links_for(&self, tool: &str) -> impl Iterator<Item = &Arc<Link>> {
         let is_of_all = NAMES.contains(&tool);
-        self.0.iter().filter(move |link| is_of_all || is_of(tool, &link.server.name))
+        self.0.iter().filter(move |link| is_of_all || belongs_to(tool, &link.server.name))
     }
 
     /// Starts a server, and pings it.
-    pub async fn test(&self, server: &str) -> Result<Tested, Fault> {
+    pub async fn test(&self, server: &str) -> Result<TestResult, Fault> {
         let link = self.link(server)?;
         let begin = Instant::now();
         let connection = link.connection().await?;
         let started_in = begin.elapsed();
         let latency = connection.ping(link.server.limits.start).await;
-        Ok(Tested { status: link.status(), started_in, latency })
+        Ok(TestResult { status: link.status(), started_in, latency })
     }
 
     /// Logs in to a server. `visitor` sends the user to the login page.
-    pub async fn login(&self, server: &str, visitor: &dyn Visitor) -> Result<(), Fault> {
+    pub async fn login(&self, server: &str, visitor: &dyn LoginBrowser) -> Result<(), Fault> {
         let link = self.link(server)?;
         // The response to an unauthorized request says where the login page is.
         if link.connection().await.is_ok() {

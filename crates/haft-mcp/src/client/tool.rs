@@ -44,7 +44,7 @@ impl RemoteTool {
             spec = spec.output_from_schema(output.clone());
         }
         // `readOnlyHint` counts only if the user trusts the server.
-        if hints.read_only && link.server.believed {
+        if hints.read_only && link.server.trusts_read_only {
             spec = spec.read_only();
         } else {
             spec = spec.sensitivity(Sensitivity::Sensitive);
@@ -58,7 +58,7 @@ impl RemoteTool {
             true => (Claims::none().read(Resource::Everything), Touch::Reads),
             false => (Claims::everything(), Touch::Changes),
         };
-        if let ServerTransport::Http { url, .. } = &self.link.server.access
+        if let ServerTransport::Http { url, .. } = &self.link.server.transport
             && let Some(host) = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned))
         {
             claims = match touch {
@@ -106,7 +106,7 @@ impl Prepared for RemoteCall {
     fn approval(&self, cx: &Context) -> Approval {
         let (server, tool) = (&self.link.server.name, cx.tool());
         match self.hints {
-            Hints { read_only: true, .. } if self.link.server.believed => Approval::BySensitivity,
+            Hints { read_only: true, .. } if self.link.server.trusts_read_only => Approval::BySensitivity,
             Hints { read_only: true, .. } => Approval::Needed(format!(
                 "`{tool}` only reads, by the word of the MCP server `{server}` alone"
             )),

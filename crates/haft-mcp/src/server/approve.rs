@@ -8,7 +8,7 @@ use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
 use haft_core::{BoxFuture, Fault, Hash};
 use serde_json::{Value, json};
 
-use super::caller::{Caller, Callers, Elicited};
+use super::caller::{Caller, Callers, FormAnswer};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
@@ -42,8 +42,8 @@ impl Approver for ClientUser {
             let name = format!("permission-{}", hash(&message));
             let answer = caller.elicit(&name, message, schema(&request)).await;
             Ok(match answer? {
-                Elicited::Accepted(content) => decision(&request, &content),
-                Elicited::Declined | Elicited::Dismissed => Decision::Deny { feedback: None },
+                FormAnswer::Accepted(content) => decision(&request, &content),
+                FormAnswer::Declined | FormAnswer::Dismissed => Decision::Deny { feedback: None },
             })
         })
     }

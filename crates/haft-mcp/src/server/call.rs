@@ -45,7 +45,7 @@ impl Conversation {
             None => None,
         };
         let last_change = self.last_change(session);
-        let (handle, work) = session.take_on(call);
+        let (handle, work) = session.start_call(call);
         drop(turn);
         let stopped = async {
             tokio::select! {

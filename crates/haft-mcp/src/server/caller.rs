@@ -38,7 +38,7 @@ struct Inner {
 
 /// A user's answer to a form.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Elicited {
+pub enum FormAnswer {
     /// The user filled in the form: its fields.
     Accepted(Value),
     /// The user declined.
@@ -90,7 +90,7 @@ impl Caller {
         name: &str,
         message: impl Into<String>,
         form: Value,
-    ) -> Result<Elicited, Fault> {
+    ) -> Result<FormAnswer, Fault> {
         if !self.can_elicit() {
             return Err(self.missing(ClientCapabilities::builder().enable_elicitation().build(), "its user"));
         }
@@ -190,7 +190,7 @@ fn required_fields(form: &Value) -> Vec<String> {
     required.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-fn elicited(answer: &Value, required: &[String]) -> Option<Elicited> {
+fn elicited(answer: &Value, required: &[String]) -> Option<FormAnswer> {
     let action = ElicitationAction::deserialize(answer.get("action")?).ok()?;
     Some(match action {
         ElicitationAction::Accept => {
@@ -199,10 +199,10 @@ fn elicited(answer: &Value, required: &[String]) -> Option<Elicited> {
             if !content.is_object() || !required.iter().all(filled) {
                 return None;
             }
-            Elicited::Accepted(content)
+            FormAnswer::Accepted(content)
         }
-        ElicitationAction::Decline => Elicited::Declined,
-        _ => Elicited::Dismissed,
+        ElicitationAction::Decline => FormAnswer::Declined,
+        _ => FormAnswer::Dismissed,
     })
 }
 

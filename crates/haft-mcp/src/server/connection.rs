@@ -17,7 +17,7 @@ use super::conversation::{Conversation, is_stateless};
 use super::lines::NEWEST;
 use super::page::page;
 use super::resources::JOURNAL;
-use super::{client_roots, news, resources, upstream};
+use super::{change_notifier, client_roots, resources, upstream};
 use crate::wire::PROGRAM;
 
 /// The newest protocol version in which a connection is a session and a server may send its client requests.
@@ -144,7 +144,7 @@ impl ServerHandler for Connection {
     async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
         let roots = client_roots::list(&context.peer).await;
         if let Some(session) = self.own.started() {
-            self.own.host.moved(session, roots);
+            self.own.host.roots_changed(session, roots);
         }
     }
 
@@ -291,8 +291,12 @@ impl ServerHandler for Connection {
         if uris.clone().any(|uri| uri == JOURNAL) {
             conversation.subscribed.add(JOURNAL.to_owned());
         }
-        news::send_to_subscription(conversation.news.subscribe(session), &context, conversation.closed())
-            .await;
+        change_notifier::send_to_subscription(
+            conversation.news.subscribe(session),
+            &context,
+            conversation.closed(),
+        )
+        .await;
         Ok(())
     }
 

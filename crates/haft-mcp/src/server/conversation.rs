@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::approve::ClientUser;
 use super::caller::{Caller, Callers};
+use super::change_notifier::{self, ChangeNotifier, Subscriptions};
 use super::host::{Client, SessionHost};
-use super::news::{self, News, Subscriptions};
 use super::rounds::PendingRounds;
 use super::{client_roots, upstream};
 
@@ -25,7 +25,7 @@ use super::{client_roots, upstream};
 pub(super) struct Conversation {
     pub(super) host: Arc<dyn SessionHost>,
     pub(super) id: Arc<str>,
-    pub(super) news: News,
+    pub(super) news: ChangeNotifier,
     pub(super) subscribed: Arc<Subscriptions>,
     session: OnceCell<Session>,
     calls: AtomicU64,
@@ -40,7 +40,7 @@ impl Conversation {
         Self {
             host,
             id: format!("mcp-{}", &random_id()[..16]).into(),
-            news: News::default(),
+            news: ChangeNotifier::default(),
             subscribed: Arc::default(),
             session: OnceCell::new(),
             calls: AtomicU64::new(1),
@@ -87,7 +87,12 @@ impl Conversation {
                 let subscribed = self.subscribed.clone();
                 let is_subscribed = move |uri: &str| subscribed.has(uri);
                 let changes = self.news.subscribe(&session);
-                tokio::spawn(news::send_to_peer(changes, peer.clone(), is_subscribed, self.closed.clone()));
+                tokio::spawn(change_notifier::send_to_peer(
+                    changes,
+                    peer.clone(),
+                    is_subscribed,
+                    self.closed.clone(),
+                ));
             }
             Ok(session)
         };

@@ -16,7 +16,7 @@ use rmcp::model::{
 };
 
 use super::caller::Caller;
-use super::news::News;
+use super::change_notifier::ChangeNotifier;
 use crate::wire::PROGRAM;
 
 /// Opens a session for each client, and closes it.
@@ -28,7 +28,7 @@ pub trait SessionHost: Send + Sync + 'static {
     fn open(&self, client: Client) -> Result<Session, Fault>;
 
     /// Called when a client has changed the folders it works in.
-    fn moved(&self, _session: &Session, _roots: Vec<PathBuf>) {}
+    fn roots_changed(&self, _session: &Session, _roots: Vec<PathBuf>) {}
 
     /// Called when a session has ended and its calls are cancelled.
     fn close(&self, session: &Session);
@@ -37,10 +37,10 @@ pub trait SessionHost: Send + Sync + 'static {
     fn results(&self) -> Store;
 
     /// A change of the journal as a diff.
-    fn difference(&self, session: &Session, entry: &Entry) -> Result<String, Fault>;
+    fn diff(&self, session: &Session, entry: &Entry) -> Result<String, Fault>;
 
     /// Prompts, resources and completions besides haft's own. Default: none.
-    fn offers(&self) -> Option<&dyn Offers> {
+    fn offers(&self) -> Option<&dyn Extras> {
         None
     }
 }
@@ -59,7 +59,7 @@ pub struct Client {
     /// Asks the client's user the questions of tools. Unavailable if the client does not support elicitation.
     pub respondent: Arc<dyn Respondent>,
     /// Sends the client change notifications.
-    pub news: News,
+    pub news: ChangeNotifier,
 }
 
 impl Client {
@@ -71,7 +71,7 @@ impl Client {
 }
 
 /// What a host offers besides tools: prompts for users to choose from, resources, and completions of arguments.
-pub trait Offers: Send + Sync {
+pub trait Extras: Send + Sync {
     /// The prompts of a session.
     fn prompts(&self, _session: &Session) -> Vec<Prompt> {
         Vec::new()

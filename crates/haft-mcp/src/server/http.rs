@@ -51,7 +51,7 @@ tokio::task_local! {
 
 /// How sessions are served over HTTP.
 #[derive(Clone, Debug)]
-pub struct Http {
+pub struct HttpConfig {
     /// The address to listen at.
     pub address: SocketAddr,
     /// The bearer token that clients must send. None admits every client.
@@ -59,16 +59,16 @@ pub struct Http {
     /// Origins of web pages that may be clients, such as `http://localhost:5173`. Requests of other pages are refused.
     pub origins: Vec<String>,
     /// How long a session may be idle before it ends.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
 }
 
 /// An HTTP server that listens and does not accept yet.
 pub struct HttpServer {
     listener: TcpListener,
-    http: Http,
+    http: HttpConfig,
 }
 
-impl Http {
+impl HttpConfig {
     /// Binds the address. One that other machines can reach needs a token.
     pub async fn listen(self) -> io::Result<HttpServer> {
         if self.token.is_none() && !is_loopback(self.address.ip()) {
@@ -106,7 +106,7 @@ impl HttpServer {
             config = config.disable_allowed_hosts();
         }
         let mut session = SessionConfig::default();
-        session.keep_alive = Some(self.http.idle);
+        session.keep_alive = Some(self.http.idle_timeout);
         let sessions = Arc::new(Sessions::new(session));
         let closed = shutdown.clone();
         // Nothing identifies stateless clients, so they share one conversation.
@@ -123,7 +123,7 @@ impl HttpServer {
         let gate = Gate {
             token: self.http.token,
             slots: Arc::new(Semaphore::new(MAX_SESSIONS)),
-            idle: self.http.idle,
+            idle: self.http.idle_timeout,
             sessions,
         };
         let router = Router::new()

@@ -99,7 +99,7 @@ impl Updates {
 
 impl Update {
     fn add(&mut self, event: &Event) {
-        match &event.what {
+        match &event.payload {
             EventPayload::Output { chunk } => self.text.push_str(chunk),
             EventPayload::Log { source, text, .. } => self.text.push_str(&format!("{source}: {text}\n")),
             EventPayload::Progress(progress) => {

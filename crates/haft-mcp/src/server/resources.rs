@@ -82,7 +82,7 @@ pub(super) fn read(
         if entry.session != **session.id() {
             return Err(unknown());
         }
-        let diff = host.difference(session, &entry).map_err(failed)?;
+        let diff = host.diff(session, &entry).map_err(failed)?;
         return Ok(ResourceContents::text(diff, uri).with_mime_type("text/x-diff"));
     }
     let name = uri.strip_prefix("haft://results/").filter(|name| is_own(name, id)).ok_or_else(unknown)?;

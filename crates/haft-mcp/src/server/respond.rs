@@ -1,11 +1,11 @@
 //! Tools' questions to the client's user, as one form: per question a field for the choices, and one for free text.
 
-use haft_core::questions::{Answer, Choosing, Inquiry, QuestionSet, Respondent};
+use haft_core::questions::{Answer, QuestionSet, Respondent, Selection, UserQuestion};
 use haft_core::{BoxFuture, Fault};
 use serde_json::{Map, Value, json};
 
 use super::approve::{ClientUser, hash, visible};
-use super::caller::Elicited;
+use super::caller::FormAnswer;
 
 impl Respondent for ClientUser {
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
@@ -19,8 +19,8 @@ impl Respondent for ClientUser {
             let name = format!("questions-{}", hash(&form.to_string()));
             let answer = caller.elicit(&name, message, form).await;
             match answer? {
-                Elicited::Accepted(content) => Ok(answers(&set.questions, &content)),
-                Elicited::Declined | Elicited::Dismissed => {
+                FormAnswer::Accepted(content) => Ok(answers(&set.questions, &content)),
+                FormAnswer::Declined | FormAnswer::Dismissed => {
                     Err(Fault::failed("the user does not want to answer"))
                 }
             }
@@ -32,7 +32,7 @@ impl Respondent for ClientUser {
     }
 }
 
-fn form(questions: &[Inquiry]) -> Value {
+fn form(questions: &[UserQuestion]) -> Value {
     let mut fields = Map::new();
     for (index, question) in questions.iter().enumerate() {
         let choices: Vec<Value> = question
@@ -47,10 +47,10 @@ fn form(questions: &[Inquiry]) -> Value {
         let (title, text) = (visible(&question.header), visible(&question.text));
         if !choices.is_empty() {
             let field = match question.choosing {
-                Choosing::One => {
+                Selection::One => {
                     json!({"type": "string", "title": title, "description": text, "oneOf": choices})
                 }
-                Choosing::Several => {
+                Selection::Several => {
                     json!({"type": "array", "title": title, "description": text, "items": {"anyOf": choices}})
                 }
             };
@@ -64,8 +64,8 @@ fn form(questions: &[Inquiry]) -> Value {
 }
 
 /// Reads the form. Free text overrides the choice of a question with one answer.
-fn answers(questions: &[Inquiry], content: &Value) -> Vec<Answer> {
-    let answer = |(index, question): (usize, &Inquiry)| {
+fn answers(questions: &[UserQuestion], content: &Value) -> Vec<Answer> {
+    let answer = |(index, question): (usize, &UserQuestion)| {
         let choice = content.get(format!("answer_{}", index + 1));
         let labels: Vec<&str> = match choice {
             Some(Value::Array(labels)) => labels.iter().filter_map(Value::as_str).collect(),
@@ -76,7 +76,7 @@ fn answers(questions: &[Inquiry], content: &Value) -> Vec<Answer> {
         let mut chosen: Vec<usize> = labels.iter().filter_map(position).collect();
         let other = content.get(format!("other_{}", index + 1)).and_then(Value::as_str);
         let other = other.filter(|text| !text.trim().is_empty()).map(str::to_owned);
-        if other.is_some() && question.choosing == Choosing::One {
+        if other.is_some() && question.choosing == Selection::One {
             chosen.clear();
         }
         Answer { chosen, other }
@@ -90,15 +90,15 @@ mod tests {
 
     use super::*;
 
-    fn inquiry(choosing: Choosing) -> Inquiry {
+    fn inquiry(choosing: Selection) -> UserQuestion {
         let option = |label: &str| AnswerOption { label: label.to_owned(), description: "it".to_owned() };
         let options = vec![option("a"), option("b")];
-        Inquiry { header: "H".to_owned(), text: "which?".to_owned(), options, choosing }
+        UserQuestion { header: "H".to_owned(), text: "which?".to_owned(), options, choosing }
     }
 
     #[test]
     fn a_form_has_fields_for_choices_and_free_text() {
-        let form = form(&[inquiry(Choosing::One), inquiry(Choosing::Several)]);
+        let form = form(&[inquiry(Selection::One), inquiry(Selection::Several)]);
         assert_eq!(form["properties"]["answer_1"]["oneOf"][1], json!({"const": "b", "title": "b: it"}));
         assert_eq!(form["properties"]["answer_2"]["items"]["anyOf"][0]["const"], "a");
         assert_eq!(form["properties"]["other_2"]["type"], "string");
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_filled_form_becomes_answers() {
-        let questions = [inquiry(Choosing::One), inquiry(Choosing::Several), inquiry(Choosing::One)];
+        let questions = [inquiry(Selection::One), inquiry(Selection::Several), inquiry(Selection::One)];
         let content = json!({"answer_1": "b", "answer_2": ["b", "a"], "answer_3": "a", "other_3": "c"});
         let expected = [Answer::option(1), Answer { chosen: vec![1, 0], other: None }, Answer::other("c")];
         assert_eq!(answers(&questions, &content), expected);

@@ -6,7 +6,7 @@ use rmcp::model::{Annotations, CallToolResult, ContentBlock, Role, TextContent};
 use serde_json::Value;
 
 /// The `_meta` key of a structured value whose tool declares no output schema.
-pub const STRUCTURED: &str = "haft/structured";
+pub const STRUCTURED_META_KEY: &str = "haft/structured";
 
 /// Whether a tool declares an output schema. The protocol allows schemas of objects only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub fn call_result(reply: Reply, schema: OutputSchema) -> CallToolResult {
     match (reply.structured.filter(Value::is_object), schema) {
         (Some(value), OutputSchema::Declared) if !reply.is_error => result.structured_content = Some(value),
         (Some(value), _) => {
-            result.meta.get_or_insert_default().insert(STRUCTURED.to_owned(), value);
+            result.meta.get_or_insert_default().insert(STRUCTURED_META_KEY.to_owned(), value);
         }
         (None, _) => {}
     }
@@ -114,7 +114,7 @@ mod tests {
             as_json(reply().failed(), OutputSchema::Undeclared),
         ] {
             assert!(undeclared.get("structuredContent").is_none(), "{undeclared}");
-            assert_eq!(undeclared["_meta"][STRUCTURED], json!({"ok": true}));
+            assert_eq!(undeclared["_meta"][STRUCTURED_META_KEY], json!({"ok": true}));
         }
     }
 

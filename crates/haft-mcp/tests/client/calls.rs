@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::events::{EventKind, EventPayload};
-use haft_core::limits::KeptResults;
+use haft_core::limits::ResultStore;
 use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::replies::Content;
 use haft_core::{BoxFuture, FaultKind, Store};
@@ -70,7 +70,7 @@ async fn unknown_content_becomes_a_line_of_text() {
 async fn a_long_answer_is_cut_and_stored_like_every_reply() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = fault("fault", "plain") else { return };
-    let kept = KeptResults::new(Store::at(folder.path()), Duration::from_secs(3600), 10 << 20);
+    let kept = ResultStore::new(Store::at(folder.path()), Duration::from_secs(3600), 10 << 20);
     let world = World::with(vec![server], Engine::builder().keep_results(kept));
     world.servers.start_all().await;
     let text = world.text("big", json!({"bytes": 500_000})).await;
@@ -92,7 +92,7 @@ async fn progress_and_logs_belong_to_the_call() {
         let event = tokio::time::timeout(TIMEOUT, events.next()).await;
         let event = event.unwrap_or_else(|_| panic!("nothing more after {received:?}")).unwrap();
         assert_eq!(&*event.call, "1");
-        received.push(match &event.what {
+        received.push(match &event.payload {
             EventPayload::Progress(progress) => {
                 format!("{}/{:?} {}", progress.done, progress.total, progress.message)
             }
@@ -176,7 +176,7 @@ async fn resources_and_prompts_are_listed_and_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_gets_only_configured_variables() {
     let Some(mut server) = fault("fault", "plain") else { return };
-    if let ServerTransport::Command { env, pass_env, .. } = &mut server.access {
+    if let ServerTransport::Command { env, pass_env, .. } = &mut server.transport {
         env.insert("GIVEN".to_owned(), "1".to_owned());
         pass_env.push("CARGO_PKG_NAME".to_owned());
     }
@@ -195,7 +195,7 @@ async fn cancelling_a_call_cancels_it_at_the_server() {
     let Some(world) = World::fault("plain").await else { return };
     let mark = world.dir.join("mark");
     let input = json!({"seconds": 600, "mark": mark.to_str().unwrap()});
-    let (handle, work) = world.session.take_on(Call::new("1", "mcp__fault__slow", input));
+    let (handle, work) = world.session.start_call(Call::new("1", "mcp__fault__slow", input));
     let mut started = world.session.engine().activity().subscribe_to(&[EventKind::Progress]);
     let work = tokio::spawn(work);
     tokio::time::timeout(TIMEOUT, started.next()).await.unwrap();

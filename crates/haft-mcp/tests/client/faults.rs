@@ -1,7 +1,7 @@
 //! Servers that fail, and hostile servers. Neither affects the others.
 
 use haft_core::FaultKind;
-use haft_mcp::client::State;
+use haft_mcp::client::ServerState;
 
 use super::*;
 
@@ -115,7 +115,7 @@ async fn a_response_that_is_too_long_fails_its_call() {
 async fn hostile_tools_are_sanitized_or_refused() {
     let Some(world) = World::fault("hostile").await else { return };
     let status = world.servers.status().remove(0);
-    assert!(matches!(status.state, State::Up(_)), "{status:?}");
+    assert!(matches!(status.state, ServerState::Up(_)), "{status:?}");
     let names: Vec<&str> = status.tools.iter().map(|(name, _)| name.as_str()).collect();
     for (name, description) in &status.tools {
         assert!(name.len() <= 64, "{name}");

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::{get, post};
 use base64::Engine as _;
 use haft_core::{BoxFuture, Store};
-use haft_mcp::client::{OAuth, Visitor};
+use haft_mcp::client::{LoginBrowser, OAuth};
 
 use super::*;
 
@@ -111,7 +111,7 @@ async fn serve(State(provider): State<Provider>, headers: HeaderMap, body: Strin
 /// A user who agrees to everything.
 struct Agrees;
 
-impl Visitor for Agrees {
+impl LoginBrowser for Agrees {
     fn redirect(&self) -> String {
         "http://127.0.0.1:9/callback".to_owned()
     }
@@ -128,7 +128,7 @@ async fn a_registered_secret_is_used_in_the_next_run() {
     let provider = Provider::open().await;
     let folder = tempfile::tempdir().unwrap();
     let logins = Store::at(folder.path().join("logins"));
-    let run = || Servers::keeping_logins(vec![provider.server(OAuth::default())], folder.path(), &logins);
+    let run = || Servers::with_login_store(vec![provider.server(OAuth::default())], folder.path(), &logins);
     let first = run();
     let unknown = first.start("s").await.unwrap_err();
     assert!(unknown.message().contains("haft mcp login"), "{unknown}");
@@ -159,7 +159,7 @@ async fn a_configured_secret_is_used_in_the_next_run_and_not_stored() {
         client_secret: Some(SECRET.to_owned()),
         ..OAuth::default()
     };
-    let run = || Servers::keeping_logins(vec![provider.server(oauth.clone())], folder.path(), &logins);
+    let run = || Servers::with_login_store(vec![provider.server(oauth.clone())], folder.path(), &logins);
     run().login("s", &Agrees).await.unwrap();
     run().start("s").await.unwrap();
     assert!(provider.asked.lock().unwrap().contains(&"refresh_token".to_owned()));

@@ -80,7 +80,7 @@ async fn check_everything(world: &World) {
     world.text("trigger-long-running-operation", json!({"duration": 1, "steps": 3})).await;
     let event = tokio::time::timeout(TIMEOUT, events.next()).await.unwrap().unwrap();
     assert!(
-        matches!(&event.what, EventPayload::Progress(progress) if progress.total == Some(3)),
+        matches!(&event.payload, EventPayload::Progress(progress) if progress.total == Some(3)),
         "{event:?}"
     );
     let listed = world.session.call(Call::new("1", "ListMcpResources", json!({}))).await;

@@ -1,12 +1,12 @@
 //! A file as it is now, and how that stands to what the model knows of it.
 
 use bytes::Bytes;
-use haft_core::sessions::{Seen, Standing};
+use haft_core::sessions::{Seen, SeenStatus};
 use haft_core::{AbsPath, Context, Effect, Fault, FaultKind, Hash};
 use haft_journal::{JournalError, Replaced};
 use haft_sandbox::{ChangeErrorKind, OpenFile, PathErrorKind, Stamp};
 
-use super::{Asked, Knowledge};
+use super::{ChangeRequest, Knowledge};
 use crate::{MAX_CHANGED, SMALL};
 use haft_text::{DiffLimits, Side, Source, unified};
 
@@ -82,9 +82,9 @@ impl Current {
         cx: &Context,
     ) -> Result<(), Fault> {
         match (cx.session().standing(path, &self.seen()), knowledge) {
-            (Standing::Current, _) | (Standing::Unseen, Knowledge::Current) => Ok(()),
-            (Standing::Unseen, Knowledge::Required) => Err(unread(named, &self.bytes)),
-            (Standing::Changed { was }, _) => Err(self.changed_since(path, named, was, cx)),
+            (SeenStatus::Current, _) | (SeenStatus::Unseen, Knowledge::Current) => Ok(()),
+            (SeenStatus::Unseen, Knowledge::Required) => Err(unread(named, &self.bytes)),
+            (SeenStatus::Changed { was }, _) => Err(self.changed_since(path, named, was, cx)),
         }
     }
 
@@ -132,8 +132,13 @@ fn unread(named: &str, bytes: &Bytes) -> Fault {
 }
 
 /// What to say of a change that the journal could not make. Where somebody was faster, what they changed.
-pub(super) fn conflict(error: JournalError, asked: &Asked, before: Option<&Current>, cx: &Context) -> Fault {
-    let Asked { path, named, .. } = asked;
+pub(super) fn conflict(
+    error: JournalError,
+    asked: &ChangeRequest,
+    before: Option<&Current>,
+    cx: &Context,
+) -> Fault {
+    let ChangeRequest { path, named, .. } = asked;
     match error {
         JournalError::Change(error)
             if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists) =>

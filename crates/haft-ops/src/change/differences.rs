@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use haft_text::{Diff, DiffLimits, Side, Splices, both, count_of};
+use haft_text::{Diff, DiffLimits, Side, Splices, count_of, unified_and_short};
 
 /// Larger files are only looked at around the change to say what changes.
 const WHOLLY_COMPARED: usize = 8 << 20;
@@ -90,7 +90,7 @@ impl Around {
         let limits = DiffLimits { lines_before: self.lines_before, ..limits };
         let before = &old[self.range.clone()];
         let side = |bytes| Side { name: named, bytes };
-        both(side(before), side(&self.after), limits)
+        unified_and_short(side(before), side(&self.after), limits)
     }
 }
 

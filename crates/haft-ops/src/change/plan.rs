@@ -5,12 +5,12 @@ use haft_journal::Content;
 use haft_sandbox::OpenFile;
 
 use super::current::Current;
-use super::{Asked, Existing, Knowledge, Parents, Same, To, differences, neighbours};
+use super::{ChangeRequest, Existing, Knowledge, Parents, Same, To, differences, neighbours};
 use crate::{Editing, SMALL};
 use haft_text::notebook::{CellEdit, CellMode, CellPlanned, plan_cell};
 use haft_text::{
-    Diff, DiffLimits, Mismatch, Planned, Problem, Side, Source, Splices, both, placeholder, plan_edits,
-    plan_lines,
+    Diff, DiffLimits, EditPlan, Mismatch, Problem, Side, Source, Splices, placeholder, plan_edits,
+    plan_lines, unified_and_short,
 };
 
 /// What a file will be.
@@ -26,7 +26,7 @@ pub(super) struct Plan {
 }
 
 /// Opens the file that is to be changed, if there is one.
-pub(super) fn open(asked: &Asked, cx: &Context) -> Result<Option<OpenFile>, Fault> {
+pub(super) fn open(asked: &ChangeRequest, cx: &Context) -> Result<Option<OpenFile>, Fault> {
     cx.workspace().require_writable(&asked.path).map_err(|mut error| {
         error.path = asked.named.clone();
         Fault::from(error)
@@ -35,8 +35,8 @@ pub(super) fn open(asked: &Asked, cx: &Context) -> Result<Option<OpenFile>, Faul
 }
 
 /// Plans a change of what was opened.
-pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Result<Plan, Fault> {
-    let Asked { path, named, to, terms } = asked;
+pub(super) fn plan(asked: &ChangeRequest, open: Option<OpenFile>, cx: &Context) -> Result<Plan, Fault> {
+    let ChangeRequest { path, named, to, terms } = asked;
     let mut before = open.map(|open| Current::of(open, named)).transpose()?;
     match &before {
         Some(_) if terms.existing == Existing::Refuse => {
@@ -50,7 +50,7 @@ pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Resul
     let editing = cx.session().extension::<Editing>();
     let made = match to {
         To::Text(text) => whole(asked, text, before.as_ref(), &editing, cx)?,
-        To::Bytes(bytes) => Made::all(bytes.clone().into()),
+        To::Bytes(bytes) => NewContent::all(bytes.clone().into()),
         To::Edits(edits) => edited(asked, before.as_mut(), |source| {
             plan_edits(source, edits, editing.manner)
                 .map(|planned| (planned, Vec::new()))
@@ -71,7 +71,7 @@ pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Resul
         .hint("there is nothing to do")
         .at(named));
     }
-    let Made { content, splices, replaced, notes } = made;
+    let NewContent { content, splices, replaced, notes } = made;
     let mut plan = Plan { before, content, replaced, notes, splices, shown: None };
     // What takes long is done here, where nobody else waits for it.
     if plan.held() > SMALL {
@@ -81,7 +81,7 @@ pub(super) fn plan(asked: &Asked, open: Option<OpenFile>, cx: &Context) -> Resul
 }
 
 /// A file as it will be.
-struct Made {
+struct NewContent {
     content: Content,
     /// What goes of the file before and what comes, where not all of it is new.
     splices: Option<Splices>,
@@ -89,14 +89,14 @@ struct Made {
     notes: Vec<String>,
 }
 
-impl Made {
+impl NewContent {
     fn all(content: Content) -> Self {
         Self { content, splices: None, replaced: 1, notes: Vec::new() }
     }
 }
 
-fn require_parent(asked: &Asked, cx: &Context) -> Result<(), Fault> {
-    let Asked { path, named, to, terms } = asked;
+fn require_parent(asked: &ChangeRequest, cx: &Context) -> Result<(), Fault> {
+    let ChangeRequest { path, named, to, terms } = asked;
     if !matches!(to, To::Text(_) | To::Bytes(_)) {
         return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     }
@@ -123,12 +123,12 @@ fn require_parent(asked: &Asked, cx: &Context) -> Result<(), Fault> {
 /// All of the text is new. A file that exists keeps its encoding and its line ends; a new one looks like its
 /// neighbours.
 fn whole(
-    asked: &Asked,
+    asked: &ChangeRequest,
     text: &str,
     before: Option<&Current>,
     editing: &Editing,
     cx: &Context,
-) -> Result<Made, Fault> {
+) -> Result<NewContent, Fault> {
     let named = &asked.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
     let old = source.as_ref().map_or("", |source| source.text());
@@ -166,15 +166,15 @@ fn whole(
     {
         notes.push(format!("line ends were mixed; all are {} now, like most were", source.ending()));
     }
-    Ok(Made { notes, ..Made::all(bytes.into()) })
+    Ok(NewContent { notes, ..NewContent::all(bytes.into()) })
 }
 
 /// Parts of the text are new.
 fn edited(
-    asked: &Asked,
+    asked: &ChangeRequest,
     before: Option<&mut Current>,
-    plan: impl FnOnce(&Source) -> Result<(Planned, Vec<String>), Fault>,
-) -> Result<Made, Fault> {
+    plan: impl FnOnce(&Source) -> Result<(EditPlan, Vec<String>), Fault>,
+) -> Result<NewContent, Fault> {
     let named = &asked.named;
     let Some(before) = before else {
         return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
@@ -189,11 +189,16 @@ fn edited(
     notes.extend(planned.notes.iter().map(ToString::to_string));
     before.bytes = source.into_bytes().into();
     let content = planned.splices.content(&before.bytes);
-    Ok(Made { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
+    Ok(NewContent { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
 }
 
 /// A cell is new, or gone, or says something else.
-fn cell(asked: &Asked, edit: &CellEdit, before: Option<&Current>, editing: &Editing) -> Result<Made, Fault> {
+fn cell(
+    asked: &ChangeRequest,
+    edit: &CellEdit,
+    before: Option<&Current>,
+    editing: &Editing,
+) -> Result<NewContent, Fault> {
     let named = &asked.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
     let Some(source) = source else {
@@ -209,7 +214,7 @@ fn cell(asked: &Asked, edit: &CellEdit, before: Option<&Current>, editing: &Edit
         let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
         return Err(fault(named, mismatch.message(), mismatch.hint()));
     }
-    let mut made = Made::all(bytes.into());
+    let mut made = NewContent::all(bytes.into());
     if edit.mode == CellMode::Insert {
         let id = cell_id.map(|id| format!(" and has the id `{id}`")).unwrap_or_default();
         made.notes.push(format!("the new cell is number {number}{id}"));
@@ -237,7 +242,7 @@ pub(super) fn differing(
         || {
             let missing = if before.is_some() { named } else { "/dev/null" };
             let (limits, after) = (DiffLimits::default(), content.whole());
-            both(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits)
+            unified_and_short(Side { name: missing, bytes: old }, Side { name: named, bytes: &after }, limits)
         },
     )
 }

@@ -15,7 +15,7 @@ pub(super) const BRANCH: &str = "%(HEAD)%00%(refname:short)%00%(objectname)%00%(
 
 /// How a working folder stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct WorkingTree {
     /// The branch; none where a commit itself is checked out.
     pub branch: Option<String>,
     /// The commit; none where there is none yet.
@@ -118,8 +118,8 @@ fn line(bytes: &[u8]) -> String {
     names::show_on_a_line(OsStr::from_bytes(bytes))
 }
 
-pub(super) fn standing(printed: &[u8]) -> Standing {
-    let mut found = Standing::default();
+pub(super) fn standing(printed: &[u8]) -> WorkingTree {
+    let mut found = WorkingTree::default();
     let mut records = printed.split(|byte| *byte == 0).filter(|record| !record.is_empty());
     while let Some(record) = records.next() {
         let mut words = record.splitn(2, |byte| *byte == b' ');
@@ -148,7 +148,7 @@ pub(super) fn standing(printed: &[u8]) -> Standing {
     found
 }
 
-fn head(found: &mut Standing, told: &str) {
+fn head(found: &mut WorkingTree, told: &str) {
     let Some((key, value)) = told.split_once(' ') else { return };
     match key {
         "branch.oid" if value != "(initial)" => found.commit = Some(value.to_owned()),

@@ -8,7 +8,7 @@ use haft_sandbox::Exit;
 use super::plan::{self, Plan};
 use super::read::{Problem, understood};
 use super::{Project, confines, explained, require_writable};
-use crate::shell::{Held, May, Program};
+use crate::shell::{May, Program, ReadySandbox};
 
 /// How long a formatter may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -20,7 +20,7 @@ pub struct Format {
     list: Option<Plan>,
     mend: Program,
     formatting: Formatting,
-    held: Option<Held>,
+    held: Option<ReadySandbox>,
 }
 
 /// What is done with files that are not formatted.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft_core::{AbsPath, Claims, CommandLine, Context, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::Network;
+use haft_sandbox::sandbox::Network;
 
 use super::{Project, ProjectKind, explained, require_writable};
 use crate::shell::Program;
@@ -42,7 +42,7 @@ pub enum Manager {
 
 /// For what packages are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum DependencyKind {
     /// For the program itself.
     Always,
     /// For those who work on it.
@@ -130,7 +130,7 @@ impl Install {
     pub fn new(
         folder: &AbsPath,
         names: &[String],
-        kept: Kept,
+        kept: DependencyKind,
         manager: Option<Manager>,
         cx: &Context,
     ) -> Result<Self, Fault> {
@@ -210,12 +210,12 @@ fn program(
     project: &Project,
     manager: Manager,
     names: &[String],
-    kept: Kept,
+    kept: DependencyKind,
     cx: &Context,
 ) -> Result<Program, Fault> {
     let run =
         |name: &str| project.require(name, cx).map(|program| Program::new(program, project.root.clone()));
-    let for_development = |option: &'static str| (kept == Kept::ForDevelopment).then_some(option);
+    let for_development = |option: &'static str| (kept == DependencyKind::ForDevelopment).then_some(option);
     let program = match manager {
         Manager::Cargo => run("cargo")?.args(["add"]).args(for_development("--dev")),
         Manager::Npm => {
@@ -226,7 +226,8 @@ fn program(
         Manager::Bun => run("bun")?.args(["add"]).args(for_development("--dev")),
         Manager::Uv => run("uv")?.args(["add"]).args(for_development("--dev")),
         Manager::Poetry => {
-            let group = if kept == Kept::ForDevelopment { vec!["--group", "dev"] } else { Vec::new() };
+            let group =
+                if kept == DependencyKind::ForDevelopment { vec!["--group", "dev"] } else { Vec::new() };
             run("poetry")?.args(["add"]).args(group)
         }
         Manager::Go => run("go")?.args(["get"]),

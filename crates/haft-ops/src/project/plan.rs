@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use haft_core::{AbsPath, Context, Fault};
-use haft_sandbox::cage::Network;
+use haft_sandbox::sandbox::Network;
 
 use super::read::Form;
 use super::{Project, ProjectKind};
-use crate::shell::{Caging, Program};
+use crate::shell::{Program, SandboxOptions};
 
 /// A program to be run and the form of what it prints.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ fn cargo(project: &Project, words: &[&str], cx: &Context) -> Result<Program, Fau
     let program =
         Program::new(project.require("cargo", cx)?, project.root.clone()).args(words.iter().copied());
     let program = program.env("CARGO_TERM_COLOR", "never").env("RUST_BACKTRACE", "0");
-    Ok(match cx.session().extension::<Caging>().network {
+    Ok(match cx.session().extension::<SandboxOptions>().network {
         Network::Off => program.args(["--offline"]),
         Network::On => program,
     })

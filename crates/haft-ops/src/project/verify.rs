@@ -8,7 +8,7 @@ use haft_sandbox::Exit;
 use super::plan::{self, Plan};
 use super::read::{Counts, Problem, understood};
 use super::{Project, confines, explained, require_writable};
-use crate::shell::Held;
+use crate::shell::ReadySandbox;
 
 /// Runs what tells whether a project is as it should be.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Verify {
     timeout: Duration,
     plan: Plan,
     work: Work,
-    held: Option<Held>,
+    held: Option<ReadySandbox>,
 }
 
 /// What is run.

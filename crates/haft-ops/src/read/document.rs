@@ -18,26 +18,26 @@ const LOOKED_AT: usize = 8 * 1024;
 
 /// What sort of document a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum DocumentKind {
     Picture,
     Pdf,
     Notebook,
 }
 
 /// What sort of document begins like this, if it is one.
-pub(super) fn sort_of(head: &[u8], path: &AbsPath) -> Option<Sort> {
+pub(super) fn sort_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
     if head.first() == Some(&b'%') && head.starts_with(b"%PDF-") {
-        return Some(Sort::Pdf);
+        return Some(DocumentKind::Pdf);
     }
     // The magic of some is plain letters, with which a text may begin as well.
     if image::image_type(head).is_some() && is_binary(head) {
-        return Some(Sort::Picture);
+        return Some(DocumentKind::Picture);
     }
     if path.as_path().extension().is_some_and(|extension| extension == "ipynb") {
-        return Some(Sort::Notebook);
+        return Some(DocumentKind::Notebook);
     }
     let early = &head[..head.len().min(PDF_HEAD)];
-    (memchr::memmem::find(early, b"%PDF-").is_some() && is_binary(head)).then_some(Sort::Pdf)
+    (memchr::memmem::find(early, b"%PDF-").is_some() && is_binary(head)).then_some(DocumentKind::Pdf)
 }
 
 fn is_binary(head: &[u8]) -> bool {
@@ -48,7 +48,7 @@ fn is_binary(head: &[u8]) -> bool {
 
 /// A picture or a PDF in a form that a model can see.
 pub(super) async fn seen(
-    sort: Sort,
+    sort: DocumentKind,
     bytes: Bytes,
     path: &AbsPath,
     pages: Option<&Pages>,
@@ -56,7 +56,7 @@ pub(super) async fn seen(
 ) -> Result<Body, Fault> {
     match sort {
         #[cfg(feature = "pdf")]
-        Sort::Pdf => super::pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
+        DocumentKind::Pdf => super::pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
         #[cfg(not(feature = "pdf"))]
         Sort::Pdf => {
             let _ = pages;
@@ -68,11 +68,13 @@ pub(super) async fn seen(
                 ),
             ))
         }
-        Sort::Picture => {
+        DocumentKind::Picture => {
             let fitted = fit(Vec::from(bytes)).await;
             fitted.map(Body::Picture).map_err(|problem| not_shown(&problem, path, cx))
         }
-        Sort::Notebook => Err(Fault::new(FaultKind::Internal, "a notebook was read as another document")),
+        DocumentKind::Notebook => {
+            Err(Fault::new(FaultKind::Internal, "a notebook was read as another document"))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{io, thread};
 
 use bytes::Bytes;
 use haft_core::{AbsPath, Context, Fault, FaultKind};
-use haft_sandbox::cage;
+use haft_sandbox::sandbox;
 use pdf_extract::{
     ColorSpace, Document, MediaBox, OutputDev, OutputError, Path as Drawn, PlainTextOutput, Transform,
     output_doc_page,
@@ -72,7 +72,7 @@ pub(super) async fn read(
 ) -> Result<Paged, Fault> {
     let shown = cx.workspace().display(path);
     let fault = |problem: &Problem| told(problem, &shown);
-    if !cage::has_worker(PDF_WORKER.name) {
+    if !sandbox::has_worker(PDF_WORKER.name) {
         return Err(Fault::new(
             FaultKind::Disabled,
             format!("`{shown}` is a PDF, which is read in the sandbox, and this program has not set that up"),

@@ -298,7 +298,7 @@ struct Fitting {
     modified: SystemTime,
 }
 
-impl ordered::Found for Fitting {
+impl ordered::Weighed for Fitting {
     fn weight(&self) -> usize {
         0
     }
@@ -469,7 +469,7 @@ fn beginning(path: &AbsPath, lines: usize, cx: &Context) -> Beginning {
 /// A path that comes near.
 struct Near(PathBuf);
 
-impl ordered::Found for Near {
+impl ordered::Weighed for Near {
     fn weight(&self) -> usize {
         self.0.as_os_str().len()
     }
@@ -484,7 +484,7 @@ fn ignored_by(root: &AbsPath, below: &Path, filter: &Filter, cx: &Context) -> Op
 }
 
 /// Walks everything below a folder and gathers what `visit` makes of it. Tells whether it got to the end.
-fn walk_all<F: ordered::Found>(
+fn walk_all<F: ordered::Weighed>(
     root: &AbsPath,
     rules: &Rules,
     missed: &Missed,

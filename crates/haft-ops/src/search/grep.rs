@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 
 use super::lines::{Finder, Hits, Looked, Wants};
 use super::ordered::{self, Done, Publish, ordered};
-use super::pages::{Pages, Place, Position, identity};
+use super::pages::{OrderKey, Pages, Position, identity};
 use super::pattern::Compiled;
 use super::rules::Rules;
 use super::signal::{Signal, Why};
 use super::walk::{Hidden, Missed, Walk};
-use super::{Filter, Line, Pattern, Searching, Unreadable, What, drive};
+use super::{Filter, Line, LineMode, Pattern, Searching, Unreadable, drive};
 
 /// So many files, by time, are one piece of work.
 const BATCH: usize = 16;
@@ -33,7 +33,7 @@ pub struct Grep {
     /// Which files to search, in a folder.
     pub filter: Filter,
     /// What is to be found out about each.
-    pub what: What,
+    pub what: LineMode,
     /// In which order.
     pub sorting: Sorting,
     /// Which part of it is told.
@@ -66,7 +66,7 @@ pub struct Page {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct GrepResult {
     /// The files.
     pub files: Vec<FileFound>,
     /// How many entries are told.
@@ -108,13 +108,13 @@ pub struct FileFound {
 }
 
 impl Operation for Grep {
-    type Output = Found;
+    type Output = GrepResult;
 
     fn claims(&self) -> Claims {
         Claims::none().read(Resource::Path(self.root.clone()))
     }
 
-    async fn run(self, cx: &Context) -> Result<Found, Fault> {
+    async fn run(self, cx: &Context) -> Result<GrepResult, Fault> {
         let searching = cx.session().extension::<Searching>();
         let (inside, time) = (cx.clone(), searching.time);
         drive(cx, time, move |signal| match self.pattern.compiled()? {
@@ -128,13 +128,13 @@ impl Operation for Grep {
 
 /// A file in which something was found, in its place.
 struct InFile {
-    place: Place,
+    place: OrderKey,
     below: PathBuf,
     modified: SystemTime,
     hits: Hits,
 }
 
-impl ordered::Found for InFile {
+impl ordered::Weighed for InFile {
     fn weight(&self) -> usize {
         let lines = self.hits.lines.iter().map(|line| line.text.len() + size_of::<Line>());
         size_of::<Self>() + self.below.as_os_str().len() * 2 + lines.sum::<usize>()
@@ -155,17 +155,17 @@ struct Search<'a, M> {
     /// How many lines are still to be left out, where it is not known in which file the page begins.
     unskipped: AtomicU64,
     /// The files in which the search was when it was stopped.
-    given_up: Mutex<Vec<(Place, PathBuf)>>,
+    given_up: Mutex<Vec<(OrderKey, PathBuf)>>,
 }
 
 /// A file that is going to be searched.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    place: Place,
+    place: OrderKey,
     below: PathBuf,
 }
 
-impl ordered::Found for Candidate {
+impl ordered::Weighed for Candidate {
     fn weight(&self) -> usize {
         0
     }
@@ -178,7 +178,7 @@ impl Grep {
         searching: &Searching,
         signal: &Signal,
         cx: &Context,
-    ) -> Result<Found, Fault> {
+    ) -> Result<GrepResult, Fault> {
         let filter = searching.filter(&self.filter);
         let id = identity(&(&self.root, &self.pattern, &filter, self.what, self.sorting));
         let pages = cx.session().extension::<Pages>();
@@ -230,7 +230,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
     }
 
     /// How many lines of a file are left out at its beginning.
-    fn skip_in(&self, place: &Place) -> u64 {
+    fn skip_in(&self, place: &OrderKey) -> u64 {
         match self.from {
             Some(from) if from.place == *place => from.told,
             Some(_) => 0,
@@ -239,9 +239,9 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
     }
 
     /// Searches one file, however it is named.
-    fn one(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
+    fn one(&self, filling: &mut Filling<'_>) -> Result<Option<OrderKey>, Fault> {
         let open = self.cx.workspace().open_file(&self.grep.root)?;
-        match self.look(&mut self.finder(), Ok(open), Place::default(), PathBuf::new()) {
+        match self.look(&mut self.finder(), Ok(open), OrderKey::default(), PathBuf::new()) {
             Some(found) => {
                 let _ = filling.take(found.into_iter().collect());
             }
@@ -250,7 +250,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
         Ok(None)
     }
 
-    fn by_path(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
+    fn by_path(&self, filling: &mut Filling<'_>) -> Result<Option<OrderKey>, Fault> {
         let walk = Walk {
             from: self.from.map(|Position { place, .. }| (place.folder.clone(), place.name.clone())),
             hidden: Hidden::below(&self.grep.root, self.cx),
@@ -265,8 +265,11 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                         names,
                         |entry| (folder.key.clone(), entry.name.clone()),
                         |entry| {
-                            let place =
-                                Place { newest: None, folder: folder.key.clone(), name: entry.name.clone() };
+                            let place = OrderKey {
+                                newest: None,
+                                folder: folder.key.clone(),
+                                name: entry.name.clone(),
+                            };
                             self.look(
                                 &mut finder,
                                 handle.file(&entry.name),
@@ -279,7 +282,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
             }
         };
         let left = ordered(vec![first], self.threads(), self.signal, worker, |found| filling.take(found));
-        Ok(left.map(|(folder, name)| Place { newest: None, folder, name }))
+        Ok(left.map(|(folder, name)| OrderKey { newest: None, folder, name }))
     }
 
     /// Looks at some files, at one at least, until the search is stopped.
@@ -304,7 +307,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
 
     /// Searches the files that were changed last first. For that all are looked at before the first is read,
     /// however long it takes: nobody could go on from a part of them.
-    fn by_time(&self, filling: &mut Filling<'_>) -> Result<Option<Place>, Fault> {
+    fn by_time(&self, filling: &mut Filling<'_>) -> Result<Option<OrderKey>, Fault> {
         let hidden = Hidden::below(&self.grep.root, self.cx);
         let walk = Walk { batch: usize::MAX, hidden, ..Walk::new(self.rules, &self.missed) };
         let first = walk.begin(&self.grep.root, self.cx)?;
@@ -315,7 +318,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                     let candidate = |entry: &Name| {
                         let modified = handle.stat(&entry.name).ok()?.modified;
                         let (folder_key, name) = (folder.key.clone(), entry.name.clone());
-                        let place = Place { newest: Some(Reverse(modified)), folder: folder_key, name };
+                        let place = OrderKey { newest: Some(Reverse(modified)), folder: folder_key, name };
                         Some(Candidate { place, below: folder.below.join(&entry.name) })
                     };
                     Done { found: names.iter().filter_map(candidate).collect(), looked: 0, rest: None }
@@ -355,7 +358,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
 
     /// Where a search that had no more time goes on. A file that was the first to be searched and took all the
     /// time is told as one that could not be read: otherwise nobody would ever get past it.
-    fn end_of_time(&self, left: Option<Place>) -> Option<Position> {
+    fn end_of_time(&self, left: Option<OrderKey>) -> Option<Position> {
         let mut place = left.filter(|_| self.signal.why() == Some(Why::Time))?;
         let took_all = self.given_up.lock();
         if let Some((_, below)) = took_all.iter().find(|(given_up, _)| *given_up == place)
@@ -372,7 +375,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
         &self,
         finder: &mut Finder<'_, M>,
         open: Result<OpenFile, PathErrorKind>,
-        place: Place,
+        place: OrderKey,
         below: PathBuf,
     ) -> Option<Option<InFile>> {
         let open = match open {
@@ -419,7 +422,7 @@ struct Filling<'a> {
     /// In which file they are, where the search goes on from a place.
     resumed: Option<&'a Position>,
     bytes: usize,
-    found: Found,
+    found: GrepResult,
     end: Option<Position>,
     cx: &'a Context,
 }
@@ -427,7 +430,7 @@ struct Filling<'a> {
 impl<'a> Filling<'a> {
     fn new(grep: &'a Grep, from: Option<&'a Position>, cx: &'a Context) -> Self {
         let skip = from.map_or(grep.page.skip, |from| from.told);
-        Self { grep, skip, resumed: from, bytes: 0, found: Found::default(), end: None, cx }
+        Self { grep, skip, resumed: from, bytes: 0, found: GrepResult::default(), end: None, cx }
     }
 
     /// Takes what comes next in order, until the page is full.

@@ -24,7 +24,7 @@ const OVERLAP: usize = 64 << 10;
 /// What is wanted of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wants {
-    pub(super) what: What,
+    pub(super) what: LineMode,
     /// So many lines at the most, and one that goes beyond so many bytes.
     pub(super) lines: usize,
     pub(super) bytes: usize,
@@ -34,7 +34,7 @@ pub(super) struct Wants {
 
 /// What is to be found out about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum LineMode {
     /// Whether anything matches.
     Any,
     /// How many lines match; where matches go over lines, how many matches there are.
@@ -112,7 +112,7 @@ pub(super) struct Finder<'a, M> {
     skip: u64,
 }
 
-impl What {
+impl LineMode {
     pub(super) fn is_lines(self) -> bool {
         matches!(self, Self::Lines { .. })
     }
@@ -122,7 +122,7 @@ impl<'a, M: Matcher> Finder<'a, M> {
     pub(super) fn new(matcher: M, pattern: &super::Pattern, wants: Wants, signal: &'a Signal) -> Self {
         let mut builder = SearcherBuilder::new();
         let (before, after) = match wants.what {
-            What::Lines { before, after } => (before, after),
+            LineMode::Lines { before, after } => (before, after),
             _ => (0, 0),
         };
         builder
@@ -264,9 +264,9 @@ impl<'a, M: Matcher> Finder<'a, M> {
                 hits.count += 1;
                 let start = memchr::memrchr(b'\n', &part[..found.start()]).map_or(0, |end| end + 1);
                 let more = match self.wants.what {
-                    What::Any => false,
-                    What::Count => true,
-                    What::Lines { .. } => {
+                    LineMode::Any => false,
+                    LineMode::Count => true,
+                    LineMode::Lines { .. } => {
                         let gap = hits.lines.last().is_some_and(|before| before.number + 1 < number);
                         hits.push(self.skip, self.wants, || {
                             let place = found.start() - start..found.end() - start;
@@ -329,11 +329,11 @@ impl<M: Matcher> Sink for Collect<'_, M> {
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         match self.wants.what {
-            What::Any => {
+            LineMode::Any => {
                 self.hits.count = 1;
                 return Ok(false);
             }
-            What::Count if searcher.multi_line_with_matcher(self.matcher) => {
+            LineMode::Count if searcher.multi_line_with_matcher(self.matcher) => {
                 let count = &mut self.hits.count;
                 let counted = self.matcher.find_iter(found.bytes(), |_| {
                     *count += 1;
@@ -341,11 +341,11 @@ impl<M: Matcher> Sink for Collect<'_, M> {
                 });
                 return counted.map(|()| true).map_err(|error| io::Error::other(error.to_string()));
             }
-            What::Count => {
+            LineMode::Count => {
                 self.hits.count += 1;
                 return Ok(true);
             }
-            What::Lines { .. } => {}
+            LineMode::Lines { .. } => {}
         }
         // Where a match goes over several lines, only its beginning is in a line of its own.
         let mut start =

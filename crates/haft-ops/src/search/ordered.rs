@@ -18,7 +18,7 @@ const MAX_HELD: usize = 16 << 20;
 const WORTH_A_THREAD: usize = 2;
 
 /// What is found, and how much memory it takes.
-pub(super) trait Found: Send {
+pub(super) trait Weighed: Send {
     fn weight(&self) -> usize;
 }
 
@@ -70,7 +70,7 @@ struct State<K, I, F, C> {
     consume: C,
 }
 
-impl<K: Ord, I, F: Found, C> State<K, I, F, C> {
+impl<K: Ord, I, F: Weighed, C> State<K, I, F, C> {
     /// The place before which everything is done.
     fn frontier(&self) -> Option<&K> {
         let next = self.pending.peek().map(|Reverse(piece)| &piece.place);
@@ -91,7 +91,7 @@ impl<K, I> Publish<'_, K, I> {
     }
 }
 
-struct Shared<'a, K, I, F, C> {
+struct OrderedQueue<'a, K, I, F, C> {
     state: Mutex<State<K, I, F, C>>,
     changed: Condvar,
     signal: &'a Signal,
@@ -115,15 +115,15 @@ pub(super) fn ordered<K, I, F, W>(
 where
     K: Ord + Clone + Send,
     I: Send,
-    F: Found,
+    F: Weighed,
     W: FnMut(I, &Publish<'_, K, I>) -> Done<K, F>,
 {
     let pending = first.into_iter().map(|(place, item)| Reverse(Piece { place, item })).collect();
     let (under_way, left, found) = (Vec::new(), Vec::new(), BTreeMap::new());
     let state = State { pending, under_way, left, found, held: 0, advanced: false, consume };
-    let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), signal };
+    let shared = OrderedQueue { state: Mutex::new(state), changed: Condvar::new(), signal };
     std::thread::scope(|scope| {
-        let start_more = |shared: &Shared<'_, K, I, F, _>| {
+        let start_more = |shared: &OrderedQueue<'_, K, I, F, _>| {
             let state = shared.lock();
             threads.min(state.pending.len() / WORTH_A_THREAD + 1)
         };
@@ -149,10 +149,10 @@ where
     state.frontier().cloned()
 }
 
-impl<K, I, F, C> Shared<'_, K, I, F, C>
+impl<K, I, F, C> OrderedQueue<'_, K, I, F, C>
 where
     K: Ord + Clone,
-    F: Found,
+    F: Weighed,
     C: FnMut(Vec<F>) -> ControlFlow<()>,
 {
     fn lock(&self) -> MutexGuard<'_, State<K, I, F, C>> {
@@ -216,7 +216,7 @@ where
         state.under_way[slot] = None;
         state.left.extend(done.rest);
         if !done.found.is_empty() {
-            state.held += done.found.iter().map(Found::weight).sum::<usize>();
+            state.held += done.found.iter().map(Weighed::weight).sum::<usize>();
             state.found.insert(place, done.found);
         }
         while let Some((place, _)) = state.found.first_key_value() {
@@ -225,7 +225,7 @@ where
                 break;
             }
             let Some((_, found)) = state.found.pop_first() else { break };
-            state.held -= found.iter().map(Found::weight).sum::<usize>();
+            state.held -= found.iter().map(Weighed::weight).sum::<usize>();
             if (state.consume)(found).is_break() {
                 self.signal.stop(Why::Enough);
             }
@@ -238,7 +238,7 @@ where
 }
 
 /// Wakes those who wait when a thread ends. One that crashed stops the others: what it was doing is lost.
-struct Leaving<'a, 'b, K, I, F, C>(&'a Shared<'b, K, I, F, C>);
+struct Leaving<'a, 'b, K, I, F, C>(&'a OrderedQueue<'b, K, I, F, C>);
 
 impl<K, I, F, C> Drop for Leaving<'_, '_, K, I, F, C> {
     fn drop(&mut self) {
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
 
-    impl Found for usize {
+    impl Weighed for usize {
         fn weight(&self) -> usize {
             1
         }

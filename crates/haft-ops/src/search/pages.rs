@@ -14,7 +14,7 @@ const KEPT: usize = 64;
 
 /// The place of a file in the order of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct OrderKey {
     /// When it was changed, where that is the order.
     pub(super) newest: Option<Reverse<SystemTime>>,
     /// The folder, as a walk orders them.
@@ -27,7 +27,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     /// The file.
-    pub(super) place: Place,
+    pub(super) place: OrderKey,
     /// How many entries of it were told.
     pub(super) told: u64,
 }

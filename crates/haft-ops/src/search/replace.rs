@@ -8,7 +8,7 @@ use grep_matcher::{Captures as _, Matcher};
 use haft_core::{Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 
 use super::pattern::Compiled;
-use super::{Found, Grep, Page, Searching, Sorting, Stopped, What, drive};
+use super::{Grep, GrepResult, LineMode, Page, Searching, Sorting, Stopped, drive};
 use crate::change::Current;
 use crate::patch::{self, PatchFate, Planned};
 use crate::{Knowledge, Patched};
@@ -40,7 +40,7 @@ pub struct Substitution {
 /// What came of it.
 pub enum Swept {
     /// What was found.
-    Found(Found),
+    Found(GrepResult),
     /// What was replaced, or would be.
     Replaced(Replaced),
 }
@@ -82,7 +82,7 @@ impl Sweep {
         let (grep, inside, time) = (self.grep.clone(), cx.clone(), searching.time);
         drive(cx, time, move |signal| {
             let all = Grep {
-                what: What::Any,
+                what: LineMode::Any,
                 sorting: Sorting::Path,
                 page: Page { skip: 0, limit: Some(MAX_FILES), bytes: usize::MAX, each: 0, line_chars: 0 },
                 ..(*grep).clone()
@@ -145,7 +145,12 @@ impl Operation for Sweep {
     }
 }
 
-fn plan(matcher: &impl Matcher, replacing: &Substitution, found: Found, cx: &Context) -> Result<Plan, Fault> {
+fn plan(
+    matcher: &impl Matcher,
+    replacing: &Substitution,
+    found: GrepResult,
+    cx: &Context,
+) -> Result<Plan, Fault> {
     let template = Template::parse(&replacing.with, matcher)?;
     let mut plan = Plan { files: Vec::new(), counts: Vec::new(), searched: found.searched };
     let mut held = 0;

@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 5;
 
 /// A place in the order: the names of the folders on the way, each ended by a zero byte, and a file of the
 /// folder; the empty name comes before all files.
-pub(super) type Place = (Vec<u8>, OsString);
+pub(super) type WalkKey = (Vec<u8>, OsString);
 
 /// Further down than this, only every so manieth folder is kept open: a process may not have many.
 const KEPT_OPEN: usize = 32;
@@ -58,7 +58,7 @@ pub(super) struct Walk<'a> {
     pub(super) rules: &'a Rules,
     pub(super) missed: &'a Missed,
     /// Where to begin, if not at the beginning.
-    pub(super) from: Option<Place>,
+    pub(super) from: Option<WalkKey>,
     /// Whether folders and links are told as well as files.
     pub(super) all_kinds: bool,
     /// How many files are one piece of work.
@@ -160,7 +160,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The first step: opens the folder and reads the ignore files above it, as far as the workspace goes.
-    pub(super) fn begin(&self, root: &AbsPath, cx: &Context) -> Result<(Place, Step), Fault> {
+    pub(super) fn begin(&self, root: &AbsPath, cx: &Context) -> Result<(WalkKey, Step), Fault> {
         let workspace = cx.workspace();
         let mut above = Vec::new();
         let mut folder = root.parent();
@@ -216,9 +216,9 @@ impl<'a> Walk<'a> {
     pub(super) fn step<F>(
         &self,
         step: Step,
-        publish: &Publish<'_, Place, Step>,
-        visit: impl FnOnce(&Folder, &OpenFolder, &[Name]) -> Done<Place, F>,
-    ) -> Done<Place, F> {
+        publish: &Publish<'_, WalkKey, Step>,
+        visit: impl FnOnce(&Folder, &OpenFolder, &[Name]) -> Done<WalkKey, F>,
+    ) -> Done<WalkKey, F> {
         let expanded = match step {
             Step::Files { folder, names } => {
                 folder.handle().ok().map(|handle| Expanded { folder, handle, names })
@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
         &self,
         mut folder: Folder,
         handle: Arc<OpenFolder>,
-        publish: &Publish<'_, Place, Step>,
+        publish: &Publish<'_, WalkKey, Step>,
     ) -> Option<Expanded> {
         let Ok(entries) = handle.names() else {
             self.missed.add(&folder.below);
@@ -283,7 +283,7 @@ impl<'a> Walk<'a> {
         let below = |name: OsString| {
             ((child_key(&folder.key, &name), OsString::new()), Step::Folder { parent: folder.clone(), name })
         };
-        let mut more: Vec<(Place, Step)> = folders.into_iter().map(below).collect();
+        let mut more: Vec<(WalkKey, Step)> = folders.into_iter().map(below).collect();
         let mut part = files.len() / self.batch;
         while part > 0 {
             let names = files.split_off(part * self.batch);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft_core::{Claims, Context, Fault, FaultKind, Operation, Resource, suggest};
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Happened, Output};
+use haft_sandbox::sandbox::{Output, RunEvent};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
@@ -76,10 +76,10 @@ pub struct TaskListed {
 
 /// The commands that a session has in the background.
 #[derive(Default)]
-pub struct Tasks(Mutex<Known>);
+pub struct Tasks(Mutex<TaskTable>);
 
 #[derive(Default)]
-struct Known {
+struct TaskTable {
     count: u64,
     tasks: BTreeMap<u64, Arc<OneTask>>,
 }
@@ -102,7 +102,7 @@ impl Drop for OneTask {
 }
 
 impl Tasks {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, TaskTable> {
         self.0.lock()
     }
 
@@ -176,8 +176,8 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         let state = loop {
             let happened = tokio::select! {
                 happened = running.next() => happened.map(|happened| match happened {
-                    Happened::Output(_, bytes) => Some(bytes.to_vec()),
-                    Happened::Ended(_) => None,
+                    RunEvent::Output(_, bytes) => Some(bytes.to_vec()),
+                    RunEvent::Ended(_) => None,
                 }),
                 _ = killed.changed(), if !is_killed => {
                     is_killed = true;

@@ -1,11 +1,11 @@
-//! Whether a command failed because of its cage. A program that is refused something says so in its own words, so
-//! this is told from what it printed, and only of commands that failed behind walls that could be the reason.
+//! Whether a command failed because of its sandbox. A program that is refused something says so in its own words, so
+//! this is told from what it printed, and only of commands that failed in a sandbox with all layers that could be the reason.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Layer, Policy, Report};
-use haft_sandbox::cage::{Layers, Network};
+use haft_sandbox::sandbox::{Layer, Policy, Report};
+use haft_sandbox::sandbox::{Layers, Network};
 
-/// What a cage refused.
+/// What a sandbox refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// To change files.
@@ -47,9 +47,9 @@ const NETWORK: [&str; 14] = [
     "dns error",
 ];
 
-/// What the cage refused a command that ended like this and printed that.
+/// What the sandbox refused a command that ended like this and printed that.
 pub(super) fn blocked(exit: Exit, printed: &[&[u8]], policy: &Policy, report: &Report) -> Vec<Blocked> {
-    if exit == Exit::Code(0) || policy.walls == Layers::None {
+    if exit == Exit::Code(0) || policy.layers == Layers::None {
         return Vec::new();
     }
     let end = |bytes: &[u8]| bytes[bytes.len().saturating_sub(LOOKED_AT)..].to_ascii_lowercase();

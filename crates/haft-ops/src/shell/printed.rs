@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use haft_core::limits::Keeping;
+use haft_core::limits::OffloadFile;
 
 /// As much is held of the beginning, and as much of the end.
 const HELD: usize = 2 << 20;
@@ -16,7 +16,7 @@ pub struct Printed {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     held: usize,
-    whole: Option<Keeping>,
+    whole: Option<OffloadFile>,
     /// How many bytes in all.
     pub total: u64,
 }
@@ -33,7 +33,7 @@ impl Printed {
     }
 
     /// Adds to it. `keep` begins a file for all of it, when it becomes too much to be held.
-    pub(super) fn add(&mut self, bytes: &[u8], keep: impl FnOnce() -> Option<Keeping>) {
+    pub(super) fn add(&mut self, bytes: &[u8], keep: impl FnOnce() -> Option<OffloadFile>) {
         let held = (self.head.len() + self.tail.len()) as u64;
         if self.whole.is_none() && held == self.total && held + bytes.len() as u64 > 2 * self.held as u64 {
             // From here on something is lost that is not kept elsewhere.

@@ -1,5 +1,5 @@
 //! The environment that the user's own shell sets up: what programs need that haft was not started with, as when it
-//! is started by a desktop and not by a terminal. The shell is asked once, in a cage, and the answer is kept until
+//! is started by a desktop and not by a terminal. The shell is asked once, in a sandbox, and the answer is kept until
 //! one of the files that it reads has changed.
 
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haft_sandbox::cage::{Cage, Happened, Output, Policy, Stream, Task};
+use haft_sandbox::sandbox::{Output, Policy, RunEvent, Sandbox, Stream, Task};
 use haft_sandbox::{Exit, Store, user};
 
 /// Shells that can be asked.
@@ -54,7 +54,8 @@ pub(super) async fn of_user(env: &Env, policy: Policy, kept: Option<&Store>) -> 
         return parse(kept);
     }
     let Some(told) = ask(&shell, home, env, policy).await else { return Env::new() };
-    let found: Env = parse(&told).into_iter().filter(|(name, _)| super::caging::is_passed_on(name)).collect();
+    let found: Env =
+        parse(&told).into_iter().filter(|(name, _)| super::sandbox_options::is_passed_on(name)).collect();
     if let Some(kept) = kept {
         let mut bytes = stamp.into_bytes();
         for (name, value) in &found {
@@ -102,7 +103,7 @@ fn stamp(shell: &Path, home: &Path, path: Option<&OsStr>) -> String {
 }
 
 async fn ask(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Option<Vec<u8>> {
-    let cage = Cage::new(&policy, Output::Apart).await.ok()?;
+    let sandbox = Sandbox::new(&policy, Output::Apart).await.ok()?;
     let say = format!("printf '\\0%s\\0' {MARK}; exec env -0");
     let task = Task {
         program: shell.into(),
@@ -110,16 +111,16 @@ async fn ask(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Option<V
         dir: home,
         env: env.clone(),
         input: Vec::new(),
-        tells_dir: false,
+        reports_dir: false,
     };
-    let mut running = cage.run(task).await.ok()?;
+    let mut running = sandbox.run(task).await.ok()?;
     let mut told = Vec::new();
     let answer = async {
         loop {
             match running.next().await.ok()? {
-                Happened::Output(Stream::Out, bytes) if told.len() < 1 << 20 => told.extend_from_slice(bytes),
-                Happened::Output(..) => {}
-                Happened::Ended(ended) => return (ended.exit == Exit::Code(0)).then_some(()),
+                RunEvent::Output(Stream::Out, bytes) if told.len() < 1 << 20 => told.extend_from_slice(bytes),
+                RunEvent::Output(..) => {}
+                RunEvent::Ended(ended) => return (ended.exit == Exit::Code(0)).then_some(()),
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Running a program with its arguments in the session's cage. No shell reads them, so nothing in them has a
+//! Running a program with its arguments in the session's sandbox. No shell reads them, so nothing in them has a
 //! meaning of its own.
 
 use std::ffi::{OsStr, OsString};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Context, Fault};
-use haft_sandbox::cage::{Cage, Layer, Limits, Network, Output, Policy, Sees, Task};
+use haft_sandbox::sandbox::{Layer, Limits, Network, Output, Policy, Sandbox, Task, Visibility};
 
 use super::blocked::blocked;
-use super::{Attended, Caging, Moved, Ran, attend, enter, set_aside, unusable};
+use super::{Attended, Moved, Ran, SandboxOptions, attend, enter, set_aside, unusable};
 
 /// What a program may do to the files of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Surroundings {
 /// A program to be run.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its path, or a name to be found in the `PATH` of the cage.
+    /// Its path, or a name to be found in the `PATH` of the sandbox.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -55,20 +55,20 @@ pub struct Program {
     pub limits: Limits,
 }
 
-/// A cage that waits for its program.
+/// A sandbox that waits for its program.
 #[derive(Debug)]
-pub struct Held(Cage);
+pub struct ReadySandbox(Sandbox);
 
-impl Held {
-    /// Walls of these that do not stand, and why.
+impl ReadySandbox {
+    /// Layers of these that do not stand, and why.
     pub fn lacks(&self, wanted: &[Layer]) -> Vec<(Layer, String)> {
         let report = self.0.report();
-        let why = |wall: &Layer| report.missing.iter().find(|(missing, _)| missing == wall);
-        let lacking = wanted.iter().filter(|wall| !report.has(**wall));
+        let why = |layer: &Layer| report.missing.iter().find(|(missing, _)| missing == layer);
+        let lacking = wanted.iter().filter(|layer| !report.has(**layer));
         lacking
-            .map(|wall| {
-                let why = why(wall).map_or("the setting `sandbox.walls` leaves it out", |(_, why)| why);
-                (*wall, why.to_owned())
+            .map(|layer| {
+                let why = why(layer).map_or("the setting `sandbox.layers` leaves it out", |(_, why)| why);
+                (*layer, why.to_owned())
             })
             .collect()
     }
@@ -112,22 +112,27 @@ impl Program {
         words.map(quoted).collect::<Vec<_>>().join(" ")
     }
 
-    /// Makes its cage, so that it is known which walls will stand.
-    pub async fn hold(&self, cx: &Context) -> Result<Held, Fault> {
-        let policy = cx.session().extension::<Caging>().ruled(self.policy(cx), cx).await?;
-        enter(&policy, Output::Apart, cx).await.map(Held)
+    /// Makes its sandbox, so that it is known which layers will stand.
+    pub async fn hold(&self, cx: &Context) -> Result<ReadySandbox, Fault> {
+        let policy = cx.session().extension::<SandboxOptions>().ruled(self.policy(cx), cx).await?;
+        enter(&policy, Output::Apart, cx).await.map(ReadySandbox)
     }
 
     /// Runs it. The error output comes apart.
-    pub async fn run(&self, held: Option<Held>, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
+    pub async fn run(
+        &self,
+        held: Option<ReadySandbox>,
+        timeout: Duration,
+        cx: &Context,
+    ) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let Held(cage) = match held {
+        let ReadySandbox(sandbox) = match held {
             Some(held) => held,
             None => self.hold(cx).await?,
         };
-        let (report, policy) = (cage.report().clone(), self.policy(cx));
-        let caging = cx.session().extension::<Caging>();
-        let mut env = caging.env(cx).await;
+        let (report, policy) = (sandbox.report().clone(), self.policy(cx));
+        let sandbox_options = cx.session().extension::<SandboxOptions>();
+        let mut env = sandbox_options.env(cx).await;
         env.retain(|(name, _)| !self.env.iter().any(|(other, _)| other == name));
         env.extend(self.env.iter().cloned());
         let task = Task {
@@ -136,9 +141,9 @@ impl Program {
             dir: self.dir.as_path().to_owned(),
             env,
             input: Vec::new(),
-            tells_dir: false,
+            reports_dir: false,
         };
-        let running = cage.run(task).await.map_err(unusable)?;
+        let running = sandbox.run(task).await.map_err(unusable)?;
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
         let notes = set_aside(&ended, cx);
         let (exit, left, hit, took) = (ended.exit, ended.left, ended.hit, start.elapsed());
@@ -160,8 +165,8 @@ impl Program {
     }
 
     fn policy(&self, cx: &Context) -> Policy {
-        let caging = cx.session().extension::<Caging>();
-        let mut policy = caging.policy_to(self.may, cx);
+        let sandbox_options = cx.session().extension::<SandboxOptions>();
+        let mut policy = sandbox_options.policy_to(self.may, cx);
         policy.write.extend(self.also.iter().filter(|path| haft_sandbox::user::exists(path)).cloned());
         policy.network = self.network.unwrap_or(policy.network);
         let (limits, own) = (&mut policy.limits, self.limits);
@@ -173,7 +178,7 @@ impl Program {
         limits.files = limits.files.or(own.files);
         limits.file_size = limits.file_size.or(own.file_size);
         if self.surroundings == Surroundings::System {
-            policy.sees = Sees::Listed;
+            policy.sees = Visibility::Listed;
             policy.read.extend(self.needs.iter().cloned());
         }
         policy

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
 use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
-use haft_shell::{Touches, Understood};
+use haft_shell::{Accesses, ParsedCommand};
 
 /// Folders in which the system has its programs and settings. Whoever reads there learns nothing about the user;
-/// and a cage has temporary folders of its own.
+/// and a sandbox has temporary folders of its own.
 const SYSTEM: [&str; 14] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/nix",
     "/tmp", "/var/tmp",
@@ -22,13 +22,13 @@ fn is_of_system(path: &Path) -> bool {
 /// Everything that a command may touch.
 pub(super) fn claims(
     text: &str,
-    understood: &Arc<Understood>,
-    touches: &Touches,
+    understood: &Arc<ParsedCommand>,
+    touches: &Accesses,
     is_read_only: bool,
     is_free: bool,
     cx: &Context,
 ) -> Claims {
-    let line = Resource::Command(CommandLine::new(text).understood(understood.clone()));
+    let line = Resource::Command(CommandLine::new(text).with_analysis(understood.clone()));
     let mut claims = match is_read_only {
         true => Claims::none().read(line),
         false => Claims::none().write(line),
@@ -51,7 +51,7 @@ pub(super) fn claims(
     for host in &touches.hosts {
         claims = claims.write(Resource::Host(host.clone()));
     }
-    match (touches.unknown.is_some() || is_free, is_read_only) {
+    match (touches.incomplete.is_some() || is_free, is_read_only) {
         (true, true) => claims.read(Resource::Everything),
         (true, false) => claims.write(Resource::Everything),
         (false, _) => claims,

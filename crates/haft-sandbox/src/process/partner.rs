@@ -37,7 +37,7 @@ pub struct Start {
     /// Its whole environment, besides a variable that marks its processes.
     pub env: Vec<(OsString, OsString)>,
     /// How many bytes of its standard error to keep, from the end.
-    pub max_said: usize,
+    pub max_stderr: usize,
 }
 
 /// The pipes of a partner. Dropping `input` asks it to end.
@@ -84,7 +84,7 @@ impl Partner {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("a program that has just been started has no pipes"));
         };
-        let stderr_tail = Arc::new(Mutex::new(Tail { bytes: VecDeque::new(), max: start.max_said }));
+        let stderr_tail = Arc::new(Mutex::new(Tail { bytes: VecDeque::new(), max: start.max_stderr }));
         let (end_sender, ended) = watch::channel(None);
         let stderr = child.stderr.take();
         tokio::spawn(watch_process(child, stderr, tree.clone(), stderr_tail.clone(), end_sender));
@@ -92,7 +92,7 @@ impl Partner {
     }
 
     /// The end of its standard error so far.
-    pub fn said(&self) -> String {
+    pub fn stderr_tail(&self) -> String {
         let tail = self.stderr_tail.lock();
         let bytes: Vec<u8> = tail.bytes.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -38,7 +38,7 @@ impl Workspace {
 
     /// Like [`Workspace::state`], but does not read a file that has this stamp: it is assumed to have this hash. For
     /// changes that verify the content when they replace the file.
-    pub fn state_taken_for(
+    pub fn state_assuming(
         &self,
         path: &AbsPath,
         hash: &Hash,

@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::beneath::Beneath;
-use super::{Folder, FolderAccess, Place, Workspace, walk};
+use super::{Folder, FolderAccess, ResolvedPath, Workspace, walk};
 use crate::error::{Obstacle, PathError, PathErrorKind};
 use crate::names;
 use crate::path::AbsPath;
@@ -23,12 +23,12 @@ impl Workspace {
     /// Resolves a path and checks that it lies inside. The text may be absolute, relative to `base` or begin with
     /// `~/`; `..` and links are followed as the kernel does. A name that is not UTF-8 is found by the text that
     /// [`names::show`] gives for it.
-    pub fn resolve(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
+    pub fn resolve(&self, base: &AbsPath, text: &str) -> Result<ResolvedPath, PathError> {
         self.resolve_by(base, text, |text| self.find(base, text))
     }
 
     /// Like [`Workspace::resolve`], but does not follow a link at the end of the path: for moving and removing.
-    pub fn resolve_entry(&self, base: &AbsPath, text: &str) -> Result<Place, PathError> {
+    pub fn resolve_entry(&self, base: &AbsPath, text: &str) -> Result<ResolvedPath, PathError> {
         self.resolve_by(base, text, |text| self.find_entry(base, text))
     }
 
@@ -36,10 +36,10 @@ impl Workspace {
         &self,
         base: &AbsPath,
         text: &str,
-        find: impl Fn(&Path) -> Result<Place, PathErrorKind>,
-    ) -> Result<Place, PathError> {
+        find: impl Fn(&Path) -> Result<ResolvedPath, PathErrorKind>,
+    ) -> Result<ResolvedPath, PathError> {
         let literal = find(Path::new(text));
-        let found = |place: &Place| place.stat.is_some();
+        let found = |place: &ResolvedPath| place.stat.is_some();
         let is_missing = match &literal {
             Ok(place) => !found(place),
             Err(kind) => matches!(kind, PathErrorKind::NotFound),
@@ -78,7 +78,7 @@ impl Workspace {
         base: &AbsPath,
         text: &str,
         access: FolderAccess,
-    ) -> Result<(Self, Place), PathError> {
+    ) -> Result<(Self, ResolvedPath), PathError> {
         let inside = match self.resolve(base, text) {
             Err(error) if matches!(error.kind, PathErrorKind::Outside) && self.focus().is_none() => error,
             Err(error) => return Err(error),
@@ -103,12 +103,12 @@ impl Workspace {
     }
 
     /// The path that a text spells out, without following links.
-    pub fn as_named(&self, base: &AbsPath, text: &str) -> AbsPath {
+    pub fn lexical_path(&self, base: &AbsPath, text: &str) -> AbsPath {
         let text = Path::new(text);
         AbsPath::lexical(&base.as_path().join(expand_home(text).as_deref().unwrap_or(text)))
     }
 
-    fn find(&self, base: &AbsPath, text: &Path) -> Result<Place, PathErrorKind> {
+    fn find(&self, base: &AbsPath, text: &Path) -> Result<ResolvedPath, PathErrorKind> {
         let bytes = text.as_os_str().as_encoded_bytes();
         if bytes.is_empty() {
             return Err(PathErrorKind::Empty);
@@ -131,7 +131,7 @@ impl Workspace {
         }
     }
 
-    fn find_entry(&self, base: &AbsPath, text: &Path) -> Result<Place, PathErrorKind> {
+    fn find_entry(&self, base: &AbsPath, text: &Path) -> Result<ResolvedPath, PathErrorKind> {
         let (Some(parent), Some(name)) = (text.parent(), text.file_name()) else {
             return self.find(base, text);
         };
@@ -153,7 +153,7 @@ impl Workspace {
             return Err(PathErrorKind::TooLong);
         }
         let mut stat = self.stat_if_exists(&path)?;
-        let Place { path: folder, stat: folder_stat } = folder;
+        let ResolvedPath { path: folder, stat: folder_stat } = folder;
         let spelled = match (&stat, folder_stat) {
             (Some(_), Some(found)) => self.0.spelling.of_found(folder.as_path(), name, found.stamp.device()),
             _ => self.0.spelling.of_missing(folder.as_path(), name),
@@ -166,11 +166,11 @@ impl Workspace {
         let asks_for_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
         match stat {
             Some(stat) if asks_for_directory && stat.kind == Kind::File => Err(PathErrorKind::NotADirectory),
-            stat => Ok(Place { path: AbsPath::canonical(path), stat }),
+            stat => Ok(ResolvedPath { path: AbsPath::canonical(path), stat }),
         }
     }
 
-    fn locate(&self, absolute: &Path) -> Result<Place, PathErrorKind> {
+    fn locate(&self, absolute: &Path) -> Result<ResolvedPath, PathErrorKind> {
         let split = self.split_at_folder(absolute);
         if let Some((folder, below)) = split
             && let Some(stat) = folder.handle.stat_without_links(below)
@@ -182,14 +182,14 @@ impl Workspace {
             let is_folder = path == folder.path.as_path();
             if is_folder || (is_settled(device) && (outer == device || is_settled(outer))) {
                 self.admit(&path)?;
-                return Ok(Place { path: AbsPath::canonical(path), stat: Some(stat) });
+                return Ok(ResolvedPath { path: AbsPath::canonical(path), stat: Some(stat) });
             }
         }
         let (folder, rest) = split.map_or((None, absolute), |(folder, below)| (Some(folder), below));
         let inside = |path: &Path| self.innermost(path).is_some();
         let path = walk::walk(folder, rest, inside, &self.0.spelling)?;
         let stat = self.stat_if_exists(&path)?;
-        Ok(Place { path: AbsPath::canonical(path), stat })
+        Ok(ResolvedPath { path: AbsPath::canonical(path), stat })
     }
 
     /// Metadata of a canonical path, if it exists.

@@ -63,7 +63,7 @@ impl Fixture {
         symlink(target, self.path(name)).unwrap();
     }
 
-    fn resolve(&self, text: &str) -> Result<Place, PathError> {
+    fn resolve(&self, text: &str) -> Result<ResolvedPath, PathError> {
         self.workspace.resolve(self.workspace.root(), text)
     }
 
@@ -369,7 +369,7 @@ fn odd_names_are_listed_and_found_again() {
         for entry in entries {
             let path = odd.child(&entry.name);
             let found = at.resolve(&at.workspace.display(&path)).unwrap();
-            assert_eq!(found, Place { path, stat: Some(entry.stat) });
+            assert_eq!(found, ResolvedPath { path, stat: Some(entry.stat) });
             let mut content = Vec::new();
             let mut file = at.workspace.open_file(&found.path).unwrap().file;
             file.read_to_end(&mut content).unwrap();

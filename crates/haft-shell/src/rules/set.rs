@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Command, Doubt, Understood, Word, scan, wrap};
+use super::super::{Command, Doubt, ParsedCommand, Word, scan, wrap};
 use super::{Piece, Rule, glob_matches, is_cd_below, names, parts_of, widened_glob};
 
 /// Rules for commands, indexed by program.
@@ -16,11 +16,11 @@ pub struct RuleSet {
 
 /// The rules that cover a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Covered {
+pub struct Coverage {
     /// Index of the rule that covers the first part of the command.
     pub by: usize,
     /// Whether rules without a wildcard cover every part: their author wrote down exactly this command.
-    pub exactly: bool,
+    pub exact: bool,
 }
 
 impl RuleSet {
@@ -47,7 +47,7 @@ impl RuleSet {
     }
 
     /// The rules that allow a command; `None` unless rules cover every part of it for certain.
-    pub fn allows(&self, understood: &Understood) -> Option<Covered> {
+    pub fn allows(&self, understood: &ParsedCommand) -> Option<Coverage> {
         let certain = understood.doubts().iter().all(|doubt| match doubt {
             // `Rule::allows` accepts these only for a rule without a wildcard.
             Doubt::Runs(_) | Doubt::InlineCode(_) => true,
@@ -57,7 +57,7 @@ impl RuleSet {
         if !certain || self.is_empty() {
             return None;
         }
-        let mut covered: Option<Covered> = None;
+        let mut covered: Option<Coverage> = None;
         for command in parts_of(understood) {
             if command.redirects.iter().any(|redirect| !redirect.is_harmless()) {
                 return None;
@@ -74,15 +74,15 @@ impl RuleSet {
             let by = by?;
             let exactly = self.rules[by].is_exact();
             covered = Some(match covered {
-                None => Covered { by, exactly },
-                Some(first) => Covered { exactly: first.exactly && exactly, ..first },
+                None => Coverage { by, exact: exactly },
+                Some(first) => Coverage { exact: first.exact && exactly, ..first },
             });
         }
         covered
     }
 
     /// Index of the first rule that may mean a part of a command, in any disguise.
-    pub fn denies(&self, understood: &Understood) -> Option<usize> {
+    pub fn denies(&self, understood: &ParsedCommand) -> Option<usize> {
         if self.is_empty() {
             return None;
         }
@@ -98,7 +98,7 @@ impl RuleSet {
 
     /// Index of a rule that might mean a part of a command whose program is not certain: a variable or a glob in place
     /// of the program, or code for an interpreter.
-    pub fn might_deny(&self, understood: &Understood) -> Option<usize> {
+    pub fn might_deny(&self, understood: &ParsedCommand) -> Option<usize> {
         understood.commands().iter().filter_map(|command| self.might_deny_one(command)).min()
     }
 

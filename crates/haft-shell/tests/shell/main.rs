@@ -9,7 +9,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use haft_shell::{self as shell, Rule, Side, Understood};
+use haft_shell::{self as shell, ParsedCommand, Rule, Side};
 use haft_testing::{Need, missing, require};
 
 const NASTY: &str = include_str!("nasty.txt");
@@ -48,7 +48,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// The tags of a command, as `nasty.txt` explains them.
-fn tags_of(understood: &Understood) -> BTreeSet<String> {
+fn tags_of(understood: &ParsedCommand) -> BTreeSet<String> {
     let mut tags = BTreeSet::new();
     let proof = shell::read_only(understood);
     tags.insert(match (proof.proven(), understood.doubts()) {
@@ -75,12 +75,12 @@ fn tags_of(understood: &Understood) -> BTreeSet<String> {
 fn run_all_checks(text: &str) {
     let understood = shell::parse(text);
     tags_of(&understood);
-    shell::touches(&understood, Path::new("/ws"));
-    for rule in shell::patterns(&understood) {
+    shell::accesses(&understood, Path::new("/ws"));
+    for rule in shell::offered_rules(&understood) {
         assert!(Rule::parse(&rule).is_ok(), "{rule}");
     }
     let offered: Vec<Rule> =
-        shell::patterns(&understood).iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+        shell::offered_rules(&understood).iter().map(|rule| Rule::parse(rule).unwrap()).collect();
     // The rules offered for a command cover it.
     assert!(offered.is_empty() || shell::RuleSet::new(offered).allows(&understood).is_some(), "{text:?}");
     shell::matches(text, &understood, Side::Allow);

@@ -128,7 +128,7 @@ fn a_deny_sees_through_disguises() {
 
 #[test]
 fn the_rules_that_are_offered_are_literal_and_no_wider() {
-    let offered = |command: &str| shell::patterns(&shell::parse(command));
+    let offered = |command: &str| shell::offered_rules(&shell::parse(command));
     assert_eq!(offered("git status"), ["git status:*"]);
     assert_eq!(offered("npm run test -- --watch"), ["npm run test:*"]);
     assert_eq!(offered("cargo test -p x && ls -la"), ["cargo test:*", "ls:*"]);
@@ -167,7 +167,7 @@ fn the_rules_that_are_offered_are_literal_and_no_wider() {
 #[test]
 fn a_backslash_escapes_only_if_it_is_not_escaped() {
     // An escaped backslash does not escape the next character.
-    assert_eq!(shell::patterns(&shell::parse("'a\\' x")), [r"a\\:*"]);
+    assert_eq!(shell::offered_rules(&shell::parse("'a\\' x")), [r"a\\:*"]);
     for (rule, covered, not) in [
         (r"a\\:*", r"'a\' x", r"'a\:x'"),
         (r"a\:*", r"'a:x'", "a x"),
@@ -182,28 +182,28 @@ fn a_backslash_escapes_only_if_it_is_not_escaped() {
 
 #[test]
 fn a_command_touches_the_files_and_hosts_that_it_names() {
-    let touches = |command: &str| shell::touches(&shell::parse(command), Path::new("/ws"));
+    let touches = |command: &str| shell::accesses(&shell::parse(command), Path::new("/ws"));
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
     let found = touches("cat a ../b > c/../d");
     assert_eq!(
-        (found.reads, found.writes, found.unknown),
+        (found.reads, found.writes, found.incomplete),
         (paths(&["/ws/a", "/b"]), paths(&["/ws/d"]), None)
     );
     let found = touches("cd .git/hooks && echo x > pre-commit");
-    assert_eq!((found.writes, found.unknown), (paths(&["/ws/.git/hooks/pre-commit"]), None));
+    assert_eq!((found.writes, found.incomplete), (paths(&["/ws/.git/hooks/pre-commit"]), None));
     let found = touches("cd /out; cat x");
-    assert!(found.unknown.is_some());
+    assert!(found.incomplete.is_some());
     let found = touches("cp a b && rm c && mv d e && sed -i.bak s/x/y/ f");
     // A target may be a folder, so the path within it counts as well.
     let written = ["/ws/b", "/ws/b/a", "/ws/c", "/ws/d", "/ws/e", "/ws/e/d", "/ws/f", "/ws/f.bak"];
     assert_eq!(found.writes, paths(&written));
-    assert_eq!(found.unknown, None);
+    assert_eq!(found.incomplete, None);
     let found = touches("curl -s https://user@Example.com:8080/x?y");
     assert_eq!(found.hosts.into_iter().collect::<Vec<_>>(), ["example.com"]);
     let found = touches("git clone git@example.org:a/b.git");
-    assert!(found.hosts.contains("example.org") && found.unknown.is_some());
+    assert!(found.hosts.contains("example.org") && found.incomplete.is_some());
     assert!(touches("cat < /dev/tcp/10.0.0.1/80").hosts.contains("10.0.0.1"));
-    assert!(touches("./build.sh").unknown.is_some());
-    assert!(touches("cat $x").unknown.is_some());
+    assert!(touches("./build.sh").incomplete.is_some());
+    assert!(touches("cat $x").incomplete.is_some());
     assert!(touches("sort -o out in").writes.contains(Path::new("/ws/out")));
 }

@@ -17,7 +17,7 @@ fn source(bytes: impl AsRef<[u8]>) -> Source {
 }
 
 /// The file after edits, as text, and the notes.
-fn edited(text: &str, edits: &[Replace]) -> (String, Vec<Overlooked>) {
+fn edited(text: &str, edits: &[Replace]) -> (String, Vec<IgnoredDifference>) {
     let source = source(text);
     let planned = plan(&source, edits, Leniency::Lenient).unwrap_or_else(|bad| panic!("{}", bad.message()));
     let notes = planned.notes.iter().map(|note| note.overlooked).collect();
@@ -110,7 +110,7 @@ fn indentation_is_corrected() {
     let edit = only("    if x {\n        a();\n    }", "    if y {\n        a();\n        b();\n    }");
     let (text, notes) = edited(file, &[edit]);
     assert_eq!(text, "fn f() {\n\tif y {\n\t\ta();\n\t\tb();\n\t}\n}\n");
-    assert_eq!(notes, [Overlooked::Indentation]);
+    assert_eq!(notes, [IgnoredDifference::Indentation]);
     let (text, _) = edited(
         "class A:\n    def f(self):\n        return 1\n",
         &[only("def f(self):\n    return 1\n", "def f(self):\n    if x:\n        return 2\n    return 1\n")],
@@ -121,22 +121,22 @@ fn indentation_is_corrected() {
 #[test]
 fn lines_that_stay_keep_their_trailing_space() {
     let (text, notes) = edited("one  \ntwo\t\nthree\n", &[only("one\ntwo\nthree", "one\n2\nthree")]);
-    assert_eq!((text.as_str(), &notes[..]), ("one  \n2\nthree\n", &[Overlooked::TrailingSpace][..]));
+    assert_eq!((text.as_str(), &notes[..]), ("one  \n2\nthree\n", &[IgnoredDifference::TrailingSpace][..]));
     let (text, notes) = edited("a\nb", &[only("b\n", "c\n")]);
-    assert_eq!((text.as_str(), &notes[..]), ("a\nc", &[Overlooked::FinalNewline][..]));
+    assert_eq!((text.as_str(), &notes[..]), ("a\nc", &[IgnoredDifference::FinalNewline][..]));
 }
 
 #[test]
 fn look_alike_punctuation_stays_where_it_is() {
     let (text, notes) = edited("say(“it’s”, x)\n", &[only("say(\"it's\", x)", "say(\"it's\", y)")]);
-    assert_eq!((text.as_str(), &notes[..]), ("say(“it’s”, y)\n", &[Overlooked::Punctuation][..]));
+    assert_eq!((text.as_str(), &notes[..]), ("say(“it’s”, y)\n", &[IgnoredDifference::Punctuation][..]));
 }
 
 #[test]
 fn copied_line_numbers_are_removed() {
     let edit = only("     2\tb\n     3\t  c", "     2\tB\n     3\t  c");
     let (text, notes) = edited("a\nb\n  c\n", std::slice::from_ref(&edit));
-    assert_eq!((text.as_str(), &notes[..]), ("a\nB\n  c\n", &[Overlooked::LineNumbers][..]));
+    assert_eq!((text.as_str(), &notes[..]), ("a\nB\n  c\n", &[IgnoredDifference::LineNumbers][..]));
     let mismatch = plan(&source("a\nb\n  c\n"), &[edit], Leniency::Exact).unwrap_err();
     assert!(mismatch.hint().unwrap().contains("line numbers"), "{:?}", mismatch.hint());
 }

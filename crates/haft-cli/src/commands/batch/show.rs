@@ -40,7 +40,7 @@ impl TurnView {
         let mut summaries: HashMap<Arc<str>, CallSummary> = HashMap::new();
         while let Some(event) = self.events.try_next() {
             let call = summaries.entry(event.call.clone()).or_default();
-            match &event.what {
+            match &event.payload {
                 EventPayload::Started { input } => {
                     call.about =
                         self.session.tools().get(&event.tool).and_then(|tool| tool.preview_use(input));

@@ -79,7 +79,7 @@ fn strictness(decision: &str) -> u8 {
 }
 
 fn decide(rules: &[(Effect, &str)], mode: Mode, call: &str) -> &'static str {
-    haft_sandbox::cage::arm();
+    haft_sandbox::sandbox::arm();
     let (folder, state) = (workspace(), tempfile::tempdir().unwrap());
     let session = session(folder.path(), state.path(), book(rules), mode);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

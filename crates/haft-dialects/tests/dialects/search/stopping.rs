@@ -35,7 +35,7 @@ async fn a_search_that_is_cancelled_ends() {
         let handle = turn.submit(Call::new("call", tool, json!({"pattern": "(q|d)\\w+ .*[0-9]$"})));
         turn.seal();
         let told = progress.next().await.unwrap();
-        let haft_core::events::EventPayload::Progress(told) = &told.what else { panic!("{told:?}") };
+        let haft_core::events::EventPayload::Progress(told) = &told.payload else { panic!("{told:?}") };
         assert!(told.done < 500 && told.message.ends_with("files searched"), "{told:?}");
         handle.cancel();
         let reply = turn.finish().await.remove(0);

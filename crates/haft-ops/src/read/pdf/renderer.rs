@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::image::{Fitted, MAX_SIDE, fit};
 use haft_core::Context;
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{self, Limits};
+use haft_sandbox::sandbox::{self, Limits};
 
 /// How long drawing one page may take.
 const TIME: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ pub(super) async fn draw(bytes: &Bytes, page: u32, cx: &Context) -> Result<Fitte
         else {
             continue;
         };
-        let drawing = cage::filter(&place, arguments(program, page), bytes.to_vec(), limits, MAX_PICTURE);
+        let drawing = sandbox::filter(&place, arguments(program, page), bytes.to_vec(), limits, MAX_PICTURE);
         let drawn = match tokio::time::timeout(TIME, drawing).await {
             Err(_) => return Err(format!("`{program}` took too long to draw it")),
             Ok(Err(error)) => return Err(format!("it could not be drawn: {error}")),

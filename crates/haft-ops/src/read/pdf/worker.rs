@@ -6,11 +6,11 @@ use std::io::{self, Read as _, Write as _};
 use std::time::Instant;
 
 use bytes::Bytes;
-use haft_sandbox::cage::{self, Hit, Limits, Worker};
+use haft_sandbox::sandbox::{self, LimitHit, Limits, Worker};
 
 use super::{Extracted, MAX_PAGE_TEXT, MAX_PAGES, Pages, Problem, STACK, TIME, Until, thread};
 
-/// Reads PDFs in the sandbox. A program that is to read PDFs names it to `cage::arm_with`.
+/// Reads PDFs in the sandbox. A program that is to read PDFs names it to `sandbox::arm_with`.
 pub const PDF_WORKER: Worker = Worker { name: "pdf", run };
 
 /// How much memory it may take.
@@ -29,14 +29,15 @@ pub(super) async fn extract(bytes: &Bytes, wanted: Option<&Pages>) -> io::Result
     let args = wanted.map(|wanted| serde_json::to_string(wanted).map(OsString::from)).transpose()?;
     // JSON writes some characters as six.
     let most = 6 * MAX_PAGES * MAX_PAGE_TEXT;
-    let done = cage::work(PDF_WORKER.name, args.into_iter().collect(), bytes.to_vec(), limits, most).await?;
+    let done =
+        sandbox::work(PDF_WORKER.name, args.into_iter().collect(), bytes.to_vec(), limits, most).await?;
     let broken = || Problem::Broken("it crashed what reads it".to_owned());
     Ok(match serde_json::from_slice(&done.output) {
         Ok(answer) => answer,
-        Err(_) if done.ended.hit == Some(Hit::Memory) || done.error.contains("memory allocation") => {
+        Err(_) if done.ended.hit == Some(LimitHit::Memory) || done.error.contains("memory allocation") => {
             Err(Problem::Memory)
         }
-        Err(_) if done.ended.hit == Some(Hit::Cpu) => Err(Problem::Slow),
+        Err(_) if done.ended.hit == Some(LimitHit::Cpu) => Err(Problem::Slow),
         Err(_) => Err(broken()),
     })
 }

@@ -3,11 +3,11 @@
 use super::*;
 use crate::change::{ChangeErrorKind, Durability, Expect, TempName};
 
-fn entry(at: &Fixture, text: &str) -> Result<Place, PathError> {
+fn entry(at: &Fixture, text: &str) -> Result<ResolvedPath, PathError> {
     at.workspace.resolve_entry(at.workspace.root(), text)
 }
 
-fn reach(at: &Fixture, text: &str, access: FolderAccess) -> Result<(Workspace, Place), PathError> {
+fn reach(at: &Fixture, text: &str, access: FolderAccess) -> Result<(Workspace, ResolvedPath), PathError> {
     at.workspace.reaching(at.workspace.root(), text, access)
 }
 

@@ -16,7 +16,7 @@ const SWEEP_EVERY: u64 = 64;
 
 /// A store for the full text of replies that were cut, with limits on age and total size.
 #[derive(Debug)]
-pub struct KeptResults {
+pub struct ResultStore {
     store: Store,
     max_age: Duration,
     max_bytes: u64,
@@ -35,7 +35,7 @@ pub struct Swept {
     pub bytes: u64,
 }
 
-impl KeptResults {
+impl ResultStore {
     /// Keeps texts in files of `store`, no longer than `max_age` and at most `max_bytes` in total.
     pub fn new(store: Store, max_age: Duration, max_bytes: u64) -> Self {
         Self { store, max_age, max_bytes, count: AtomicU64::new(0), latest: Mutex::new(None) }
@@ -56,14 +56,14 @@ impl KeptResults {
     }
 
     /// Starts a new file for a text that is still being produced, at most a quarter of the total size limit.
-    pub fn begin(&self, id_hint: &str) -> io::Result<Keeping> {
+    pub fn begin(&self, id_hint: &str) -> io::Result<OffloadFile> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let name = file_name(id_hint, count);
         let file = self.store.open_log(&name)?;
         let path = self.store.path(&name);
         *self.latest.lock() = Some(name);
         let _ = self.sweep();
-        Ok(Keeping { file, path, bytes: 0, room: self.max_bytes / 4 })
+        Ok(OffloadFile { file, path, bytes: 0, room: self.max_bytes / 4 })
     }
 
     /// Removes a file before it expires.
@@ -102,14 +102,14 @@ impl KeptResults {
 
 /// A file to which a long text is written while it is being produced.
 #[derive(Debug)]
-pub struct Keeping {
+pub struct OffloadFile {
     file: File,
     path: PathBuf,
     bytes: u64,
     room: u64,
 }
 
-impl Keeping {
+impl OffloadFile {
     /// Appends to the file, up to its size limit. After a write error nothing more is written.
     pub fn add(&mut self, bytes: &[u8]) {
         let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());

@@ -1,13 +1,13 @@
 //! Asking the user what to do. Who is asked, and how, is the engine's matter.
 
-use haft_core::questions::{Answer, Inquiry};
+use haft_core::questions::{Answer, UserQuestion};
 use haft_core::{Claims, Context, Fault, Operation, Preview, Resource};
 
 /// Asks the user some questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquire {
     /// The questions.
-    pub questions: Vec<Inquiry>,
+    pub questions: Vec<UserQuestion>,
 }
 
 impl Operation for Inquire {
@@ -34,7 +34,7 @@ impl Operation for Inquire {
     }
 
     async fn run(self, cx: &Context) -> Result<Vec<Answer>, Fault> {
-        cx.inquire(self.questions).await
+        cx.ask_user(self.questions).await
     }
 }
 

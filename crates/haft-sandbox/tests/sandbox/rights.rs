@@ -1,6 +1,6 @@
 //! What a command reaches, and what it may do.
 
-use haft_sandbox::cage::{Layer, Network, Policy};
+use haft_sandbox::sandbox::{Layer, Network, Policy};
 
 use haft_testing::{Need, require};
 
@@ -189,7 +189,7 @@ except OSError as error:
 
 fn nothing_is_passed_on(rig: &Rig) {
     let mut task = rig.task("env | cut -d= -f1 | sort | tr '\\n' ' '; ls /proc/self/fd | tr '\\n' ' '");
-    task.tells_dir = false;
+    task.reports_dir = false;
     let done = rig.run(&rig.policy, task);
     let given = if std::env::var_os("USER").is_some() {
         "HOME PATH PWD SHLVL USER _"
@@ -240,7 +240,7 @@ fn a_layer_that_is_left_out_is_reported(rig: &Rig) {
 fn without_any_layer_all_are_reported_missing(rig: &Rig) {
     let policy = Policy { without: Layer::ALL.to_vec(), ..rig.policy.clone() };
     let report = rig.with(&policy, "true").report;
-    assert!(report.standing.is_empty(), "{report:?}");
+    assert!(report.active.is_empty(), "{report:?}");
     let missing: Vec<Layer> = report.missing.iter().map(|(layer, _)| *layer).collect();
     let wanted = if rig.has_view() { Layer::ALL.len() } else { 3 };
     assert_eq!(missing.len(), wanted, "{report:?}");

@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::cleanup::Cleanup;
-use super::policy::Hit;
+use super::policy::LimitHit;
 
 /// Prefix of the folders of groups; the process id of their maker follows.
 const PREFIX: &str = "haft-";
@@ -152,7 +152,7 @@ impl Cgroup {
     }
 
     /// Which limit the group ran into, if any.
-    pub(super) fn hit(&self) -> Option<Hit> {
+    pub(super) fn hit(&self) -> Option<LimitHit> {
         let has_events = |folder: &Path, file: &str, name: &str| {
             let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
             let mut fields = text.lines().filter_map(|line| line.split_once(' '));
@@ -167,8 +167,8 @@ impl Cgroup {
             tree.processes && has_events(folder, "pids.events", "max")
         };
         match self.folders.iter().any(hit_memory) {
-            true => Some(Hit::Memory),
-            false => self.folders.iter().any(hit_processes).then_some(Hit::Processes),
+            true => Some(LimitHit::Memory),
+            false => self.folders.iter().any(hit_processes).then_some(LimitHit::Processes),
         }
     }
 }
@@ -392,9 +392,9 @@ mod tests {
         assert_eq!(files, ["1000", "0", "10", "42"]);
         assert_eq!(group.hit(), None);
         fs::write(folder.path().join("user/pids.events"), "max 3\n").unwrap();
-        assert_eq!(group.hit(), Some(Hit::Processes));
+        assert_eq!(group.hit(), Some(LimitHit::Processes));
         fs::write(folder.path().join("user/memory.events"), "low 0\noom 1\noom_kill 1\n").unwrap();
-        assert_eq!(group.hit(), Some(Hit::Memory));
+        assert_eq!(group.hit(), Some(LimitHit::Memory));
     }
 
     #[test]

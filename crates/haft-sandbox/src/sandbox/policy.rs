@@ -13,7 +13,7 @@ use crate::process::Exit;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Which layers to set up.
-    pub walls: Layers,
+    pub layers: Layers,
     /// Folders that it may write to, besides private ones for temporary files.
     pub write: Vec<PathBuf>,
     /// Files and folders below `write` that it may only read.
@@ -21,7 +21,7 @@ pub struct Policy {
     /// Folders that it may read although they lie in hidden ones, or although `sees` lists nothing else.
     pub read: Vec<PathBuf>,
     /// How much of the file system it sees.
-    pub sees: Sees,
+    pub sees: Visibility,
     /// Files and folders that it does not see.
     pub hidden: Vec<PathBuf>,
     /// Whether it reaches the network.
@@ -46,7 +46,7 @@ pub enum Layers {
 
 /// How much of the file system a command sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Sees {
+pub enum Visibility {
     /// Everything that is not hidden.
     #[default]
     Everything,
@@ -95,14 +95,14 @@ impl Limits {
     }
 
     /// The limits that hold for all processes of a command together, as a quota.
-    pub fn amounts(&self) -> Quota {
+    pub fn quota(&self) -> Quota {
         Quota { memory: self.total_memory, processes: self.processes, cpu: self.total_cpu }
     }
 }
 
 /// A limit that a command ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hit {
+pub enum LimitHit {
     /// The kernel killed a process for want of memory.
     Memory,
     /// A process could not be started.
@@ -113,7 +113,7 @@ pub enum Hit {
     FileSize,
 }
 
-impl Hit {
+impl LimitHit {
     /// Its name in replies.
     pub fn name(self) -> &'static str {
         match self {
@@ -169,7 +169,7 @@ impl Layer {
             Self::Paths => "paths",
             Self::Network => "network",
             Self::Calls => "calls",
-            Self::Quota => "amounts",
+            Self::Quota => "quota",
         }
     }
 
@@ -194,7 +194,7 @@ impl Layer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The layers in force.
-    pub standing: Vec<Layer>,
+    pub active: Vec<Layer>,
     /// The layers that were wanted and are not in force, each with the reason.
     pub missing: Vec<(Layer, String)>,
 }
@@ -202,13 +202,13 @@ pub struct Report {
 impl Report {
     /// Whether a layer is in force.
     pub fn has(&self, layer: Layer) -> bool {
-        self.standing.contains(&layer)
+        self.active.contains(&layer)
     }
 
     /// Records a layer that is in force, or that the kernel lacks; passes on any other failure.
     pub(super) fn note(&mut self, layer: Layer, outcome: Result<(), LayerError>) -> Result<(), LayerError> {
         match outcome {
-            Ok(()) => self.standing.push(layer),
+            Ok(()) => self.active.push(layer),
             Err(LayerError::Unsupported(why)) => self.missing.push((layer, why)),
             Err(failed) => return Err(failed),
         }
@@ -218,7 +218,7 @@ impl Report {
     pub(super) fn frame(&self) -> Frame {
         let name = |layer: &Layer| layer.name().as_bytes().to_vec();
         Build::default()
-            .list(self.standing.iter().map(name))
+            .list(self.active.iter().map(name))
             .list(self.missing.iter().map(|(layer, _)| name(layer)))
             .list(self.missing.iter().map(|(_, why)| why.clone().into_bytes()))
             .frame()
@@ -231,7 +231,7 @@ impl Report {
         let missing: Vec<Layer> = parts.list()?.iter().filter_map(layer).collect();
         let why = parts.list()?;
         let why = why.iter().map(|why| String::from_utf8_lossy(why).into_owned());
-        Ok(Self { standing, missing: missing.into_iter().zip(why).collect() })
+        Ok(Self { active: standing, missing: missing.into_iter().zip(why).collect() })
     }
 }
 
@@ -242,19 +242,19 @@ impl Policy {
         };
         // Haft enforces the totals from outside, by a control group.
         let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = self.limits;
-        let walls = match self.walls {
+        let layers = match self.layers {
             Layers::All => "all",
             Layers::Few => "few",
             Layers::None => "none",
         };
         let frame = Build::default()
-            .bytes(walls)
+            .bytes(layers)
             .list(paths(&self.write).into_iter())
             .list(paths(&self.guarded).into_iter())
             .list(paths(&self.read).into_iter())
             .list(paths(&self.hidden).into_iter())
             .bytes(if self.network == Network::On { "on" } else { "off" })
-            .bytes(if self.sees == Sees::Listed { "listed" } else { "everything" })
+            .bytes(if self.sees == Visibility::Listed { "listed" } else { "everything" })
             .list(self.without.iter().map(|layer| layer.name().as_bytes().to_vec()));
         let limits = [memory, cpu, processes, files, file_size];
         limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX))).frame()
@@ -262,7 +262,7 @@ impl Policy {
 
     pub(super) fn parse(frame: Frame) -> io::Result<Self> {
         let mut parts = Parts::of(frame);
-        let walls = match &*parts.bytes()? {
+        let layers = match &*parts.bytes()? {
             b"all" => Layers::All,
             b"few" => Layers::Few,
             _ => Layers::None,
@@ -272,7 +272,7 @@ impl Policy {
         };
         let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
         let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
-        let sees = if parts.bytes()? == b"listed" { Sees::Listed } else { Sees::Everything };
+        let sees = if parts.bytes()? == b"listed" { Visibility::Listed } else { Visibility::Everything };
         let without = parts.list()?.iter().filter_map(|name| Layer::named(name)).collect();
         let mut limit =
             || -> io::Result<Option<u64>> { Ok(Some(parts.number()?).filter(|limit| *limit != u64::MAX)) };
@@ -285,6 +285,6 @@ impl Policy {
             total_memory: None,
             total_cpu: None,
         };
-        Ok(Self { walls, write, guarded, read, sees, hidden, network, limits, without })
+        Ok(Self { layers, write, guarded, read, sees, hidden, network, limits, without })
     }
 }

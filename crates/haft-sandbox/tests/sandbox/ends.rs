@@ -1,6 +1,6 @@
 //! Nothing outlives a command, however it ends.
 
-use haft_sandbox::cage::{Cage, Happened, Output};
+use haft_sandbox::sandbox::{Output, RunEvent, Sandbox};
 
 use crate::{HOLD, ONCE, Rig, Test, ends_soon, groups_of, is_running, soon, strays, tests};
 
@@ -21,10 +21,10 @@ fn nothing_outlives_a_command(rig: &Rig) {
 fn nothing_outlives_a_command_that_is_killed(rig: &Rig) {
     let mark = format!("{}{}", std::process::id(), rig.has_view() as u8 + 20);
     rig.runtime.block_on(async {
-        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
         let mut running =
-            cage.run(rig.task(&format!("{}; echo started; sleep 200", strays(&mark)))).await.unwrap();
-        assert!(matches!(running.next().await.unwrap(), Happened::Output(_, b"started\n")));
+            sandbox.run(rig.task(&format!("{}; echo started; sleep 200", strays(&mark)))).await.unwrap();
+        assert!(matches!(running.next().await.unwrap(), RunEvent::Output(_, b"started\n")));
         assert!(is_running(&format!("100.{mark}")));
         drop(running);
     });

@@ -73,7 +73,7 @@ fn outer() -> io::Result<()> {
         rustix::stdio::dup2_stderr(io::stdout())?;
     }
     reported(&control, has_one_thread())?;
-    if policy.walls != Layers::All {
+    if policy.layers != Layers::All {
         let report = reported(&control, without_namespaces(&policy))?;
         return serve(&control, &report, Scope::Descendants);
     }
@@ -105,7 +105,7 @@ fn has_one_thread() -> Result<(), LayerError> {
     match std::fs::read_dir("/proc/self/task")?.count() {
         1 => Ok(()),
         _ => Err(io::Error::other(
-            "`cage::arm()` was called after threads were started: call it first in a plain `fn main()`, and start the \
+            "`sandbox::arm()` was called after threads were started: call it first in a plain `fn main()`, and start the \
              async runtime after it instead of with `#[tokio::main]`",
         )
         .into()),
@@ -172,7 +172,7 @@ fn within_namespaces(policy: &Policy) -> Result<Report, LayerError> {
 fn without_namespaces(policy: &Policy) -> Result<Report, LayerError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut report = Report::default();
-    match policy.walls {
+    match policy.layers {
         Layers::None => set_resource_limits(policy)?,
         Layers::All | Layers::Few => finish_layers(policy, &mut report)?,
     }
@@ -208,7 +208,7 @@ fn set_resource_limits(policy: &Policy) -> io::Result<()> {
     let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = policy.limits;
     // The kernel counts all processes of a user: in a user namespace only those in it, elsewhere also those that have
     // nothing to do with haft.
-    let others = if policy.walls == Layers::All { 0 } else { own_processes() };
+    let others = if policy.layers == Layers::All { 0 } else { own_processes() };
     let processes = processes.map(|max| max.saturating_add(others));
     let wanted = [
         (Resource::As, memory),

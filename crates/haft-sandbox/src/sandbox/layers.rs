@@ -17,7 +17,7 @@ use seccompiler::{
 };
 
 use super::layer_error::LayerError;
-use super::policy::{Layer, Network, Policy, Sees};
+use super::policy::{Layer, Network, Policy, Visibility};
 
 mod view;
 
@@ -166,8 +166,8 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     // The view, where there is one, lacks hidden files already; otherwise they get no rule here.
     let hidden: &[PathBuf] = if has_view { &[] } else { &policy.hidden };
     let seen = match policy.sees {
-        Sees::Listed if !has_view => view::listed(policy),
-        Sees::Listed | Sees::Everything => vec![PathBuf::from("/")],
+        Visibility::Listed if !has_view => view::listed(policy),
+        Visibility::Listed | Visibility::Everything => vec![PathBuf::from("/")],
     };
     for path in readable(seen, hidden) {
         allow(&path, read)?;

@@ -1,7 +1,7 @@
 //! What commands are for: they say what they say, and programs work.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Cage, Ended, Happened, Layer, Output, Report, Stream, Task};
+use haft_sandbox::sandbox::{CommandEnd, Layer, Output, Report, RunEvent, Sandbox, Stream, Task};
 
 use haft_testing::{Need, require};
 
@@ -29,17 +29,17 @@ fn a_command_says_what_it_says(rig: &Rig) {
         (done.out.as_str(), done.err.as_str()),
         (&*format!("out\n{}\n", rig.path("ws").display()), "err\n")
     );
-    let ended = Ended { cpu: None, ..done.ended };
-    assert_eq!(ended, Ended { dir: Some(rig.path("ws")), ..Ended::of(Exit::Code(3)) });
+    let ended = CommandEnd { cpu: None, ..done.ended };
+    assert_eq!(ended, CommandEnd { dir: Some(rig.path("ws")), ..CommandEnd::of(Exit::Code(3)) });
     let wanted: &[Layer] = match rig.has_view() {
         true => &[Layer::Processes, Layer::View, Layer::Network, Layer::Paths, Layer::Calls],
         false => &[Layer::Paths, Layer::Calls],
     };
     let mut report = done.report;
     // Another test checks for control groups.
-    report.standing.retain(|wall| *wall != Layer::Quota);
-    report.missing.retain(|(wall, _)| *wall != Layer::Quota);
-    assert_eq!(report, Report { standing: wanted.to_vec(), missing: Vec::new() });
+    report.active.retain(|layer| *layer != Layer::Quota);
+    report.missing.retain(|(layer, _)| *layer != Layer::Quota);
+    assert_eq!(report, Report { active: wanted.to_vec(), missing: Vec::new() });
     assert_eq!(rig.bash("cd /usr && cd lib; false").ended.dir, Some("/usr/lib".into()));
     assert_eq!(rig.bash("cd /usr; exec true").ended.dir, None);
     // Telling that takes nothing that a script could want.
@@ -53,11 +53,11 @@ fn a_command_says_what_it_says(rig: &Rig) {
 
 fn streams_come_apart_or_as_one(rig: &Rig) {
     rig.runtime.block_on(async {
-        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
         let script = "for n in 1 2 3; do echo out $n; echo err $n >&2; done";
-        let mut running = cage.run(rig.task(script)).await.unwrap();
+        let mut running = sandbox.run(rig.task(script)).await.unwrap();
         let mut all = Vec::new();
-        while let Happened::Output(stream, bytes) = running.next().await.unwrap() {
+        while let RunEvent::Output(stream, bytes) = running.next().await.unwrap() {
             assert_eq!(stream, Stream::Out);
             all.extend_from_slice(bytes);
         }
@@ -67,14 +67,14 @@ fn streams_come_apart_or_as_one(rig: &Rig) {
 
 fn a_missing_program_is_reported(rig: &Rig) {
     rig.runtime.block_on(async {
-        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
         let task = Task { program: "haft-no-such-program".into(), ..rig.task("") };
-        let mut running = cage.run(task).await.unwrap();
+        let mut running = sandbox.run(task).await.unwrap();
         let mut all = Vec::new();
         let ended = loop {
             match running.next().await.unwrap() {
-                Happened::Output(_, bytes) => all.extend_from_slice(bytes),
-                Happened::Ended(ended) => break ended,
+                RunEvent::Output(_, bytes) => all.extend_from_slice(bytes),
+                RunEvent::Ended(ended) => break ended,
             }
         };
         assert_eq!(ended.exit, Exit::Code(127));
@@ -129,19 +129,19 @@ fn standard_input_is_empty(rig: &Rig) {
 
 fn what_was_printed_before_the_end_is_kept(rig: &Rig) {
     rig.runtime.block_on(async {
-        let cage = Cage::new(&rig.policy, Output::Apart).await.unwrap();
+        let sandbox = Sandbox::new(&rig.policy, Output::Apart).await.unwrap();
         // Neither politeness nor what it has started keeps it from ending.
         let script = "trap '' TERM INT HUP; sleep 300 & echo a; echo b >&2; while :; do sleep 300; done";
-        let mut running = cage.run(rig.task(script)).await.unwrap();
+        let mut running = sandbox.run(rig.task(script)).await.unwrap();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let exit = loop {
             match running.next().await.unwrap() {
-                Happened::Output(Stream::Out, bytes) => out.extend_from_slice(bytes),
-                Happened::Output(Stream::Err, bytes) => err.extend_from_slice(bytes),
-                Happened::Ended(ended) => break ended.exit,
+                RunEvent::Output(Stream::Out, bytes) => out.extend_from_slice(bytes),
+                RunEvent::Output(Stream::Err, bytes) => err.extend_from_slice(bytes),
+                RunEvent::Ended(ended) => break ended.exit,
             }
             if !out.is_empty() && !err.is_empty() {
-                running.ask_to_end().await;
+                running.terminate().await;
                 running.kill();
             }
         };

@@ -14,14 +14,14 @@ use serde_json::Value;
 /// ```
 /// use std::sync::Mutex;
 ///
-/// use haft_core::sessions::Lasting;
+/// use haft_core::sessions::SavedState;
 /// use haft_core::{Engine, Workspace};
 ///
 /// /// Notes that the model has taken.
 /// #[derive(Default, serde::Serialize, serde::Deserialize)]
 /// struct Notes(Mutex<Vec<String>>);
 ///
-/// impl Lasting for Notes {
+/// impl SavedState for Notes {
 ///     const NAME: &'static str = "notes";
 /// }
 ///
@@ -35,14 +35,14 @@ use serde_json::Value;
 /// # Ok(())
 /// # }
 /// ```
-pub trait Lasting: Serialize + DeserializeOwned + Default + Any + Send + Sync {
+pub trait SavedState: Serialize + DeserializeOwned + Default + Any + Send + Sync {
     /// The unique name under which the value is saved.
     const NAME: &'static str;
 }
 
 /// The saved state of a session's tools, which several sessions may share. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct LastingValues(Arc<Mutex<Values>>);
+pub struct SavedStates(Arc<Mutex<Values>>);
 
 #[derive(Default)]
 struct Values {
@@ -58,14 +58,14 @@ struct Loaded {
     default: Option<Value>,
 }
 
-impl LastingValues {
+impl SavedStates {
     /// Values as an earlier run saved them.
     pub fn new(saved: BTreeMap<String, Value>) -> Self {
         Self(Arc::new(Mutex::new(Values { saved, loaded: BTreeMap::new() })))
     }
 
     /// The saved value, or the default if none was saved or the saved one cannot be deserialized.
-    pub(crate) fn get<T: Lasting>(&self) -> Arc<T> {
+    pub(crate) fn get<T: SavedState>(&self) -> Arc<T> {
         let mut values = self.values();
         let saved = values.saved.get(T::NAME).cloned();
         let loaded = values.loaded.entry(T::NAME).or_insert_with(|| {
@@ -96,6 +96,6 @@ impl LastingValues {
     }
 }
 
-fn save<T: Lasting>(value: &(dyn Any + Send + Sync)) -> Option<Value> {
+fn save<T: SavedState>(value: &(dyn Any + Send + Sync)) -> Option<Value> {
     serde_json::to_value(value.downcast_ref::<T>()?).ok()
 }

@@ -12,7 +12,7 @@ use super::{Effect, paths};
 
 /// A parsed rule, with its source text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Written {
+pub struct ToolRule {
     text: String,
     pub(super) tool: String,
     pub(super) about: About,
@@ -71,7 +71,7 @@ impl From<BadRule> for Fault {
     }
 }
 
-impl Written {
+impl ToolRule {
     /// Parses a rule about one of the known tools.
     pub fn parse(text: &str, known: &KnownTools) -> Result<Self, BadRule> {
         let text = text.trim();
@@ -162,7 +162,7 @@ impl Written {
     }
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for ToolRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

@@ -14,9 +14,9 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 use super::cgroups::{Cgroup, Session};
 use super::cleanup::Cleanup;
 use super::guards::Guards;
-use super::policy::{Hit, Limits, Report};
+use super::policy::{LimitHit, Limits, Report};
 use super::wire::{Frame, Parts};
-use super::{BYE, CHUNK, Cage, DRAIN_TIMEOUT, Stream};
+use super::{BYE, CHUNK, DRAIN_TIMEOUT, Sandbox, Stream};
 use crate::process::Exit;
 
 /// The control socket to a supervisor. Sends [`BYE`] before it closes, so that a close without it means that haft died.
@@ -45,7 +45,7 @@ pub struct Running {
     guards: Option<Guards>,
     /// The session that its processor time is charged to, and when it started.
     session: Option<(Arc<Session>, Instant)>,
-    ended: Option<Ended>,
+    ended: Option<CommandEnd>,
     chunk: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl Drop for Running {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CommandEnd {
     /// Its exit code or signal.
     pub exit: Exit,
     /// Command lines of processes that it left running, which were ended with it.
@@ -72,12 +72,12 @@ pub struct Ended {
     /// The processor time that it took, if it ended by itself.
     pub cpu: Option<Duration>,
     /// Which of its limits it ran into, as far as haft can tell.
-    pub hit: Option<Hit>,
+    pub hit: Option<LimitHit>,
     /// New names of files that the command, or another program meanwhile, made under guarded names.
     pub set_aside: Vec<PathBuf>,
 }
 
-impl Ended {
+impl CommandEnd {
     /// An end of which nothing but the exit is known.
     pub fn of(exit: Exit) -> Self {
         Self { exit, left: Vec::new(), dir: None, cpu: None, hit: None, set_aside: Vec::new() }
@@ -86,16 +86,16 @@ impl Ended {
 
 /// An event of a running command.
 #[derive(Debug)]
-pub enum Happened<'a> {
+pub enum RunEvent<'a> {
     /// It printed something.
     Output(Stream, &'a [u8]),
     /// It has ended, and so has every process that it started.
-    Ended(Ended),
+    Ended(CommandEnd),
 }
 
 impl Running {
-    pub(super) fn new(cage: Cage, guards: Guards) -> Self {
-        let Cage { child, control, out, err, report, policy, cgroup, session, .. } = cage;
+    pub(super) fn new(sandbox: Sandbox, guards: Guards) -> Self {
+        let Sandbox { child, control, out, err, report, policy, cgroup, session, .. } = sandbox;
         Self {
             child,
             control: Some(Control(control)),
@@ -123,12 +123,12 @@ impl Running {
     }
 
     /// The details of how it ended, if it has.
-    pub fn ended(&self) -> Option<&Ended> {
+    pub fn ended(&self) -> Option<&CommandEnd> {
         self.ended.as_ref()
     }
 
     /// Sends SIGTERM to the command and every process that it started.
-    pub async fn ask_to_end(&mut self) {
+    pub async fn terminate(&mut self) {
         if let Some(control) = &mut self.control {
             let _ = control.0.write_all(&Frame::of(["end"]).encoded()).await;
         }
@@ -140,11 +140,11 @@ impl Running {
     }
 
     /// Waits for the next event. Cancel-safe: a future that is dropped loses nothing.
-    pub async fn next(&mut self) -> io::Result<Happened<'_>> {
+    pub async fn next(&mut self) -> io::Result<RunEvent<'_>> {
         enum Event {
             Out(usize),
             Err(usize),
-            Control(io::Result<Ended>),
+            Control(io::Result<CommandEnd>),
             DrainTimeout,
         }
         loop {
@@ -152,7 +152,7 @@ impl Running {
             let open = out.is_some() || err.is_some();
             if control.is_none() && !open {
                 let _ = self.child.wait().await;
-                let lost = || Ended::of(Exit::Signal(9));
+                let lost = || CommandEnd::of(Exit::Signal(9));
                 let ended = self.ended.get_or_insert_with(lost);
                 if let Some(cgroup) = self.cgroup.take() {
                     ended.hit = cgroup.hit();
@@ -163,8 +163,8 @@ impl Running {
                 if let Some(guards) = self.guards.take() {
                     ended.set_aside = guards.restore();
                 }
-                ended.hit = ended.hit.or_else(|| Hit::from_exit(ended.exit, &self.limits));
-                return Ok(Happened::Ended(ended.clone()));
+                ended.hit = ended.hit.or_else(|| LimitHit::from_exit(ended.exit, &self.limits));
+                return Ok(RunEvent::Ended(ended.clone()));
             }
             // Each stream needs a buffer of its own, as both may be read at once.
             let (first, second) = chunk.split_at_mut(CHUNK / 2);
@@ -179,9 +179,9 @@ impl Running {
             match event {
                 Event::Out(0) => self.out = None,
                 Event::Err(0) => self.err = None,
-                Event::Out(read) => return Ok(Happened::Output(Stream::Out, &self.chunk[..read])),
+                Event::Out(read) => return Ok(RunEvent::Output(Stream::Out, &self.chunk[..read])),
                 Event::Err(read) => {
-                    return Ok(Happened::Output(Stream::Err, &self.chunk[CHUNK / 2..CHUNK / 2 + read]));
+                    return Ok(RunEvent::Output(Stream::Err, &self.chunk[CHUNK / 2..CHUNK / 2 + read]));
                 }
                 Event::Control(end) => {
                     *ended = end.ok();
@@ -204,7 +204,7 @@ async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: 
 
 /// Waits for the supervisor's report that the command has ended. A part of the message stays in `received` if the future is
 /// dropped.
-async fn receive_end(control: &mut Option<Control>, received: &mut Vec<u8>) -> io::Result<Ended> {
+async fn receive_end(control: &mut Option<Control>, received: &mut Vec<u8>) -> io::Result<CommandEnd> {
     let Some(control) = control else { return std::future::pending().await };
     loop {
         if let Some((length, rest)) = received.split_first_chunk::<4>() {
@@ -220,7 +220,7 @@ async fn receive_end(control: &mut Option<Control>, received: &mut Vec<u8>) -> i
                     .filter(|dir| !dir.is_empty())
                     .map(|dir| OsString::from_vec(dir).into());
                 let cpu = Some(Duration::from_millis(parts.number()?));
-                return Ok(Ended { left, dir, cpu, ..Ended::of(exit) });
+                return Ok(CommandEnd { left, dir, cpu, ..CommandEnd::of(exit) });
             }
         }
         let mut more = [0; 512];

@@ -1,6 +1,6 @@
 //! A command that sees only what is listed.
 
-use haft_sandbox::cage::{Layer, Policy, Ready, Sees};
+use haft_sandbox::sandbox::{Layer, Policy, SandboxPool, Visibility};
 
 use haft_testing::{Need, require};
 
@@ -19,7 +19,7 @@ pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![a_closed_view_holds];
 
 /// Only the workspace, and the programs of the system.
 fn closed(rig: &Rig) -> Policy {
-    Policy { sees: Sees::Listed, read: Vec::new(), hidden: Vec::new(), ..rig.policy.clone() }
+    Policy { sees: Visibility::Listed, read: Vec::new(), hidden: Vec::new(), ..rig.policy.clone() }
 }
 
 /// Without programs that are only in the home folder of the user who runs the tests.
@@ -86,7 +86,7 @@ fn a_listed_file_takes_no_layer_away(rig: &Rig) {
 fn a_sandbox_that_cannot_be_made_runs_nothing(rig: &Rig) {
     // The view has no such file, and there is nowhere to put it.
     let policy = Policy { read: vec!["/proc/version".into()], ..closed(rig) };
-    let outcome = rig.within(&Ready::default(), &policy, rig.task("touch ran"));
+    let outcome = rig.within(&SandboxPool::default(), &policy, rig.task("touch ran"));
     match outcome {
         Ok(done) => assert!(!rig.has_view(), "{:?}", done.report),
         Err(error) => {

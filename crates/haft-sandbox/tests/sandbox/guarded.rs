@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_sandbox::cage::{Cage, Happened, Output, Policy};
+use haft_sandbox::sandbox::{Output, Policy, RunEvent, Sandbox};
 
 use haft_testing::{Need, require};
 
@@ -125,25 +125,27 @@ fn names_are_free_again(rig: &Rig) {
     assert_eq!(entries(&rig.path("ws")), before, "{}", done.out);
     // One that ends leaves what another one still guards.
     rig.runtime.block_on(async {
-        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
-        let mut long =
-            cage.run(rig.task("echo started; until [ -e go ]; do :; done; echo x > .envrc")).await.unwrap();
-        assert!(matches!(long.next().await.unwrap(), Happened::Output(..)));
-        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
-        let mut short = cage.run(rig.task("true")).await.unwrap();
-        while !matches!(short.next().await.unwrap(), Happened::Ended(_)) {}
+        let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
+        let mut long = sandbox
+            .run(rig.task("echo started; until [ -e go ]; do :; done; echo x > .envrc"))
+            .await
+            .unwrap();
+        assert!(matches!(long.next().await.unwrap(), RunEvent::Output(..)));
+        let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
+        let mut short = sandbox.run(rig.task("true")).await.unwrap();
+        while !matches!(short.next().await.unwrap(), RunEvent::Ended(_)) {}
         std::fs::write(rig.path("ws/go"), "").unwrap();
         let ended = loop {
-            if let Happened::Ended(ended) = long.next().await.unwrap() {
+            if let RunEvent::Ended(ended) = long.next().await.unwrap() {
                 break ended;
             }
         };
         assert_eq!(ended.set_aside.is_empty(), rig.has_view());
         assert!(!rig.path("ws/.envrc").exists());
         // One that is not waited for, either.
-        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
-        let mut long = cage.run(rig.task("echo x > .mcp.json; echo started; sleep 100")).await.unwrap();
-        assert!(matches!(long.next().await.unwrap(), Happened::Output(..)));
+        let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
+        let mut long = sandbox.run(rig.task("echo x > .mcp.json; echo started; sleep 100")).await.unwrap();
+        assert!(matches!(long.next().await.unwrap(), RunEvent::Output(..)));
     });
     assert!(soon(|| rig.path("ws/.mcp.json").symlink_metadata().is_err()));
     assert!(soon(|| rig.path("ws/.vscode").symlink_metadata().is_err()));
@@ -166,14 +168,14 @@ fn what_came_after_the_cage_was_made_is_guarded(rig: &Rig) {
     let policy = guarding(rig);
     std::fs::write(rig.path("ws/.mcp.json"), "old").unwrap();
     rig.runtime.block_on(async {
-        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
         std::fs::write(rig.path("ws/.envrc"), "mine").unwrap();
         // As programs save files.
         std::fs::write(rig.path("ws/new"), "mine").unwrap();
         std::fs::rename(rig.path("ws/new"), rig.path("ws/.mcp.json")).unwrap();
         let script = "for f in .envrc .mcp.json; do echo x >> $f; rm -f $f; mv $f y; done";
-        let mut running = cage.run(rig.task(script)).await.unwrap();
-        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+        let mut running = sandbox.run(rig.task(script)).await.unwrap();
+        while !matches!(running.next().await.unwrap(), RunEvent::Ended(_)) {}
     });
     for name in ["ws/.envrc", "ws/.mcp.json"] {
         assert_eq!(std::fs::read(rig.path(name)).unwrap(), b"mine", "{name}");

@@ -48,9 +48,9 @@ fn attributes_outside_stay(rig: &Rig) {
 }
 
 fn temporary_files_are_private(rig: &Rig) {
-    let done = rig.bash("echo x > /tmp/haft-cage-test && cat /tmp/haft-cage-test && mktemp");
+    let done = rig.bash("echo x > /tmp/haft-sandbox-test && cat /tmp/haft-sandbox-test && mktemp");
     assert!(done.succeeded() && done.out.starts_with("x\n/tmp/"), "{} {}", done.out, done.err);
-    assert!(!Path::new("/tmp/haft-cage-test").exists());
+    assert!(!Path::new("/tmp/haft-sandbox-test").exists());
 }
 
 fn what_is_hidden_is_not_seen(rig: &Rig) {

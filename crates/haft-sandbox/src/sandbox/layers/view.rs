@@ -14,7 +14,7 @@ use rustix::mount::{
 };
 
 use super::super::layer_error::LayerError;
-use super::super::policy::{Policy, Sees};
+use super::super::policy::{Policy, Visibility};
 
 /// Folders for temporary files: each sandbox has its own.
 pub(super) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -84,8 +84,8 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
     };
     let (write, read) = (cloned(&policy.write)?, cloned(&policy.read)?);
     match policy.sees {
-        Sees::Everything => open_view()?,
-        Sees::Listed => closed_view()?,
+        Visibility::Everything => open_view()?,
+        Visibility::Listed => closed_view()?,
     }
     for (path, tree) in &read {
         attach(tree, path)?;
@@ -94,7 +94,7 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
     for (path, tree) in &write {
         attach(tree, path)?;
     }
-    if policy.sees == Sees::Listed {
+    if policy.sees == Visibility::Listed {
         // Only now: attaching made folders in it as mount points.
         read_only(Path::new("/"), Depth::One)?;
     }

@@ -60,7 +60,7 @@ fn git_folders(git: &Path) -> Vec<PathBuf> {
 
 /// The repository that a linked working tree (`git worktree add`) shares with others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shared {
+pub struct SharedRepository {
     /// The repository's folder.
     pub repository: PathBuf,
     /// The folders in it that belong to the other working trees.
@@ -69,7 +69,7 @@ pub struct Shared {
 
 /// The repository of a folder that is a linked working tree. The folder and the repository have to name each other: a `.git`
 /// file alone can name any folder, but only a user who may write to the repository can make it name this one.
-pub fn shared_repository(folder: &Path) -> Option<Shared> {
+pub fn shared_repository(folder: &Path) -> Option<SharedRepository> {
     let git = folder.join(GIT);
     if !fs::symlink_metadata(&git).ok()?.is_file() {
         return None;
@@ -83,7 +83,7 @@ pub fn shared_repository(folder: &Path) -> Option<Shared> {
         return None;
     }
     let others = fs::read_dir(&trees).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    Some(Shared { others: others.filter(|tree| *tree != own).collect(), repository })
+    Some(SharedRepository { others: others.filter(|tree| *tree != own).collect(), repository })
 }
 
 /// The names that are reserved, each with the number of this process's running commands that need it.

@@ -6,11 +6,11 @@ use std::path::{Component, Path, PathBuf};
 
 use super::options::Options;
 use super::programs::{Profile, profile};
-use super::{Command, Cwd, Doubt, RedirectKind, Understood, Word, sed, wrap};
+use super::{Command, Cwd, Doubt, ParsedCommand, RedirectKind, Word, sed, wrap};
 
 /// Files and hosts that a command accesses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Touches {
+pub struct Accesses {
     /// Files and folders that it reads, or may read.
     pub reads: BTreeSet<PathBuf>,
     /// Files and folders that it writes, creates or deletes.
@@ -18,7 +18,7 @@ pub struct Touches {
     /// Hosts that it connects to.
     pub hosts: BTreeSet<String>,
     /// Why the lists may be incomplete; `None` if they are complete.
-    pub unknown: Option<String>,
+    pub incomplete: Option<String>,
 }
 
 /// Programs that write all their operands, and nothing else.
@@ -110,8 +110,8 @@ fn search_pattern(command: &Command) -> Option<&Word> {
 }
 
 /// The files and hosts that a command accesses if the shell starts in `cwd`.
-pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
-    let mut found = Touches::default();
+pub fn accesses(understood: &ParsedCommand, cwd: &Path) -> Accesses {
+    let mut found = Accesses::default();
     for command in understood.commands() {
         let at = match &command.cwd {
             Cwd::Start => Some(Cow::Borrowed(cwd)),
@@ -122,10 +122,10 @@ pub fn touches(understood: &Understood, cwd: &Path) -> Touches {
     }
     // A new link changes where paths of later commands lead.
     if understood.commands().len() > 1 && understood.commands().iter().any(|command| command.name() == "ln") {
-        found.unknown = Some("`ln` changes where other words lead".to_owned());
+        found.incomplete = Some("`ln` changes where other words lead".to_owned());
     }
     if let Some(doubt) = understood.doubts().first() {
-        found.unknown = Some(doubt.to_string());
+        found.incomplete = Some(doubt.to_string());
     }
     found
 }
@@ -151,14 +151,14 @@ fn resolve(base: &Path, path: &str) -> PathBuf {
 
 /// Collects what one command accesses.
 struct Collector<'a> {
-    out: &'a mut Touches,
+    out: &'a mut Accesses,
     /// The command's working directory, if it is known.
     cwd: Option<Cow<'a, Path>>,
 }
 
 impl Collector<'_> {
     fn mark_incomplete(&mut self, why: String) {
-        self.out.unknown.get_or_insert(why);
+        self.out.incomplete.get_or_insert(why);
     }
 
     fn read(&mut self, word: &Word) {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{
-    self, Cage, Ended, Happened, Layers, Output, Policy, Quota, Ready, Report, Stream, Task,
+use haft_sandbox::sandbox::{
+    self, CommandEnd, Layers, Output, Policy, Quota, Report, RunEvent, Sandbox, SandboxPool, Stream, Task,
 };
 use haft_testing::{Need, require};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -30,7 +30,7 @@ macro_rules! tests {
 pub(crate) use tests;
 
 fn main() {
-    cage::arm();
+    sandbox::arm();
     if let Some(mark) = std::env::args().nth(1).and_then(|arg| arg.strip_prefix(HOLD).map(str::to_owned)) {
         return hold(&mark);
     }
@@ -77,10 +77,10 @@ const ONCE: &str = "--once";
 fn once() {
     let rig = Rig::new(Layers::All).unwrap();
     rig.runtime.block_on(async {
-        let ready = Ready::new(Quota { processes: Some(100), ..Quota::default() });
-        let cage = ready.take(&rig.policy, Output::Joined).await.unwrap();
-        let mut running = cage.run(rig.task("true")).await.unwrap();
-        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+        let ready = SandboxPool::new(Quota { processes: Some(100), ..Quota::default() });
+        let sandbox = ready.take(&rig.policy, Output::Joined).await.unwrap();
+        let mut running = sandbox.run(rig.task("true")).await.unwrap();
+        while !matches!(running.next().await.unwrap(), RunEvent::Ended(_)) {}
         ready.prepare(&rig.policy, Output::Joined).await;
     });
 }
@@ -94,10 +94,10 @@ fn hold(mark: &str) {
         rig.policy.write.push(folder);
     }
     rig.runtime.block_on(async {
-        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
         let script = format!("{}; echo started; sleep 200", strays(mark));
-        let mut running = cage.run(rig.task(&script)).await.unwrap();
-        while let Happened::Output(_, bytes) = running.next().await.unwrap() {
+        let mut running = sandbox.run(rig.task(&script)).await.unwrap();
+        while let RunEvent::Output(_, bytes) = running.next().await.unwrap() {
             std::io::Write::write_all(&mut std::io::stdout(), bytes).unwrap();
         }
     });
@@ -108,7 +108,7 @@ fn all_of_this_holds_without_rights() -> Result<(), Failed> {
         return Ok(());
     }
     let folder = tempfile::tempdir()?;
-    let own = folder.path().join("cage");
+    let own = folder.path().join("sandbox");
     std::fs::copy(std::env::current_exe()?, &own)?;
     for path in [folder.path(), &own] {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
@@ -133,7 +133,7 @@ struct Rig {
 struct Done {
     out: String,
     err: String,
-    ended: Ended,
+    ended: CommandEnd,
     report: Report,
 }
 
@@ -155,7 +155,7 @@ impl Rig {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().ok()?;
         let policy = Policy {
-            walls: layers,
+            layers,
             write: vec![root.join("ws")],
             read: vec![root.join("outside"), root.join("secret")],
             hidden: vec![root.join("secret")],
@@ -169,7 +169,7 @@ impl Rig {
     }
 
     fn has_view(&self) -> bool {
-        self.policy.walls == Layers::All
+        self.policy.layers == Layers::All
     }
 
     fn task(&self, script: &str) -> Task {
@@ -182,7 +182,7 @@ impl Rig {
             dir: self.path("ws"),
             env: env.chain([home]).collect(),
             input: Vec::new(),
-            tells_dir: true,
+            reports_dir: true,
         }
     }
 
@@ -195,21 +195,21 @@ impl Rig {
     }
 
     fn run(&self, policy: &Policy, task: Task) -> Done {
-        self.within(&Ready::default(), policy, task).unwrap()
+        self.within(&SandboxPool::default(), policy, task).unwrap()
     }
 
     /// Runs a command of a session.
-    fn within(&self, session: &Ready, policy: &Policy, task: Task) -> io::Result<Done> {
+    fn within(&self, session: &SandboxPool, policy: &Policy, task: Task) -> io::Result<Done> {
         self.runtime.block_on(async {
-            let cage = session.take(policy, Output::Apart).await?;
-            let mut running = cage.run(task).await.unwrap();
+            let sandbox = session.take(policy, Output::Apart).await?;
+            let mut running = sandbox.run(task).await.unwrap();
             let report = running.report().clone();
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let ended = loop {
                 match running.next().await.unwrap() {
-                    Happened::Output(Stream::Out, bytes) => out.extend_from_slice(bytes),
-                    Happened::Output(Stream::Err, bytes) => err.extend_from_slice(bytes),
-                    Happened::Ended(ended) => break ended,
+                    RunEvent::Output(Stream::Out, bytes) => out.extend_from_slice(bytes),
+                    RunEvent::Output(Stream::Err, bytes) => err.extend_from_slice(bytes),
+                    RunEvent::Ended(ended) => break ended,
                 }
             };
             let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -1,4 +1,4 @@
-//! What commands of a session may do: the cage that is made of its workspace and settings.
+//! What commands of a session may do: the sandbox that is made of its workspace and settings.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use tokio::sync::OnceCell;
 
 use super::profile::{self, Env};
 use super::{Command, May};
-use haft_rules::{Ruled, Rules};
-use haft_sandbox::cage::{self, Cage, Layer, Layers, Limits, Network, Policy, Ready, Sees};
+use haft_rules::{Rules, SessionJudge};
+use haft_sandbox::sandbox::{self, Layer, Layers, Limits, Network, Policy, Sandbox, SandboxPool, Visibility};
 
 /// In a folder that can be written, what makes other programs run something.
 const GUARDED: [&str; 11] = [
@@ -83,16 +83,16 @@ const DISARMED: [(&str, &str); 11] = [
     ("NO_COLOR", "1"),
 ];
 
-/// A repository may belong to somebody else than who asks about it: in a cage it can do no harm.
+/// A repository may belong to somebody else than who asks about it: in a sandbox it can do no harm.
 const GIT: [(&str, &str); 3] =
     [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
 
 /// What commands of a session may do: what can be set.
 #[derive(Clone, Debug)]
-pub struct Caging {
-    /// Whether there are walls.
-    pub walls: Layers,
-    /// Walls without which nothing is run.
+pub struct SandboxOptions {
+    /// Whether there are layers.
+    pub layers: Layers,
+    /// Layers without which nothing is run.
     pub required: Vec<Layer>,
     /// Whether commands reach the network.
     pub network: Network,
@@ -106,10 +106,10 @@ pub struct Caging {
     pub limits: Limits,
 }
 
-impl Default for Caging {
+impl Default for SandboxOptions {
     fn default() -> Self {
         Self {
-            walls: Layers::All,
+            layers: Layers::All,
             required: Vec::new(),
             network: Network::Off,
             hidden: Vec::new(),
@@ -132,29 +132,29 @@ pub enum Profile {
     Ignored,
 }
 
-/// The cages of a session.
+/// The sandboxes of a session.
 #[derive(Debug, Default)]
 pub(super) struct Cages {
-    ready: OnceLock<Ready>,
+    ready: OnceLock<SandboxPool>,
     env: OnceCell<Env>,
 }
 
 impl Cages {
     /// Those that are ready.
-    pub(super) fn ready(&self, caging: &Caging) -> &Ready {
-        self.ready.get_or_init(|| Ready::new(caging.limits.amounts()))
+    pub(super) fn ready(&self, sandbox_options: &SandboxOptions) -> &SandboxPool {
+        self.ready.get_or_init(|| SandboxPool::new(sandbox_options.limits.quota()))
     }
 }
 
-impl Caging {
+impl SandboxOptions {
     /// The policy for a command.
     pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
         let workspace = cx.session_workspace();
-        if command.free || self.walls == Layers::None {
+        if command.free || self.layers == Layers::None {
             // Whoever lets a command do what it likes does not mean haft's own settings.
             let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
             return Policy {
-                walls: Layers::None,
+                layers: Layers::None,
                 network: Network::On,
                 limits: self.limits,
                 guarded: own.collect(),
@@ -167,13 +167,13 @@ impl Caging {
         // Nobody was asked about what it does not show: it sees no more than the workspace, the programs of the system
         // and what was asked about.
         let mut policy = self.policy_to(May::Read, cx);
-        policy.sees = Sees::Listed;
+        policy.sees = Visibility::Listed;
         policy.read.extend(program_folders());
         policy.read.extend(command.reads_outside(cx));
         policy
     }
 
-    /// The policy for whatever runs behind walls.
+    /// The policy for whatever runs in a sandbox with all layers.
     pub(super) fn policy_to(&self, may: May, cx: &Context) -> Policy {
         let workspace = cx.session_workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
@@ -189,12 +189,12 @@ impl Caging {
         }
         // Git keeps what it knows of a linked working tree elsewhere.
         let mut others = Vec::new();
-        for shared in write.clone().iter().filter_map(|folder| cage::shared_repository(folder)) {
+        for shared in write.clone().iter().filter_map(|folder| sandbox::shared_repository(folder)) {
             write.push(shared.repository);
             others.extend(shared.others);
         }
         read.extend(
-            read.clone().iter().filter_map(|folder| Some(cage::shared_repository(folder)?.repository)),
+            read.clone().iter().filter_map(|folder| Some(sandbox::shared_repository(folder)?.repository)),
         );
         if may == May::Read {
             // Should it write after all, that fails.
@@ -206,7 +206,7 @@ impl Caging {
         let guarded = names.chain(own).chain(others).collect();
         let hidden = self.hidden();
         Policy {
-            walls: self.walls,
+            layers: self.layers,
             write,
             guarded,
             read,
@@ -219,14 +219,14 @@ impl Caging {
 
     /// What a command that failed may have tried in vain: it is not told so by the programs it ran.
     pub(super) fn guarded_in(&self, command: &Command) -> Option<&'static str> {
-        let is_caged = !command.free && self.walls != Layers::None;
+        let is_caged = !command.free && self.layers != Layers::None;
         GUARDED.into_iter().find(|name| is_caged && command.text.contains(name))
     }
 
     /// The environment of commands, made when it is first asked for.
     pub(super) async fn env(&self, cx: &Context) -> Env {
-        let cages = cx.session().extension::<Cages>();
-        let made = cages.env.get_or_init(|| async {
+        let sandboxes = cx.session().extension::<Cages>();
+        let made = sandboxes.env.get_or_init(|| async {
             let is_kept = |name: &OsString| {
                 is_passed_on(name) || self.passed.iter().any(|passed| name == passed.as_str())
             };
@@ -240,7 +240,8 @@ impl Caging {
             // Profiles say more than a workspace is about, but change nothing.
             let hidden = self.hidden();
             let read = std::env::var_os("HOME").map(PathBuf::from).into_iter().collect();
-            let policy = Policy { walls: self.walls, read, hidden, limits: self.limits, ..Policy::default() };
+            let policy =
+                Policy { layers: self.layers, read, hidden, limits: self.limits, ..Policy::default() };
             let of_user = profile::of_user(&own, policy, kept).await;
             disarmed(profile::merged(own, of_user))
         });
@@ -250,11 +251,12 @@ impl Caging {
     /// The policy, with what the rules of the session forbid in it: what is not to be read is not there, and what is
     /// not to be changed cannot be.
     pub(super) async fn ruled(&self, mut policy: Policy, cx: &Context) -> Result<Policy, Fault> {
-        let Some(rules) = Ruled::rules(cx).filter(|rules| rules.hide_something() || rules.guard_something())
+        let Some(rules) =
+            SessionJudge::rules(cx).filter(|rules| rules.hide_something() || rules.guard_something())
         else {
             return Ok(policy);
         };
-        if policy.walls == Layers::None {
+        if policy.layers == Layers::None {
             return Ok(policy);
         }
         let workspace = cx.session_workspace().clone();
@@ -264,17 +266,18 @@ impl Caging {
         Ok(policy)
     }
 
-    /// Refuses to go on where rules forbid files that the cage cannot keep a command from.
-    pub(super) fn require_held(&self, cage: &Cage, is_free: bool, cx: &Context) -> Result<(), Fault> {
-        let forbids = Ruled::rules(cx).is_some_and(|rules| rules.hide_something() || rules.guard_something());
-        if is_free || !forbids || cage.report().has(Layer::View) {
+    /// Refuses to go on where rules forbid files that the sandbox cannot keep a command from.
+    pub(super) fn require_held(&self, sandbox: &Sandbox, is_free: bool, cx: &Context) -> Result<(), Fault> {
+        let forbids =
+            SessionJudge::rules(cx).is_some_and(|rules| rules.hide_something() || rules.guard_something());
+        if is_free || !forbids || sandbox.report().has(Layer::View) {
             return Ok(());
         }
         Err(Fault::new(
             FaultKind::Disabled,
             "rules forbid files to be read or changed, and here nothing would hold a command to that",
         )
-        .hint("commands need a mount namespace for that: `haft doctor` tells why there is none, `sandbox.walls` may say so"))
+        .hint("commands need a mount namespace for that: `haft doctor` tells why there is none, `sandbox.layers` may say so"))
     }
 
     /// What no command sees.

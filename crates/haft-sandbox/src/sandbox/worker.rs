@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::{Cage, Ended, Happened, Layer, Limits, Output, Policy, Sees, Stream, Task};
+use super::{CommandEnd, Layer, Limits, Output, Policy, RunEvent, Sandbox, Stream, Task, Visibility};
 
 /// The argument by which the program is told to be a worker; the worker's name follows.
 const MARK: &str = "--haft-worker";
@@ -54,7 +54,7 @@ pub struct Worked {
     /// The end of standard error.
     pub error: String,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CommandEnd,
 }
 
 /// How much of standard error is kept.
@@ -81,11 +81,16 @@ pub async fn filter(
     limits: Limits,
     max_output: usize,
 ) -> io::Result<Worked> {
-    let policy = Policy { sees: Sees::Listed, read: vec![program.to_owned()], limits, ..Policy::default() };
-    let cage = Cage::new(&policy, Output::Apart).await?;
-    if !cage.report().has(Layer::View) && !cage.report().has(Layer::Paths) {
-        let missing: Vec<String> =
-            cage.report().missing.iter().map(|(layer, why)| format!("{} ({why})", layer.made_of())).collect();
+    let policy =
+        Policy { sees: Visibility::Listed, read: vec![program.to_owned()], limits, ..Policy::default() };
+    let sandbox = Sandbox::new(&policy, Output::Apart).await?;
+    if !sandbox.report().has(Layer::View) && !sandbox.report().has(Layer::Paths) {
+        let missing: Vec<String> = sandbox
+            .report()
+            .missing
+            .iter()
+            .map(|(layer, why)| format!("{} ({why})", layer.made_of()))
+            .collect();
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             format!("the sandbox lacks {}", missing.join(", ")),
@@ -98,23 +103,23 @@ pub async fn filter(
         dir: PathBuf::from("/"),
         env: env.map(|(name, value)| (name.into(), value.into())).into(),
         input,
-        tells_dir: false,
+        reports_dir: false,
     };
-    let mut running = cage.run(task).await?;
+    let mut running = sandbox.run(task).await?;
     let (mut output, mut error) = (Vec::new(), Vec::new());
     let ended = loop {
         match running.next().await? {
-            Happened::Output(Stream::Out, bytes) => {
+            RunEvent::Output(Stream::Out, bytes) => {
                 if output.len() + bytes.len() > max_output {
                     return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it printed too much"));
                 }
                 output.extend_from_slice(bytes);
             }
-            Happened::Output(Stream::Err, bytes) => {
+            RunEvent::Output(Stream::Err, bytes) => {
                 error.extend_from_slice(bytes);
                 error.drain(..error.len().saturating_sub(MAX_ERROR));
             }
-            Happened::Ended(ended) => break ended,
+            RunEvent::Ended(ended) => break ended,
         }
     };
     Ok(Worked { output, error: String::from_utf8_lossy(&error).into_owned(), ended })

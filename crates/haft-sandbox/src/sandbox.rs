@@ -32,9 +32,9 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 pub use cgroups::Quota;
 pub use cleanup::settle;
-pub use guards::{Shared, shared_repository};
-pub use policy::{Hit, Layer, Layers, Limits, Network, Policy, Report, Sees};
-pub use running::{Ended, Happened, Running};
+pub use guards::{SharedRepository, shared_repository};
+pub use policy::{Layer, Layers, LimitHit, Limits, Network, Policy, Report, Visibility};
+pub use running::{CommandEnd, RunEvent, Running};
 pub use worker::{Worked, Worker, filter, has_worker, work};
 
 use cgroups::{Cgroup, Session};
@@ -96,7 +96,7 @@ pub struct Task {
     /// What it reads on its standard input.
     pub input: Vec<u8>,
     /// Whether the program is a bash that reports its working directory when it exits.
-    pub tells_dir: bool,
+    pub reports_dir: bool,
 }
 
 /// Whether standard output and standard error are read as one stream.
@@ -119,7 +119,7 @@ pub enum Stream {
 
 /// A sandbox whose supervisor is set up and waits for a command.
 #[derive(Debug)]
-pub struct Cage {
+pub struct Sandbox {
     child: Child,
     control: UnixStream,
     out: ChildStdout,
@@ -132,7 +132,7 @@ pub struct Cage {
     session: Arc<Session>,
 }
 
-impl Cage {
+impl Sandbox {
     /// Sets up a sandbox. Its report lists the layers that this machine does not support.
     pub async fn new(policy: &Policy, output: Output) -> io::Result<Self> {
         Self::in_session(&Arc::default(), policy, output).await
@@ -142,19 +142,19 @@ impl Cage {
         let policy = &Policy { guarded: guards::resolved(policy), ..policy.clone() };
         // One call makes both namespaces, so a policy without one of these layers gets neither.
         let is_without = [Layer::Processes, Layer::View].iter().any(|layer| policy.without.contains(layer));
-        let attempt = match policy.walls == Layers::All && is_without {
+        let attempt = match policy.layers == Layers::All && is_without {
             true => Err(LayerError::Unsupported(LEFT_OUT.to_owned())),
             false => Self::set_up(session, policy, output).await,
         };
         match attempt {
             // Fall back only where the kernel lacks the feature: a command or a project could provoke any other failure.
-            Err(LayerError::Unsupported(why)) if policy.walls == Layers::All => {
-                let few = Policy { walls: Layers::Few, ..policy.clone() };
-                let mut cage = Self::set_up(session, &few, output).await?;
+            Err(LayerError::Unsupported(why)) if policy.layers == Layers::All => {
+                let few = Policy { layers: Layers::Few, ..policy.clone() };
+                let mut sandbox = Self::set_up(session, &few, output).await?;
                 let network = (policy.network == Network::Off).then_some(Layer::Network);
                 let missing = [Layer::Processes, Layer::View].into_iter().chain(network);
-                cage.report.missing.extend(missing.map(|layer| (layer, why.clone())));
-                Ok(cage)
+                sandbox.report.missing.extend(missing.map(|layer| (layer, why.clone())));
+                Ok(sandbox)
             }
             attempt => Ok(attempt?),
         }
@@ -162,7 +162,7 @@ impl Cage {
 
     async fn set_up(session: &Arc<Session>, policy: &Policy, output: Output) -> Result<Self, LayerError> {
         if !is_armed() {
-            let message = "no sandbox can be had: `haft_sandbox::cage::arm` was not called";
+            let message = "no sandbox can be had: `haft_sandbox::sandbox::arm` was not called";
             return Err(io::Error::other(message).into());
         }
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -258,7 +258,7 @@ impl Cage {
             .list(task.args.into_iter().map(bytes))
             .bytes(bytes(task.dir.into_os_string()))
             .list(env)
-            .number(task.tells_dir.into())
+            .number(task.reports_dir.into())
             .bytes(task.input)
             .frame();
         self.control.write_all(&frame.encoded()).await?;
@@ -270,7 +270,7 @@ impl Cage {
 /// the blocking pool.
 async fn join_cgroup(session: Arc<Session>, limits: Limits, supervisor: u32) -> io::Result<Cgroup> {
     let make = move || {
-        let cgroup = session.leaf(limits.amounts())?;
+        let cgroup = session.leaf(limits.quota())?;
         cgroup.enter(supervisor).map(|()| cgroup)
     };
     tokio::task::spawn_blocking(make).await.map_err(io::Error::other)?
@@ -288,43 +288,43 @@ fn map_all_users(supervisor: u32) -> io::Result<()> {
 
 /// A pool of sandboxes that are prepared before they are needed, so that a command does not wait for its own.
 #[derive(Debug, Default)]
-pub struct Ready {
-    cages: Mutex<HashMap<(Policy, Output), Cage>>,
+pub struct SandboxPool {
+    sandboxes: Mutex<HashMap<(Policy, Output), Sandbox>>,
     session: Arc<Session>,
 }
 
-impl Ready {
+impl SandboxPool {
     /// A pool whose sandboxes, all that are ever taken from it together, share this quota.
     pub fn new(quota: Quota) -> Self {
-        Self { cages: Mutex::default(), session: Arc::new(Session::new(quota)) }
+        Self { sandboxes: Mutex::default(), session: Arc::new(Session::new(quota)) }
     }
 
     /// Takes the sandbox that is prepared for this policy, or makes one. Fails once the session's processor time is used up.
-    pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Cage> {
+    pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Sandbox> {
         self.session.require_time()?;
-        let ready = self.cages().remove(&(policy.clone(), output));
-        if let Some(mut cage) = ready
-            && cage.is_alive()
+        let ready = self.sandboxes().remove(&(policy.clone(), output));
+        if let Some(mut sandbox) = ready
+            && sandbox.is_alive()
         {
-            return Ok(cage);
+            return Ok(sandbox);
         }
-        Cage::in_session(&self.session, policy, output).await
+        Sandbox::in_session(&self.session, policy, output).await
     }
 
     /// Prepares a sandbox for the next command. Best called after a command has ended: a sandbox protects the files that
     /// exist when it is made, and the command may have made some that the next one must not touch.
     pub async fn prepare(&self, policy: &Policy, output: Output) {
-        if let Ok(cage) = Cage::in_session(&self.session, policy, output).await {
-            let mut cages = self.cages();
-            if cages.len() >= MAX_READY {
-                cages.clear();
+        if let Ok(sandbox) = Sandbox::in_session(&self.session, policy, output).await {
+            let mut sandboxes = self.sandboxes();
+            if sandboxes.len() >= MAX_READY {
+                sandboxes.clear();
             }
-            cages.insert((policy.clone(), output), cage);
+            sandboxes.insert((policy.clone(), output), sandbox);
         }
     }
 
-    fn cages(&self) -> MutexGuard<'_, HashMap<(Policy, Output), Cage>> {
-        self.cages.lock()
+    fn sandboxes(&self) -> MutexGuard<'_, HashMap<(Policy, Output), Sandbox>> {
+        self.sandboxes.lock()
     }
 }
 

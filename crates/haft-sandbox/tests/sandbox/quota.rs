@@ -1,7 +1,7 @@
 //! Limits and quotas.
 
 use haft_sandbox::Exit;
-use haft_sandbox::cage::{Cage, Happened, Hit, Layer, Limits, Output, Policy, Quota, Ready};
+use haft_sandbox::sandbox::{Layer, LimitHit, Limits, Output, Policy, Quota, RunEvent, Sandbox, SandboxPool};
 
 use haft_testing::{Need, missing, require};
 
@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
 ];
 
 fn a_session_has_limited_processor_time(rig: &Rig) {
-    let ready = Ready::new(Quota { cpu: Some(1), ..Quota::default() });
+    let ready = SandboxPool::new(Quota { cpu: Some(1), ..Quota::default() });
     let run = |script: &str| rig.within(&ready, &rig.policy, rig.task(script));
     assert!(run("sleep 1.5").unwrap().ended.cpu.unwrap().as_millis() < 1000, "waiting is free");
     // The time of child processes counts.
@@ -72,12 +72,12 @@ fn limits_hold(rig: &Rig) {
     let policy = Policy { limits, ..rig.policy.clone() };
     let done = rig.with(&policy, "head -c 10000000 /dev/zero > big");
     assert!(!done.succeeded());
-    assert_eq!(done.ended.hit, Some(Hit::FileSize));
+    assert_eq!(done.ended.hit, Some(LimitHit::FileSize));
     assert!(std::fs::metadata(rig.path("ws/big")).unwrap().len() <= 1 << 20);
     assert!(!rig.with(&policy, "fallocate -l 1T huge").succeeded());
     assert_eq!(rig.with(&policy, "ulimit -n").out, "64\n");
     let done = rig.with(&policy, "while :; do :; done");
-    assert_eq!((done.ended.exit, done.ended.hit), (Exit::Signal(24), Some(Hit::Cpu)), "SIGXCPU");
+    assert_eq!((done.ended.exit, done.ended.hit), (Exit::Signal(24), Some(LimitHit::Cpu)), "SIGXCPU");
     assert_eq!(rig.with(&policy, "true").ended.hit, None);
     assert!(!rig.with(&policy, "python3 -c 'b = bytearray(3 << 30)'").succeeded());
 }
@@ -92,7 +92,7 @@ fn groups_are_there_where_the_kernel_has_them(rig: &Rig) {
     if folders.iter().all(writable) {
         assert!(report.has(Layer::Quota), "{report:?}");
     }
-    let missing: Vec<_> = report.missing.iter().filter(|(wall, _)| *wall == Layer::Quota).collect();
+    let missing: Vec<_> = report.missing.iter().filter(|(layer, _)| *layer == Layer::Quota).collect();
     assert_eq!(report.has(Layer::Quota), missing.is_empty(), "either it stands or it is said why not");
 }
 
@@ -101,23 +101,23 @@ fn a_fork_bomb_is_contained(rig: &Rig) {
     let limits = Limits { processes: Some(60), ..Limits::default() };
     let policy = Policy { limits, ..rig.policy.clone() };
     rig.runtime.block_on(async {
-        let cage = Cage::new(&policy, Output::Joined).await.unwrap();
-        let is_counted = cage.report().has(Layer::Quota);
+        let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
+        let is_counted = sandbox.report().has(Layer::Quota);
         // What it is called in the list of processes is its mark.
         let script = format!(": {mark}; :(){{ :|:& }};:; read -t 100 < <(sleep 100.{mark})");
-        let mut running = cage.run(rig.task(&script)).await.unwrap();
+        let mut running = sandbox.run(rig.task(&script)).await.unwrap();
         let mut told = Vec::new();
         let full = b"Resource temporarily unavailable";
         while !told.windows(full.len()).any(|part| part == full) {
             match running.next().await.unwrap() {
-                Happened::Output(_, bytes) => told.extend_from_slice(bytes),
-                Happened::Ended(ended) => panic!("{ended:?} {}", String::from_utf8_lossy(&told)),
+                RunEvent::Output(_, bytes) => told.extend_from_slice(bytes),
+                RunEvent::Ended(ended) => panic!("{ended:?} {}", String::from_utf8_lossy(&told)),
             }
         }
         running.kill();
         loop {
-            if let Happened::Ended(ended) = running.next().await.unwrap() {
-                assert_eq!(ended.hit, is_counted.then_some(Hit::Processes));
+            if let RunEvent::Ended(ended) = running.next().await.unwrap() {
+                assert_eq!(ended.hit, is_counted.then_some(LimitHit::Processes));
                 break;
             }
         }
@@ -136,7 +136,7 @@ fn processes_are_counted_together(rig: &Rig) {
     // Where others of the same user come and go, the number is not exact.
     assert!((10..=100).contains(&count), "{count} {}", done.err);
     assert!(!is_running("time.sleep(1000)") || ends_soon("time.sleep(1000)"));
-    assert_eq!(done.ended.hit, done.report.has(Layer::Quota).then_some(Hit::Processes));
+    assert_eq!(done.ended.hit, done.report.has(Layer::Quota).then_some(LimitHit::Processes));
 }
 
 fn memory_is_counted_together(rig: &Rig) {
@@ -155,11 +155,11 @@ fn memory_is_counted_together(rig: &Rig) {
     ] {
         let done = rig.with(&policy, script);
         assert!(!done.succeeded(), "{script}");
-        assert_eq!(done.ended.hit, Some(Hit::Memory), "{script}");
+        assert_eq!(done.ended.hit, Some(LimitHit::Memory), "{script}");
     }
     if rig.has_view() {
         let done = rig.with(&policy, "head -c 200M /dev/zero > /dev/shm/big");
-        assert_eq!(done.ended.hit, Some(Hit::Memory), "files in memory are memory");
+        assert_eq!(done.ended.hit, Some(LimitHit::Memory), "files in memory are memory");
     }
     let done = rig.with(&policy, "python3 -c 'b = bytearray(20 << 20)'");
     assert!(done.succeeded() && done.ended.hit.is_none(), "{}", done.err);
@@ -172,7 +172,7 @@ fn a_quota_is_shared_by_a_session(rig: &Rig) {
     if !has_groups(rig) {
         return;
     }
-    let ready = Ready::new(Quota { processes: Some(100), ..Quota::default() });
+    let ready = SandboxPool::new(Quota { processes: Some(100), ..Quota::default() });
     let limits = Limits { processes: Some(90), ..Limits::default() };
     let policy = Policy { limits, ..rig.policy.clone() };
     let before = groups_of(std::process::id());
@@ -180,9 +180,9 @@ fn a_quota_is_shared_by_a_session(rig: &Rig) {
         let mut running = Vec::new();
         let mut counts = Vec::new();
         for _ in 0..2 {
-            let cage = ready.take(&policy, Output::Joined).await.unwrap();
-            let mut one = cage.run(rig.task(&format!("{FORK}; read -t 1000 <> <(:)"))).await.unwrap();
-            let Happened::Output(_, count) = one.next().await.unwrap() else { panic!("it has ended") };
+            let sandbox = ready.take(&policy, Output::Joined).await.unwrap();
+            let mut one = sandbox.run(rig.task(&format!("{FORK}; read -t 1000 <> <(:)"))).await.unwrap();
+            let RunEvent::Output(_, count) = one.next().await.unwrap() else { panic!("it has ended") };
             counts.push(String::from_utf8_lossy(count).lines().next().unwrap().parse().unwrap());
             running.push(one);
         }
@@ -199,14 +199,14 @@ fn a_quota_is_shared_by_a_session(rig: &Rig) {
 fn busy_loops_are_ended(rig: &Rig) {
     let mark = format!("busy{}{}", std::process::id(), u8::from(rig.has_view()));
     rig.runtime.block_on(async {
-        let cage = Cage::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
         let script = format!(
             "for n in 1 2 3 4 5 6 7 8; do bash -c 'while :; do :; done' {mark} & done; echo started; wait"
         );
-        let mut running = cage.run(rig.task(&script)).await.unwrap();
-        assert!(matches!(running.next().await.unwrap(), Happened::Output(..)));
+        let mut running = sandbox.run(rig.task(&script)).await.unwrap();
+        assert!(matches!(running.next().await.unwrap(), RunEvent::Output(..)));
         running.kill();
-        while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+        while !matches!(running.next().await.unwrap(), RunEvent::Ended(_)) {}
     });
     assert!(ends_soon(&mark));
 }

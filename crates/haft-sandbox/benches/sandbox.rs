@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft_sandbox::cage::{self, Cage, Happened, Layers, Limits, Output, Policy, Ready, Task};
+use haft_sandbox::sandbox::{self, Layers, Limits, Output, Policy, RunEvent, Sandbox, SandboxPool, Task};
 
 const ROUNDS: usize = 200;
 
@@ -22,17 +22,17 @@ fn task(folder: &Path) -> Task {
         dir: folder.into(),
         env: vec![path],
         input: Vec::new(),
-        tells_dir: false,
+        reports_dir: false,
     }
 }
 
-async fn finish(cage: Cage, folder: &Path) {
-    let mut running = cage.run(task(folder)).await.unwrap();
-    while !matches!(running.next().await.unwrap(), Happened::Ended(_)) {}
+async fn finish(sandbox: Sandbox, folder: &Path) {
+    let mut running = sandbox.run(task(folder)).await.unwrap();
+    while !matches!(running.next().await.unwrap(), RunEvent::Ended(_)) {}
 }
 
 fn main() {
-    cage::arm();
+    sandbox::arm();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     latency(&runtime, folder.path());
@@ -47,7 +47,7 @@ fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
         command.args(["-c", "true"]).stdin(std::process::Stdio::null());
         assert!(command.status().unwrap().success());
     };
-    for (name, walls, guarded, limit) in [
+    for (name, layers, guarded, limit) in [
         ("no layers", Layers::None, &[][..], 1.25),
         ("Landlock, seccomp, limits", Layers::Few, &[], 1.5),
         ("all layers", Layers::All, &[], 2.5),
@@ -59,8 +59,8 @@ fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
         ),
     ] {
         let guarded = guarded.iter().map(|name| folder.join(name)).collect();
-        let policy = Policy { walls, guarded, write: vec![folder.to_owned()], ..Policy::default() };
-        let ready = Ready::default();
+        let policy = Policy { layers, guarded, write: vec![folder.to_owned()], ..Policy::default() };
+        let ready = SandboxPool::default();
         let (mut alone, mut warm, mut cold) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let start = Instant::now();
@@ -69,11 +69,11 @@ fn latency(runtime: &tokio::runtime::Runtime, folder: &Path) {
             runtime.block_on(async {
                 ready.prepare(&policy, Output::Joined).await;
                 let start = Instant::now();
-                let cage = ready.take(&policy, Output::Joined).await.unwrap();
-                finish(cage, folder).await;
+                let sandbox = ready.take(&policy, Output::Joined).await.unwrap();
+                finish(sandbox, folder).await;
                 warm.push(start.elapsed());
                 let start = Instant::now();
-                finish(Cage::new(&policy, Output::Joined).await.unwrap(), folder).await;
+                finish(Sandbox::new(&policy, Output::Joined).await.unwrap(), folder).await;
                 cold.push(start.elapsed());
             });
         }
@@ -145,7 +145,7 @@ fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) {
             let one = |_| {
                 let (policy, folder) = (policy.clone(), folder.to_owned());
                 tokio::spawn(async move {
-                    finish(Cage::new(&policy, Output::Joined).await.unwrap(), &folder).await;
+                    finish(Sandbox::new(&policy, Output::Joined).await.unwrap(), &folder).await;
                 })
             };
             for one in (0..count).map(one).collect::<Vec<_>>() {
@@ -197,7 +197,7 @@ fn large_output(runtime: &tokio::runtime::Runtime, folder: &Path) {
         let policy = Policy {
             read: vec![real.clone()],
             write: vec![folder.to_owned()],
-            walls: if file == &real { Layers::Few } else { Layers::All },
+            layers: if file == &real { Layers::Few } else { Layers::All },
             ..Policy::default()
         };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -211,13 +211,13 @@ fn large_output(runtime: &tokio::runtime::Runtime, folder: &Path) {
             assert_eq!(piped.stdout, format!("{}\n", 1 << 30).into_bytes());
             theirs.push(start.elapsed());
             let (total, took) = runtime.block_on(async {
-                let cage = Cage::new(&policy, Output::Joined).await.unwrap();
+                let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
                 let mut task = task(folder);
                 task.args = vec!["-c".into(), format!("cat {}", file.display()).into()];
                 let start = Instant::now();
-                let mut running = cage.run(task).await.unwrap();
+                let mut running = sandbox.run(task).await.unwrap();
                 let mut total = 0;
-                while let Happened::Output(_, bytes) = running.next().await.unwrap() {
+                while let RunEvent::Output(_, bytes) = running.next().await.unwrap() {
                     total += bytes.len();
                 }
                 (total, start.elapsed())

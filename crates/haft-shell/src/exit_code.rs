@@ -1,7 +1,7 @@
 //! Exit codes that are answers rather than errors: a `grep` without matches has not failed. Knows exit codes and
 //! program names only, not the output itself.
 
-use super::{Preceding, Understood, scan};
+use super::{ParsedCommand, Preceding, scan};
 
 /// Search programs, which exit with 1 if nothing matches.
 const SEARCH: &[&str] =
@@ -18,7 +18,7 @@ const COMPARE: &[&str] = &["diff", "cmp", "sdiff", "colordiff", "zdiff", "comm"]
 /// assert_eq!(shell::meaning(&found, 1, false), Some("nothing was found"));
 /// assert_eq!(shell::meaning(&found, 2, true), None);
 /// ```
-pub fn meaning(understood: &Understood, code: i32, printed: bool) -> Option<&'static str> {
+pub fn exit_code_meaning(understood: &ParsedCommand, code: i32, printed: bool) -> Option<&'static str> {
     let source = understood.exit_code_source.as_ref()?;
     let mut words = source.argv.iter().map(|word| scan::basename(word));
     let mut name = words.next()?;
@@ -52,11 +52,11 @@ pub fn meaning(understood: &Understood, code: i32, printed: bool) -> Option<&'st
 #[cfg(test)]
 mod tests {
     use super::super::parse;
-    use super::meaning;
+    use super::exit_code_meaning;
 
     #[test]
     fn answers_are_distinguished_from_errors() {
-        let is_answer = |text: &str, printed| meaning(&parse(text), 1, printed).is_some();
+        let is_answer = |text: &str, printed| exit_code_meaning(&parse(text), 1, printed).is_some();
         for text in
             ["grep x f", "cat f | grep x", "ls; rg x", "timeout 5 grep x f", "git grep x", "cd a && grep x f"]
         {
@@ -77,6 +77,6 @@ mod tests {
         ] {
             assert!(!is_answer(text, false), "{text}");
         }
-        assert_eq!(meaning(&parse("grep x f"), 2, false), None);
+        assert_eq!(exit_code_meaning(&parse("grep x f"), 2, false), None);
     }
 }

@@ -18,7 +18,7 @@ const MAX_SUBSCRIPTIONS: usize = 1000;
 
 /// Notifies a client that something it may have listed or read has changed.
 #[derive(Clone)]
-pub struct News(broadcast::Sender<Change>);
+pub struct ChangeNotifier(broadcast::Sender<Change>);
 
 /// A change to notify of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +31,13 @@ enum Change {
     Overflow,
 }
 
-impl Default for News {
+impl Default for ChangeNotifier {
     fn default() -> Self {
         Self(broadcast::Sender::new(MAX_QUEUED))
     }
 }
 
-impl News {
+impl ChangeNotifier {
     /// Notifies that the list of prompts has changed.
     pub fn prompts_changed(&self) {
         self.send(Change::Prompts);

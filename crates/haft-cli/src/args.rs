@@ -195,22 +195,25 @@ pub(crate) enum RulesCommand {
     List,
     /// Let calls happen without being asked, such as `Bash(git status:*)` or `Edit(src/**)`
     Allow {
-        /// The rule
-        rule: String,
+        /// The rules
+        #[arg(required = true, value_name = "RULE")]
+        rules: Vec<String>,
         #[command(flatten)]
         place: Where,
     },
     /// Have calls asked about, every time
     Ask {
-        /// The rule
-        rule: String,
+        /// The rules
+        #[arg(required = true, value_name = "RULE")]
+        rules: Vec<String>,
         #[command(flatten)]
         place: Where,
     },
     /// Have calls denied
     Deny {
-        /// The rule
-        rule: String,
+        /// The rules
+        #[arg(required = true, value_name = "RULE")]
+        rules: Vec<String>,
         #[command(flatten)]
         place: Where,
     },

@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use haft_core::Session;
-use haft_core::permissions::NoApprover;
 use haft_host::{Environment, Host, HostError, Options};
 use haft_sandbox::terminal::Terminal;
 
@@ -44,9 +43,6 @@ pub(crate) fn open(common: &Common, interaction: Interaction) -> Result<Host, Ho
         let user = TerminalUser::new(environment.results(), environment.known_tools());
         options.approver = Some(Arc::new(user.clone()));
         options.respondent = Some(Arc::new(user));
-    } else {
-        let how = "the user can allow it by starting with `--mode {mode}`";
-        options.approver = Some(Arc::new(NoApprover::with_advice(how)));
     }
     let host = Host::open(environment, options)?;
     print_notices(&host);

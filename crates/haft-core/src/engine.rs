@@ -27,7 +27,9 @@ use crate::events::{Activity, EventKind, EventPayload};
 use crate::hooks::{self, Hook, PreHookAnswer};
 use crate::images::ImageFitter;
 use crate::limits::ResultStore;
-use crate::permissions::{self, Approved, DecidedBy, HiddenFiles, Judge, PermissionState, Question};
+use crate::permissions::{
+    self, ApprovalAdvice, Approved, DecidedBy, HiddenFiles, Judge, PermissionState, Question,
+};
 use crate::permissions::{Approver, Verdict};
 use crate::plans::PlanApprover;
 use crate::questions::Respondent;
@@ -71,6 +73,7 @@ struct Inner {
     images: Arc<dyn ImageFitter>,
     kept: Option<ResultStore>,
     answer_timeout: Option<Duration>,
+    approval_advice: Option<Arc<ApprovalAdvice>>,
     audit: Option<Audit>,
     max_results: HashMap<String, usize>,
 }

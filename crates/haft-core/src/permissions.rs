@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub(crate) use ask::ApprovalAdvice;
 pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
 pub(crate) use ask::{Approved, DecidedBy, PermissionState, ask, request};
 use haft_sandbox::{AbsPath, Workspace};

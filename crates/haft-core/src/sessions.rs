@@ -333,6 +333,11 @@ impl Session {
         value.downcast().unwrap_or_default()
     }
 
+    /// Replaces a tool's state between calls. Calls in progress keep what they have.
+    pub fn set_extension<T: Any + Send + Sync>(&self, value: T) {
+        self.0.extensions.lock().insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
     /// A tool's state that is saved with the session and restored in a later run.
     pub fn lasting<T: SavedState>(&self) -> Arc<T> {
         self.0.lasting.get()

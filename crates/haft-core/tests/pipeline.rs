@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft_core::hooks::HookAnswer;
-use haft_core::permissions::{Approval, Choice, Decision, NoApprover, Question, Rule, Scope, Verdict};
+use haft_core::permissions::{
+    Approval, ApprovalRequest, Choice, Decision, NoApprover, Question, Rule, Scope, Verdict,
+};
 use haft_core::{
     Call, Claims, Context, Dialect, DynTool, Fault, FaultKind, Input, Mode, Operation, Reply, Resource,
     Sensitivity, Spec, Tool, Typed, function,
@@ -604,8 +606,8 @@ async fn without_an_approver_the_reply_says_how_to_allow_the_call() {
     let reply = rig.note("a", "x").await;
     assert_eq!(reply.fault().map(Fault::kind), Some(FaultKind::Denied));
     assert_says(&reply, &["`note` needs permission", "nobody to ask"]);
-    let rig =
-        Rig::new(|engine| engine.approver(NoApprover::with_advice("press the button")), |session| session);
+    let advise = |_: &ApprovalRequest| Some("press the button".to_owned());
+    let rig = Rig::new(|engine| engine.approver(NoApprover).approval_advice(advise), |session| session);
     assert_says(&rig.note("a", "x").await, &["nobody to ask; press the button"]);
 }
 

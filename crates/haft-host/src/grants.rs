@@ -15,7 +15,7 @@ use crate::error::{Explain as _, HostError, HostErrorKind};
 type Result<T> = std::result::Result<T, HostError>;
 
 /// The file of a project's rules, in its state folder.
-const FILE: &str = "rules.json";
+pub(crate) const FILE: &str = "rules.json";
 /// The origin of a project's rules, as lists show it.
 const PLACE: &str = "this project";
 /// The file of the user's settings.

@@ -1,8 +1,10 @@
 //! Builds an engine and sessions from the settings and a program's options: the one place where both meet. Nothing here
 //! prints; messages for the user are collected as notices.
 
+mod advice;
 mod clients;
 mod engine;
+mod live;
 mod runtime;
 mod saved;
 
@@ -24,6 +26,7 @@ use haft_sandbox::{FolderAccess, Store, sandbox};
 use parking_lot::Mutex;
 
 pub use engine::{command_hook, unused_hook_warning};
+use live::LiveSettings;
 pub use runtime::journal_limits;
 use saved::STATS;
 pub use saved::{load_session, parse_session, stats};
@@ -79,7 +82,7 @@ pub struct Options {
 /// # }
 /// ```
 pub struct Host {
-    loaded: Loaded,
+    settings: Arc<LiveSettings>,
     workspace: Workspace,
     state: Store,
     journal: Arc<Journal>,
@@ -121,6 +124,7 @@ impl Host {
     /// Builds an engine for an environment. Recovers changes that a crashed process left unfinished.
     pub fn open(environment: Environment, options: Options) -> Result<Self> {
         let results = environment.results();
+        let known = environment.known_tools();
         let Environment { root, loaded, state, folders, tools } = environment;
         let mut notices = Vec::new();
         folders.are_private()?;
@@ -150,20 +154,26 @@ impl Host {
         workspace = workspace.with_folder(results.dir(), FolderAccess::Read)?;
         let plans = plans(&state, settings)?;
         workspace = workspace.with_folder(plans.dir(), FolderAccess::Write)?;
-        let user_state = folders.state.clone();
-        let guards =
-            Guards { config: folders.config.clone(), state: folders.state, plans: plans.dir().to_owned() };
+        let guards = Guards {
+            config: folders.config.clone(),
+            state: folders.state.clone(),
+            plans: plans.dir().to_owned(),
+        };
         workspace = guards.apply(workspace);
         if let Some(focus) = &options.focus {
             workspace = workspace.with_focus(focus)?;
         }
         let mode = options.mode.or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(options.dialect.as_deref(), settings)?;
-        let grants = Arc::new(Grants { state: state.clone(), config: folders.config });
-        let judge = Arc::new(RuleJudge::new(loaded.book.clone(), home_dir()).memory(grants));
+        let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
+        let servers = servers(&loaded, &root, &folders.state);
+        let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
+        let live = Arc::new(LiveSettings::new(root.clone(), folders, known, state.clone(), loaded));
+        let loaded = live.loaded();
+        let settings = &loaded.settings;
+        let judge = Arc::new(RuleJudge::from_source(live.clone(), home_dir()).memory(grants));
         let engine =
             engine::engine(settings, &root, results, judge.clone(), Audit::new(state.clone()), &options)?;
-        let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         if journal.is_unfinished() {
             if let Err(error) = journal.recover(&workspace) {
                 notices.push(format!("what an earlier run left unfinished could not be settled: {error}"));
@@ -184,16 +194,16 @@ impl Host {
             session_name: options.session,
             tools,
             has_explicit_mode: options.mode.is_some(),
-            servers: servers(&loaded, &root, &user_state),
+            servers,
             client_servers: Arc::default(),
             notices: Mutex::new(notices),
-            loaded,
+            settings: live,
         })
     }
 
-    /// The effective settings, and which files they came from.
-    pub fn loaded(&self) -> &Loaded {
-        &self.loaded
+    /// The effective settings as last loaded, and which files they came from.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        self.settings.loaded()
     }
 
     /// The folders that sessions may access.
@@ -248,10 +258,11 @@ impl Host {
 
     /// Makes calls of tools of untrusted MCP servers fail with a message that says why.
     fn explain_untrusted(&self, session: &Session) {
-        let names: Vec<String> =
-            self.loaded.untrusted_servers.iter().map(|found| found.name.clone()).collect();
+        let settings = self.settings.clone();
         session.tools().explain(move |tool| {
-            let server = names.iter().find(|name| haft_mcp::belongs_to(tool, name))?;
+            let loaded = settings.loaded();
+            let found = loaded.untrusted_servers.iter().find(|found| haft_mcp::belongs_to(tool, &found.name));
+            let server = &found?.name;
             let message = format!("the MCP server `{server}` is the project's, which is not trusted");
             Some(
                 Fault::new(FaultKind::Disabled, message)
@@ -293,15 +304,16 @@ impl Host {
             Some(name) => dialects::by_name(name)?,
             None => self.dialect.clone(),
         };
-        let policy = self.loaded.settings.schedule.map(Policy::from).unwrap_or_default();
+        let loaded = self.loaded();
+        let settings = &loaded.settings;
+        let policy = settings.schedule.map(Policy::from).unwrap_or_default();
         let mut builder = self.engine.session(workspace).mode(self.mode).policy(policy);
-        for name in &self.loaded.settings.tools {
+        for name in &settings.tools {
             builder = builder.shared_tool(dialects::tool_by_name(name)?);
         }
         for tool in &self.tools {
             builder = builder.shared_tool(tool.clone());
         }
-        let settings = &self.loaded.settings;
         let durability = settings.files.durability.map(Durability::from).unwrap_or_default();
         builder = builder
             .dialect(dialect)
@@ -420,7 +432,7 @@ pub fn dialect(named: Option<&str>, settings: &Settings) -> Result<Arc<dyn Diale
 
 impl Host {
     /// The rules that apply to a session.
-    pub fn rules(&self, session: &Session) -> Arc<Rules> {
-        self.judge.rules(&session.context())
+    pub fn rules(&self, session: &Session) -> Result<Arc<Rules>> {
+        Ok(self.judge.rules(&session.context())?)
     }
 }

@@ -19,6 +19,7 @@ use haft_rules::KnownTools;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub(crate) use load::files;
 pub use load::{Folders, Loaded, Presence, Trust, load};
 pub(crate) use permissions::home as home_dir;
 pub use permissions::{Permissions, RuleSetting, RuleWithExamples};
@@ -36,7 +37,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 const MIN_MAX_RESULT: usize = 1000;
 
 /// Everything that can be set.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The dialect of a session that names none: `claude`, `ally`, `cdd` or `workspace`.
@@ -74,7 +75,7 @@ pub struct Settings {
 }
 
 /// How files are changed.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Files {
     /// Durability of a change when its reply is sent: `full` (survives a power cut) or `fast` (survives a crash of
@@ -112,7 +113,7 @@ impl From<DurabilitySetting> for Durability {
 }
 
 /// How files are searched.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Search {
     /// Whether names that begin with a dot are searched, except `.git` (default: false).
@@ -126,7 +127,7 @@ pub struct Search {
 }
 
 /// How long the journal keeps changes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalLimits {
     /// Days for which changes are kept (default: 90).
@@ -141,7 +142,7 @@ pub struct JournalLimits {
 }
 
 /// How long replies may be, and how long cut ones are kept whole.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// The longest reply of a tool, in characters (at least 1000), by the tool's name. A project that is not
@@ -154,7 +155,7 @@ pub struct Limits {
 }
 
 /// Commands that see every call.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hooks {
     /// Before a call: may deny, allow or rewrite it. One that fails denies.
@@ -166,7 +167,7 @@ pub struct Hooks {
 }
 
 /// One command.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookSetting {
     /// For which tools: a regular expression over the whole name, such as `Edit|Write`; all when empty.
@@ -204,7 +205,7 @@ impl From<ModeSetting> for Mode {
 }
 
 /// Which calls of a turn wait for which.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleSetting {
     /// A call waits for earlier ones that touch the same.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft_core::permissions::{HiddenFiles, Judge, Question, Rule, Scope, Verdict};
-use haft_core::{Access, Claims, Context, Fault, Mode, Resource};
+use haft_core::{AbsPath, Access, Claims, Context, Fault, Mode, Resource};
 use parking_lot::Mutex;
 
 use haft_shell::{self as shell, ParsedCommand};
@@ -17,9 +17,23 @@ pub trait RuleStore: Send + Sync {
     fn keep(&self, rule: &ToolRule, scope: Scope) -> Result<(), Fault>;
 }
 
+/// The rules that a [`RuleJudge`] applies. Asked before every call, so that a running session follows rules that have
+/// changed.
+pub trait RuleSource: Send + Sync {
+    /// The current rules. An error denies the call. While nothing changes, the same [`Arc`] saves compiling them again.
+    fn book(&self, cx: &Context) -> Result<Arc<RuleBook>, Fault>;
+}
+
+/// Rules that never change.
+impl RuleSource for Arc<RuleBook> {
+    fn book(&self, _cx: &Context) -> Result<Arc<RuleBook>, Fault> {
+        Ok(self.clone())
+    }
+}
+
 /// Judges calls by rules.
 pub struct RuleJudge {
-    book: RuleBook,
+    source: Arc<dyn RuleSource>,
     home: Option<PathBuf>,
     memory: Option<Arc<dyn RuleStore>>,
 }
@@ -30,19 +44,30 @@ pub struct SessionJudge(pub Option<Arc<RuleJudge>>);
 
 impl SessionJudge {
     /// The current rules of a session; `None` if it has no judge.
-    pub fn rules(cx: &Context) -> Option<Arc<Rules>> {
-        cx.session().extension::<SessionJudge>().0.as_ref().map(|judge| judge.rules(cx))
+    pub fn rules(cx: &Context) -> Result<Option<Arc<Rules>>, Fault> {
+        cx.session().extension::<SessionJudge>().0.as_ref().map(|judge| judge.rules(cx)).transpose()
     }
 }
 
-/// Cache of a session's compiled rules, with the grants that they include. Valid until another rule is granted.
+/// Cache of a session's compiled rules, with what they were compiled from. Valid until that changes.
 #[derive(Default)]
-struct CompiledRules(Mutex<Option<(Vec<Rule>, Arc<Rules>)>>);
+struct CompiledRules(Mutex<Option<Compiled>>);
+
+struct Compiled {
+    book: Arc<RuleBook>,
+    grants: Vec<Rule>,
+    rules: Arc<Rules>,
+}
 
 impl RuleJudge {
     /// A judge by the rules of a book. `home` replaces `~` in them.
     pub fn new(book: RuleBook, home: Option<PathBuf>) -> Self {
-        Self { book, home, memory: None }
+        Self::from_source(Arc::new(Arc::new(book)), home)
+    }
+
+    /// A judge by rules that can change. `home` replaces `~` in them.
+    pub fn from_source(source: Arc<dyn RuleSource>, home: Option<PathBuf>) -> Self {
+        Self { source, home, memory: None }
     }
 
     /// Sets the storage for rules that are granted beyond the session.
@@ -52,31 +77,42 @@ impl RuleJudge {
         self
     }
 
-    /// The tools that rules of a session can be about: its own, and those that the book knows.
-    fn known(&self, cx: &Context) -> KnownTools {
-        let tools = cx.session().tools().all();
-        tools.iter().fold(self.book.known().clone(), |known, tool| known.with(tool.spec()))
-    }
-
-    /// The current rules of a session: those of the book, and those granted in the session.
-    pub fn rules(&self, cx: &Context) -> Arc<Rules> {
+    /// The current rules of a session: those of the source, and those granted in the session.
+    pub fn rules(&self, cx: &Context) -> Result<Arc<Rules>, Fault> {
+        let book = self.source.book(cx)?;
         let cache = cx.session().extension::<CompiledRules>();
         let mut cached = cache.0.lock();
         let grants = cx.session().grants();
-        if let Some((included, rules)) = &*cached
-            && *included == grants
+        if let Some(compiled) = &*cached
+            && Arc::ptr_eq(&compiled.book, &book)
+            && compiled.grants == grants
         {
-            return rules.clone();
+            return Ok(compiled.rules.clone());
         }
-        let mut book = self.book.clone();
-        book.set_known(self.known(cx));
+        let mut extended = (*book).clone();
+        extended.set_known(known(&book, cx));
         for grant in &grants {
             // A grant that no longer parses, for example because its tool is gone, allows nothing.
-            let _ = book.add(Effect::Allow, &grant.0, "granted in this session");
+            let _ = extended.add(Effect::Allow, &grant.0, "granted in this session");
         }
-        let rules = Arc::new(Rules::new(&book, cx.session_workspace(), self.home.as_deref()));
-        *cached = Some((grants, rules.clone()));
-        rules
+        let rules = Arc::new(Rules::new(&extended, cx.session_workspace(), self.home.as_deref()));
+        *cached = Some(Compiled { book, grants, rules: rules.clone() });
+        Ok(rules)
+    }
+}
+
+/// The tools that rules of a session can be about: its own, and those that the book knows.
+fn known(book: &RuleBook, cx: &Context) -> KnownTools {
+    let tools = cx.session().tools().all();
+    tools.iter().fold(book.known().clone(), |known, tool| known.with(tool.spec()))
+}
+
+/// Hides every file: the fallback when the rules cannot be read.
+struct HideAll;
+
+impl HiddenFiles for HideAll {
+    fn hides(&self, _path: &AbsPath) -> bool {
+        true
     }
 }
 
@@ -88,7 +124,7 @@ impl Judge for RuleJudge {
     fn judge(&self, question: &Question<'_>) -> Result<Verdict, Fault> {
         let Question { spec, claims, cx, .. } = question;
         let called = CallFacts { tool: &spec.name, claims, workspace: cx.session_workspace() };
-        let rules = self.rules(cx);
+        let rules = self.rules(cx)?;
         let ruling = rules.rule_on(&called);
         // In bypass mode no person is asked about an uncertain command, so a deny rule that might mean it must hold.
         let check_uncertain = cx.session().mode() == Mode::Bypass
@@ -109,16 +145,20 @@ impl Judge for RuleJudge {
     }
 
     fn offer(&self, question: &Question<'_>) -> Vec<Rule> {
-        offer(question, &self.known(question.cx)).unwrap_or_default()
+        let book = self.source.book(question.cx).ok();
+        book.and_then(|book| offer(question, &known(&book, question.cx))).unwrap_or_default()
     }
 
     fn hidden_files(&self, cx: &Context) -> Option<Arc<dyn HiddenFiles>> {
-        let rules = self.rules(cx);
-        if rules.hide_something() { Some(rules) } else { None }
+        match self.rules(cx) {
+            Ok(rules) if rules.hide_something() => Some(rules),
+            Ok(_) => None,
+            Err(_) => Some(Arc::new(HideAll)),
+        }
     }
 
     fn remember(&self, rules: &[Rule], scope: Scope, cx: &Context) -> Result<(), Fault> {
-        let known = self.known(cx);
+        let known = known(&*self.source.book(cx)?, cx);
         let rules: Vec<ToolRule> =
             rules.iter().map(|rule| ToolRule::parse(&rule.0, &known)).collect::<Result<_, _>>()?;
         for rule in &rules {

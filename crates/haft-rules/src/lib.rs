@@ -16,7 +16,7 @@ use haft_core::permissions::HiddenFiles;
 use haft_core::{AbsPath, Access, Claims, CommandLine, Resource, Workspace};
 
 pub use book::RuleBook;
-pub use judge::{RuleJudge, RuleStore, SessionJudge};
+pub use judge::{RuleJudge, RuleSource, RuleStore, SessionJudge};
 pub use known::KnownTools;
 pub use tool_rule::{BadRule, ToolRule};
 

@@ -18,9 +18,9 @@ use haft_host::Host;
 pub(super) fn run(common: &Common, command: Option<RulesCommand>) -> anyhow::Result<ExitCode> {
     match command.unwrap_or(RulesCommand::List) {
         RulesCommand::List => list(common),
-        RulesCommand::Allow { rule, place } => add(common, Effect::Allow, &rule, place),
-        RulesCommand::Ask { rule, place } => add(common, Effect::Ask, &rule, place),
-        RulesCommand::Deny { rule, place } => add(common, Effect::Deny, &rule, place),
+        RulesCommand::Allow { rules, place } => add(common, Effect::Allow, &rules, place),
+        RulesCommand::Ask { rules, place } => add(common, Effect::Ask, &rules, place),
+        RulesCommand::Deny { rules, place } => add(common, Effect::Deny, &rules, place),
         RulesCommand::Remove { rule, place } => remove(common, &rule, place),
         RulesCommand::Check { tool, input } => check(common, &tool, &input),
         RulesCommand::Replay { session } => replay(common, &session),
@@ -60,20 +60,24 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn add(common: &Common, effect: Effect, rule: &str, place: Where) -> anyhow::Result<ExitCode> {
+/// Adds rules: all of them, or none if one is invalid.
+fn add(common: &Common, effect: Effect, rules: &[String], place: Where) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
     let known = environment.known_tools();
-    let rule = ToolRule::parse(rule, &known)?;
-    if !known.has(rule.tool()) && !rule.tool().starts_with("mcp__") && !rule.tool().contains('*') {
-        style::notice(&format!(
-            "no tool of haft's own is called `{}`; the rule holds for one of that name which a program adds",
-            one_line(rule.tool())
-        ));
+    let rules: Vec<ToolRule> =
+        rules.iter().map(|rule| ToolRule::parse(rule, &known)).collect::<Result<_, _>>()?;
+    for rule in rules {
+        if !known.has(rule.tool()) && !rule.tool().starts_with("mcp__") && !rule.tool().contains('*') {
+            style::notice(&format!(
+                "no tool of haft's own is called `{}`; the rule holds for one of that name which a program adds",
+                one_line(rule.tool())
+            ));
+        }
+        let is_new = environment.grants().add(effect, &rule, scope(place))?;
+        let (word, place) = (effect.name(), if place.user { "everywhere" } else { "in this project" });
+        let already = if is_new { "" } else { " (it was so already)" };
+        writeln!(anstream::stdout(), "{word} {} {place}{already}", one_line(rule.text()))?;
     }
-    let is_new = environment.grants().add(effect, &rule, scope(place))?;
-    let (word, place) = (effect.name(), if place.user { "everywhere" } else { "in this project" });
-    let already = if is_new { "" } else { " (it was so already)" };
-    writeln!(anstream::stdout(), "{word} {} {place}{already}", one_line(rule.text()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,7 +114,7 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
         Prediction::Denied(why) => ("deny", BAD, why.clone()),
     };
     let touched: Vec<(&str, String)> = touched(&dry_run.claims, &session);
-    let layers = layers(&dry_run.claims, &host, &session);
+    let layers = layers(&dry_run.claims, &host, &session)?;
     let code = if word == "allow" { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let mut out = anstream::stdout().lock();
     if common.json {
@@ -148,13 +152,13 @@ fn touched(claims: &Claims, session: &haft_core::Session) -> Vec<(&'static str, 
 }
 
 /// The layers that enforce the decision, from the outside in.
-fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<String> {
+fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> anyhow::Result<Vec<String>> {
     let mut layers = vec!["the engine, before the call: by what it touches".to_owned()];
     let has = |wanted: fn(&Resource) -> bool| claims.iter().any(|(_, resource)| wanted(resource));
     if has(|resource| matches!(resource, Resource::Path(_))) {
         layers.push(format!("the workspace, when a file is opened: {}", session.workspace().confinement()));
     }
-    let rules = host.rules(session);
+    let rules = host.rules(session)?;
     if has(|resource| matches!(resource, Resource::Command(_) | Resource::Everything)) {
         layers.push(
             "the sandbox, while a command runs: `haft doctor` tells which layers are active".to_owned(),
@@ -168,7 +172,7 @@ fn layers(claims: &Claims, host: &Host, session: &haft_core::Session) -> Vec<Str
     } else if rules.hide_something() {
         layers.push("searches and previews pass over what is denied to be read".to_owned());
     }
-    layers
+    Ok(layers)
 }
 
 /// Predicts the current decisions for the calls of a past session.

@@ -10,8 +10,7 @@ use crate::events::Activity;
 use crate::hooks::Hook;
 use crate::images::{BySignature, ImageFitter};
 use crate::limits::ResultStore;
-use crate::permissions::Approver;
-use crate::permissions::{Judge, NoApprover};
+use crate::permissions::{ApprovalAdvice, ApprovalRequest, Approver, Judge, NoApprover};
 use crate::plans::PlanApprover;
 use crate::questions::Respondent;
 use crate::stats::Stats;
@@ -71,6 +70,28 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how the user can allow a call that needs approval, other than by answering the question. The text goes to the
+    /// model with a denial, and to the user. Default: only what the engine itself knows.
+    ///
+    /// ```
+    /// use haft_core::Engine;
+    ///
+    /// let engine = Engine::builder()
+    ///     .approval_advice(|request| {
+    ///         let rule = request.offered().first()?;
+    ///         Some(format!("the user can add `{rule}` to the rules of the project"))
+    ///     })
+    ///     .build();
+    /// # drop(engine);
+    /// ```
+    pub fn approval_advice(
+        mut self,
+        advise: impl Fn(&ApprovalRequest) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.0.approval_advice = Some(Arc::new(advise));
+        self
+    }
+
     /// Sets where the engine offloads the full text of replies that it cuts.
     pub fn keep_results(mut self, kept: ResultStore) -> Self {
         self.0.kept = Some(kept);
@@ -96,12 +117,13 @@ impl Default for EngineBuilder {
             stats: Stats::new(),
             hooks: Vec::new(),
             judges: Vec::new(),
-            approver: Arc::new(NoApprover::default()),
+            approver: Arc::new(NoApprover),
             respondent: None,
             plan_approver: None,
             images: Arc::new(BySignature),
             kept: None,
             answer_timeout: None,
+            approval_advice: None,
             audit: None,
             max_results: HashMap::new(),
         })
@@ -116,6 +138,10 @@ impl Engine {
     /// Who approves plans asynchronously, if the engine has such an approver.
     pub fn plan_approver(&self) -> Option<&Arc<dyn PlanApprover>> {
         self.0.plan_approver.as_ref()
+    }
+
+    pub(crate) fn approval_advice(&self) -> Option<&Arc<ApprovalAdvice>> {
+        self.0.approval_advice.as_ref()
     }
 
     pub(crate) fn answer_timeout(&self) -> Option<Duration> {

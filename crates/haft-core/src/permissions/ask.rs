@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Judge, Mode, NeededApproval, Question, Rule, Scope, Verdict, denied};
 use crate::crash::{catch_panic, catch_panic_async};
 use crate::events::{EventKind, EventPayload};
-use crate::{BoxFuture, Claims, Context, Fault, FaultKind, Preview};
+use crate::{AbsPath, Access, BoxFuture, Claims, Context, Fault, FaultKind, Preview, Resource, Workspace};
 
 /// A request for approval of one call.
 #[derive(Clone, Debug)]
@@ -32,9 +32,12 @@ pub struct ApprovalRequest {
     pub claims: Claims,
     /// What the call would change.
     pub preview: Option<Preview>,
+    /// The session's workspace, for the names of paths.
+    workspace: Workspace,
     /// Why the call needs approval.
     pub reason: String,
-    /// Another way in which the user could allow the call, such as an option of the command line.
+    /// How the user can allow the call other than by answering, such as a command to run: see
+    /// [`EngineBuilder::approval_advice`](crate::EngineBuilder::approval_advice).
     pub advice: Option<String>,
     /// The strictest mode in which the call needs no approval.
     pub mode: Mode,
@@ -51,7 +54,72 @@ impl ApprovalRequest {
         });
         rules.unwrap_or_default()
     }
+
+    /// The call in one line, for places that show no more: `Bash: python3 app.py`, `Edit app.py (+1 −1)`.
+    pub fn headline(&self) -> String {
+        let command = self.claims.iter().find_map(|(_, resource)| match resource {
+            Resource::Command(line) => Some(line.text()),
+            _ => None,
+        });
+        if let Some(command) = command {
+            return format!("{}: {}", self.tool, one_line(command));
+        }
+        let mut paths = self.claims.iter().filter_map(|(access, resource)| match resource {
+            Resource::Path(path) if self.claims.is_read_only() || access == Access::Write => Some(path),
+            _ => None,
+        });
+        let Some(path) = paths.next() else {
+            return format!("{}: {}", self.tool, one_line(&self.input.to_string()));
+        };
+        let mut text = format!("{} {}", self.tool, one_line(&self.display_path(path)));
+        match paths.count() {
+            0 => {}
+            others => text = format!("{text} and {others} more"),
+        }
+        if let Some(Preview { diff, .. }) = &self.preview {
+            let count = |sign: char, header: &str| {
+                diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(header)).count()
+            };
+            let (added, removed) = (count('+', "+++"), count('-', "---"));
+            if added + removed > 0 {
+                text = format!("{text} (+{added} −{removed})");
+            }
+        }
+        text
+    }
+
+    /// A path as the user knows it: relative to the workspace if it is inside.
+    fn display_path(&self, path: &AbsPath) -> String {
+        self.workspace.display(path)
+    }
+
+    /// A denial for the model, with the advice for the user.
+    pub fn with_advice(&self, denial: String) -> String {
+        match &self.advice {
+            Some(advice) => format!("{denial}; {advice}"),
+            None => denial,
+        }
+    }
 }
+
+/// The first line of a text, and how many follow; cut where it is long.
+fn one_line(text: &str) -> String {
+    const MAX_CHARS: usize = 200;
+    let mut lines = text.trim().lines();
+    let first = lines.next().unwrap_or_default();
+    let mut shown: String = first.chars().take(MAX_CHARS).collect();
+    if shown.len() < first.len() {
+        shown.push('…');
+    }
+    match lines.count() {
+        0 => shown,
+        1 => format!("{shown} (and 1 more line)"),
+        more => format!("{shown} (and {more} more lines)"),
+    }
+}
+
+/// Says how the user can allow a call other than by answering.
+pub(crate) type ApprovalAdvice = dyn Fn(&ApprovalRequest) -> Option<String> + Send + Sync;
 
 /// An answer that a person can choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,31 +205,14 @@ impl<T: Approver + ?Sized> Approver for Arc<T> {
 }
 
 /// Denies every call that needs approval: for programs without a person to ask.
-#[derive(Default)]
-pub struct NoApprover {
-    advice: Option<String>,
-}
-
-impl NoApprover {
-    /// Adds a text to every denial that says how the user can allow such calls. `{mode}` in it stands for the strictest
-    /// mode in which the call needs no approval.
-    pub fn with_advice(how: impl Into<String>) -> Self {
-        Self { advice: Some(how.into()) }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoApprover;
 
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
-        let ApprovalRequest { tool, reason, advice, mode, .. } = &request;
-        let mut feedback = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
-        if let Some(how) = advice.as_ref().or(self.advice.as_ref()) {
-            feedback = format!("{feedback}; {}", how.replace("{mode}", mode.name()));
-        }
-        if let ([rule, rest @ ..], None) = (request.offered(), advice) {
-            let others = if rest.is_empty() { "" } else { " and the like" };
-            feedback = format!("{feedback}, or with the rule `{rule}`{others}");
-        }
-        Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(feedback) })))
+        let ApprovalRequest { tool, reason, .. } = &request;
+        let denial = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
+        Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(request.with_advice(denial)) })))
     }
 }
 
@@ -274,7 +325,7 @@ pub(crate) fn request(
         choices.push(Choice::AllowParts);
     }
     choices.extend([Choice::Edit, Choice::Deny]);
-    ApprovalRequest {
+    let mut request = ApprovalRequest {
         call: cx.call().clone(),
         session: cx.session().id().clone(),
         works_for: cx.session().parent().map(|parent| parent.id().clone()),
@@ -282,11 +333,16 @@ pub(crate) fn request(
         input: (*input).clone(),
         claims: (*claims).clone(),
         preview,
+        workspace: cx.session_workspace().clone(),
         reason,
         advice,
         mode,
         choices,
+    };
+    if let Some(advise) = cx.session().engine().approval_advice() {
+        request.advice = catch_panic(|| advise(&request)).unwrap_or_default().or(request.advice);
     }
+    request
 }
 
 /// How an approved call goes on.

@@ -101,7 +101,7 @@ impl Project {
         let claims = Claims::none().write(Resource::Command(CommandLine::new(command)));
         let workspace = self.session.workspace();
         let called = CallFacts { tool: "Bash", claims: &claims, workspace: &workspace };
-        self.judge.rules(&self.session.context()).rule_on(&called).is_some()
+        self.judge.rules(&self.session.context()).unwrap().rule_on(&called).is_some()
     }
 }
 

@@ -11,6 +11,7 @@ use haft_core::{Engine, Store};
 use haft_ops::Images;
 use haft_rules::RuleJudge;
 
+use super::advice;
 use super::{DAY, Options, Result};
 use crate::settings::{self, HookSetting, Settings};
 
@@ -33,7 +34,7 @@ pub(super) fn engine(
         engine = engine.respondent(respondent.clone());
     }
     engine = engine.keep_results(ResultStore::new(results, age, megabytes.saturating_mul(1024 * 1024)));
-    engine = engine.judge(judge).audit(audit);
+    engine = engine.judge(judge).audit(audit).approval_advice(advice::advice);
     if let Some(seconds) = settings.permissions.seconds {
         engine = engine.answer_timeout(Duration::from_secs(seconds.max(1)));
     }

@@ -1,11 +1,13 @@
 //! Converts settings to the options of operations, the sandbox and the journal.
 
+use std::path::Path;
 use std::time::Duration;
 
 use haft_journal as journal;
 use haft_ops::{
     EditOptions, Editing, Hidden, Ignored, Leniency, Placeholders, Profile, SandboxOptions, Searching,
 };
+use haft_sandbox::Store;
 use haft_sandbox::sandbox::{self, Layer, Layers, Network};
 use haft_text::check::Checkers;
 
@@ -25,50 +27,55 @@ pub(super) fn editing(settings: &Settings) -> Editing {
     }
 }
 
+/// The sandbox options of commands. `state` is the workspace's state folder, `user_state` that of all workspaces.
+pub(super) fn sandbox_options(settings: &Settings, state: &Store, user_state: &Path) -> SandboxOptions {
+    const MEGABYTE: u64 = 1 << 20;
+    let set = &settings.sandbox;
+    let layer = |setting: &LayerSetting| match setting {
+        LayerSetting::Processes => Layer::Processes,
+        LayerSetting::View => Layer::View,
+        LayerSetting::Paths => Layer::Paths,
+        LayerSetting::Network => Layer::Network,
+        LayerSetting::Calls => Layer::Calls,
+        LayerSetting::Quota => Layer::Quota,
+    };
+    let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
+    let defaults = sandbox::Limits::usual();
+    SandboxOptions {
+        layers: match set.layers {
+            None | Some(LayersSetting::All) => Layers::All,
+            Some(LayersSetting::Few) => Layers::Few,
+            Some(LayersSetting::None) => Layers::None,
+        },
+        required: set.require.iter().map(layer).collect(),
+        network: if set.network == Some(true) { Network::On } else { Network::Off },
+        hidden: set
+            .hidden
+            .iter()
+            .map(|path| home(path))
+            .chain([state.dir().to_owned(), logins(user_state)])
+            .collect(),
+        passed: set.pass_env.clone(),
+        profile: match set.profile {
+            Some(false) => Profile::Ignored,
+            _ => Profile::Kept(state.clone()),
+        },
+        limits: sandbox::Limits {
+            memory: megabytes(set.memory_megabytes),
+            cpu: set.cpu_seconds,
+            file_size: megabytes(set.file_megabytes),
+            processes: set.processes.or(defaults.processes),
+            total_memory: megabytes(set.total_memory_megabytes).or(defaults.total_memory),
+            total_cpu: set.total_cpu_seconds,
+            ..defaults
+        },
+    }
+}
+
 impl Host {
     /// The sandbox options of commands.
     pub fn sandbox_options(&self) -> SandboxOptions {
-        const MEGABYTE: u64 = 1 << 20;
-        let set = &self.loaded.settings.sandbox;
-        let layer = |setting: &LayerSetting| match setting {
-            LayerSetting::Processes => Layer::Processes,
-            LayerSetting::View => Layer::View,
-            LayerSetting::Paths => Layer::Paths,
-            LayerSetting::Network => Layer::Network,
-            LayerSetting::Calls => Layer::Calls,
-            LayerSetting::Quota => Layer::Quota,
-        };
-        let megabytes = |count: Option<u64>| count.map(|count| count.saturating_mul(MEGABYTE));
-        let defaults = sandbox::Limits::usual();
-        SandboxOptions {
-            layers: match set.layers {
-                None | Some(LayersSetting::All) => Layers::All,
-                Some(LayersSetting::Few) => Layers::Few,
-                Some(LayersSetting::None) => Layers::None,
-            },
-            required: set.require.iter().map(layer).collect(),
-            network: if set.network == Some(true) { Network::On } else { Network::Off },
-            hidden: set
-                .hidden
-                .iter()
-                .map(|path| home(path))
-                .chain([self.state.dir().to_owned(), logins(&self.guards.state)])
-                .collect(),
-            passed: set.pass_env.clone(),
-            profile: match set.profile {
-                Some(false) => Profile::Ignored,
-                _ => Profile::Kept(self.state.clone()),
-            },
-            limits: sandbox::Limits {
-                memory: megabytes(set.memory_megabytes),
-                cpu: set.cpu_seconds,
-                file_size: megabytes(set.file_megabytes),
-                processes: set.processes.or(defaults.processes),
-                total_memory: megabytes(set.total_memory_megabytes).or(defaults.total_memory),
-                total_cpu: set.total_cpu_seconds,
-                ..defaults
-            },
-        }
+        sandbox_options(&self.loaded().settings, &self.state, &self.guards.state)
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Loaded {
     seal: String,
 }
 
+/// The user's settings file, in the folder of settings.
+const USER_FILE: &str = "config.toml";
 /// The settings files of a project, in `.haft`.
 const PROJECT_FILES: [&str; 2] = ["config.toml", "config.local.toml"];
 /// The file, in the state folder, with the hash of the project's settings when the user trusted them.
@@ -113,9 +115,22 @@ impl Folders {
     }
 }
 
+/// The files that [`load`] reads: when none of them has changed, it returns the same.
+pub(crate) fn files(folders: &Folders, workspace: &Path, state: &Store) -> [PathBuf; 6] {
+    let [shared, local] = PROJECT_FILES.map(|name| workspace.join(".haft").join(name));
+    [
+        folders.config.join(USER_FILE),
+        shared,
+        local,
+        workspace.join(MCP_JSON),
+        state.path(SEAL),
+        state.path(crate::grants::FILE),
+    ]
+}
+
 /// Loads and merges all settings files of a workspace.
 pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<Loaded> {
-    let user_file = folders.config.join("config.toml");
+    let user_file = folders.config.join(USER_FILE);
     let project = workspace.join(".haft");
     let mut files = Vec::new();
     let mut read = |path: PathBuf, bytes: Option<Vec<u8>>| -> Result<Option<Settings>> {

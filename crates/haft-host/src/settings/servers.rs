@@ -15,7 +15,7 @@ use crate::error::{Explain as _, HostError, HostErrorKind};
 pub(super) const MCP_JSON: &str = ".mcp.json";
 
 /// Other servers whose tools are used.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mcp {
     /// Servers of the Model Context Protocol, by name; so are those of `.mcp.json` in the workspace. Of two with the same

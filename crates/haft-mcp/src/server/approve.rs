@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
 use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
-use haft_core::{BoxFuture, Fault, Hash};
+use haft_core::{BoxFuture, Fault, Hash, Resource};
 use serde_json::{Value, json};
 
 use super::caller::{Caller, Callers, FormAnswer};
@@ -40,11 +40,25 @@ impl Approver for ClientUser {
             let message = question(&request);
             // Named after everything it shows: an answer never counts for other arguments or another diff.
             let name = format!("permission-{}", hash(&message));
-            let answer = caller.elicit(&name, message, schema(&request)).await;
-            Ok(match answer? {
-                FormAnswer::Accepted(content) => decision(&request, &content),
-                FormAnswer::Declined | FormAnswer::Dismissed => Decision::Deny { feedback: None },
-            })
+            let tool = visible(&request.tool);
+            let denial = match caller.elicit(&name, message, schema(&request)).await? {
+                FormAnswer::Accepted(content) => match chosen(&request, &content) {
+                    Some(decision) => return Ok(decision),
+                    None if content["answer"] == NO => match feedback(&caller, &name, &tool).await {
+                        Some(feedback) => format!("the user denied `{tool}`: {feedback}"),
+                        None => format!("the user denied `{tool}`"),
+                    },
+                    None => format!("the answer to whether `{tool}` is allowed is none of those offered"),
+                },
+                // Some clients answer without showing the form, so a refusal may not be the user's.
+                FormAnswer::Declined => request.with_advice(format!(
+                    "permission for `{tool}` was declined, by the user or by a client that declines every question"
+                )),
+                FormAnswer::Dismissed => request.with_advice(format!(
+                    "the question whether to allow `{tool}` was dismissed: nobody answered it"
+                )),
+            };
+            Ok(Decision::Deny { feedback: Some(denial) })
         })
     }
 
@@ -59,56 +73,103 @@ pub(super) fn hash(text: &str) -> Hash {
     Hash::of(text.as_bytes())
 }
 
+/// One field with a default: clients show it in two lines, and it can be sent as it is.
 fn schema(request: &ApprovalRequest) -> Value {
     let answers: &[&str] = if request.offered().is_empty() { &[ONCE, NO] } else { &[ONCE, SESSION, NO] };
     json!({
         "type": "object",
-        "properties": {
-            "answer": {"type": "string", "title": "Answer", "enum": answers},
-            "feedback": {
-                "type": "string",
-                "title": "Feedback",
-                "description": "What to do instead, if the answer is no",
-            },
-        },
+        "properties": {"answer": {"type": "string", "title": "Answer", "enum": answers, "default": ONCE}},
         "required": ["answer"],
     })
 }
 
-/// Anything but an explicit approval is a denial.
-fn decision(request: &ApprovalRequest, content: &Value) -> Decision {
-    let field = |name: &str| content.get(name).and_then(Value::as_str);
-    match field("answer") {
-        Some(ONCE) => Decision::AllowOnce,
+/// The approval that the form contains. Anything else is a denial.
+fn chosen(request: &ApprovalRequest, content: &Value) -> Option<Decision> {
+    match content.get("answer").and_then(Value::as_str) {
+        Some(ONCE) => Some(Decision::AllowOnce),
         Some(SESSION) if !request.offered().is_empty() => {
-            Decision::AllowAlways { rules: request.offered().to_vec(), scope: Scope::Session }
+            Some(Decision::AllowAlways { rules: request.offered().to_vec(), scope: Scope::Session })
         }
-        _ => {
-            let feedback = field("feedback").filter(|text| !text.trim().is_empty());
-            let denial = |text: &str| format!("the user denied `{}`: {text}", request.tool);
-            Decision::Deny { feedback: feedback.map(denial) }
-        }
+        _ => None,
     }
 }
 
-fn question(request: &ApprovalRequest) -> String {
-    let agent = request.works_for.as_ref().map(|_| format!(" to `{}`", visible(&request.session)));
-    let agent = agent.unwrap_or_default();
-    let mut text = format!("Allow `{}`{agent}? {}", visible(&request.tool), visible(&request.reason));
-    match &request.preview {
-        Some(preview) => write_part(&mut text, &preview.diff),
-        None => write_part(&mut text, &format!("{:#}", request.input)),
+/// Asks in a second form what the model should do instead. A text field beside the answer would keep some clients from
+/// sending the form while it is empty.
+async fn feedback(caller: &Caller, name: &str, tool: &str) -> Option<String> {
+    let form = json!({
+        "type": "object",
+        "properties": {"feedback": {"type": "string", "title": "Feedback"}},
+    });
+    let message = format!("What should be done instead of `{tool}`? Dismiss this to say nothing.");
+    match caller.elicit(&format!("feedback-{name}"), message, form).await {
+        Ok(FormAnswer::Accepted(content)) => {
+            let text = content.get("feedback").and_then(Value::as_str)?.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        }
+        _ => None,
     }
-    if let [rule, rest @ ..] = request.offered() {
-        let others = if rest.is_empty() { "" } else { " and the like" };
-        let _ = write!(text, "\n\nFor this session means: {}{others}", visible(&rule.to_string()));
+}
+
+/// The question. The first line says what would happen, since some clients show little more; what changes comes next.
+fn question(request: &ApprovalRequest) -> String {
+    let headline = request.headline();
+    let mut text = visible(&headline).replace(['\n', '\t'], " ");
+    let command = command(request);
+    match (&request.preview, command) {
+        (Some(preview), _) if !preview.diff.is_empty() => write_part(&mut text, changed_lines(&preview.diff)),
+        // The headline has only the beginning of a long command.
+        (_, Some(command)) if !headline.ends_with(command) => write_part(&mut text, command),
+        _ => {}
+    }
+    let _ = write!(text, "\n{}", visible(&request.reason));
+    if let Some(parent) = &request.works_for {
+        let _ =
+            write!(text, "; asked by `{}`, which works for `{}`", visible(&request.session), visible(parent));
+    }
+    if request.preview.is_none() {
+        write_arguments(&mut text, &request.input, command);
+    }
+    let rules: Vec<String> = request.offered().iter().map(|rule| format!("`{}`", visible(&rule.0))).collect();
+    if !rules.is_empty() {
+        let _ = write!(text, "\n\n\"{SESSION}\" means: {}", rules.join(", "));
     }
     text
 }
 
+/// The command line that a call runs, if it runs one.
+fn command(request: &ApprovalRequest) -> Option<&str> {
+    request.claims.iter().find_map(|(_, resource)| match resource {
+        Resource::Command(line) => Some(line.text().trim()),
+        _ => None,
+    })
+}
+
+/// The arguments, one per line, without the command that is shown already.
+fn write_arguments(text: &mut String, input: &Value, command: Option<&str>) {
+    let Value::Object(fields) = input else { return write_part(text, &input.to_string()) };
+    let mut part = String::new();
+    for (name, value) in fields {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if command != Some(value.trim()) {
+            let _ = writeln!(part, "{name}: {value}");
+        }
+    }
+    if !part.is_empty() {
+        write_part(text, &part);
+    }
+}
+
+/// A diff without the lines that name its files, which the headline does.
+fn changed_lines(diff: &str) -> &str {
+    let header = |line: &str| line.starts_with("--- ") || line.starts_with("+++ ");
+    let lines = diff.split_inclusive('\n').take_while(|line| header(line));
+    diff.get(lines.map(str::len).sum()..).unwrap_or(diff)
+}
+
 fn write_part(text: &mut String, part: &str) {
     let end = part.floor_char_boundary(MAX_SHOWN);
-    let _ = write!(text, "\n\n{}", visible(&part[..end]));
+    let _ = write!(text, "\n{}", visible(part[..end].trim_end()));
     if end < part.len() {
         let _ = write!(text, "\n… {} more bytes are not shown", part.len() - end);
     }

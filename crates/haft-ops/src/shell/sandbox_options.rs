@@ -252,7 +252,7 @@ impl SandboxOptions {
     /// not to be changed cannot be.
     pub(super) async fn ruled(&self, mut policy: Policy, cx: &Context) -> Result<Policy, Fault> {
         let Some(rules) =
-            SessionJudge::rules(cx).filter(|rules| rules.hide_something() || rules.guard_something())
+            SessionJudge::rules(cx)?.filter(|rules| rules.hide_something() || rules.guard_something())
         else {
             return Ok(policy);
         };
@@ -269,7 +269,7 @@ impl SandboxOptions {
     /// Refuses to go on where rules forbid files that the sandbox cannot keep a command from.
     pub(super) fn require_held(&self, sandbox: &Sandbox, is_free: bool, cx: &Context) -> Result<(), Fault> {
         let forbids =
-            SessionJudge::rules(cx).is_some_and(|rules| rules.hide_something() || rules.guard_something());
+            SessionJudge::rules(cx)?.is_some_and(|rules| rules.hide_something() || rules.guard_something());
         if is_free || !forbids || sandbox.report().has(Layer::View) {
             return Ok(());
         }

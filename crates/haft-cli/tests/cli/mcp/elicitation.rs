@@ -31,13 +31,15 @@ fn a_client_is_asked_with_the_diff_and_its_answer_holds() {
     let id = write(&mut client, "a.txt");
     let question = answer(&mut client, &json!({"answer": "allow once"}));
     let message = question["message"].as_str().unwrap();
-    assert!(message.contains("`Write`") && message.contains("+new"), "{message}");
+    assert!(message.starts_with("Write a.txt (+1 −0)\n") && message.contains("\n+new\n"), "{message}");
     let offered = &question["requestedSchema"]["properties"]["answer"]["enum"];
     assert_eq!(*offered, json!(["allow once", "allow for this session", "no"]));
     assert_eq!(client.reply(&id)["result"]["isError"], false);
     assert_eq!(std::fs::read_to_string(fixture.base.join("ws/a.txt")).unwrap(), "new\n");
     let id = write(&mut client, "b.txt");
-    answer(&mut client, &json!({"answer": "no", "feedback": "call it c.txt"}));
+    answer(&mut client, &json!({"answer": "no"}));
+    let second = answer(&mut client, &json!({"feedback": "call it c.txt"}));
+    assert!(second["message"].as_str().unwrap().contains("instead of `Write`"), "{second}");
     let denied = client.reply(&id);
     assert!(text_of(&denied["result"]).contains("call it c.txt"), "{denied}");
     assert!(!fixture.base.join("ws/b.txt").exists());
@@ -82,6 +84,94 @@ fn only_an_explicit_yes_approves() {
         assert_eq!(client.reply(&id)["result"]["isError"], true, "{answer}");
         assert!(!fixture.base.join("ws/a.txt").exists(), "{answer}");
     }
+}
+
+#[test]
+fn the_first_line_of_a_question_says_what_would_happen() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
+    let bash = |client: &mut Client, command: &str| {
+        let arguments = json!({"command": command, "description": "Runs it", "timeout": 9000});
+        client.send_request("tools/call", json!({"name": "Bash", "arguments": arguments}))
+    };
+    let id = bash(&mut client, "python3 app.py --fast");
+    let question = answer(&mut client, &json!({"answer": "no"}));
+    let message = question["message"].as_str().unwrap();
+    assert!(message.starts_with("Bash: python3 app.py --fast\n"), "{message}");
+    assert!(message.contains("\ntimeout: 9000") && !message.contains('{'), "{message}");
+    // One field with a default, so that a client can send the form as it is.
+    let fields = question["requestedSchema"]["properties"].as_object().unwrap();
+    assert_eq!(fields.keys().collect::<Vec<_>>(), ["answer"]);
+    assert_eq!(fields["answer"]["default"], "allow once");
+    answer(&mut client, &json!({}));
+    assert!(text_of(&client.reply(&id)["result"]).contains("the user denied `Bash`"));
+    bash(&mut client, "touch a\ntouch b");
+    let question = client.next()["params"].clone();
+    let message = question["message"].as_str().unwrap();
+    assert!(message.starts_with("Bash: touch a (and 1 more line)\ntouch a\ntouch b\n"), "{message}");
+}
+
+#[test]
+fn every_rule_of_a_session_grant_is_named() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
+    let arguments = json!({"command": "mkdir a && cargo build"});
+    client.send_request("tools/call", json!({"name": "Bash", "arguments": arguments}));
+    let question = client.next()["params"].clone();
+    let message = question["message"].as_str().unwrap();
+    let (_, granted) = message.split_once("\"allow for this session\" means: ").unwrap();
+    assert!(granted.contains("mkdir") && granted.contains("cargo build"), "{message}");
+}
+
+#[test]
+fn declined_and_dismissed_questions_are_told_apart_with_advice() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
+    for (action, said) in [("decline", "was declined"), ("cancel", "was dismissed")] {
+        let id = write(&mut client, "a.txt");
+        let asked = client.next();
+        let result = json!({"action": action});
+        client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}));
+        let denied = client.reply(&id);
+        let text = text_of(&denied["result"]);
+        assert!(text.contains(said) && text.contains("haft rules allow 'Write(./a.txt)'"), "{text}");
+    }
+}
+
+#[test]
+fn a_rule_from_another_shell_holds_in_a_running_session() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
+    let arguments = json!({"file_path": "a.txt", "content": "new\n"});
+    let denied = client.call("Write", arguments.clone());
+    assert!(text_of(&denied).contains("haft rules allow 'Write(./a.txt)'"), "{denied}");
+    assert_eq!(fixture.run(&["rules", "allow", "Write(./a.txt)"]).code, 0);
+    let allowed = client.call("Write", arguments.clone());
+    assert_eq!(allowed["isError"], false, "{allowed}");
+    assert_eq!(fixture.run(&["rules", "remove", "Write(./a.txt)"]).code, 0);
+    assert_eq!(fixture.run(&["rules", "deny", "Write(./a.txt)"]).code, 0);
+    let denied = client.call("Write", arguments);
+    assert!(text_of(&denied).contains("denied by the rule"), "{denied}");
+}
+
+#[test]
+fn trust_from_another_shell_holds_in_a_running_session() {
+    let fixture = two_files();
+    let settings = fixture.base.join("ws/.haft");
+    std::fs::create_dir_all(&settings).unwrap();
+    std::fs::write(settings.join("config.toml"), "permissions.allow = ['Write(./a.txt)']\n").unwrap();
+    let mut client = Client::ready(&fixture, &[]);
+    let arguments = json!({"file_path": "a.txt", "content": "new\n"});
+    assert_eq!(client.call("Write", arguments.clone())["isError"], true);
+    assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(client.call("Write", arguments.clone())["isError"], false);
+    // Settings that cannot be read deny, and say so: what they forbid is unknown.
+    std::fs::write(settings.join("config.toml"), "permissions.deny = [").unwrap();
+    let denied = client.call("Write", arguments);
+    assert!(
+        text_of(&denied).contains("cannot be read") && text_of(&denied).contains("config.toml"),
+        "{denied}"
+    );
 }
 
 #[test]

@@ -39,17 +39,18 @@ impl Decoder {
         }
         // Only a foreign tool, such as one of an MCP server, has a schema that cannot be compiled. It then validates its
         // input itself.
-        let validator = self.validator.get_or_init(|| jsonschema::validator_for(spec.input_schema()).ok());
+        let validator =
+            self.validator.get_or_init(|| jsonschema::validator_for(spec.full_input_schema()).ok());
         if let Some(validator) = validator
             && !validator.is_valid(value)
         {
-            notes.extend(repair::repair(value, spec.input_schema()));
+            notes.extend(repair::repair(value, spec.full_input_schema()));
             let problems = problems(value, validator);
             if !problems.is_empty() {
                 return Err(explain(&problems, spec));
             }
         }
-        repair::integral(value, spec.input_schema());
+        repair::integral(value, spec.full_input_schema());
         Ok(notes)
     }
 }
@@ -276,7 +277,7 @@ fn nearest_branch<'a>(
 fn known_fields(problem: &ValidationError<'_>, spec: &Spec) -> Vec<String> {
     let keyword = problem.schema_path().as_str();
     let object = keyword.rsplit_once('/').map_or("", |(parent, _)| parent);
-    let properties = spec.input_schema().pointer(object).and_then(|schema| schema.get("properties"));
+    let properties = spec.full_input_schema().pointer(object).and_then(|schema| schema.get("properties"));
     properties.and_then(Value::as_object).map(|all| all.keys().cloned().collect()).unwrap_or_default()
 }
 
@@ -345,7 +346,7 @@ fn abbreviate(text: &str, max: usize) -> String {
 
 /// Whether a property of a tool's input accepts a string.
 pub fn takes_string(spec: &Spec, property: &str) -> bool {
-    let schema = spec.input_schema().get("properties").and_then(|all| all.get(property));
+    let schema = spec.full_input_schema().get("properties").and_then(|all| all.get(property));
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(kind)) => kind == "string",
         kinds @ Some(Value::Array(_)) => spec::strings(kinds).iter().any(|kind| kind == "string"),

@@ -53,9 +53,17 @@ impl Format {
             }),
             Format::Anthropic => json!({"name": name, "description": description, "input_schema": schema}),
             Format::Mcp => {
-                // Only tools for files and read-only tools are certain not to reach beyond the machine.
-                let is_local = matches!(spec.category, Category::File | Category::Search);
-                let is_open = spec.category == Category::Web || !(spec.read_only || is_local);
+                let is_open = match spec.category {
+                    Category::File | Category::Search | Category::Git => false,
+                    Category::Planning | Category::Utility => false,
+                    Category::Web => true,
+                    // Programs may reach beyond the machine, unless the tool is one that needs no approval.
+                    Category::Shell
+                    | Category::Code
+                    | Category::Project
+                    | Category::Mcp
+                    | Category::Other => !spec.read_only && spec.sensitivity != Sensitivity::Safe,
+                };
                 let mut tool = json!({
                     "name": name,
                     "title": spec.title(),

@@ -119,6 +119,11 @@ pub trait Respondent: Send + Sync {
     fn is_there(&self, _call: &str) -> bool {
         true
     }
+
+    /// Whether a person can be reached at all. If not, tools that ask questions are not offered.
+    fn is_reachable(&self) -> bool {
+        true
+    }
 }
 
 impl<T: Respondent + ?Sized> Respondent for Arc<T> {
@@ -128,6 +133,10 @@ impl<T: Respondent + ?Sized> Respondent for Arc<T> {
 
     fn is_there(&self, call: &str) -> bool {
         (**self).is_there(call)
+    }
+
+    fn is_reachable(&self) -> bool {
+        (**self).is_reachable()
     }
 }
 

@@ -145,15 +145,22 @@ impl Registry {
         self.entry(name).map(|entry| entry.tool.spec().clone())
     }
 
+    /// The tools that can work in a session.
+    fn offered<'a>(&self, cx: &'a Context) -> impl Iterator<Item = Arc<dyn DynTool>> + use<'a> {
+        let can_ask = cx.session().can_ask_user();
+        let works = move |tool: &Arc<dyn DynTool>| {
+            (can_ask || !tool.spec().asks_user) && tool.unavailable(cx).is_none()
+        };
+        self.all().into_iter().filter(works)
+    }
+
     /// The available tools as a list for a system prompt.
     pub fn prompt(&self, cx: &Context) -> String {
-        let usable = self.all().into_iter().filter(|tool| tool.unavailable(cx).is_none());
-        usable.map(|tool| format!("- {}: {}\n", tool.spec().name, tool.spec().summary())).collect()
+        self.offered(cx).map(|tool| format!("- {}: {}\n", tool.spec().name, tool.spec().summary())).collect()
     }
 
     /// The definitions of the available tools for an API.
     pub fn definitions(&self, format: Format, cx: &Context) -> Vec<Value> {
-        let usable = self.all().into_iter().filter(|tool| tool.unavailable(cx).is_none());
-        usable.map(|tool| format.define(tool.spec(), &tool.describe(cx))).collect()
+        self.offered(cx).map(|tool| format.define(tool.spec(), &tool.describe(cx))).collect()
     }
 }

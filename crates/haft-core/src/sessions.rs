@@ -126,9 +126,18 @@ impl Session {
         WeakSession(Arc::downgrade(&self.0))
     }
 
-    /// Whether the session or its engine has a respondent for questions: see [`Context::ask_user`].
-    pub fn can_inquire(&self) -> bool {
-        self.respondent().or(self.engine().respondent()).is_some()
+    /// Whether a person can be asked questions: see [`Context::ask_user`].
+    pub fn can_ask_user(&self) -> bool {
+        let respondents = [self.respondent(), self.engine().respondent()];
+        respondents.into_iter().flatten().any(|respondent| respondent.is_reachable())
+    }
+
+    /// Whether a call or a plan can be approved: by a person, or by a hook.
+    pub fn can_ask_approval(&self) -> bool {
+        self.engine().has_hooks()
+            || self.approver().is_some_and(Approver::is_reachable)
+            || self.engine().approver().is_reachable()
+            || self.engine().plan_approver().is_some()
     }
 
     /// The session's id.

@@ -31,6 +31,8 @@ pub struct Spec {
     pub read_only: bool,
     /// Whether plan mode permits the tool: it changes nothing but the session itself.
     pub in_plan: bool,
+    /// Whether the tool asks the user, and so is offered only where a person can be reached.
+    pub asks_user: bool,
     /// How much harm a call can do.
     pub sensitivity: Sensitivity,
     /// The longest reply, in characters.
@@ -126,6 +128,7 @@ impl Spec {
             category: Category::default(),
             read_only: false,
             in_plan: false,
+            asks_user: false,
             sensitivity: Sensitivity::Sensitive,
             max_result: DEFAULT_MAX_RESULT,
             cut: Cut::default(),
@@ -152,6 +155,12 @@ impl Spec {
     /// Declares that the tool changes nothing but the session itself, so that plan mode permits it.
     pub fn in_plan(mut self) -> Self {
         self.in_plan = true;
+        self
+    }
+
+    /// Declares that the tool asks the user, so that it is offered only where a person can be reached.
+    pub fn asks_user(mut self) -> Self {
+        self.asks_user = true;
         self
     }
 
@@ -192,8 +201,13 @@ impl Spec {
         self
     }
 
-    /// The schema of the input.
+    /// The schema of the input, as models see it: without the fields that only hosts set.
     pub fn input_schema(&self) -> &Value {
+        self.input.for_models()
+    }
+
+    /// The schema of the input with the fields that only hosts set.
+    pub(crate) fn full_input_schema(&self) -> &Value {
         self.input.value()
     }
 
@@ -237,26 +251,41 @@ impl Spec {
 #[derive(Clone)]
 struct Schema {
     value: OnceLock<Value>,
+    /// Without host-only fields.
+    for_models: OnceLock<Value>,
     make: fn() -> Value,
 }
 
 impl Schema {
     fn of<T: JsonSchema>() -> Self {
-        Self { value: OnceLock::new(), make: schema_of::<T> }
+        Self { value: OnceLock::new(), for_models: OnceLock::new(), make: schema_of::<T> }
     }
 
     fn of_output<T: JsonSchema>() -> Self {
-        Self { value: OnceLock::new(), make: output_schema_of::<T> }
+        Self { value: OnceLock::new(), for_models: OnceLock::new(), make: output_schema_of::<T> }
     }
 
     fn value(&self) -> &Value {
         self.value.get_or_init(self.make)
     }
+
+    fn for_models(&self) -> &Value {
+        self.for_models.get_or_init(|| {
+            let mut schema = self.value().clone();
+            if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+                properties.retain(|_, property| property.get(HOST_ONLY).is_none());
+            }
+            schema
+        })
+    }
 }
+
+/// Marks a field of an input that hosts set and models do not know, by `#[schemars(extend("x-host-only" = true))]`.
+const HOST_ONLY: &str = "x-host-only";
 
 impl From<Value> for Schema {
     fn from(value: Value) -> Self {
-        Self { value: OnceLock::from(value), make: || Value::Bool(true) }
+        Self { value: OnceLock::from(value), for_models: OnceLock::new(), make: || Value::Bool(true) }
     }
 }
 

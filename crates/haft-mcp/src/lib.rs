@@ -16,5 +16,5 @@ pub use rmcp::{ErrorData, model};
 #[cfg(feature = "server")]
 pub use server::{
     Caller, ChangeNotifier, Client, Extras, FormAnswer, HttpConfig, HttpServer, OutputSchema,
-    STRUCTURED_META_KEY, SessionHost, call_result, serve, serve_stdio,
+    STRUCTURED_META_KEY, SessionHost, call_result, refuse_stdio, serve, serve_stdio,
 };

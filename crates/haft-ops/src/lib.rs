@@ -105,7 +105,7 @@ fn without_sandbox() -> Option<Fault> {
             FaultKind::Disabled,
             "commands cannot be run here: this program has not set up the sandbox",
         )
-        .hint("call `haft::sandbox::sandbox::arm()` first in `main`, before any thread is started")
+        .hint("call `haft::arm()` first in `main`, before any thread is started")
     })
 }
 

@@ -28,7 +28,11 @@ const MIN_TOKEN: usize = 16;
 pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode> {
     // Without HTTP, the terminal belongs to the client that started haft.
     let interaction = if flags.http.is_some() { Interaction::Terminal } else { Interaction::None };
-    let host = host::open(common, interaction)?;
+    let host = match host::open(common, interaction) {
+        Ok(host) => host,
+        Err(error) if flags.http.is_none() && !std::io::stdin().is_terminal() => return refuse(&error),
+        Err(error) => return Err(error.into()),
+    };
     if flags.http.is_some() && host.is_named() {
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
@@ -75,6 +79,20 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
+/// Tells the client why haft cannot serve it: without an answer it would only show that the connection was closed.
+fn refuse(error: &haft_host::HostError) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut stop = StopSignal::listen()?;
+        let reason = format!("haft cannot start: {error}");
+        haft_mcp::refuse_stdio(&reason, stop.received()).await?;
+        anyhow::Ok(())
+    })?;
+    // A pending read of standard input must not keep haft from ending.
+    runtime.shutdown_background();
+    anyhow::bail!("{error}")
+}
+
 /// The token that clients must send, from a file or the environment.
 fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
     let text = match file {
@@ -112,7 +130,9 @@ impl haft_mcp::SessionHost for McpHost {
 
     fn roots_changed(&self, session: &Session, roots: Vec<PathBuf>) {
         if let Err(error) = self.0.update_roots(session, &roots) {
-            style::notice(&format!("a client has roots_changed to where it cannot be followed: {error:#}"));
+            style::notice(&format!(
+                "the folders of a client have changed to ones that it cannot use: {error:#}"
+            ));
         }
     }
 

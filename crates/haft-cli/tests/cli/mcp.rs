@@ -16,7 +16,7 @@ use client::{Client, running, started, text_of};
 fn a_client_sees_the_tools_of_the_dialect() {
     let fixture = two_files();
     let mut client = Client::start(&fixture, &[]);
-    let welcome = client.initialize(json!({}));
+    let welcome = client.initialize(json!({"elicitation": {}}));
     assert_eq!(welcome["serverInfo"]["name"], "haft");
     assert_eq!(welcome["protocolVersion"], "2025-06-18");
     assert_eq!(welcome["capabilities"]["tools"]["listChanged"], true);
@@ -40,11 +40,67 @@ fn a_client_sees_the_tools_of_the_dialect() {
 }
 
 #[test]
+fn a_client_learns_why_haft_cannot_start() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &["--workspace", "missing"]);
+    let refused =
+        client.send_request("initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {}}));
+    let answer = client.reply(&refused);
+    let reason = answer["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("haft cannot start") && reason.contains("missing"), "{answer}");
+    let settings = fixture.base.join("home/.config/haft");
+    std::fs::create_dir_all(&settings).unwrap();
+    std::fs::write(settings.join("config.toml"), "mode = 'fast'\n").unwrap();
+    let mut client = Client::start(&fixture, &[]);
+    let refused =
+        client.send_request("initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {}}));
+    let answer = client.reply(&refused);
+    let reason = answer["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("config.toml") && reason.contains("fast"), "{answer}");
+}
+
+#[test]
+fn tools_that_need_a_person_are_offered_only_where_one_can_be_asked() {
+    let fixture = two_files();
+    let asking = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
+    let names = |client: &mut Client| -> Vec<String> {
+        let listed = client.request("tools/list", json!({}));
+        let tools = listed["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut client = Client::start(&fixture, &[]);
+    client.initialize(json!({"elicitation": {}}));
+    let offered = names(&mut client);
+    assert!(asking.iter().all(|tool| offered.iter().any(|name| name == tool)), "{offered:?}");
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
+    let offered = names(&mut client);
+    assert!(!asking.iter().any(|tool| offered.iter().any(|name| name == tool)), "{offered:?}");
+    // A model that knows the tool all the same does not lock itself out of every later change.
+    let refused = client.call("EnterPlanMode", json!({}));
+    assert!(text_of(&refused).contains("nobody can approve a plan"), "{refused}");
+    let written = client.call("Write", json!({"file_path": "a.txt", "content": "new\n"}));
+    assert_eq!(written["isError"], false, "{written}");
+}
+
+#[test]
+fn only_tools_that_may_reach_beyond_the_machine_say_so() {
+    let fixture = two_files();
+    let mut client = Client::start(&fixture, &[]);
+    client.initialize(json!({"elicitation": {}}));
+    let listed = client.request("tools/list", json!({}));
+    for tool in listed["tools"].as_array().unwrap() {
+        let is_open = tool["annotations"]["openWorldHint"].as_bool().unwrap();
+        assert_eq!(is_open, tool["name"] == "Bash", "{}", tool["name"]);
+        assert!(!tool["inputSchema"].to_string().contains("_simulated"), "{tool}");
+    }
+}
+
+#[test]
 fn every_dialect_can_be_served() {
     let fixture = two_files();
     for dialect in ["claude", "ally", "cdd", "workspace"] {
         let mut client = Client::start(&fixture, &["--dialect", dialect]);
-        client.initialize(json!({}));
+        client.initialize(json!({"elicitation": {}}));
         let listed = client.request("tools/list", json!({}));
         let expected = fixture.run(&["tools", "--format", "mcp", "--dialect", dialect]).json();
         assert_eq!(

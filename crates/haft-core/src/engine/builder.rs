@@ -140,6 +140,14 @@ impl Engine {
         self.0.plan_approver.as_ref()
     }
 
+    pub(crate) fn has_hooks(&self) -> bool {
+        !self.0.hooks.is_empty()
+    }
+
+    pub(crate) fn approver(&self) -> &dyn Approver {
+        &*self.0.approver
+    }
+
     pub(crate) fn approval_advice(&self) -> Option<&Arc<ApprovalAdvice>> {
         self.0.approval_advice.as_ref()
     }

@@ -192,6 +192,11 @@ pub trait Approver: Send + Sync {
     fn is_there(&self, _call: &str) -> bool {
         true
     }
+
+    /// Whether a person can be reached at all. If not, tools that would wait for one are not offered.
+    fn is_reachable(&self) -> bool {
+        true
+    }
 }
 
 impl<T: Approver + ?Sized> Approver for Arc<T> {
@@ -201,6 +206,10 @@ impl<T: Approver + ?Sized> Approver for Arc<T> {
 
     fn is_there(&self, call: &str) -> bool {
         (**self).is_there(call)
+    }
+
+    fn is_reachable(&self) -> bool {
+        (**self).is_reachable()
     }
 }
 
@@ -213,6 +222,10 @@ impl Approver for NoApprover {
         let ApprovalRequest { tool, reason, .. } = &request;
         let denial = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(request.with_advice(denial)) })))
+    }
+
+    fn is_reachable(&self) -> bool {
+        false
     }
 }
 

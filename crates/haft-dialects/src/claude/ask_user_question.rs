@@ -63,7 +63,7 @@ impl Tool for AskUserQuestion {
     type Op = Inquire;
 
     fn spec(spec: Spec) -> Spec {
-        spec.category(Category::Planning).sensitivity(Sensitivity::Safe).in_plan()
+        spec.category(Category::Planning).sensitivity(Sensitivity::Safe).in_plan().asks_user()
     }
 
     fn lower(input: &Input, _cx: &Context) -> Result<Inquire, Fault> {

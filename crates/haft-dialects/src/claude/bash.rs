@@ -43,6 +43,7 @@ pub(crate) struct Input {
     dangerously_disable_sandbox: bool,
     /// What `sed -i` is going to make of a file, where the user was shown that already. For hosts; leave it away
     #[serde(rename = "_simulated_sed_edit")]
+    #[schemars(extend("x-host-only" = true))]
     simulated_sed_edit: Option<SimulatedSedEdit>,
 }
 

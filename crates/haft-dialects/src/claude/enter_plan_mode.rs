@@ -1,6 +1,6 @@
 //! `EnterPlanMode`: enters plan mode, in which nothing is changed until a plan is approved.
 
-use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::{Category, Context, Fault, FaultKind, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -24,6 +24,11 @@ impl Tool for EnterPlanMode {
         spec.category(Category::Planning).sensitivity(Sensitivity::Safe).in_plan()
     }
 
+    /// Without a person who approves the plan, nothing could be changed for the rest of the session.
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        (!cx.session().can_ask_approval()).then(nobody_approves)
+    }
+
     fn lower(_input: &Input, _cx: &Context) -> Result<EnterPlan, Fault> {
         Ok(EnterPlan)
     }
@@ -45,4 +50,10 @@ impl Tool for EnterPlanMode {
     fn preview_use(_input: &Input) -> Option<String> {
         Some("plan first".to_owned())
     }
+}
+
+/// Says that plan mode cannot be left here.
+pub(super) fn nobody_approves() -> Fault {
+    Fault::new(FaultKind::Disabled, "nobody can approve a plan in this session")
+        .hint("state the plan in your answer, and go on")
 }

@@ -1,7 +1,9 @@
 //! `ExitPlanMode`: submits the plan for approval.
 
 use haft_core::permissions::Approval;
-use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
+use haft_core::{Category, Context, Fault, Mode, Reply, Sensitivity, Spec, Tool};
+
+use super::enter_plan_mode::nobody_approves;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -62,6 +64,12 @@ impl Tool for ExitPlanMode {
 
     fn spec(spec: Spec) -> Spec {
         spec.category(Category::Planning).sensitivity(Sensitivity::Sensitive).in_plan()
+    }
+
+    /// In plan mode it is offered in any case, so that the model learns what it waits for.
+    fn unavailable(cx: &Context) -> Option<Fault> {
+        let session = cx.session();
+        (session.mode() != Mode::Plan && !session.can_ask_approval()).then(nobody_approves)
     }
 
     fn lower(input: &Input, _cx: &Context) -> Result<LeavePlan, Fault> {

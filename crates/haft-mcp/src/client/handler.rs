@@ -73,7 +73,7 @@ impl SharedState {
 
     /// Whether a session can ask its user questions.
     pub(super) fn can_ask(&self) -> bool {
-        self.sessions().iter().any(|session| session.can_inquire())
+        self.sessions().iter().any(|session| session.can_ask_user())
     }
 
     /// Registers a call until the guard is dropped, so that progress and logs reach it. Register before sending the request:

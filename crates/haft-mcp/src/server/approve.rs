@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
 use haft_core::{BoxFuture, Fault, Hash, Resource};
+use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, json};
 
-use super::caller::{Caller, Callers, FormAnswer};
+use super::caller::{Caller, Callers, FormAnswer, can_elicit};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
@@ -18,18 +19,31 @@ const NO: &str = "no";
 const MAX_SHOWN: usize = 12_000;
 
 /// Asks the clients of one session. The session needs its approver before it exists, so `attach` comes later.
-#[derive(Default)]
-pub(super) struct ClientUser(OnceLock<Weak<Callers>>);
+pub(super) struct ClientUser {
+    callers: OnceLock<Weak<Callers>>,
+    /// Whether the client shows forms, as far as is known before a call.
+    is_reachable: bool,
+}
 
 impl ClientUser {
+    /// The user of a client. A stateless client says only with each call whether it shows forms.
+    pub(super) fn new(peer: &Peer<RoleServer>) -> Self {
+        let is_reachable = peer.peer_info().is_none_or(|about| can_elicit(&about.capabilities));
+        Self { callers: OnceLock::new(), is_reachable }
+    }
+
     /// Asks the clients of a session from now on.
     pub(super) fn attach(&self, callers: &Arc<Callers>) {
-        let _ = self.0.set(Arc::downgrade(callers));
+        let _ = self.callers.set(Arc::downgrade(callers));
+    }
+
+    pub(super) fn is_reachable(&self) -> bool {
+        self.is_reachable
     }
 
     /// The client that made a call, if it supports forms.
     pub(super) fn caller(&self, call: &str) -> Option<Caller> {
-        self.0.get()?.upgrade()?.of(call).filter(Caller::can_elicit)
+        self.callers.get()?.upgrade()?.of(call).filter(Caller::can_elicit)
     }
 }
 
@@ -64,6 +78,10 @@ impl Approver for ClientUser {
 
     fn is_there(&self, call: &str) -> bool {
         self.caller(call).is_some()
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.is_reachable()
     }
 }
 

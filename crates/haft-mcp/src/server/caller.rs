@@ -64,8 +64,7 @@ impl Caller {
 
     /// Whether the client can show its user a form.
     pub fn can_elicit(&self) -> bool {
-        // An empty capability means forms: that is all there was before 2025-11-25.
-        self.0.can.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
+        can_elicit(&self.0.can)
     }
 
     /// Whether the client lets servers ask its model.
@@ -182,6 +181,12 @@ impl Caller {
             None => std::future::pending().await,
         }
     }
+}
+
+/// Whether a client with these capabilities can show its user a form.
+pub(super) fn can_elicit(can: &ClientCapabilities) -> bool {
+    // An empty capability means forms: that is all there was before 2025-11-25.
+    can.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
 /// The required fields of a form.

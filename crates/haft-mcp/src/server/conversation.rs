@@ -70,7 +70,7 @@ impl Conversation {
     /// The session, started now if there is none. A shared one starts in the folders of the client that needs it first.
     pub(super) async fn session(&self, peer: &Peer<RoleServer>) -> Result<&Session, ErrorData> {
         let open = || async {
-            let user = Arc::new(ClientUser::default());
+            let user = Arc::new(ClientUser::new(peer));
             let client = Client {
                 id: self.id.clone(),
                 program: peer.peer_info().map(|about| about.client_info.name.clone()),

@@ -30,6 +30,10 @@ impl Respondent for ClientUser {
     fn is_there(&self, call: &str) -> bool {
         self.caller(call).is_some()
     }
+
+    fn is_reachable(&self) -> bool {
+        self.is_reachable()
+    }
 }
 
 fn form(questions: &[UserQuestion]) -> Value {

@@ -8,6 +8,7 @@ mod error;
 mod grants;
 mod host;
 pub mod settings;
+pub mod setup;
 
 pub use environment::{Environment, implicit_root, looked_at, state_of};
 pub use error::{HostError, HostErrorKind};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use haft_sandbox::{Exit, Run, process, user};
 
-use super::clients::{CLIENTS, Client, Level};
+use super::client::{Client, Level};
+use super::clients::CLIENTS;
 use super::document::at;
 use super::plan::MAX_BYTES;
 use super::{ENTRY, Places};
@@ -38,7 +39,7 @@ impl Client {
         let in_path = |name: &&str| {
             std::env::split_paths(&folders).map(|f| f.join(name)).find(|path| user::exists(path))
         };
-        let program = self.programs.iter().find_map(|name| in_path(&name));
+        let program = self.programs.iter().find_map(in_path);
         let settings = || self.traces.iter().map(|place| places.path(*place)).find(|path| user::exists(path));
         program.map(Installed::Program).or_else(|| settings().map(Installed::Settings))
     }

@@ -210,6 +210,10 @@ impl Page<'_> {
         let from = before.map_or(open + 1, |token| token.range.end).max(open + 1);
         let to = children.get(at + 1).map_or(*close, |next| next.0);
         let out = match self.comma_between(end, to) {
+            // The next child takes its place on the line.
+            Some(comma) if to < *close && text[comma + 1..to].bytes().all(|byte| byte == b' ') => {
+                format!("{}{}", &text[..start], &text[to..])
+            }
             Some(comma) => format!("{}{}", &text[..from], &text[comma + 1..]),
             None => {
                 let previous = at.checked_sub(1).map(|previous| children[previous].1);

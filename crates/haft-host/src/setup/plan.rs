@@ -8,8 +8,8 @@ use haft_sandbox::user::{self, Reader};
 use haft_text::{DiffLimits, Side, unified};
 use serde_json::Value;
 
-use super::clients::{Client, Extra, Files, Folder, Level};
-use super::document::{Form, Problem, Step, at};
+use super::client::{Client, Extra, Files, Folder, Level};
+use super::document::{Form, Problem, Step};
 use super::edit::{Edit, Made};
 use super::record::{Record, Splice, hash};
 use super::{ENTRY, Places};
@@ -48,7 +48,7 @@ pub struct Plan {
     pub files: Vec<FileChange>,
     /// What the user should know besides.
     pub notes: Vec<String>,
-    records: Store,
+    pub(super) records: Store,
 }
 
 /// A file of a plan.
@@ -56,12 +56,12 @@ pub struct Plan {
 pub struct FileChange {
     /// Its path.
     pub path: PathBuf,
-    before: Option<String>,
-    after: Option<String>,
-    record: Option<Record>,
-    had_record: bool,
-    reader: Reader,
-    folders: Vec<PathBuf>,
+    pub(super) before: Option<String>,
+    pub(super) after: Option<String>,
+    pub(super) record: Option<Record>,
+    pub(super) had_record: bool,
+    pub(super) reader: Reader,
+    pub(super) folders: Vec<PathBuf>,
 }
 
 impl FileChange {
@@ -165,22 +165,7 @@ pub fn plan(client: &'static Client, request: &Request, places: &Places) -> Resu
     Ok(Plan { client, level: request.level, files: planned, notes, records })
 }
 
-/// Plans to take back what setup wrote, and the entry named haft whoever wrote it.
-pub fn plan_removal(client: &'static Client, level: Level, places: &Places) -> Result<Plan, HostError> {
-    let files = files_of(client, level)?;
-    let entry = Edit::set(&[client.servers, &[ENTRY]].concat(), Value::Null);
-    let extras: Vec<Extra> =
-        [client.question, client.tools].iter().flat_map(|switch| switch.extras()).copied().collect();
-    let (mut planned, mut notes) = (Vec::new(), Vec::new());
-    for (path, entry) in grouped(places, files, entry, Vec::new()) {
-        let is_settings = places.first(files.settings).as_ref() == Some(&path);
-        let extras = if is_settings { extras.as_slice() } else { &[] };
-        planned.push(plan_removal_in(client.form, path, entry.first(), extras, places, &mut notes)?);
-    }
-    Ok(Plan { client, level, files: planned, notes, records: places.records.clone() })
-}
-
-fn files_of(client: &Client, level: Level) -> Result<Files, HostError> {
+pub(super) fn files_of(client: &Client, level: Level) -> Result<Files, HostError> {
     match level {
         Level::User => Ok(client.user),
         Level::Project => client.project.ok_or_else(|| {
@@ -211,7 +196,7 @@ fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, HostErro
     Ok(std::iter::once("mcp".to_owned()).chain(folder).chain(request.args.iter().cloned()).collect())
 }
 
-fn edits_of(extra: Extra, tools: &[String]) -> Vec<Edit> {
+pub(super) fn edits_of(extra: Extra, tools: &[String]) -> Vec<Edit> {
     match extra {
         Extra::EntryText(..) | Extra::EntryTrue(_) => Vec::new(),
         Extra::Items(list, texts) => texts.iter().map(|text| Edit::item(list, text)).collect(),
@@ -230,7 +215,12 @@ fn edits_of(extra: Extra, tools: &[String]) -> Vec<Edit> {
 }
 
 /// The edits of each file. The entry and the settings may be in one file.
-fn grouped(places: &Places, files: Files, entry: Edit, others: Vec<Edit>) -> Vec<(PathBuf, Vec<Edit>)> {
+pub(super) fn grouped(
+    places: &Places,
+    files: Files,
+    entry: Edit,
+    others: Vec<Edit>,
+) -> Vec<(PathBuf, Vec<Edit>)> {
     let Some(servers) = places.first(files.servers) else { return Vec::new() };
     match places.first(files.settings) {
         Some(settings) if settings != servers => vec![(servers, vec![entry]), (settings, others)],
@@ -239,14 +229,14 @@ fn grouped(places: &Places, files: Files, entry: Edit, others: Vec<Edit>) -> Vec
 }
 
 /// A text while it is edited.
-struct Draft {
-    form: Form,
-    text: String,
-    splices: Vec<Splice>,
+pub(super) struct Draft {
+    pub(super) form: Form,
+    pub(super) text: String,
+    pub(super) splices: Vec<Splice>,
 }
 
 impl Draft {
-    fn take(&mut self, steps: &[Step]) -> Result<(), Problem> {
+    pub(super) fn take(&mut self, steps: &[Step]) -> Result<(), Problem> {
         for step in steps {
             let after = self.form.apply(&self.text, step)?;
             self.splices.push(Splice::between(&self.text, &after));
@@ -255,20 +245,20 @@ impl Draft {
         Ok(())
     }
 
-    fn meaning(&self) -> Result<Value, Problem> {
+    pub(super) fn meaning(&self) -> Result<Value, Problem> {
         self.form.parse(&self.text)
     }
 }
 
 /// A file, its record and what it was before setup, if that is known.
-struct Present {
-    text: Option<String>,
-    record: Option<Record>,
-    restored: Option<String>,
+pub(super) struct Present {
+    pub(super) text: Option<String>,
+    pub(super) record: Option<Record>,
+    pub(super) restored: Option<String>,
 }
 
 impl Present {
-    fn read(path: &Path, places: &Places) -> Result<Self, HostError> {
+    pub(super) fn read(path: &Path, places: &Places) -> Result<Self, HostError> {
         let text = user::read_regular(path, MAX_BYTES)?.map(String::from_utf8).transpose().map_err(|_| {
             HostError::settings(format!("`{}` is not UTF-8: it is left as it is", path.display()))
         })?;
@@ -282,7 +272,7 @@ impl Present {
 }
 
 /// The error of a file that cannot be edited.
-fn untouched(path: &Path, problem: &Problem) -> HostError {
+pub(super) fn untouched(path: &Path, problem: &Problem) -> HostError {
     let path = path.display();
     HostError::settings(format!("`{path}` is left as it is, because it cannot be edited: {problem}"))
 }
@@ -299,7 +289,7 @@ fn plan_file(
     let had_record = record.is_some();
     let record = record.filter(|_| text.is_some());
     let is_stale = record.is_some() && restored.is_none();
-    let base = restored.clone().or_else(|| text.clone()).unwrap_or_default();
+    let base = restored.or_else(|| text.clone()).unwrap_or_default();
     let mut draft = Draft { form, text: base, splices: Vec::new() };
     let mut write = || -> Result<Vec<Made>, Problem> {
         let mut made = Vec::new();
@@ -337,80 +327,4 @@ fn plan_file(
     let after = (!is_empty).then_some(after);
     let reader = if level == Level::User { Reader::Owner } else { Reader::Default };
     Ok(FileChange { path, before: text, after, record: Some(record), had_record, reader, folders })
-}
-
-fn plan_removal_in(
-    form: Form,
-    path: PathBuf,
-    entry: Option<&Edit>,
-    extras: &[Extra],
-    places: &Places,
-    notes: &mut Vec<String>,
-) -> Result<FileChange, HostError> {
-    let Present { text, record, restored } = Present::read(&path, places)?;
-    let had_record = record.is_some();
-    let is_restored = restored.is_some();
-    let base = restored.or_else(|| text.clone()).unwrap_or_default();
-    let mut draft = Draft { form, text: base, splices: Vec::new() };
-    let mut remove = || -> Result<(), Problem> {
-        for made in record.iter().filter(|_| !is_restored).flat_map(|record| record.made.iter().rev()) {
-            let document = draft.meaning()?;
-            draft.take(&made.removal(&document))?;
-        }
-        let by_name = |edit: Edit| Made { edit, replaced: None, made_from: None };
-        if let Some(entry) = entry {
-            let document = draft.meaning()?;
-            draft.take(&by_name(entry.clone()).removal(&document))?;
-        }
-        for extra in extras {
-            let document = draft.meaning()?;
-            let found = present(*extra, &document);
-            let is_left =
-                !found.is_empty() && found.iter().all(|edit| !edit.names_haft() && edit.is_in(&document));
-            if is_left && record.is_none() {
-                let keys =
-                    found.iter().map(|edit| edit.path().join(".")).collect::<std::collections::BTreeSet<_>>();
-                let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
-                notes.push(format!(
-                    "{} in `{}` is left as it is, since setup has no record of writing it",
-                    keys.join(", "),
-                    path.display()
-                ));
-            }
-            for edit in found.into_iter().filter(Edit::names_haft) {
-                let document = draft.meaning()?;
-                draft.take(&by_name(edit).removal(&document))?;
-            }
-        }
-        Ok(())
-    };
-    remove().map_err(|problem| untouched(&path, &problem))?;
-    let is_empty =
-        draft.meaning().is_ok_and(|document| document.as_object().is_some_and(serde_json::Map::is_empty));
-    let is_own = record.as_ref().is_some_and(|record| record.created);
-    let after = match text {
-        Some(_) if is_own && is_empty => None,
-        Some(_) => Some(draft.text),
-        None => None,
-    };
-    let folders = record.map(|record| record.folders).unwrap_or_default();
-    Ok(FileChange { path, before: text, after, record: None, had_record, reader: Reader::Default, folders })
-}
-
-/// What a document has of an extra; for extras of tools, whichever tools they are about.
-fn present(extra: Extra, document: &Value) -> Vec<Edit> {
-    let owned = |path: &[&str]| -> Vec<String> { path.iter().map(|key| (*key).to_owned()).collect() };
-    match extra {
-        Extra::ItemPerTool(list, before) => {
-            let items = at(document, &owned(list)).and_then(Value::as_array).into_iter().flatten();
-            let items = items.filter_map(Value::as_str).filter(|text| text.starts_with(before));
-            items.map(|text| Edit::item(list, text)).collect()
-        }
-        Extra::TextPerTool(table, before, ..) => {
-            let tools = at(document, &owned(table)).and_then(Value::as_object).into_iter().flatten();
-            let tools = tools.filter(|(key, _)| key.starts_with(before));
-            tools.map(|(key, value)| Edit::set(&[table, &[key.as_str()]].concat(), value.clone())).collect()
-        }
-        extra => edits_of(extra, &[]),
-    }
 }

@@ -51,7 +51,7 @@ impl Splice {
         Self { at: start, wrote: wrote.to_owned(), replaced: replaced.to_owned() }
     }
 
-    fn undo(&self, text: &str) -> Option<String> {
+    pub(super) fn undo(&self, text: &str) -> Option<String> {
         let rest = text.get(self.at..)?.strip_prefix(&self.wrote)?;
         Some(format!("{}{}{rest}", &text[..self.at], self.replaced))
     }

@@ -78,9 +78,17 @@ impl<'a> Page<'a> {
 
     fn insert(&self, table: &[String], key: &str, value: &Value) -> Result<String, Problem> {
         let block = self.locate(table)?;
-        let rest = self.lines[block.from].split_once(':').map(|(_, rest)| rest.trim()).unwrap_or_default();
-        if !(rest.is_empty() || rest.starts_with('#')) {
+        let (name, rest) = self.lines[block.from].split_once(':').unwrap_or_default();
+        // An empty table in braces becomes one of lines.
+        let after = rest.trim().strip_prefix("{}").unwrap_or(rest.trim()).trim_start();
+        if !(after.is_empty() || after.starts_with('#')) {
             return Err(format!("`{}` is not written with one key on each line", table.join(".")));
+        }
+        if after.len() < rest.trim().len() {
+            let gap = if after.is_empty() { "" } else { " " };
+            let head = [format!("{name}:{gap}{after}")].into_iter();
+            let lines: Vec<String> = head.chain(lines_of(key, value, block.indent + 2)).collect();
+            return Ok(self.splice(block.from, block.from + 1, &lines));
         }
         let first = (block.from + 1..block.to).find(|at| is_content(self.lines[*at]));
         let indent = first.map_or(block.indent + 2, |first| indent(self.lines[first]));
@@ -103,7 +111,10 @@ impl<'a> Page<'a> {
                 .any(|at| is_content(self.lines[at]) && !(block.from..block.to).contains(&at));
             if !others {
                 // A key without a value is null, not an empty table.
-                let line = format!("{}{name}: {{}}", " ".repeat(parent.indent));
+                let comment =
+                    self.lines[parent.from].split_once(':').map(|(_, rest)| rest.trim()).unwrap_or_default();
+                let gap = if comment.is_empty() { "" } else { " " };
+                let line = format!("{}{name}: {{}}{gap}{comment}", " ".repeat(parent.indent));
                 let kept = self.splice(block.from, block.to, &[]);
                 return Ok(Page::of(&kept).splice(parent.from, parent.from + 1, &[line]));
             }

@@ -88,7 +88,7 @@ fn failed(error: ChangeError) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

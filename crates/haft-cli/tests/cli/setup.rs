@@ -180,6 +180,18 @@ fn a_file_that_cannot_be_parsed_is_not_touched() {
 }
 
 #[test]
+fn a_layout_that_cannot_be_edited_is_left_with_advice() {
+    let fixture = Fixture::new(&[]);
+    let file = "home/.config/goose/config.yaml";
+    let text = "extensions: {a: {enabled: true}}\n";
+    fixture.write(file, text);
+    let output = fixture.run(&["setup", "goose", "--yes"]);
+    output.refused("not written with one key on each line");
+    assert!(output.stderr.contains("by hand, set `extensions.haft` to {\"name\":\"haft\""), "{output:?}");
+    assert_eq!(read(&fixture.base.join(file)), text);
+}
+
+#[test]
 fn without_a_terminal_nothing_is_written_unless_it_was_agreed() {
     let fixture = Fixture::new(&[]);
     let before = tree(&fixture);

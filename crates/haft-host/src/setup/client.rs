@@ -32,6 +32,8 @@ pub struct Client {
     pub question: Switch,
     /// How its own tools for files and commands are switched off.
     pub tools: Switch,
+    /// What the client itself wants to be asked or told before it starts the server.
+    pub trust: Option<&'static str>,
 }
 
 /// Whether an entry is for every project of the user or for one project.

@@ -35,6 +35,7 @@ pub static CLIENTS: &[Client] = &[
             &["permissions", "deny"],
             &["Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash"],
         )]),
+        trust: Some("it asks once whether the servers of a project may be started"),
     },
     Client {
         name: "claude-desktop",
@@ -49,6 +50,7 @@ pub static CLIENTS: &[Client] = &[
         folder: Folder::Named,
         question: Switch::Not("it asks about each tool once; choose \"Always allow\" there"),
         tools: Switch::Not("it has no tools for files and commands of its own"),
+        trust: None,
     },
     Client {
         name: "codex",
@@ -69,6 +71,7 @@ pub static CLIENTS: &[Client] = &[
             &[Extra::False(&["features", "shell_tool"])],
             "only its shell can be switched off, not `apply_patch`",
         ),
+        trust: Some("it reads the settings of a project only if you trust the project there"),
     },
     Client {
         name: "crush",
@@ -89,6 +92,7 @@ pub static CLIENTS: &[Client] = &[
             &["options", "disabled_tools"],
             &["bash", "edit", "multiedit", "write", "view", "ls", "glob", "grep"],
         )]),
+        trust: None,
     },
     Client {
         name: "cursor",
@@ -105,6 +109,7 @@ pub static CLIENTS: &[Client] = &[
             "add `haft:*` to its list of allowed tools; in `permissions.json` that list would replace the one in Cursor's settings",
         ),
         tools: Switch::Not("its own tools cannot be switched off"),
+        trust: None,
     },
     Client {
         name: "gemini",
@@ -121,19 +126,23 @@ pub static CLIENTS: &[Client] = &[
         layout: Layout::Plain,
         folder: Folder::Project,
         question: Switch::Write(&[Extra::EntryTrue("trust")]),
-        tools: Switch::Write(&[Extra::Items(
-            &["tools", "exclude"],
-            &[
-                "read_file",
-                "read_many_files",
-                "write_file",
-                "replace",
-                "glob",
-                "grep_search",
-                "list_directory",
-                "run_shell_command",
-            ],
-        )]),
+        tools: Switch::Partly(
+            &[Extra::Items(
+                &["tools", "exclude"],
+                &[
+                    "read_file",
+                    "read_many_files",
+                    "write_file",
+                    "replace",
+                    "glob",
+                    "grep_search",
+                    "list_directory",
+                    "run_shell_command",
+                ],
+            )],
+            "Gemini CLI warns at its start that `tools.exclude` ends with its version 1.0",
+        ),
+        trust: Some("it starts no servers in a folder that you do not trust there"),
     },
     Client {
         name: "goose",
@@ -148,6 +157,7 @@ pub static CLIENTS: &[Client] = &[
         folder: Folder::Project,
         question: Switch::Not("`GOOSE_MODE: auto` switches it off, but for the tools of every extension"),
         tools: Switch::Not("switch the extension `developer` off with `goose configure`"),
+        trust: None,
     },
     Client {
         name: "opencode",
@@ -172,6 +182,7 @@ pub static CLIENTS: &[Client] = &[
             &["read", "edit", "glob", "grep", "list", "bash"],
             "deny",
         )]),
+        trust: None,
     },
     Client {
         name: "qwen",
@@ -200,6 +211,7 @@ pub static CLIENTS: &[Client] = &[
                 "run_shell_command",
             ],
         )]),
+        trust: None,
     },
     Client {
         name: "vscode",
@@ -214,6 +226,7 @@ pub static CLIENTS: &[Client] = &[
         folder: Folder::Variable("${workspaceFolder}"),
         question: Switch::Not("choose \"Always Allow\" for the server `haft` when it first asks"),
         tools: Switch::Not("choose haft's tools alone in the tools picker of the chat"),
+        trust: Some("it asks once whether you trust the server"),
     },
     Client {
         name: "windsurf",
@@ -228,6 +241,7 @@ pub static CLIENTS: &[Client] = &[
         folder: Folder::Named,
         question: Switch::Not("it has no setting for that in a file"),
         tools: Switch::Not("its own tools cannot be switched off"),
+        trust: None,
     },
     Client {
         name: "zed",
@@ -247,5 +261,6 @@ pub static CLIENTS: &[Client] = &[
             "allow",
         )]),
         tools: Switch::Not("make a profile of the agent with haft's tools alone"),
+        trust: Some("it reads the settings of a project only if you trust the project there"),
     },
 ];

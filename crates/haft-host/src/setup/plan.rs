@@ -148,6 +148,7 @@ pub fn plan(client: &'static Client, request: &Request, places: &Places) -> Resu
             }
         }
     }
+    notes.extend(client.trust.map(str::to_owned));
     let mut entry = client.layout.entry(&request.command, &arguments(client, request)?);
     for extra in in_entry {
         match extra {
@@ -277,6 +278,18 @@ pub(super) fn untouched(path: &Path, problem: &Problem) -> HostError {
     HostError::settings(format!("`{path}` is left as it is, because it cannot be edited: {problem}"))
 }
 
+/// The edits in words.
+fn by_hand(edits: &[Edit]) -> String {
+    let words: Vec<String> = edits
+        .iter()
+        .map(|edit| match edit {
+            Edit::Set { path, value } => format!("set `{}` to {value}", path.join(".")),
+            Edit::Item { path, text } => format!("add `{text}` to `{}`", path.join(".")),
+        })
+        .collect();
+    words.join(", ")
+}
+
 fn plan_file(
     form: Form,
     path: PathBuf,
@@ -311,7 +324,11 @@ fn plan_file(
         }
         Ok(made)
     };
-    let made = write().map_err(|problem| untouched(&path, &problem))?;
+    let written = write();
+    let made = written.map_err(|problem| match form.parse(text.as_deref().unwrap_or_default()) {
+        Ok(_) => untouched(&path, &format!("{problem}; by hand, {}", by_hand(edits))),
+        Err(_) => untouched(&path, &problem),
+    })?;
     let created = record.as_ref().map_or(text.is_none(), |record| record.created);
     let folders = record.map_or_else(|| user::missing_folders(&path), |record| record.folders);
     let after = draft.text;

@@ -66,7 +66,8 @@ fn section(text: &mut String, client: &Client) -> anyhow::Result<()> {
             "It does not tell servers which folder to work in: name it with `--workspace`.".to_owned()
         }
     };
-    writeln!(text, "{folder}\n")?;
+    let trust = client.trust.map(|trust| format!(" It {}.", trust.strip_prefix("it ").unwrap_or(trust)));
+    writeln!(text, "{folder}{}\n", trust.unwrap_or_default())?;
     writeln!(text, "| | |\n|---|---|")?;
     let row = |text: &mut String, name: &str, what: &str| writeln!(text, "| {name} | {} |", cell(what));
     row(text, "entry", &entry(client))?;

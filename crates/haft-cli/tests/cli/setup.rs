@@ -192,6 +192,32 @@ fn a_layout_that_cannot_be_edited_is_left_with_advice() {
 }
 
 #[test]
+fn of_two_files_the_one_with_the_entry_is_meant() {
+    let fixture = Fixture::new(&[("opencode.json", "{}\n")]);
+    let mine = "{\n  // mine\n  \"mcp\": {\"haft\": {\"type\": \"local\", \"command\": [\"/old\"]}}\n}\n";
+    fixture.write("ws/opencode.jsonc", mine);
+    succeeds(&fixture, &["setup", "opencode", "--project", "--yes"], "haft is set up");
+    assert_eq!(read(&fixture.base.join("ws/opencode.json")), "{}\n");
+    assert!(read(&fixture.base.join("ws/opencode.jsonc")).contains("haft_*"));
+    succeeds(&fixture, &["setup", "opencode", "--project", "--remove", "--yes"], "no longer");
+    assert_eq!(read(&fixture.base.join("ws/opencode.jsonc")), "{\n  // mine\n  \"mcp\": {}\n}\n");
+}
+
+#[test]
+fn the_home_is_not_a_project() {
+    let fixture = Fixture::new(&[]);
+    let home = fixture.base.join("home");
+    let run = |args: &[&str]| {
+        RunOutput::of(fixture.haft(args).current_dir(&home).stdin(Stdio::null()).output().unwrap())
+    };
+    run(&["setup", "codex", "--project", "--yes"]).refused("this is your home, not a project");
+    assert_eq!(run(&["setup", "codex", "--yes"]).code, 0);
+    let found = run(&["doctor", "--json"]).json();
+    let clients = found.as_array().unwrap().iter().filter(|finding| finding["what"] == "client");
+    assert_eq!(clients.map(|finding| finding["state"].clone()).collect::<Vec<_>>(), ["ok"]);
+}
+
+#[test]
 fn without_a_terminal_nothing_is_written_unless_it_was_agreed() {
     let fixture = Fixture::new(&[]);
     let before = tree(&fixture);

@@ -96,7 +96,8 @@ pub fn find(places: &Places) -> Vec<Found> {
     let mut all = Vec::new();
     for client in CLIENTS {
         let levels = [(Level::User, Some(client.user)), (Level::Project, client.project)];
-        for (level, files) in levels.into_iter().filter_map(|(level, files)| Some((level, files?))) {
+        let levels = levels.into_iter().filter(|(level, _)| *level == Level::User || !places.is_home());
+        for (level, files) in levels.filter_map(|(level, files)| Some((level, files?))) {
             for path in files.servers.iter().map(|place| places.path(*place)) {
                 let command = match entry(client, &path) {
                     Ok(Some(command)) => Ok(command),
@@ -110,7 +111,8 @@ pub fn find(places: &Places) -> Vec<Found> {
     all
 }
 
-fn entry(client: &Client, path: &std::path::Path) -> Result<Option<Vec<String>>, String> {
+/// The command of a client's entry in a file, empty for an entry without one; `None` if there is no entry.
+pub(super) fn entry(client: &Client, path: &std::path::Path) -> Result<Option<Vec<String>>, String> {
     let Some(bytes) = user::read_regular(path, MAX_BYTES).map_err(|error| error.to_string())? else {
         return Ok(None);
     };

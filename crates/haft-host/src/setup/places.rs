@@ -65,6 +65,12 @@ impl Places {
         }
     }
 
+    /// Whether the project is the user's home, where settings of both kinds may be the same file.
+    pub(super) fn is_home(&self) -> bool {
+        let canonical = |path: &Path| user::canonical(path).unwrap_or_else(|_| path.to_path_buf());
+        canonical(&self.home) == canonical(&self.project)
+    }
+
     /// The first of several files that exists; if none does, the first.
     pub(super) fn first(&self, places: &[Place]) -> Option<PathBuf> {
         let paths: Vec<PathBuf> = places.iter().map(|place| self.path(*place)).collect();

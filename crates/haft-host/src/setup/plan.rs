@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::client::{Client, Extra, Files, Folder, Level};
 use super::document::{Form, Problem, Step};
 use super::edit::{Edit, Made};
+use super::find::entry;
 use super::record::{Record, Splice, hash};
 use super::{ENTRY, Places};
 use crate::error::{Explain as _, HostError, HostErrorKind};
@@ -126,7 +127,7 @@ impl Plan {
 
 /// Plans what [`Request`] asks for. Fails if a file cannot be parsed, or if the client lacks what is asked.
 pub fn plan(client: &'static Client, request: &Request, places: &Places) -> Result<Plan, HostError> {
-    let files = files_of(client, request.level)?;
+    let files = files_of(client, request.level, places)?;
     let (mut in_entry, mut elsewhere, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     const QUESTION: &str = "its own question before each call";
     let question = request.haft_asks.then_some((QUESTION, client.question));
@@ -159,22 +160,24 @@ pub fn plan(client: &'static Client, request: &Request, places: &Places) -> Resu
     }
     let entry = Edit::set(&[client.servers, &[ENTRY]].concat(), Value::Object(entry));
     let mut planned = Vec::new();
-    for (path, edits) in grouped(places, files, entry, elsewhere) {
+    for (path, edits) in grouped(client, places, files, entry, elsewhere) {
         planned.push(plan_file(client.form, path, &edits, request.level, places)?);
     }
     let records = places.records.clone();
     Ok(Plan { client, level: request.level, files: planned, notes, records })
 }
 
-pub(super) fn files_of(client: &Client, level: Level) -> Result<Files, HostError> {
-    match level {
-        Level::User => Ok(client.user),
-        Level::Project => client.project.ok_or_else(|| {
-            HostError::settings(format!(
-                "{} has no settings of projects: leave out --project, and name the project with --workspace",
-                client.title
-            ))
-        }),
+pub(super) fn files_of(client: &Client, level: Level, places: &Places) -> Result<Files, HostError> {
+    match (level, client.project) {
+        (Level::User, _) => Ok(client.user),
+        (Level::Project, Some(_)) if places.is_home() => Err(HostError::settings(
+            "this is your home, not a project: leave out --project, or change to a project's folder",
+        )),
+        (Level::Project, Some(files)) => Ok(files),
+        (Level::Project, None) => Err(HostError::settings(format!(
+            "{} has no settings of projects: leave out --project, and name the project with --workspace",
+            client.title
+        ))),
     }
 }
 
@@ -217,16 +220,31 @@ pub(super) fn edits_of(extra: Extra, tools: &[String]) -> Vec<Edit> {
 
 /// The edits of each file. The entry and the settings may be in one file.
 pub(super) fn grouped(
+    client: &Client,
     places: &Places,
     files: Files,
     entry: Edit,
     others: Vec<Edit>,
 ) -> Vec<(PathBuf, Vec<Edit>)> {
-    let Some(servers) = places.first(files.servers) else { return Vec::new() };
-    match places.first(files.settings) {
+    let Some(servers) = servers_file(client, places, files) else { return Vec::new() };
+    match settings_file(client, places, files) {
         Some(settings) if settings != servers => vec![(servers, vec![entry]), (settings, others)],
         _ => vec![(servers, std::iter::once(entry).chain(others).collect())],
     }
+}
+
+/// The file of the entry: the one that has it, or else the first that exists.
+fn servers_file(client: &Client, places: &Places, files: Files) -> Option<PathBuf> {
+    let mut paths = files.servers.iter().map(|place| places.path(*place));
+    paths.find(|path| matches!(entry(client, path), Ok(Some(_)))).or_else(|| places.first(files.servers))
+}
+
+/// The file of what is written outside of the entry.
+pub(super) fn settings_file(client: &Client, places: &Places, files: Files) -> Option<PathBuf> {
+    if files.settings == files.servers {
+        return servers_file(client, places, files);
+    }
+    places.first(files.settings)
 }
 
 /// A text while it is edited.

@@ -9,19 +9,20 @@ use serde_json::{Map, Value};
 use super::client::{Client, Extra, Level};
 use super::document::{Form, Problem, at};
 use super::edit::{Edit, Made};
-use super::plan::{Draft, FileChange, Plan, Present, edits_of, files_of, grouped, untouched};
+use super::plan::{Draft, FileChange, Plan, Present, edits_of, files_of, grouped, settings_file, untouched};
 use super::{ENTRY, Places};
 use crate::error::HostError;
 
 /// Plans to take back what setup wrote, and the entry named haft whoever wrote it.
 pub fn plan_removal(client: &'static Client, level: Level, places: &Places) -> Result<Plan, HostError> {
-    let files = files_of(client, level)?;
+    let files = files_of(client, level, places)?;
     let entry = Edit::set(&[client.servers, &[ENTRY]].concat(), Value::Null);
     let extras: Vec<Extra> =
         [client.question, client.tools].iter().flat_map(|switch| switch.extras()).copied().collect();
+    let settings = settings_file(client, places, files);
     let (mut planned, mut notes) = (Vec::new(), Vec::new());
-    for (path, entry) in grouped(places, files, entry, Vec::new()) {
-        let is_settings = places.first(files.settings).as_ref() == Some(&path);
+    for (path, entry) in grouped(client, places, files, entry, Vec::new()) {
+        let is_settings = settings.as_ref() == Some(&path);
         let extras = if is_settings { extras.as_slice() } else { &[] };
         planned.push(plan_removal_in(client.form, path, entry.first(), extras, places, &mut notes)?);
     }

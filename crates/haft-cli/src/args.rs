@@ -1,6 +1,10 @@
 //! The command line. Its doc comments are the help texts. Nothing here looks at files or settings.
 
+mod setup;
+
 use std::path::PathBuf;
+
+pub(crate) use setup::SetupFlags;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
@@ -142,6 +146,11 @@ pub(crate) enum Command {
     Todos,
     /// Show how often each tool was called, and how long it took
     Stats,
+    /// Add haft to the clients you have, such as Claude Code or Codex
+    ///
+    /// Shows what it would write into a client's own settings, and asks. Everything else in these files stays as it is.
+    /// --dialect, --mode, --workspace and --add-dir become part of what the client starts.
+    Setup(SetupFlags),
     /// Show what is in force here: workspace, settings, trust, state
     Doctor,
     /// Print every setting and what it means, as Markdown

@@ -10,6 +10,7 @@ mod mcp;
 mod rules;
 mod servers;
 mod settings;
+mod setup;
 mod stats;
 mod todos;
 mod tools;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Rules { command } => rules::run(common, command),
         Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),
+        Command::Setup(flags) => setup::run(common, &flags),
         Command::Doctor => doctor::run(common),
         Command::Settings => settings::run(),
         Command::Completions { shell } => completions::run(shell),

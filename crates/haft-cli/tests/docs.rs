@@ -14,6 +14,23 @@ fn settings_md_is_what_haft_prints() {
     is_fresh("settings.md", &["settings"]);
 }
 
+#[test]
+fn setup_md_is_what_haft_prints() {
+    is_fresh("setup.md", &["setup", "--markdown"]);
+}
+
+#[test]
+fn the_readme_names_every_client_as_setup_md_does() {
+    let read = |file: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap()
+    };
+    let (readme, setup) = (read("README.md"), read("docs/setup.md"));
+    let rows: Vec<&str> =
+        setup.lines().filter(|line| line.contains("`haft setup ") && line.starts_with("| ")).collect();
+    assert_eq!(rows.len(), haft_host::setup::CLIENTS.len());
+    assert!(readme.contains(&rows.join("\n")), "README.md lacks this table:\n{}", rows.join("\n"));
+}
+
 fn is_fresh(file: &str, args: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_haft")).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -51,7 +68,7 @@ fn the_readme_names_the_tools_of_every_dialect() {
 /// An unescaped `|` in a cell would add a column.
 #[test]
 fn tables_have_as_many_columns_as_their_heads() {
-    for file in ["tools.md", "settings.md"] {
+    for file in ["tools.md", "settings.md", "setup.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
         let text = std::fs::read_to_string(path).unwrap();
         let mut columns = None;

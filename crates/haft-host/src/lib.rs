@@ -8,6 +8,7 @@ mod error;
 mod grants;
 mod host;
 pub mod settings;
+pub mod setup;
 
 pub use environment::{Environment, any_folder, current_workspace, state_folder};
 pub use error::{HostError, HostErrorKind};

@@ -2,6 +2,10 @@
 //! anyway. Paths that a model wrote must not come here.
 #![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
+mod replace;
+
+pub use replace::{Reader, delete, missing_folders, remove_empty, replace};
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

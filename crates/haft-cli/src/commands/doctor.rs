@@ -11,6 +11,7 @@ use haft_sandbox::FolderAccess;
 use haft_sandbox::sandbox;
 use serde_json::json;
 
+use super::setup::{self, Remark};
 use crate::args::Common;
 use crate::style::{self, BAD, BOLD, DIM, GOOD, one_line, sanitize};
 use haft_host::HostError;
@@ -103,6 +104,7 @@ fn examine(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
         check_settings(common, root, &loaded, workspace, &mut found);
     }
     check_state(folders, root, &mut found);
+    check_clients(root, &mut found);
     check_sandbox(root, &mut found);
     found.add("user folder", State::Note, folders.config.display().to_string());
     found.0
@@ -233,6 +235,17 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
     }
     if printed.trim().is_empty() {
         found.add("sandbox", State::Good, "six ways out of it were tried, and none led out");
+    }
+}
+
+/// Checks what `haft setup` wrote, or people by hand, into the settings of clients.
+fn check_clients(root: &Path, found: &mut Findings) {
+    for remark in found.check("client", setup::check_clients(root)).unwrap_or_default() {
+        match remark {
+            Remark::Works(text) => found.add("client", State::Good, text),
+            Remark::Note(text) => found.add("client", State::Note, text),
+            Remark::Broken(text) => found.add("client", State::Bad, text),
+        }
     }
 }
 

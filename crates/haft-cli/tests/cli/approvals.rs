@@ -9,14 +9,14 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use super::*;
 
 /// haft at a pseudo-terminal, and what is on its screen.
-struct Seat {
+pub(super) struct Seat {
     child: Child,
     screen: String,
     terminal: File,
 }
 
 impl Seat {
-    fn take(fixture: &Fixture, args: &[&str], env: &[(&str, &str)]) -> Self {
+    pub(super) fn take(fixture: &Fixture, args: &[&str], env: &[(&str, &str)]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -42,7 +42,7 @@ impl Seat {
     }
 
     /// Waits until a text is on the screen.
-    fn sees(&mut self, text: &str) -> &mut Self {
+    pub(super) fn sees(&mut self, text: &str) -> &mut Self {
         let from = self.screen.len();
         while !self.screen.contains(text) {
             let mut chunk = [0; 4096];
@@ -58,14 +58,14 @@ impl Seat {
         self
     }
 
-    fn types(&mut self, text: &str) -> &mut Self {
+    pub(super) fn types(&mut self, text: &str) -> &mut Self {
         self.screen.clear();
         self.terminal.write_all(text.as_bytes()).unwrap();
         self
     }
 
     /// Waits for the end; returns the exit code and the screen since the last key.
-    fn leaves(mut self) -> (i32, String) {
+    pub(super) fn leaves(mut self) -> (i32, String) {
         let mut rest = Vec::new();
         // Reading fails once the other side is closed.
         let _ = self.terminal.read_to_end(&mut rest);

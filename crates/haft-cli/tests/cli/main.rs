@@ -24,6 +24,8 @@ mod rules;
 mod searching;
 #[cfg(target_os = "linux")]
 mod servers;
+#[cfg(target_os = "linux")]
+mod setup;
 mod state;
 mod state_errors;
 mod workspace;

@@ -250,7 +250,7 @@ impl BodyOptions {
     }
 }
 
-/// Records in the session which version of a file the model has seen: by its content where that is in memory, otherwise
+/// Effect that records in the session which version of a file the model has seen: by its content where that is in memory, otherwise
 /// by its hash or by its stamp alone.
 async fn read_effect(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) -> Effect {
     let seen = match whole {

@@ -81,7 +81,7 @@ pub struct Ran {
     /// What the sandbox most likely refused the command.
     pub blocked: Vec<Blocked>,
     /// Prompt that the command waited at; it gets no answer, because its input is closed.
-    pub asked: Option<String>,
+    pub prompt: Option<String>,
     /// Remarks for the model.
     pub notes: Vec<String>,
 }
@@ -95,10 +95,10 @@ impl Ran {
     /// Exit status in words; `None` after exit code 0.
     pub fn in_words(&self) -> Option<String> {
         let words = in_words(self.exit)?;
-        Some(match (&self.meaning, &self.asked) {
+        Some(match (&self.meaning, &self.prompt) {
             (Some(meaning), _) => format!("{words}: {meaning}, which is no error"),
-            (None, Some(asked)) if self.exit == Exit::TimedOut => {
-                format!("it was ended: it waited for an answer to `{asked}`, and nobody can give one")
+            (None, Some(prompt)) if self.exit == Exit::TimedOut => {
+                format!("it was ended: it waited for an answer to `{prompt}`, and nobody can give one")
             }
             _ => words,
         })
@@ -161,7 +161,7 @@ impl Ran {
             hit: None,
             meaning: None,
             blocked: Vec::new(),
-            asked: None,
+            prompt: None,
             notes,
         }
     }
@@ -207,7 +207,7 @@ impl Shell {
             (None, _) => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
         };
         let (took, CommandEnd { left, hit, .. }) = (start.elapsed(), end);
-        Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, asked: prompt, notes })
+        Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, prompt, notes })
     }
 }
 

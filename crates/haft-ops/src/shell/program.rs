@@ -161,7 +161,7 @@ impl Program {
             hit,
             meaning: None,
             blocked,
-            asked: prompt,
+            prompt,
             notes,
         })
     }

@@ -15,10 +15,6 @@ use super::{Command, Printed, SandboxOptions, prompt};
 /// Time between the request to terminate and the kill.
 const GRACE: Duration = Duration::from_secs(2);
 
-fn broken(error: std::io::Error) -> Fault {
-    Fault::failed(error.to_string())
-}
-
 /// A process that has ended, with its output.
 pub(super) struct Finished {
     pub(super) end: CommandEnd,
@@ -29,7 +25,7 @@ pub(super) struct Finished {
 }
 
 /// Collects the output of a process until it ends, its timeout is reached or the call is cancelled. A process that stays
-/// silent after a prompt ends before its timeout.
+/// silent after a prompt is terminated before its timeout.
 pub(super) async fn wait_for_end(
     mut running: Running,
     timeout: Duration,
@@ -48,7 +44,7 @@ pub(super) async fn wait_for_end(
     let mut waiting_at = None;
     let ended = loop {
         tokio::select! {
-            event = running.next() => match event.map_err(broken)? {
+            event = running.next() => match event.map_err(event_fault)? {
                 RunEvent::Output(stream, bytes) => waiting_at = take(stream, bytes),
                 RunEvent::Ended(ended) => break Ok(ended),
             },
@@ -109,8 +105,14 @@ pub(super) async fn take_sandbox(policy: &Policy, output: Output, cx: &Context) 
     Ok(sandbox)
 }
 
+/// Fault about a sandbox or a command that could not be started.
 pub(super) fn start_fault(error: std::io::Error) -> Fault {
     Fault::failed(format!("the command cannot be started: {error}"))
+}
+
+/// Fault about a lost connection to a running command.
+fn event_fault(error: std::io::Error) -> Fault {
+    Fault::failed(error.to_string())
 }
 
 /// Prepares a sandbox for the next command with the same policy, in the background: setting one up takes milliseconds.
@@ -146,7 +148,7 @@ async fn follow<T>(
     take: &mut impl FnMut(Stream, &[u8]) -> T,
 ) -> Result<CommandEnd, Fault> {
     loop {
-        match running.next().await.map_err(broken)? {
+        match running.next().await.map_err(event_fault)? {
             RunEvent::Output(stream, bytes) => drop(take(stream, bytes)),
             RunEvent::Ended(ended) => return Ok(ended),
         }

@@ -202,12 +202,12 @@ async fn read_one(path: AbsPath, request: &ReadRequest, cx: &Context) -> Result<
         )
         .at(cx.workspace().display(&path)),
     };
-    let ReadContent { what, whole } = found.map_err(failed)?;
+    let ReadContent { content, whole } = found.map_err(failed)?;
     let mut notes = Vec::new();
-    let body = match what {
-        ContentKind::Body(body) => body,
-        ContentKind::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
-        ContentKind::Document(DocumentKind::Notebook, bytes) => match document::notebook(bytes.clone()).await
+    let body = match content {
+        FileContent::Body(body) => body,
+        FileContent::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
+        FileContent::Document(DocumentKind::Notebook, bytes) => match document::notebook(bytes.clone()).await
         {
             Ok(sheet) => Body::Notebook(sheet),
             Err(why) => {
@@ -218,7 +218,7 @@ async fn read_one(path: AbsPath, request: &ReadRequest, cx: &Context) -> Result<
                 lines.transpose().map_err(failed)?.unwrap_or(Body::Binary)
             }
         },
-        ContentKind::Document(kind, bytes) => {
+        FileContent::Document(kind, bytes) => {
             // Boxed: the future of a document is large, and every read of plain lines would carry its size.
             Box::pin(document::render(kind, bytes, &path, request.pages.as_ref(), cx)).await?
         }
@@ -275,13 +275,14 @@ async fn read_effect(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Cont
     Effect::Read { path, seen }
 }
 
-/// Content of a file, and all of its bytes where they are in memory anyway.
+/// Result of [`read_body`]: the content, and all bytes of the file where they are in memory anyway.
 struct ReadContent {
-    what: ContentKind,
+    content: FileContent,
     whole: Option<Bytes>,
 }
 
-enum ContentKind {
+/// Content of a file, by what remains to be done with it.
+enum FileContent {
     /// Content that needs no conversion.
     Body(Body),
     /// All bytes of a document, which still has to be converted.
@@ -306,7 +307,7 @@ fn read_body(
         let max = options.caps.file_bytes.unwrap_or(u64::MAX);
         file.take(max).read_to_end(&mut bytes)?;
         let bytes = Bytes::from(bytes);
-        return Ok(ReadContent { whole: small(&bytes), what: ContentKind::Body(Body::Bytes(bytes)) });
+        return Ok(ReadContent { whole: small(&bytes), content: FileContent::Body(Body::Bytes(bytes)) });
     };
     // One byte more than the size, so that a file that has grown since does not count as read whole.
     let mut head = vec![0; (stat.size + 1).clamp(MIN_ROOM, CHUNK as u64) as usize];
@@ -318,19 +319,19 @@ fn read_body(
         if stat.size <= document::MAX_BYTES {
             file.take(document::MAX_BYTES).read_to_end(&mut head)?;
             let bytes = Bytes::from(head);
-            return Ok(ReadContent { whole: small(&bytes), what: ContentKind::Document(kind, bytes) });
+            return Ok(ReadContent { whole: small(&bytes), content: FileContent::Document(kind, bytes) });
         }
         // A notebook that is too large is still readable as text.
         if kind != DocumentKind::Notebook {
-            return Ok(ReadContent { what: ContentKind::TooLarge, whole: None });
+            return Ok(ReadContent { content: FileContent::TooLarge, whole: None });
         }
     }
     if stat.size <= SMALL && read as u64 == stat.size {
         let whole = Bytes::from(head);
         let body = text::lines(&whole, io::empty(), &lines, cx)?;
-        return Ok(ReadContent { what: ContentKind::Body(body), whole: Some(whole) });
+        return Ok(ReadContent { content: FileContent::Body(body), whole: Some(whole) });
     }
-    Ok(ReadContent { what: ContentKind::Body(text::lines(&head, file, &lines, cx)?), whole: None })
+    Ok(ReadContent { content: FileContent::Body(text::lines(&head, file, &lines, cx)?), whole: None })
 }
 
 fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {

@@ -84,8 +84,8 @@ const NONINTERACTIVE: [(&str, &str); 11] = [
     ("NO_COLOR", "1"),
 ];
 
-/// Git configuration that accepts repositories of another user, as in a container. Git refuses them because their hooks
-/// could run code; in the sandbox these can do no harm.
+/// Git configuration that accepts repositories of another user, as in a container. Git refuses them because their
+/// configuration could run code; in the sandbox it can do no harm.
 const GIT: [(&str, &str); 3] =
     [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
 

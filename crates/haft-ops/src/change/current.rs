@@ -158,6 +158,6 @@ pub(super) fn conflict(
                 _ => Fault::from(error),
             }
         }
-        error => crate::named(error, path, named, cx),
+        error => crate::journal_fault(error, path, named, cx),
     }
 }

@@ -58,12 +58,12 @@ pub(super) fn plan(
         To::Text(text) => whole(request, text, before.as_ref(), &editing, cx)?,
         To::Bytes(bytes) => NewContent::all(bytes.clone().into()),
         To::Edits(edits) => edited(request, before.as_mut(), |source| {
-            plan_edits(source, edits, editing.manner)
+            plan_edits(source, edits, editing.options)
                 .map(|planned| (planned, Vec::new()))
                 .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
         })?,
         To::Lines(edits) => edited(request, before.as_mut(), |source| {
-            plan_lines(source, edits, editing.manner)
+            plan_lines(source, edits, editing.options)
                 .map(|lines| (lines.planned, lines.warnings))
                 .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
         })?,
@@ -139,7 +139,7 @@ fn whole(
     let named = &request.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
     let old = source.as_ref().map_or("", |source| source.text());
-    if let Some((line, found)) = placeholder(old, text, editing.manner) {
+    if let Some((line, found)) = placeholder(old, text, editing.options) {
         let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
         return Err(fault(named, mismatch.message(), mismatch.hint()));
     }
@@ -216,7 +216,7 @@ fn cell(
     let CellPlanned { bytes, cell_id, number, was, .. } = planned;
     if edit.mode != CellMode::Delete
         && let Some((line, found)) =
-            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.manner)
+            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.options)
     {
         let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
         return Err(fault(named, mismatch.message(), mismatch.hint()));

@@ -94,12 +94,12 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
             ),
         });
     }
-    if let (Some(prompt), false) = (&ran.asked, ran.exit == Exit::TimedOut) {
+    if let (Some(prompt), false) = (&ran.prompt, ran.exit == Exit::TimedOut) {
         notes.push(format!(
             "it asked `{prompt}` and got no answer: nobody can type; look for an option such as `-y`"
         ));
     }
-    if ran.exit == Exit::TimedOut && ran.asked.is_none() {
+    if ran.exit == Exit::TimedOut && ran.prompt.is_none() {
         notes.push(
             "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
         );

@@ -1,9 +1,10 @@
-//! Asking the user what to do. Who is asked, and how, is the engine's matter.
+//! The operation that asks the user questions with answers to choose from. Knows nothing of how the questions reach the
+//! user: the engine passes them to the host's respondent.
 
 use haft_core::questions::{Answer, UserQuestion};
 use haft_core::{Claims, Context, Fault, Operation, Preview, Resource};
 
-/// Asks the user some questions.
+/// Asks the user one or more questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquire {
     /// The questions.
@@ -13,21 +14,21 @@ pub struct Inquire {
 impl Operation for Inquire {
     type Output = Vec<Answer>;
 
-    /// One question after the other: whoever answers is one person.
+    /// Calls with questions run one after the other, because one person answers them.
     fn claims(&self) -> Claims {
         Claims::none().write(Resource::State("questions".into()))
     }
 
-    /// Answers are told by question and label, so each must mean one thing.
+    /// Rejects duplicates: replies identify an answer by the question's text and the label.
     async fn check(&mut self, _cx: &Context) -> Result<Option<Preview>, Fault> {
         let texts = self.questions.iter().map(|question| question.text.as_str());
-        if let Some(text) = twice(texts) {
+        if let Some(text) = duplicate(texts) {
             return Err(Fault::invalid(format!("`{text}` is asked twice")).hint("ask each question once"));
         }
         for question in &self.questions {
-            if let Some(label) = twice(question.options.iter().map(|option| option.label.as_str())) {
-                let told = format!("`{}` offers `{label}` twice", question.text);
-                return Err(Fault::invalid(told).hint("give each answer a label of its own"));
+            if let Some(label) = duplicate(question.options.iter().map(|option| option.label.as_str())) {
+                let message = format!("`{}` offers `{label}` twice", question.text);
+                return Err(Fault::invalid(message).hint("give each answer a label of its own"));
             }
         }
         Ok(None)
@@ -38,7 +39,8 @@ impl Operation for Inquire {
     }
 }
 
-fn twice<'a>(texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The first text that occurs twice, apart from spaces around it.
+fn duplicate<'a>(texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = Vec::new();
     for text in texts.map(str::trim) {
         if seen.contains(&text) {

@@ -1,6 +1,6 @@
-//! Changing the content of one file: by all of it, by text, by line number. The change is planned in memory
-//! when it is checked, so that its diff is known before anybody is asked; committed through the journal,
-//! against exactly the content it was planned on; and its syntax is checked while the disk is waited for.
+//! The change operation: replaces the content of one file as a whole, by text, by line number or by notebook cell. `check`
+//! plans the change in memory, so that its diff is known before the approval; `run` commits it through the journal, which
+//! compares the file with the content that the plan is based on. The syntax check runs while the disk syncs.
 
 mod checking;
 mod current;
@@ -21,7 +21,7 @@ pub(super) use checking::{checked, file_name};
 
 pub(crate) use current::Current;
 pub(crate) use neighbours::style;
-use plan::Plan;
+use plan::ChangePlan;
 
 use super::Editing;
 use haft_text::check::Checked;
@@ -30,41 +30,41 @@ use haft_text::{Diff, LineEdit, Replace};
 
 /// Changes the content of one file.
 pub struct Change {
-    asked: Arc<ChangeRequest>,
-    plan: Option<Plan>,
+    request: Arc<ChangeRequest>,
+    plan: Option<ChangePlan>,
 }
 
-/// What is asked for.
+/// Request to change one file.
 #[derive(Debug)]
 pub struct ChangeRequest {
     /// The file.
     pub path: AbsPath,
-    /// The file as it was asked for, for messages.
+    /// The path as the caller wrote it, for messages.
     pub named: String,
-    /// What becomes of it.
+    /// The new content, or the edits that lead to it.
     pub to: To,
-    /// On which terms.
+    /// Conditions of the change.
     pub terms: Terms,
 }
 
-/// What becomes of a file.
+/// The new content of a file, or the edits that lead to it.
 #[derive(Clone, Debug)]
 pub enum To {
-    /// All of it is this text, in the file's encoding and with its line ends. A new file is written like its
-    /// neighbours.
+    /// Replaces the whole content with this text, in the file's encoding and with its line ends. A new file takes both
+    /// from the files beside it.
     Text(String),
-    /// All of it is this, to the byte.
+    /// Replaces the whole content with exactly these bytes.
     Bytes(Vec<u8>),
-    /// Texts in it are replaced, one after another.
+    /// Replaces texts, one after another.
     Edits(Vec<Replace>),
-    /// Lines in it are replaced, one after another.
+    /// Replaces lines, one after another.
     Lines(Vec<LineEdit>),
-    /// A cell of it, which is a notebook, is changed.
+    /// Changes a cell of a notebook.
     Cell(CellEdit),
 }
 
 impl To {
-    /// How many bytes of it are new.
+    /// Size of the request in bytes, which decides whether planning may run on the calling thread.
     fn len(&self) -> u64 {
         let bytes = match self {
             Self::Text(text) => text.len(),
@@ -77,16 +77,16 @@ impl To {
     }
 }
 
-/// On which terms a file is changed.
+/// Conditions of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What the model must know of a file that exists.
+    /// What the model must have seen of a file that exists.
     pub knowledge: Knowledge,
-    /// What is made of a change that changes nothing.
+    /// Whether the change succeeds if the new content equals the old one.
     pub same: Same,
-    /// What becomes of a file that exists.
+    /// Whether a file that exists may be changed.
     pub existing: Existing,
-    /// What becomes of missing folders on the way.
+    /// Whether missing parent folders are created.
     pub parents: Parents,
 }
 
@@ -101,89 +101,89 @@ impl Default for Terms {
     }
 }
 
-/// What the model must know of a file that exists.
+/// What the model must have seen of a file before it may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knowledge {
-    /// It must have seen the file as it is.
+    /// The model must have seen the current content.
     Required,
-    /// It need not have seen the file, but what it has seen must still be so.
+    /// The model need not have seen the file; if it has, the file must not have changed since.
     Current,
 }
 
-/// What is made of a change that changes nothing.
+/// Whether a change succeeds if the new content equals the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Same {
-    /// It succeeds, and nothing is recorded.
+    /// The change succeeds, and the journal records nothing.
     Accept,
-    /// It fails.
+    /// The change fails.
     Refuse,
 }
 
-/// What becomes of a file that exists.
+/// Whether a change may touch a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It is changed.
+    /// The file is changed.
     Change,
     /// The change fails.
     Refuse,
 }
 
-/// What becomes of missing folders on the way to a new file.
+/// Whether a change creates the missing parent folders of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parents {
-    /// They are made.
+    /// Missing folders are created.
     Make,
-    /// The change fails, and the message says how they would be made.
+    /// The change fails; the text names the option of the tool that would create them.
     Require(&'static str),
 }
 
-/// A file that was changed.
+/// Result of a change.
 #[derive(Debug)]
 pub struct Changed {
     /// The file.
     pub path: AbsPath,
-    /// What happened to it.
+    /// What happened to the file.
     pub fate: Fate,
-    /// The number in the journal; none where nothing changed.
+    /// Number of the change in the journal; none if nothing changed.
     pub number: Option<u64>,
-    /// How large the file is now.
+    /// New size of the file in bytes.
     pub size: u64,
-    /// How many places were changed.
+    /// Number of places that were changed.
     pub replaced: usize,
-    /// What changed, as a unified diff.
+    /// The change as a unified diff.
     pub diff: Diff,
-    /// What changed, with the line numbers as they are now.
+    /// The change in the short form, with line numbers of the new content.
     pub short: Diff,
-    /// What was done otherwise than asked, and what else there is to know.
+    /// Remarks for the model, such as where the result differs from the request.
     pub notes: Vec<String>,
-    /// What the change did to the syntax, where that can be told.
+    /// Effect of the change on the syntax, if there is a checker for the language.
     pub checked: Option<Checked>,
 }
 
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is new.
+    /// The file is new.
     Created,
-    /// It was changed.
+    /// The content is different.
     Changed,
-    /// It was so already.
+    /// The file already had this content.
     Same,
 }
 
 impl Change {
-    /// A change that is still to be checked.
-    pub fn new(asked: ChangeRequest) -> Self {
-        Self { asked: Arc::new(asked), plan: None }
+    /// A change that is not planned yet.
+    pub fn new(request: ChangeRequest) -> Self {
+        Self { request: Arc::new(request), plan: None }
     }
 
-    /// A change of a file that must be there, named from the session's folder.
+    /// A change of a file that must exist. A relative path starts at the session's folder.
     pub fn edit(named: &str, to: To, cx: &Context) -> Result<Self, Fault> {
         let path = super::changeable(named, &cx.cwd(), cx)?;
         Ok(Self::new(ChangeRequest { path, named: named.to_owned(), to, terms: Terms::default() }))
     }
 
-    /// A whole file, named from the session's folder.
+    /// A change of the whole content of a file, which may be new. A relative path starts at the session's folder.
     pub fn write(named: &str, content: &str, terms: Terms, cx: &Context) -> Result<Self, Fault> {
         let path = super::writable(named, &cx.cwd(), cx)?;
         Ok(Self::new(ChangeRequest {
@@ -194,22 +194,23 @@ impl Change {
         }))
     }
 
-    /// Whether there is a file that is replaced or edited. Known once the change was checked.
+    /// Whether the change replaces or edits an existing file. Known after `check`.
     pub fn replaces(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.before.is_some())
     }
 
-    async fn planned(&mut self, cx: &Context) -> Result<Plan, Fault> {
+    /// Takes the plan that `check` made, or makes it. Large files are planned on a blocking thread.
+    async fn planned(&mut self, cx: &Context) -> Result<ChangePlan, Fault> {
         if let Some(plan) = self.plan.take() {
             return Ok(plan);
         }
-        let open = plan::open(&self.asked, cx)?;
-        let there = open.as_ref().map_or(0, |open| open.stat.size);
-        if there.max(self.asked.to.len()) <= super::SMALL {
-            return plan::plan(&self.asked, open, cx);
+        let open = plan::open(&self.request, cx)?;
+        let size = open.as_ref().map_or(0, |open| open.stat.size);
+        if size.max(self.request.to.len()) <= super::SMALL {
+            return plan::plan(&self.request, open, cx);
         }
-        let (asked, cx) = (self.asked.clone(), cx.clone());
-        haft_core::blocking(move || plan::plan(&asked, open, &cx)).await
+        let (request, cx) = (self.request.clone(), cx.clone());
+        haft_core::blocking(move || plan::plan(&request, open, &cx)).await
     }
 }
 
@@ -221,7 +222,7 @@ impl Operation for Change {
     }
 
     fn claims(&self) -> Claims {
-        Claims::none().write(Resource::Path(self.asked.path.clone()))
+        Claims::none().write(Resource::Path(self.request.path.clone()))
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
@@ -231,7 +232,7 @@ impl Operation for Change {
 
     fn preview(&mut self, _cx: &Context) -> Option<Preview> {
         let plan = self.plan.as_mut()?;
-        let diff = plan.shown(&self.asked.named).0.text.clone();
+        let diff = plan.diffs(&self.request.named).0.text.clone();
         let parts = match &plan.before {
             Some(before) => parts::of(&diff, &before.bytes, &plan.content.whole()),
             None => Vec::new(),
@@ -242,7 +243,7 @@ impl Operation for Change {
     fn keep_parts(&mut self, chosen: &[usize], _cx: &Context) -> Result<String, Fault> {
         let whole = || Fault::failed("this change is made as a whole or not at all");
         let plan = self.plan.as_mut().ok_or_else(whole)?;
-        let diff = plan.shown(&self.asked.named).0.text.clone();
+        let diff = plan.diffs(&self.request.named).0.text.clone();
         let before = plan.before.as_ref().ok_or_else(whole)?;
         let all = parts::of(&diff, &before.bytes, &plan.content.whole());
         let kept = parts::with(&diff, &before.bytes, chosen).ok_or_else(whole)?;
@@ -255,8 +256,8 @@ impl Operation for Change {
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {
         let plan = self.planned(cx).await?;
-        let ChangeRequest { path, .. } = &*self.asked;
-        let Plan { before, content, replaced, mut notes, splices, mut shown } = plan;
+        let ChangeRequest { path, .. } = &*self.request;
+        let ChangePlan { before, content, replaced, mut notes, splices, mut diffs } = plan;
         let fate = match &before {
             None => Fate::Created,
             Some(before) if before.hash == content.hash() => Fate::Same,
@@ -265,9 +266,8 @@ impl Operation for Change {
         let size = content.len();
         if fate == Fate::Same {
             let path = path.clone();
-            let shown =
-                shown.unwrap_or_else(|| plan::differing(&self.asked.named, before.as_ref(), &content, None));
-            let (diff, short) = shown;
+            let (diff, short) =
+                diffs.unwrap_or_else(|| plan::diffs_of(&self.request.named, before.as_ref(), &content, None));
             return Ok(Changed {
                 path,
                 fate,
@@ -281,30 +281,32 @@ impl Operation for Change {
             });
         }
         let editing = cx.session().extension::<Editing>();
-        let (asked, inside) = (self.asked.clone(), cx.clone());
+        let (request, inside) = (self.request.clone(), cx.clone());
         let (recorded, checking, (diff, short)) = cx
             .commit(move |journal, label| {
                 let expect = before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
                 let change = journal::Change::Write {
-                    path: asked.path.clone(),
+                    path: request.path.clone(),
                     content: content.clone(),
                     expect,
                     replaced: before.as_ref().map(Current::replaced),
                 };
-                let differing = || plan::differing(&asked.named, before.as_ref(), &content, splices.as_ref());
+                let diffs_of_plan =
+                    || plan::diffs_of(&request.named, before.as_ref(), &content, splices.as_ref());
                 let mut checking = None;
-                // The check and what is shown of the change use the time that the disk takes.
+                // Syncing takes milliseconds on most disks: the syntax check and the diff run meanwhile.
                 let meanwhile = || {
                     let before = before.as_ref().map(|before| before.bytes.clone());
-                    checking = Some(Checking::start(&editing.checkers, &asked.path, before, &content));
-                    shown.get_or_insert_with(differing);
+                    checking = Some(Checking::start(&editing.checkers, &request.path, before, &content));
+                    diffs.get_or_insert_with(diffs_of_plan);
                 };
                 let recorded = journal.change_while(inside.workspace(), change, label, meanwhile);
                 let recorded =
-                    recorded.map_err(|error| current::conflict(error, &asked, before.as_ref(), &inside))?;
-                let now = seen(&asked.path, &content, &inside).map_or(KnownContent::Gone, KnownContent::Seen);
-                inside.effect(Effect::Changed { path: asked.path.clone(), now });
-                Ok((recorded, checking, shown.unwrap_or_else(differing)))
+                    recorded.map_err(|error| current::conflict(error, &request, before.as_ref(), &inside))?;
+                let now =
+                    seen(&request.path, &content, &inside).map_or(KnownContent::Gone, KnownContent::Seen);
+                inside.effect(Effect::Changed { path: request.path.clone(), now });
+                Ok((recorded, checking, diffs.unwrap_or_else(diffs_of_plan)))
             })
             .await?;
         let checked = match checking {
@@ -317,7 +319,7 @@ impl Operation for Change {
     }
 }
 
-/// What the model knows of a file that it has just written.
+/// Version of a file that the model knows because it has just written it.
 pub(super) fn seen(path: &AbsPath, content: &Content, cx: &Context) -> Option<Seen> {
     let stamp = cx.workspace().stat(path).ok()?.stamp;
     Some(match content.len() <= super::SMALL {

@@ -1,5 +1,6 @@
-//! Running code that the model wrote, where it can do no harm: in a sandbox with all layers that keep it to the workspace and off
-//! the network, and not at all where those do not stand.
+//! The operation that runs Python or Bash code of the model without approval. It requires a sandbox with all layers that
+//! confine the code to the workspace and keep it off the network; if one of them is unavailable, the operation fails. Knows
+//! nothing of how the sandbox enforces its layers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use haft_sandbox::sandbox::{Layer, LimitHit, Limits, Network};
 
 use super::shell::{Program, Ran, ReadySandbox, SandboxOptions, Surroundings, find_program};
 
-/// Longer code is not taken: it reaches the sandbox as arguments, of which there is only so much.
+/// Longest code in bytes. The code reaches the sandbox as arguments, whose total size the kernel limits.
 pub const MAX_CODE_BYTES: usize = 1 << 20;
-/// No argument of a program may be longer.
+/// Longest argument in bytes, below the kernel's limit for a single one.
 const CHUNK: usize = 100_000;
-/// What code may use where nothing is set.
+/// Default limits of code, where the settings have none.
 const LIMITS: Limits = Limits {
     memory: Some(4 << 30),
     total_memory: None,
@@ -26,14 +27,14 @@ const LIMITS: Limits = Limits {
     file_size: Some(1 << 30),
 };
 
-/// Puts the code, which comes in pieces, into a file of the sandbox's own and becomes its interpreter. What the caller
-/// adds to the environment is for the code alone.
-const BEGIN: &str = r#"file=$1 pieces=$2; shift 2
-printf %s "${@:1:pieces}" > "$file" || exit 125
-shift "$pieces"
+/// Bash script that joins the chunks of the code into a file in the sandbox's private `/tmp` and then executes the
+/// interpreter. `env` sets the caller's variables only then, so that they have no effect on this script.
+const BEGIN: &str = r#"file=$1 chunks=$2; shift 2
+printf %s "${@:1:chunks}" > "$file" || exit 125
+shift "$chunks"
 exec env -- "$@""#;
 
-/// A language that code can be in.
+/// Programming language of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// Python 3.
@@ -42,40 +43,41 @@ pub enum Language {
     Bash,
 }
 
-/// Runs code.
+/// Runs code in the sandbox.
 #[derive(Debug)]
 pub struct Code {
     program: Program,
     timeout: Duration,
-    held: Option<ReadySandbox>,
+    /// The sandbox that `check` made, so that `run` uses the one whose layers were verified.
+    sandbox: Option<ReadySandbox>,
 }
 
-/// What came of code.
+/// Result of running code.
 #[derive(Debug)]
 pub struct CodeRan {
-    /// How it ended.
+    /// Exit status and output.
     pub ran: Ran,
-    /// The limit that it ran into, where that can be told.
+    /// The limit that ended the code, if it can be determined.
     pub limit: Option<Limit>,
 }
 
-/// What there is only so much of.
+/// A limit on the resources of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Time.
+    /// Wall-clock time.
     Timeout,
     /// Memory.
     Memory,
     /// Processor time.
     CpuTime,
-    /// The size of a file.
+    /// Size of a file.
     FileSize,
-    /// Processes.
+    /// Number of processes.
     Processes,
 }
 
 impl Limit {
-    /// What it is called.
+    /// Name of the limit for replies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -88,7 +90,7 @@ impl Limit {
 }
 
 impl Code {
-    /// Code that is to be run in a folder, as it is.
+    /// Code to run in the folder `dir`, with arguments and additional environment variables.
     pub fn new(
         language: Language,
         code: &str,
@@ -113,13 +115,13 @@ impl Code {
             Language::Python => python(cx).map(|(python, needs)| (Some(python), needs))?,
             Language::Bash => (None, Vec::new()),
         };
-        let pieces = pieces(code);
+        let chunks = chunks(code);
         let file = if python.is_some() { "/tmp/code.py" } else { "/tmp/code.sh" };
         let mut program = Program::new("/bin/bash", dir.clone())
-            .args(["--noprofile", "--norc", "-c", BEGIN, "bash", file, &pieces.len().to_string()])
-            .args(pieces.iter().copied());
+            .args(["--noprofile", "--norc", "-c", BEGIN, "bash", file, &chunks.len().to_string()])
+            .args(chunks.iter().copied());
         if python.is_some() {
-            // Modules of the folder are found, as if the code lay there, and nothing is left beside them.
+            // Imports work as if the code were in the folder, and leave no bytecode files in it.
             program = program.args([OsString::from("PYTHONDONTWRITEBYTECODE=1"), {
                 let mut path = OsString::from("PYTHONPATH=");
                 path.push(dir.as_path());
@@ -135,7 +137,7 @@ impl Code {
         program.needs = needs;
         program.surroundings = Surroundings::System;
         program.limits = LIMITS;
-        Ok(Self { program, timeout, held: None })
+        Ok(Self { program, timeout, sandbox: None })
     }
 }
 
@@ -151,14 +153,14 @@ impl Operation for Code {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        let held = self.program.hold(cx).await?;
-        require_walls(&held, cx)?;
-        self.held = Some(held);
+        let sandbox = self.program.hold(cx).await?;
+        require_layers(&sandbox, cx)?;
+        self.sandbox = Some(sandbox);
         Ok(None)
     }
 
     async fn run(mut self, cx: &Context) -> Result<CodeRan, Fault> {
-        let ran = self.program.run(self.held.take(), self.timeout, cx).await?;
+        let ran = self.program.run(self.sandbox.take(), self.timeout, cx).await?;
         if ran.exit == Exit::Cancelled {
             return Err(cx.cancelled_fault());
         }
@@ -167,20 +169,20 @@ impl Operation for Code {
     }
 }
 
-/// The layers that keep code to the workspace.
-fn require_walls(held: &ReadySandbox, cx: &Context) -> Result<(), Fault> {
-    let lacking = held.lacks(&confining(cx));
+/// Fails unless the sandbox has all layers that confine code.
+fn require_layers(sandbox: &ReadySandbox, cx: &Context) -> Result<(), Fault> {
+    let lacking = sandbox.lacks(&confining(cx));
     if lacking.is_empty() {
         return Ok(());
     }
-    let told: Vec<String> =
+    let reasons: Vec<String> =
         lacking.iter().map(|(layer, why)| format!("{} ({why})", layer.made_of())).collect();
     let names: Vec<&str> = lacking.iter().map(|(layer, _)| layer.name()).collect();
     Err(Fault::new(
         FaultKind::Disabled,
         format!(
             "code is run without asking only in a sandbox with all layers, and here it would lack {}",
-            told.join(", ")
+            reasons.join(", ")
         ),
     )
     .hint(
@@ -189,7 +191,7 @@ fn require_walls(held: &ReadySandbox, cx: &Context) -> Result<(), Fault> {
     .with("missing", names))
 }
 
-/// Layers without which what runs is not confined.
+/// Layers that confine a program to the workspace and, if the network is off, keep it off the network.
 pub(super) fn confining(cx: &Context) -> Vec<Layer> {
     let mut layers = vec![Layer::View, Layer::Paths];
     if cx.session().extension::<SandboxOptions>().network == Network::Off {
@@ -198,7 +200,7 @@ pub(super) fn confining(cx: &Context) -> Vec<Layer> {
     layers
 }
 
-/// What Python is called, and the folder that it is in, where that is not one of the system.
+/// Path of Python, and the installation folder that the sandbox has to show if it is outside the system folders.
 fn python(cx: &Context) -> Result<(OsString, Vec<PathBuf>), Fault> {
     let found = find_program("python3", cx).or_else(|| find_program("python", cx));
     let missing = || {
@@ -207,13 +209,13 @@ fn python(cx: &Context) -> Result<(OsString, Vec<PathBuf>), Fault> {
     };
     let found = found.ok_or_else(missing)?;
     let is_of_system = ["/usr", "/bin", "/opt", "/nix"].iter().any(|system| found.starts_with(system));
-    // Beside the folder of programs is what they need.
+    // An installation has its libraries beside `bin`: `python/bin/python3`, `python/lib`.
     let beside =
         found.parent().and_then(Path::parent).filter(|folder| !is_of_system && folder.parent().is_some());
     Ok((found.clone().into_os_string(), beside.map(Path::to_owned).into_iter().collect()))
 }
 
-/// Refuses what no program can be given.
+/// Rejects arguments and variables that the kernel cannot pass to a program.
 fn check_words(args: &[String], env: &[(String, String)]) -> Result<(), Fault> {
     if let Some(at) = args.iter().position(|arg| arg.contains('\0')) {
         return Err(Fault::invalid(format!(
@@ -244,19 +246,20 @@ fn check_words(args: &[String], env: &[(String, String)]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The code in pieces that are no longer than an argument may be.
-fn pieces(mut code: &str) -> Vec<&str> {
-    let mut pieces = Vec::new();
+/// Splits the code into chunks of at most [`CHUNK`] bytes.
+fn chunks(mut code: &str) -> Vec<&str> {
+    let mut chunks = Vec::new();
     while code.len() > CHUNK {
-        let (piece, rest) = code.split_at(code.floor_char_boundary(CHUNK));
-        pieces.push(piece);
+        let (chunk, rest) = code.split_at(code.floor_char_boundary(CHUNK));
+        chunks.push(chunk);
         code = rest;
     }
-    pieces.push(code);
-    pieces
+    chunks.push(code);
+    chunks
 }
 
-/// The limit that something ran into. A program that is refused more tells so itself, in its own words.
+/// Determines the limit that ended a program: from the supervisor's report, from the signal, or by a heuristic from the
+/// last lines of its error output, because a program that is refused more memory or processes reports that itself.
 fn limit(ran: &Ran) -> Option<Limit> {
     const XCPU: i32 = 24;
     const XFSZ: i32 = 25;
@@ -273,8 +276,8 @@ fn limit(ran: &Ran) -> Option<Limit> {
         Exit::Code(code) => code - 128,
         Exit::Signal(signal) => signal,
     };
-    let told = ran.err.text();
-    let last = told.lines().rev().take(5).collect::<Vec<_>>().join("\n");
+    let errors = ran.err.text();
+    let last = errors.lines().rev().take(5).collect::<Vec<_>>().join("\n");
     let says = |words: &[&str]| words.iter().any(|word| last.contains(word));
     match signal {
         XCPU => Some(Limit::CpuTime),
@@ -293,10 +296,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_cut_into_pieces_between_characters() {
+    fn chunks_end_between_characters() {
         let code = "é".repeat(CHUNK);
-        let pieces = pieces(&code);
-        assert_eq!(pieces.concat(), code);
-        assert!(pieces.len() == 2 && pieces.iter().all(|piece| piece.len() <= CHUNK));
+        let chunks = chunks(&code);
+        assert_eq!(chunks.concat(), code);
+        assert!(chunks.len() == 2 && chunks.iter().all(|chunk| chunk.len() <= CHUNK));
     }
 }

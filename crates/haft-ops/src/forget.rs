@@ -1,31 +1,32 @@
-//! Dropping what is kept of past calls, so that a conversation stays short. What the model is shown is for whoever
-//! leads the conversation, who hears of it.
+//! Dropping past calls from a session, so that a conversation stays short. The client that owns the conversation gets an
+//! event and decides what the model still sees; this module only changes what the session keeps.
 
 use std::sync::Arc;
 
 use haft_core::sessions::PastCall;
 use haft_core::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, suggest};
 
-/// More calls are not named to choose from.
+/// Maximum number of calls that a fault suggests.
 const MAX_NAMED: usize = 5;
 
-/// Drops what is kept of past calls.
+/// Drops past calls from the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
-    /// The calls.
+    /// Ids of the calls.
     pub calls: Vec<String>,
 }
 
 /// A call that was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenCall {
-    /// Which.
+    /// Its id.
     pub id: String,
-    /// What it was.
+    /// What the session kept of it.
     pub call: PastCall,
 }
 
 impl Forget {
+    /// The calls to drop, or the fault that one of them is unknown.
     fn find(&self, cx: &Context) -> Result<Vec<ForgottenCall>, Fault> {
         let find = |id: &String| match cx.session().past_call(id) {
             Some(call) => Ok(ForgottenCall { id: id.clone(), call }),
@@ -38,7 +39,7 @@ impl Forget {
 impl Operation for Forget {
     type Output = Vec<ForgottenCall>;
 
-    /// It waits for whatever came before, which it may be about.
+    /// Claims everything, so that it runs after all calls before it: it may drop one of them.
     fn claims(&self) -> Claims {
         Claims::everything()
     }
@@ -56,6 +57,7 @@ impl Operation for Forget {
     }
 }
 
+/// The fault for an unknown call, with the latest ones.
 fn unknown(id: &str, cx: &Context) -> Fault {
     let fault = Fault::new(FaultKind::NotFound, format!("nothing is kept of a call `{id}`"));
     let all = cx.session().past_calls();

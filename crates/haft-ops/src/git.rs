@@ -1,5 +1,6 @@
-//! What git knows of a repository, and a few changes of it. Git runs in the session's sandbox: what a repository makes
-//! it run, such as filters and hooks, is confined like any command, and where nothing is to be changed nothing can be.
+//! Git operations: status, diff, log, show, add, commit, branch. Git runs in the session's sandbox: programs that a
+//! repository makes it run, such as filters and hooks, are confined like any command, and an operation that only reads
+//! runs without write access. How git is started is in `call`, how its output is parsed in `parse`.
 
 mod call;
 mod parse;
@@ -13,21 +14,21 @@ use super::shell::May;
 
 pub use parse::{Branch, Commit, FileCount, StatusEntry, WorkingTree};
 
-/// A folder in a repository.
+/// A folder in a git repository.
 #[derive(Clone, Debug)]
 pub struct Repository {
-    /// The folder that git is run in.
+    /// The working directory for git.
     pub dir: AbsPath,
-    /// As it was asked for.
+    /// The path as the caller gave it, for messages.
     pub named: String,
 }
 
-/// A commit, a branch or a tag, by a name that is no option.
+/// The name of a commit, branch or tag, checked so that git cannot take it for an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision(String);
 
 impl Revision {
-    /// A name that git can be given.
+    /// Checks a name: not empty, no leading `-`, no control characters.
     pub fn new(name: &str) -> Result<Self, Fault> {
         let wrong = if name.trim().is_empty() {
             "is empty"
@@ -44,129 +45,129 @@ impl Revision {
     }
 }
 
-/// What is changed and what is staged.
+/// Reports the branch and the staged, unstaged and untracked changes of a working tree (`git status`).
 #[derive(Clone, Debug)]
 pub struct GitStatus(pub Repository);
 
-/// What differs.
+/// Compares commits, the index and the working tree (`git diff`).
 #[derive(Clone, Debug)]
 pub struct GitDiff {
-    /// Where.
+    /// The repository.
     pub repository: Repository,
-    /// What is compared.
+    /// The two sides of the comparison.
     pub between: Between,
-    /// Only these files, if any are named.
+    /// Only these files; empty for all.
     pub paths: Vec<AbsPath>,
-    /// How many lines around a change are shown.
+    /// Number of context lines around a change.
     pub around: u32,
 }
 
-/// What is compared.
+/// The two sides of a diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// What is staged, and the files.
+    /// The index and the working tree.
     Unstaged,
-    /// The last commit, and what is staged.
+    /// `HEAD` and the index.
     Staged,
-    /// A commit, and the files.
+    /// A commit and the working tree.
     Since(Revision),
     /// Two commits.
     Commits(Revision, Revision),
 }
 
-/// What differs, file by file and as text.
+/// A diff, with the number of changed lines per file.
 #[derive(Clone, Debug)]
 pub struct GitDiffed {
-    /// Lines added and removed.
+    /// Lines added and removed, per file.
     pub files: Vec<FileCount>,
-    /// A unified diff.
+    /// The unified diff.
     pub text: String,
 }
 
-/// Commits, the latest first.
+/// Lists commits, the latest first (`git log`).
 #[derive(Clone, Debug)]
 pub struct GitLog {
-    /// Where.
+    /// The repository.
     pub repository: Repository,
-    /// From where on back, or two with `..` between them.
+    /// The revision to start from, or a range such as `main..topic`; `HEAD` if there is none.
     pub revision: Option<Revision>,
-    /// Only those that touch these files, if any are named.
+    /// Only commits that change these files; empty for all.
     pub paths: Vec<AbsPath>,
-    /// So many at most.
+    /// Maximum number of commits.
     pub limit: usize,
-    /// So many are passed over.
+    /// Number of commits to skip.
     pub skip: usize,
-    /// Only of authors that this is a part of.
+    /// Only commits whose author contains this text.
     pub author: Option<String>,
-    /// Only with this text in their message.
+    /// Only commits whose message contains this text.
     pub message: Option<String>,
-    /// Only after this date.
+    /// Only commits after this date.
     pub since: Option<String>,
-    /// Only before this date.
+    /// Only commits before this date.
     pub until: Option<String>,
 }
 
-/// One commit with what it changed.
+/// Shows one commit and its diff (`git show`).
 #[derive(Clone, Debug)]
 pub struct GitShow {
-    /// Where.
+    /// The repository.
     pub repository: Repository,
-    /// Which.
+    /// The commit.
     pub revision: Revision,
-    /// Only these files, if any are named.
+    /// Only these files; empty for all.
     pub paths: Vec<AbsPath>,
 }
 
-/// Stages changes.
+/// Stages changes, deletions included (`git add --all`).
 #[derive(Clone, Debug)]
 pub struct GitAdd {
-    /// Where.
+    /// The repository.
     pub repository: Repository,
-    /// What.
+    /// Files and folders to stage.
     pub paths: Vec<AbsPath>,
 }
 
-/// Commits what is staged.
+/// Commits the staged changes (`git commit`).
 #[derive(Clone, Debug)]
 pub struct GitCommit {
-    /// Where.
+    /// The repository.
     pub repository: Repository,
-    /// The message.
+    /// The commit message.
     pub message: String,
-    /// Whether changes of files that git knows are staged first.
+    /// Whether changes of tracked files are staged first.
     pub all: bool,
-    /// Whether the last commit is replaced.
+    /// Whether the commit replaces the last one.
     pub amend: bool,
 }
 
-/// Lists or changes branches.
+/// Lists, creates, switches or deletes branches. The result is the list of branches afterwards.
 #[derive(Clone, Debug)]
 pub struct GitBranch {
-    /// Where.
+    /// The repository.
     pub repository: Repository,
-    /// What to do.
+    /// The action.
     pub action: BranchAction,
 }
 
-/// What can be done with branches.
+/// An action on branches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchAction {
-    /// Nothing.
+    /// Only list the branches.
     List,
-    /// Makes one, at a commit or where the work is.
+    /// Create a branch, at a commit or at `HEAD`.
     Create(Revision, Option<Revision>),
-    /// Goes to one.
+    /// Switch to a branch.
     Switch(Revision),
-    /// Removes one; by force also one that is not merged.
+    /// Delete a branch; with force also an unmerged one.
     Delete(Revision, Force),
 }
 
-/// Whether something is done although it loses something.
+/// Whether to delete a branch that is not merged, with the commits that only it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// It is.
+    /// Delete it.
     Yes,
-    /// It is not.
+    /// Refuse to delete it.
     No,
 }
 
@@ -364,7 +365,8 @@ fn writes(repository: &Repository) -> Claims {
     Claims::none().write(Resource::Path(repository.dir.clone()))
 }
 
-/// What takes something away is no mere change of files: the command itself is claimed, too.
+/// Claims for an action that can lose commits. It also claims its command line, so that rules about commands apply and
+/// approval for edits is not enough.
 fn loses(repository: &Repository, words: &[&str]) -> Claims {
     let line = format!("git {}", words.join(" "));
     writes(repository).write(Resource::Command(CommandLine::new(line)))
@@ -374,7 +376,7 @@ impl Repository {
     async fn status(&self, cx: &Context) -> Result<WorkingTree, Fault> {
         let args =
             ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all"].map(OsString::from);
-        Ok(parse::standing(&self.git(May::Read, args.into(), cx).await?))
+        Ok(parse::status(&self.git(May::Read, args.into(), cx).await?))
     }
 
     async fn commit(&self, revision: &Revision, cx: &Context) -> Result<Commit, Fault> {
@@ -386,19 +388,20 @@ impl Repository {
         })
     }
 
-    /// What differs, counted and as text.
+    /// Runs `git diff` or `git show` twice: for the counts per file, and for the text.
     async fn diff(
         &self,
         command: &str,
-        what: &[OsString],
+        sides: &[OsString],
         around: u32,
         paths: &[AbsPath],
         cx: &Context,
     ) -> Result<GitDiffed, Fault> {
+        // External diff programs and text conversions would make the output unpredictable, and run programs.
         let with = |form: &[&str]| -> Vec<OsString> {
             let mut args = vec![command.into(), "--no-ext-diff".into(), "--no-textconv".into()];
             args.extend(form.iter().map(OsString::from));
-            args.extend(what.iter().cloned());
+            args.extend(sides.iter().cloned());
             args.push("--".into());
             args.extend(paths.iter().map(|path| path.as_path().into()));
             args
@@ -406,6 +409,6 @@ impl Repository {
         let files = parse::counts(&self.git(May::Read, with(&["--numstat", "-z"]), cx).await?);
         let lines = format!("--unified={around}");
         let text = self.git(May::Read, with(&["--patch", &lines]), cx).await?;
-        Ok(GitDiffed { files, text: parse::harmless(&text) })
+        Ok(GitDiffed { files, text: parse::escaped(&text) })
     }
 }

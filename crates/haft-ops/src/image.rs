@@ -1,4 +1,5 @@
-//! Pictures that a model can be shown. What decodes them is a feature of its own; without it they are refused.
+//! Images for the model: the limits, the error type, and the fitter that the engine applies to every reply. Decoding is
+//! the feature `images`; without it, images are refused.
 
 #[cfg(feature = "images")]
 mod decode;
@@ -10,59 +11,59 @@ use haft_core::images::{FittedImage, ImageFitter};
 #[cfg(feature = "images")]
 pub(crate) use decode::fit;
 
-/// The longest side, in pixels, of a picture that is shown as it is; larger ones are scaled by models anyway.
+/// Longest side in pixels of an image that is sent unscaled; model APIs scale larger ones down themselves.
 #[cfg(any(feature = "images", feature = "pdf"))]
 pub(crate) const MAX_SIDE: u32 = 1568;
-/// More pixels are not decoded.
+/// Maximum number of pixels of an image to decode.
 const MAX_PIXELS: u64 = 64_000_000;
-/// More memory is not taken for decoding.
+/// Maximum memory in bytes for decoding.
 const MAX_MEMORY: u64 = 512 * 1024 * 1024;
 
-/// A picture that fits.
+/// An image that fits the limits of a model, scaled down if necessary.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fitted {
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: &'static str,
-    /// The file's bytes.
+    /// The encoded image.
     pub bytes: Vec<u8>,
-    /// Its width in pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// Its height in pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// Its width before, turned upright.
+    /// Width before scaling, after applying the EXIF orientation.
     pub original_width: u32,
-    /// Its height before, turned upright.
+    /// Height before scaling, after applying the EXIF orientation.
     pub original_height: u32,
 }
 
-/// Why a picture cannot be shown.
+/// Why an image cannot be shown to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageProblem {
-    /// It is nothing that can be shown.
+    /// The format is not supported.
     #[error("it is no PNG, JPEG, GIF or WebP picture")]
     Unknown,
-    /// It claims to be larger than anything that is decoded.
+    /// The header claims more pixels than are decoded.
     #[error("it claims to be {width}x{height} pixels, and at most {} million are decoded", MAX_PIXELS / 1_000_000)]
     TooLarge {
-        /// How wide it says it is.
+        /// Width in the header.
         width: u32,
-        /// How high it says it is.
+        /// Height in the header.
         height: u32,
     },
     /// Decoding it would take too much memory.
     #[error("decoding it would take more than {} MB of memory", MAX_MEMORY / 1024 / 1024)]
     TooMuchMemory,
-    /// There is nothing here to decode it.
+    /// The feature `images` is off.
     #[error("this program was built without the feature `images`")]
     Unsupported,
-    /// It is not whole, or not well-formed.
+    /// The file is truncated or malformed.
     #[error("it is broken: {0}")]
     Broken(String),
 }
 
-/// Says that nothing here decodes pictures.
+/// Refuses every image: the feature `images` is off.
 #[cfg(not(feature = "images"))]
 pub(crate) fn fit(_bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
     Err(ImageProblem::Unsupported)
@@ -74,7 +75,7 @@ impl From<Fitted> for FittedImage {
     }
 }
 
-/// Decodes the pictures in the replies of all tools, and makes them smaller where they are too large.
+/// Fitter for the images in the replies of all tools: checks that they decode, and scales large ones down.
 pub struct Images;
 
 impl ImageFitter for Images {

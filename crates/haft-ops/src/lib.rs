@@ -1,4 +1,6 @@
-//! What the engine can do, in its own words.
+//! The operations of haft: reading, changing and searching files, running commands, git, project tools, undo. Each
+//! operation is a struct with resolved paths that says what it claims, checks itself and runs. No operation knows JSON,
+//! a tool's name or a dialect, and all access to files and processes goes through `haft-sandbox`.
 
 mod ask_user;
 mod change;
@@ -72,32 +74,32 @@ pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};
 
 use haft_text::check::Checkers;
 
-/// Files up to this size are read where the call runs, and remembered whole; larger ones are read on a
-/// thread that may block.
+/// Size in bytes up to which files are read on the async thread and remembered whole; larger ones are read on a blocking
+/// thread.
 const SMALL: u64 = 256 * 1024;
-/// Larger files are not changed.
+/// Maximum size in bytes of a file to change.
 const MAX_CHANGED: u64 = 1 << 30;
-/// A file that was read in part is hashed up to this size.
+/// Maximum size in bytes of a file that is hashed although only a part of it is read.
 const MAX_HASHED: u64 = 256 << 20;
-/// The syntax of larger files is not checked.
+/// Maximum size in bytes of a file for a syntax check.
 const MAX_CHECKED: u64 = 1 << 20;
 
-/// How files are changed: what a session can set.
+/// Edit settings of a session.
 #[derive(Clone, Default)]
 pub struct Editing {
-    /// How the text that a model writes is taken.
-    pub manner: EditOptions,
-    /// What looks at the syntax of changed files.
+    /// How closely old text must match the file, and whether placeholders for omitted code are allowed.
+    pub options: EditOptions,
+    /// Syntax checkers for changed files.
     pub checkers: Checkers,
 }
 
-/// What this crate does in processes of its own in the sandbox, to be named to `haft_sandbox::sandbox::arm_with`.
+/// Workers of this crate that run in sandboxed processes of their own; pass them to `haft_sandbox::sandbox::arm_with`.
 pub const WORKERS: &[haft_sandbox::sandbox::Worker] = &[
     #[cfg(feature = "pdf")]
     PDF_WORKER,
 ];
 
-/// Why no command can be run here.
+/// The fault for commands in a program that has not armed the sandbox; none if it has.
 #[cfg(feature = "commands")]
 fn without_sandbox() -> Option<Fault> {
     (!haft_sandbox::sandbox::is_armed()).then(|| {
@@ -109,7 +111,7 @@ fn without_sandbox() -> Option<Fault> {
     })
 }
 
-/// Why no file can be changed here.
+/// The fault for changes in a session without a journal; none if it has one.
 fn without_journal(cx: &Context) -> Option<Fault> {
     cx.session().journal().is_none().then(|| {
         Fault::new(FaultKind::Disabled, "this session keeps no journal, so no file can be changed")
@@ -117,10 +119,10 @@ fn without_journal(cx: &Context) -> Option<Fault> {
     })
 }
 
-/// A failure to look at what is to be moved or removed, told by the path that was asked for.
-fn unseen(mut error: ChangeError, named: &str) -> Fault {
+/// The fault for an entry that cannot be examined before it is moved or deleted, with the path as the caller gave it.
+fn examine_fault(mut error: ChangeError, display_name: &str) -> Fault {
     let denied = matches!(error.kind, ChangeErrorKind::Denied(_));
-    error.path = named.to_owned();
+    error.path = display_name.to_owned();
     let fault = Fault::from(error);
     match denied {
         true => fault.hint("the journal must read it to be able to bring it back; make it readable first"),
@@ -128,12 +130,12 @@ fn unseen(mut error: ChangeError, named: &str) -> Fault {
     }
 }
 
-/// A failure of the journal, told by the path that was asked for.
-fn named(error: JournalError, path: &AbsPath, named: &str, cx: &Context) -> Fault {
+/// The fault for a failure of the journal, with the path as the caller gave it.
+fn journal_fault(error: JournalError, path: &AbsPath, display_name: &str, cx: &Context) -> Fault {
     match error {
         JournalError::Change(mut error) => {
             if error.path == cx.workspace().display(path) {
-                error.path = named.to_owned();
+                error.path = display_name.to_owned();
             }
             error.into()
         }

@@ -1,4 +1,5 @@
-//! Listing folders, one level or all below. Links are shown, never followed.
+//! Listing folders, one level or recursively. Shows links and never follows them. Knows nothing of ignore files: only the
+//! caller's globs leave entries out.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -15,24 +16,24 @@ use super::Hidden;
 pub struct List {
     /// The folder.
     pub folder: AbsPath,
-    /// How deep.
+    /// One level or recursive.
     pub depth: Depth,
-    /// Whether names that begin with a dot are shown.
+    /// Treatment of names that begin with a dot.
     pub hidden: Hidden,
-    /// What is left out, by name or by path below the folder.
+    /// Globs of entries to leave out, matched with the name and with the path relative to the folder.
     pub ignore: GlobSet,
-    /// In which order.
+    /// Order of the entries.
     pub order: Order,
-    /// How many entries at the most.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
-/// How deep a listing goes.
+/// Whether a listing is recursive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// What is in the folder.
+    /// The entries of the folder itself.
     One,
-    /// Everything below it.
+    /// The entries of the folder and of all folders below it.
     All,
 }
 
@@ -41,35 +42,35 @@ pub enum Depth {
 pub enum Order {
     /// By path.
     Name,
-    /// Folders first, then by name whatever its case.
+    /// Folders first, then by name, ignoring case.
     FoldersFirst,
 }
 
-/// What was found.
+/// A folder's entries.
 #[derive(Debug)]
 pub struct Listing {
     /// The folder.
     pub folder: AbsPath,
-    /// What is in it, at most as many as asked for.
+    /// The entries, at most [`List::limit`].
     pub entries: Vec<Listed>,
-    /// How many there are in all. When the listing was cut short in its depth, how many were seen.
+    /// Number of all entries; in a recursive listing that reached its limit, of those seen so far.
     pub total: usize,
-    /// Folders that could not be looked into.
+    /// Paths of folders that could not be read.
     pub unreadable: Vec<String>,
 }
 
-/// One entry.
+/// An entry of a listing.
 #[derive(Debug)]
 pub struct Listed {
-    /// Its path below the folder.
+    /// Its path relative to the listed folder.
     pub name: String,
-    /// Its whole path.
+    /// Its absolute path.
     pub path: PathBuf,
-    /// What it is.
+    /// Whether it is a file, a folder, a link or something else.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last changed.
+    /// Time of its last change.
     pub modified: SystemTime,
     /// Its permission bits.
     pub mode: u32,
@@ -82,6 +83,7 @@ impl Operation for List {
         Claims::none().read(Resource::Path(self.folder.clone()))
     }
 
+    /// Only for one level: a recursive fingerprint would cost as much as the listing.
     fn fingerprint(&self, cx: &Context) -> Option<u64> {
         if self.depth == Depth::All {
             return None;
@@ -111,6 +113,8 @@ impl List {
     fn walk(self, cx: &Context) -> Result<Listing, Fault> {
         let mut listing =
             Listing { folder: self.folder.clone(), entries: Vec::new(), total: 0, unreadable: Vec::new() };
+        // A stack: folders are pushed in reverse order, so that they are read in the order of the listing and the limit
+        // cuts off its end.
         let mut folders = vec![(self.folder.clone(), PathBuf::new())];
         while let Some((folder, below)) = folders.pop() {
             if cx.is_cancelled() {
@@ -181,7 +185,7 @@ fn listed(folder: &AbsPath, name: &Path, entry: Entry) -> Listed {
     }
 }
 
-/// Patterns of names to leave out.
+/// Compiles globs of entries to leave out of a listing.
 pub fn ignore_set(patterns: &[String]) -> Result<GlobSet, Fault> {
     let mut set = globset::GlobSetBuilder::new();
     for pattern in patterns {

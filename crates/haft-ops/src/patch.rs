@@ -1,5 +1,6 @@
-//! Applying a patch to several files: all of it or nothing. A patch is written between `*** Begin Patch` and
-//! `*** End Patch`, or is a unified diff.
+//! Applying a patch to several files atomically: all of it or nothing. A patch is either between `*** Begin Patch` and
+//! `*** End Patch`, or a unified diff; `haft-text` parses both. Other operations that change several files commit their
+//! plans here, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,63 +19,65 @@ use haft_text::{
     self, Diff, DiffLimits, Outcome, PatchProblem, Side, Source, patch_paths, plan_patch, unified,
 };
 
-/// Applies a patch.
+/// Applies a patch to one or more files.
 pub struct Patch {
     text: Arc<str>,
-    /// The files that the patch names, by their names in it.
+    /// The files of the patch, by their names in it.
     places: Arc<BTreeMap<String, AbsPath>>,
     knowledge: Knowledge,
+    /// The planned changes, once the patch was checked.
     plan: Option<Vec<Planned>>,
 }
 
-/// What was patched.
+/// Result of a patch.
 #[derive(Debug)]
 pub struct Patched {
-    /// The number in the journal; none where it is only shown what would change.
+    /// Number of the change in the journal; none in a dry run.
     pub number: Option<u64>,
-    /// What happened to each file.
+    /// The files of the patch.
     pub files: Vec<PatchedFile>,
-    /// What was done otherwise than asked, and what else there is to know.
+    /// Deviations from the patch as written, and other notes.
     pub notes: Vec<String>,
 }
 
-/// What happened to one file.
+/// A file that a patch changed.
 #[derive(Clone, Debug)]
 pub struct PatchedFile {
-    /// The file, under the name it had before; a new one under its own.
+    /// Its path before the patch; of a new file, its new path.
     pub path: AbsPath,
-    /// What became of it.
+    /// Kind of change.
     pub fate: PatchFate,
-    /// What changed in it.
+    /// Diff of its content.
     pub diff: Diff,
-    /// What that did to its syntax, where that can be told.
+    /// Result of the syntax check, if its language has a checker.
     pub checked: Option<Checked>,
 }
 
-/// What became of a file.
+/// Kind of change that a patch makes to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchFate {
-    /// It is new.
+    /// The file was created.
     Added,
-    /// It was changed.
+    /// Its content was changed.
     Updated,
-    /// It was given another name, and perhaps changed.
+    /// The file was moved to this path, and possibly changed.
     Moved(AbsPath),
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
 }
 
-/// What is going to happen to one file.
+/// A planned change of one file.
 pub(super) struct Planned {
     pub(super) file: PatchedFile,
+    /// Its content before; none for a new file.
     before: Option<Current>,
-    /// What it will be; nothing if it goes.
+    /// Its content afterwards; none if it is deleted.
     after: Option<Content>,
     notes: Vec<String>,
 }
 
 impl Patch {
-    /// A patch that is still to be checked. Its paths start from `base`.
+    /// A patch that is not checked yet. Its paths are relative to `base`.
     pub fn new(text: &str, base: &AbsPath, knowledge: Knowledge, cx: &Context) -> Result<Self, Fault> {
         let names = patch_paths(text).map_err(|problem| fault(&problem))?;
         let mut places = BTreeMap::new();
@@ -86,6 +89,7 @@ impl Patch {
         Ok(Self { text: text.into(), places: Arc::new(places), knowledge, plan: None })
     }
 
+    /// The plan of [`check`](Operation::check), or a new one.
     fn planned(&mut self, cx: &Context) -> Result<Vec<Planned>, Fault> {
         if let Some(plan) = self.plan.take() {
             return Ok(plan);
@@ -109,7 +113,7 @@ impl Patch {
             Ok(Some(source))
         };
         let patched =
-            plan_patch(&self.text, editing.manner, &mut lookup).map_err(|problem| match problem {
+            plan_patch(&self.text, editing.options, &mut lookup).map_err(|problem| match problem {
                 PatchProblem::Lookup { error, .. } => error,
                 problem => fault(&problem),
             })?;
@@ -145,6 +149,7 @@ impl Patch {
     }
 }
 
+/// The diff of one file, or a `rename` line if it was only moved.
 fn difference(
     name: &str,
     fate: &PatchFate,
@@ -172,6 +177,7 @@ fn difference(
     diff
 }
 
+/// The fault for a patch that does not apply.
 fn fault<E: std::fmt::Display>(problem: &PatchProblem<E>) -> Fault {
     let kind = match problem {
         PatchProblem::Nothing | PatchProblem::Syntax { .. } | PatchProblem::Twice { .. } => {
@@ -189,26 +195,27 @@ fn fault<E: std::fmt::Display>(problem: &PatchProblem<E>) -> Fault {
 }
 
 impl Planned {
-    /// A file that gets other content.
+    /// A planned change of a file's content.
     pub(super) fn new(
         path: AbsPath,
-        named: &str,
+        name: &str,
         fate: PatchFate,
         before: Current,
         after: Content,
         cx: &Context,
     ) -> Self {
-        let diff = difference(named, &fate, Some(&before), Some(&after), cx);
+        let diff = difference(name, &fate, Some(&before), Some(&after), cx);
         let file = PatchedFile { path, fate, diff, checked: None };
         Self { file, before: Some(before), after: Some(after), notes: Vec::new() }
     }
 
-    /// What would change.
+    /// The unified diff of the planned change.
     #[cfg(feature = "commands")]
     pub(super) fn diff(&self) -> &str {
         &self.file.diff.text
     }
 
+    /// The change for the journal, which fails if the file changed since it was planned.
     fn change(&self) -> journal::Change {
         let path = self.file.path.clone();
         let expect = self.before.as_ref().map_or(Expect::Missing, |before| Expect::Content(before.hash));
@@ -226,21 +233,22 @@ impl Planned {
         }
     }
 
-    /// Where the file is afterwards.
-    fn now_at(&self) -> &AbsPath {
+    /// The path of the file after the change.
+    fn final_path(&self) -> &AbsPath {
         match &self.file.fate {
             PatchFate::Moved(to) => to,
             _ => &self.file.path,
         }
     }
 
-    fn tell(&self, cx: &Context) {
+    /// Records in the session that the model knows the new content.
+    fn record_effects(&self, cx: &Context) {
         if matches!(self.file.fate, PatchFate::Moved(_)) {
             cx.effect(Effect::Changed { path: self.file.path.clone(), now: KnownContent::Gone });
         }
-        let seen = self.after.as_ref().and_then(|after| seen(self.now_at(), after, cx));
+        let seen = self.after.as_ref().and_then(|after| seen(self.final_path(), after, cx));
         cx.effect(Effect::Changed {
-            path: self.now_at().clone(),
+            path: self.final_path().clone(),
             now: seen.map_or(KnownContent::Gone, KnownContent::Seen),
         });
     }
@@ -270,13 +278,13 @@ impl Operation for Patch {
     }
 }
 
-/// What would be changed, where it is only shown.
+/// The result of a dry run.
 pub(super) fn shown(plan: Vec<Planned>) -> Patched {
     let files = plan.into_iter().map(|planned| planned.file).collect();
     Patched { number: None, files, notes: Vec::new() }
 }
 
-/// Makes all changes, or none.
+/// Commits all planned changes atomically, as one entry of the journal.
 pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, Fault> {
     let editing = cx.session().extension::<Editing>();
     let inside = cx.clone();
@@ -284,15 +292,15 @@ pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, 
         let changes = plan.iter().map(Planned::change).collect();
         let recorded = journal
             .change_all(inside.workspace(), changes, label)
-            .map_err(|error| meanwhile(error, &plan, &inside))?;
+            .map_err(|error| commit_fault(error, &plan, &inside))?;
         let mut notes = recorded.notes;
         let mut files = Vec::with_capacity(plan.len());
         for planned in plan {
-            planned.tell(&inside);
+            planned.record_effects(&inside);
             let mut file = planned.file.clone();
             if let Some(after) = &planned.after {
                 let before = planned.before.as_ref().map(|before| before.bytes.clone());
-                file.checked = checked(&editing.checkers, planned.now_at(), before, after);
+                file.checked = checked(&editing.checkers, planned.final_path(), before, after);
             }
             notes.extend(planned.notes);
             files.push(file);
@@ -302,8 +310,8 @@ pub(super) async fn commit(plan: Vec<Planned>, cx: &Context) -> Result<Patched, 
     .await
 }
 
-/// What to say of a patch that the journal could not make. Where somebody was faster, what they changed.
-fn meanwhile(error: JournalError, plan: &[Planned], cx: &Context) -> Fault {
+/// The fault for changes that the journal could not commit. On a conflict, it shows what another process changed.
+fn commit_fault(error: JournalError, plan: &[Planned], cx: &Context) -> Fault {
     if let JournalError::Change(change) = &error
         && matches!(change.kind, ChangeErrorKind::Conflict(_))
     {

@@ -1,4 +1,5 @@
-//! From a path as the model wrote it to a place that exists, or a fault that says what is there instead.
+//! Resolving paths as the model wrote them, and faults for missing ones that suggest similar names. Every function checks
+//! access to the workspace. Knows nothing of the content of files.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,21 +7,22 @@ use std::path::Path;
 use haft_core::{AbsPath, Context, Fault, FaultKind, suggest};
 use haft_sandbox::{FolderAccess, Kind, ResolvedPath, Stat, names};
 
-/// More names than this are not compared when a path is misspelt.
+/// Maximum number of names that are compared with a misspelt one.
 const MAX_COMPARED: usize = 10_000;
-/// For more missing paths than this, nothing is suggested.
+/// Number of missing paths in one call that get a suggestion.
 const MAX_SUGGESTED: usize = 5;
 
-/// A place that exists, of whatever kind. A relative path starts from `base`.
+/// Resolves a path to an existing file, folder or other entry. A relative path starts from `base`.
 pub fn existing(path: &str, base: &AbsPath, cx: &Context) -> Result<(ResolvedPath, Stat), Fault> {
     found(cx.reach(base, path, FolderAccess::Read)?, path, base, cx)
 }
 
-/// A file that exists and is to be changed.
+/// Resolves a path to an existing file for writing. A relative path starts from `base`.
 pub fn changeable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, Fault> {
     found(cx.reach(base, path, FolderAccess::Write)?, path, base, cx).map(|(place, _)| place.path)
 }
 
+/// A resolved path that exists, or the fault that it is missing.
 fn found(
     place: ResolvedPath,
     path: &str,
@@ -29,42 +31,42 @@ fn found(
 ) -> Result<(ResolvedPath, Stat), Fault> {
     match place.stat {
         Some(stat) => Ok((place, stat)),
-        // What else is in a folder outside is nobody's business.
+        // Suggestions would reveal names in a folder outside of the workspace.
         None if cx.session_workspace().access(&place.path).is_none() => Err(not_there(path)),
         None => Err(missing(path, &place, base, cx)),
     }
 }
 
-/// A file that is to be written: it may be missing, and so may the folders on the way.
+/// Resolves a path for writing; the file and its parent folders may be missing. A relative path starts from `base`.
 pub fn writable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, Fault> {
     Ok(cx.reach(base, path, FolderAccess::Write)?.path)
 }
 
-/// A name in a folder, and not what a link of that name leads to.
+/// An entry of a folder: if it is a link, the link itself and not its target.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The place.
+    /// Its path.
     pub path: AbsPath,
-    /// The place as it was asked for, for messages.
+    /// The path as the caller gave it, for messages.
     pub named: String,
 }
 
 impl Entry {
-    /// The entry that a path names; it may be missing.
+    /// Resolves a path without following a link in its last component; the entry may be missing.
     pub fn find(path: &str, base: &AbsPath, cx: &Context) -> Result<Self, Fault> {
         let found = cx.entry(base, path)?.path;
         Ok(Self { path: found, named: path.to_owned() })
     }
 
-    /// Says that it is missing, and what is there that is spelt alike.
+    /// The fault that the entry is missing, with similar names.
     pub fn missing(&self, cx: &Context) -> Fault {
         let place = ResolvedPath { path: self.path.clone(), stat: None };
         missing(&self.named, &place, &cx.cwd(), cx)
     }
 }
 
-/// The places of several paths, or why one of them is none. What is spelt alike is looked for only for the
-/// first few that are missing: it costs a look through a folder each.
+/// Resolves several paths to existing entries. Only the first few missing ones get suggestions, because each costs reading
+/// a folder.
 pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Result<AbsPath, Fault>> {
     let mut missed = 0;
     let place_of = |path: &String| {
@@ -81,7 +83,7 @@ pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Resul
     paths.iter().map(place_of).collect()
 }
 
-/// A folder that exists.
+/// Resolves a path to an existing folder. A relative path starts from `base`.
 pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<ResolvedPath, Fault> {
     let (place, stat) = existing(path, base, cx)?;
     let fault = |hint: &str| {
@@ -96,10 +98,10 @@ pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<Resol
     }
 }
 
-/// Says which part of the path is missing and what is there that is spelt alike.
+/// The fault for a missing path: which part of it is missing, and similar names.
 fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fault {
     if let Some(target) = dangling(path, place) {
-        let target = spelt(target, base);
+        let target = written_from(target, base);
         return Fault::new(
             FaultKind::NotFound,
             format!("`{path}` is a link to `{target}`, which does not exist"),
@@ -113,8 +115,8 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
     let names: Vec<String> =
         entries.iter().take(MAX_COMPARED).map(|entry| names::show(&entry.name)).collect();
     let near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
-    let shown = spelt(&folder, base);
-    let inside = |name: &str| spelt(&folder.child(OsStr::new(name)), base);
+    let shown = written_from(&folder, base);
+    let inside = |name: &str| written_from(&folder.child(OsStr::new(name)), base);
     let near: Vec<String> = near.into_iter().map(inside).collect();
     if !near.is_empty() {
         let list: Vec<&str> = near.iter().map(String::as_str).collect();
@@ -132,14 +134,15 @@ fn not_there(path: &str) -> Fault {
     Fault::new(FaultKind::NotFound, format!("`{path}` does not exist")).at(path)
 }
 
-/// Where the last part of a path leads, if it is a link and nothing is there.
+/// The target of a path that is a dangling link. Resolving has followed the link, so the last component differs. An
+/// escaped name (`\x…`) also differs once it is decoded.
 fn dangling<'a>(path: &str, place: &'a ResolvedPath) -> Option<&'a AbsPath> {
-    let asked = Path::new(path).file_name()?;
-    (place.path.file_name()? != asked && !path.contains("\\x")).then_some(&place.path)
+    let written = Path::new(path).file_name()?;
+    (place.path.file_name()? != written && !path.contains("\\x")).then_some(&place.path)
 }
 
-/// A place as the model would write it: from `base` on if it is below, and whole otherwise.
-fn spelt(path: &AbsPath, base: &AbsPath) -> String {
+/// A path as the model would write it: relative to `base` if it is below, otherwise absolute.
+fn written_from(path: &AbsPath, base: &AbsPath) -> String {
     match path.as_path().strip_prefix(base) {
         Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
         Ok(below) => names::show(below),
@@ -147,7 +150,7 @@ fn spelt(path: &AbsPath, base: &AbsPath) -> String {
     }
 }
 
-/// The deepest folder on the way that exists, and the name that is not in it.
+/// The deepest existing folder of a missing path, and the name that it lacks.
 fn nearest_folder(place: &ResolvedPath, cx: &Context) -> Option<(AbsPath, String)> {
     let mut missing = place.path.as_path();
     loop {

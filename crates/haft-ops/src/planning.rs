@@ -1,5 +1,5 @@
-//! Planning before anything is changed: beginning it, and ending it with a plan that somebody approves of. That
-//! nothing is changed meanwhile is held by the engine.
+//! The operations that enter and leave plan mode: the model plans first, and the session allows changes once the user has
+//! approved the plan. The engine enforces that a session in plan mode changes nothing.
 
 mod wishes;
 
@@ -10,15 +10,15 @@ use haft_core::{AbsPath, Claims, Context, Effect, Fault, FaultKind, Mode, Operat
 
 pub use wishes::{Granted, Wish};
 
-/// No plan is larger.
+/// Largest plan in bytes.
 const MAX_PLAN: u64 = 1 << 20;
 
-/// Where a session may write its plan down: what a host can set.
+/// Path of the plan file, the only file that a session in plan mode may write. The host sets it.
 #[derive(Clone, Debug, Default)]
 pub struct PlanPlace(pub Option<PathBuf>);
 
 impl PlanPlace {
-    /// The plan file of a session, if there is a place for it.
+    /// Path of the session's plan file, if the host has set one inside the workspace.
     pub fn find(cx: &Context) -> Option<AbsPath> {
         let place = cx.session().extension::<Self>();
         let path = place.0.as_ref()?.to_str()?;
@@ -26,21 +26,21 @@ impl PlanPlace {
     }
 }
 
-/// Begins to plan.
+/// Enters plan mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnterPlan;
 
-/// Where the plan goes.
+/// Result of entering plan mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// The plan file; without one, the plan is handed over when planning ends.
+    /// The plan file; without one, the call that leaves plan mode contains the plan.
     pub file: Option<AbsPath>,
 }
 
 impl Operation for EnterPlan {
     type Output = Entered;
 
-    /// Calls before it in a turn may still change something, and those after it may not.
+    /// Runs alone: earlier calls of a turn may still change something, later ones may not.
     fn claims(&self) -> Claims {
         Claims::none().write(Resource::Everything)
     }
@@ -64,42 +64,44 @@ impl Operation for EnterPlan {
     }
 }
 
-/// Ends the planning, once somebody approves of the plan.
+/// Leaves plan mode, once the user approves the plan.
 #[derive(Clone, Debug)]
 pub struct LeavePlan {
     given: Option<String>,
     wishes: Vec<Wish>,
+    /// The plan that `check` read and the user saw.
     ready: Option<Plan>,
 }
 
-/// A plan, and what is asked for with it.
+/// A plan, and the permissions that come with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is planned.
+    /// Text of the plan.
     pub text: String,
-    /// Where it was written down.
+    /// The plan file.
     pub file: Option<AbsPath>,
-    /// What is allowed with it, wish by wish.
+    /// Requested permissions that became rules.
     pub granted: Vec<Granted>,
-    /// What cannot be said as rules, and so is not.
+    /// Requested permissions that no rule expresses and that are therefore not granted.
     pub not_granted: Vec<Wish>,
 }
 
-/// How planning ended.
+/// Result of leaving plan mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// The plan is approved of, and this is how permissive the session is now.
+    /// The user approved the plan, and the session is in this mode now.
     Approved(Plan, Mode),
-    /// It waits for an answer by this id; the session still plans.
+    /// The plan is pending under this request id; the session remains in plan mode.
     Awaiting(String),
 }
 
 impl LeavePlan {
-    /// With a plan, where none was written down, and what is to be allowed with it.
+    /// `given` is the plan for a session without a plan file; `wishes` are the permissions that it requests.
     pub fn new(given: Option<String>, wishes: Vec<Wish>) -> Self {
         Self { given, wishes, ready: None }
     }
 
+    /// Takes the plan that `check` made, or reads it.
     async fn plan(&mut self, cx: &Context) -> Result<Plan, Fault> {
         if let Some(plan) = self.ready.take() {
             return Ok(plan);
@@ -134,12 +136,12 @@ impl LeavePlan {
 }
 
 impl Plan {
-    /// Everything that is allowed with it.
+    /// All rules that the approval of the plan adds to the session.
     pub fn rules(&self) -> Vec<Rule> {
         self.granted.iter().flat_map(|granted| granted.rules.clone()).collect()
     }
 
-    /// What somebody sees who is to approve of it.
+    /// Text of the plan and its permissions, for the user's approval.
     fn shown(&self) -> String {
         let mut shown = self.text.trim_end().to_owned();
         if !self.granted.is_empty() {

@@ -1,5 +1,5 @@
-//! What kind of project a folder belongs to, and what its own programs say of it: tests, linters, formatters and
-//! package managers, run in the session's sandbox. How each is called is in `plan`, how each is understood in `read`.
+//! Detecting the kind of a project, and running its own programs in the session's sandbox: tests, linters, formatters and
+//! package managers. How each program is called is in `plan`, how its output is parsed in `read`.
 
 mod format;
 mod install;
@@ -20,24 +20,24 @@ pub use install::{DependencyKind, Install, Installed, Manager};
 pub use read::{Counts, Problem, Severity};
 pub use verify::{Verified, Verify, Work};
 
-/// No manifest is larger.
+/// Maximum size in bytes of a manifest.
 const MAX_MANIFEST: u64 = 1 << 20;
-/// What Python calls its projects.
+/// Files that mark a Python project.
 const PYTHON: [&str; 7] =
     ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "pytest.ini", "tox.ini", "conftest.py"];
-/// What make reads, in its own order.
+/// Names of makefiles, in the order in which make tries them.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
-/// A folder with a manifest.
+/// A project: a folder with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
-    /// What it is made with.
+    /// Its build system.
     pub kind: ProjectKind,
-    /// The folder that the manifest is in.
+    /// The folder with the manifest.
     pub root: AbsPath,
 }
 
-/// What a project is made with.
+/// Build system of a project, by its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectKind {
     /// `Cargo.toml`.
@@ -46,14 +46,14 @@ pub enum ProjectKind {
     Go,
     /// `package.json`.
     Node,
-    /// `pyproject.toml` and its like.
+    /// `pyproject.toml`, `setup.py`, `requirements.txt` and similar files.
     Python,
     /// A makefile and nothing else.
     Make,
 }
 
 impl ProjectKind {
-    /// What it is called.
+    /// Its name for the model, such as `cargo`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cargo => "cargo",
@@ -66,7 +66,7 @@ impl ProjectKind {
 }
 
 impl Project {
-    /// The project that a place belongs to: that of the nearest manifest above it, in the workspace.
+    /// The project of a path: that of the nearest manifest in its folder or above, within the workspace.
     pub fn find(from: &AbsPath, cx: &Context) -> Result<Self, Fault> {
         let is_folder = cx.workspace().stat(from).is_ok_and(|stat| stat.kind == Kind::Directory);
         let mut folder = if is_folder { Some(from.clone()) } else { from.parent() };
@@ -95,7 +95,7 @@ impl Project {
         text(&self.root, name, cx)
     }
 
-    /// Whether a target can be made.
+    /// Whether the makefile has a rule for a target.
     fn makes(&self, target: &str, cx: &Context) -> bool {
         let Some(text) = MAKEFILES.iter().find_map(|name| self.text(name, cx)) else { return false };
         let rule = |line: &str| {
@@ -106,15 +106,15 @@ impl Project {
         text.lines().any(|line| rule(line) == Some(true))
     }
 
-    /// A script of `package.json`.
+    /// The command of a script in `package.json`.
     fn script(&self, name: &str, cx: &Context) -> Option<String> {
         let manifest: serde_json::Value = serde_json::from_str(&self.text("package.json", cx)?).ok()?;
         Some(manifest.get("scripts")?.get(name)?.as_str()?.to_owned())
     }
 
-    /// A program that the project brings along, or one that is installed.
+    /// Finds a program: in the project's `node_modules` or virtual environment, otherwise in `PATH`.
     fn program(&self, name: &str, cx: &Context) -> Option<OsString> {
-        // What is brought along may lie above, as in a repository of several packages.
+        // In a repository of several packages, the programs may be installed in a folder above.
         let mut folder = Some(self.root.clone());
         while let Some(root) = folder.filter(|root| cx.workspace().access(root).is_some()) {
             for place in ["node_modules/.bin", ".venv/bin", "venv/bin"] {
@@ -128,12 +128,12 @@ impl Project {
         find_program(name, cx).map(Into::into)
     }
 
-    /// The same, or how to get it.
+    /// Finds a program, or fails with a fault that says how to install it.
     fn require(&self, name: &str, cx: &Context) -> Result<OsString, Fault> {
         self.program(name, cx).ok_or_else(|| missing(name))
     }
 
-    /// A path that a program printed, as the model writes it.
+    /// A path that a program printed, relative to the root of the workspace where it is inside.
     fn shown(&self, path: &str, cx: &Context) -> String {
         let whole = self.root.as_path().join(path.trim_start_matches("./"));
         match whole.strip_prefix(cx.workspace().root()) {
@@ -143,6 +143,7 @@ impl Project {
     }
 }
 
+/// The build system of a folder, if it has a manifest.
 fn kind_of(folder: &AbsPath, cx: &Context) -> Option<ProjectKind> {
     let has = |name: &str| has(folder, name, cx);
     if has("Cargo.toml") {
@@ -161,7 +162,7 @@ fn kind_of(folder: &AbsPath, cx: &Context) -> Option<ProjectKind> {
 }
 
 fn has(folder: &AbsPath, name: &str, cx: &Context) -> bool {
-    // A link counts, wherever it leads: a virtual environment is full of them.
+    // A link counts, even one that leads out of the workspace: a virtual environment has many.
     cx.workspace().stat(&AbsPath::lexical(&folder.as_path().join(name))).is_ok()
 }
 
@@ -170,7 +171,7 @@ fn text(folder: &AbsPath, name: &str, cx: &Context) -> Option<String> {
     String::from_utf8(file.read_whole(MAX_MANIFEST).ok()?).ok()
 }
 
-/// A program that is not there, and how to get it.
+/// The fault for a program that is not installed, with how to install it.
 fn missing(name: &str) -> Fault {
     let how = match name {
         "cargo" | "rustfmt" => "install Rust from https://rustup.rs",
@@ -196,7 +197,7 @@ fn missing(name: &str) -> Fault {
     .with("program", name)
 }
 
-/// A folder of a project that may be changed.
+/// Fails if the workspace has the project's folder for reading only.
 fn require_writable(project: &Project, cx: &Context) -> Result<(), Fault> {
     match cx.workspace().access(&project.root) {
         Some(FolderAccess::Write) => Ok(()),
@@ -207,12 +208,12 @@ fn require_writable(project: &Project, cx: &Context) -> Result<(), Fault> {
     }
 }
 
-/// Whether what runs in this sandbox is kept to the workspace.
-fn confines(held: Option<&ReadySandbox>, cx: &Context) -> bool {
-    held.is_some_and(|held| held.lacks(&super::code::confining(cx)).is_empty())
+/// Whether the sandbox has all layers that confine a program to the workspace.
+fn confines(sandbox: Option<&ReadySandbox>, cx: &Context) -> bool {
+    sandbox.is_some_and(|sandbox| sandbox.lacks(&super::code::confining(cx)).is_empty())
 }
 
-/// How programs say that they wanted the network.
+/// Error messages of programs that failed for lack of a network.
 const OFFLINE: [&str; 9] = [
     "no matching package named",
     "failed to download",
@@ -225,8 +226,8 @@ const OFFLINE: [&str; 9] = [
     "Network is unreachable",
 ];
 
-/// What there is to know of a program that failed, besides what it printed.
-fn explained(ran: &Ran, log: &str, cx: &Context) -> Vec<String> {
+/// Notes on a program that ran: the sandbox's own, a missing network, and layers that are missing here.
+fn notes_on(ran: &Ran, log: &str, cx: &Context) -> Vec<String> {
     let mut notes = ran.notes.clone();
     let offline = cx.session().extension::<SandboxOptions>().network == Network::Off;
     if offline && ran.exit != haft_sandbox::Exit::Code(0) && OFFLINE.iter().any(|words| log.contains(words)) {

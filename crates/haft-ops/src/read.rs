@@ -1,6 +1,7 @@
-//! Reading files: a window of lines of a text of any size and encoding, a whole file as bytes, or a picture,
-//! a PDF or a notebook in a form that a model can see. Costs what is asked: lines before the window are
-//! counted, not kept, and what follows it is not read.
+//! The read operation: a window of lines of a text file of any size and encoding, a whole file as bytes, or an
+//! image, a PDF or a notebook converted to a form that a model can see. Reading is incremental: lines before the window
+//! are counted but not kept, and the rest of the file after the window is not read. Knows nothing of how a dialect
+//! formats the result.
 
 mod budget;
 mod document;
@@ -22,84 +23,84 @@ use haft_sandbox::{OpenFile, Stat};
 
 use super::change::file_name;
 use super::{Editing, MAX_HASHED, SMALL};
-use budget::Spent;
+use budget::TokenTally;
 use document::DocumentKind;
 pub use outcome::{Body, Encoding, FileRead, Lines, Paged, Piece, Sheet};
 pub use pages::Pages;
 #[cfg(feature = "pdf")]
 pub use pdf::PDF_WORKER;
-use text::Wanted;
+use text::LineRequest;
 
-/// How much is read at a time.
+/// Bytes per read call.
 const CHUNK: usize = 256 * 1024;
-/// How much is read of a file that says it is empty.
+/// Smallest read buffer. Files in `/proc` report size 0 but have content.
 const MIN_ROOM: u64 = 64;
-/// How many reasons are told when nothing could be read.
+/// Largest number of causes in the error of a call in which every file failed.
 const MAX_REASONS: usize = 5;
-/// What a line's number and its end take beside the line.
+/// Bytes that a line number and a line end add to each line of the reply.
 const NUMBER_BYTES: usize = 8;
 
 /// Reads one or more files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// The files, or why one of them cannot be read.
+    /// The files. A path that could not be resolved is the fault that says why.
     pub files: Vec<Result<AbsPath, Fault>>,
-    /// What is read of each.
+    /// The part of each file to read.
     pub part: Part,
-    /// How it is understood.
+    /// How to interpret the bytes of each file.
     pub reading: Reading,
-    /// Which pages, of what has pages; default: the first ones.
+    /// Pages to read of a PDF. Default: the first pages, up to the limit of one call.
     pub pages: Option<Pages>,
-    /// How much of it at the most.
+    /// Size limits of the result.
     pub caps: Caps,
 }
 
-/// How a file's bytes are understood when its lines are read.
+/// How a read of lines interprets a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As UTF-8, or not at all.
+    /// As UTF-8; other content is reported as [`Body::NotUtf8`].
     Utf8,
-    /// As text in whatever encoding it is.
+    /// As text in an encoding that is detected from the bytes.
     Text,
-    /// As a picture, a PDF or a notebook if it is one, and as text otherwise.
+    /// As an image, a PDF or a notebook if the file is one, and as text otherwise.
     Anything,
 }
 
-/// What is read of a file.
+/// The part of a file to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Lines, from a number on (the first is 1), up to a count.
+    /// A range of lines.
     Lines {
-        /// The first line.
+        /// Number of the first line; the file's first line is 1.
         start: u64,
-        /// How many; all that are left when there is none.
+        /// Number of lines. Default: up to the end of the file.
         count: Option<u64>,
     },
     /// Every byte.
     Bytes,
 }
 
-/// How much is read at the most.
+/// Size limits of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Larger files are refused.
+    /// Largest file size in bytes; the read of a larger file fails.
     pub file_bytes: Option<u64>,
-    /// Longer lines are cut.
+    /// Longest line in characters; longer lines are cut.
     pub line_chars: usize,
-    /// A longer window ends at the line where this is reached, a number before each line counted in.
+    /// Largest window in bytes, including the line numbers. The window ends with the line that reaches it.
     pub window_bytes: usize,
-    /// A NUL in so many first bytes makes a file a binary one.
+    /// Number of leading bytes to search for a NUL, which marks a file as binary.
     pub sniff_bytes: usize,
-    /// All files together, as a model counts.
+    /// Token budget of all files of the call together.
     pub tokens: Option<TokenBudget>,
 }
 
-/// How many tokens all files together may be.
+/// Token budget of all files of one read call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBudget {
-    /// At the most.
+    /// Largest number of tokens.
     pub max: usize,
-    /// What a line number costs.
+    /// Tokens that each line number costs.
     pub per_line: usize,
 }
 
@@ -120,32 +121,32 @@ impl Operation for Read {
     }
 
     async fn run(self, cx: &Context) -> Result<Self::Output, Fault> {
-        let asked =
+        let request =
             ReadRequest { part: self.part, reading: self.reading, pages: self.pages, caps: self.caps };
         let mut read = Vec::with_capacity(self.files.len());
-        let mut budget = self.caps.tokens.map(Spent::new);
+        let mut budget = self.caps.tokens.map(TokenTally::new);
         for file in self.files {
             let outcome = match file {
-                Ok(path) => one(path, &asked, cx).await,
+                Ok(path) => read_one(path, &request, cx).await,
                 Err(fault) => Err(fault),
             };
-            if let (Some(spent), Ok(file)) = (&mut budget, &outcome) {
-                spent.add(file, cx)?;
+            if let (Some(tally), Ok(file)) = (&mut budget, &outcome) {
+                tally.add(file, cx)?;
             }
             read.push(outcome);
         }
-        if read.iter().all(Result::is_err) { Err(none_read(read)) } else { Ok(read) }
+        if read.iter().all(Result::is_err) { Err(all_failed(read)) } else { Ok(read) }
     }
 }
 
-/// The file of a call that named one.
+/// Extracts the result of a call that reads exactly one file.
 pub fn only(output: Vec<Result<FileRead, Fault>>) -> Result<FileRead, Fault> {
     let first = output.into_iter().next();
     first.unwrap_or_else(|| Err(Fault::invalid("no file was named")))
 }
 
-/// When not one of the files could be read, the operation has failed.
-fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
+/// Combines the faults of a call in which no file could be read into the fault of the call.
+fn all_failed(read: Vec<Result<FileRead, Fault>>) -> Fault {
     let mut faults: Vec<Fault> = read.into_iter().filter_map(Result::err).collect();
     match faults.len() {
         0 => Fault::invalid("no file was named"),
@@ -168,7 +169,7 @@ fn none_read(read: Vec<Result<FileRead, Fault>>) -> Fault {
     }
 }
 
-/// What is asked of every file.
+/// Options of a call, which apply to each of its files.
 struct ReadRequest {
     part: Part,
     reading: Reading,
@@ -176,21 +177,21 @@ struct ReadRequest {
     caps: Caps,
 }
 
-async fn one(path: AbsPath, asked: &ReadRequest, cx: &Context) -> Result<FileRead, Fault> {
+async fn read_one(path: AbsPath, request: &ReadRequest, cx: &Context) -> Result<FileRead, Fault> {
     if cx.is_cancelled() {
         return Err(cx.cancelled_fault());
     }
-    let ReadRequest { part, reading, caps, .. } = *asked;
+    let ReadRequest { part, reading, caps, .. } = *request;
     let OpenFile { file, stat } = cx.workspace().open_file(&path)?;
     if let Some(max) = caps.file_bytes.filter(|max| stat.size > *max) {
         return Err(too_large(&path, stat.size, max, cx));
     }
-    let how = How { part, reading, caps };
+    let options = BodyOptions { part, reading, caps };
     let found = if stat.size <= SMALL {
-        read_body(file, &path, &stat, how, cx)
+        read_body(file, &path, &stat, options, cx)
     } else {
         let (cx, path) = (cx.clone(), path.clone());
-        let reading = tokio::task::spawn_blocking(move || read_body(file, &path, &stat, how, &cx));
+        let reading = tokio::task::spawn_blocking(move || read_body(file, &path, &stat, options, &cx));
         reading.await.map_err(|error| Fault::failed(error.to_string()))?
     };
     let failed = |error: io::Error| match error.kind() {
@@ -201,67 +202,69 @@ async fn one(path: AbsPath, asked: &ReadRequest, cx: &Context) -> Result<FileRea
         )
         .at(cx.workspace().display(&path)),
     };
-    let ReadContent { what, whole } = found.map_err(failed)?;
+    let ReadContent { content, whole } = found.map_err(failed)?;
     let mut notes = Vec::new();
-    let body = match what {
-        ContentKind::Body(body) => body,
-        ContentKind::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
-        ContentKind::Document(DocumentKind::Notebook, bytes) => match document::notebook(bytes.clone()).await
+    let body = match content {
+        FileContent::Body(body) => body,
+        FileContent::TooLarge => return Err(too_large(&path, stat.size, document::MAX_BYTES, cx)),
+        FileContent::Document(DocumentKind::Notebook, bytes) => match document::notebook(bytes.clone()).await
         {
             Ok(sheet) => Body::Notebook(sheet),
             Err(why) => {
                 if !bytes.is_empty() {
                     notes.push(format!("it is no notebook that can be read ({why}), and is shown as text"));
                 }
-                let lines = how.wanted().map(|wanted| text::lines(&bytes, io::empty(), &wanted, cx));
+                let lines = options.lines().map(|lines| text::lines(&bytes, io::empty(), &lines, cx));
                 lines.transpose().map_err(failed)?.unwrap_or(Body::Binary)
             }
         },
-        ContentKind::Document(sort, bytes) => {
-            // Boxed, because what reads lines should not have to carry what reads these.
-            Box::pin(document::seen(sort, bytes, &path, asked.pages.as_ref(), cx)).await?
+        FileContent::Document(kind, bytes) => {
+            // Boxed: the future of a document is large, and every read of plain lines would carry its size.
+            Box::pin(document::render(kind, bytes, &path, request.pages.as_ref(), cx)).await?
         }
     };
     if let Some(whole) = whole.as_ref().filter(|_| cx.session().journal().is_some()) {
-        // A file that was read may be edited next.
+        // An edit often follows a read: the checker can parse the file in the meantime.
         let editing = cx.session().extension::<Editing>();
         editing.checkers.prepare(&file_name(&path), whole.clone());
     }
     if body.is_shown() {
-        cx.effect(seen(path.clone(), &stat, whole, cx).await);
+        cx.effect(read_effect(path.clone(), &stat, whole, cx).await);
     }
     Ok(FileRead { path, size: stat.size, modified: stat.modified, body, notes })
 }
 
-/// How a file's bytes are read.
+/// Options that turn a file's bytes into a body.
 #[derive(Clone, Copy)]
-struct How {
+struct BodyOptions {
     part: Part,
     reading: Reading,
     caps: Caps,
 }
 
-impl How {
-    fn wanted(self) -> Option<Wanted> {
+impl BodyOptions {
+    /// The lines to read; nothing where every byte is.
+    fn lines(self) -> Option<LineRequest> {
         let Part::Lines { start, count } = self.part else { return None };
-        Some(Wanted { start, count, caps: self.caps, reading: self.reading })
+        Some(LineRequest { start, count, caps: self.caps, reading: self.reading })
     }
 }
 
-/// What the session is to know of a file that the model has seen, and its content where that is at hand.
-async fn seen(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) -> Effect {
+/// Effect that records in the session which version of a file the model has seen: by its content where that is in memory, otherwise
+/// by its hash or by its stamp alone.
+async fn read_effect(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) -> Effect {
     let seen = match whole {
         Some(content) => Seen::content(stat.stamp, content),
-        // The next change of a file that was changed just now may leave the same stamp.
+        // A change within the clock's granularity leaves the stamp as it is, so a recent stamp proves nothing.
         None if stat.stamp.is_fresh() && stat.size <= MAX_HASHED => {
-            let (again, there) = (path.clone(), cx.clone());
-            let (path, cx) = (path.clone(), cx.clone());
+            let (hashed, inside) = (path.clone(), cx.clone());
             let hash = move || {
-                haft_core::Hash::of_reader(cx.workspace().open_file(&path).ok()?.file.take(MAX_HASHED)).ok()
+                let open = inside.workspace().open_file(&hashed).ok()?;
+                haft_core::Hash::of_reader(open.file.take(MAX_HASHED)).ok()
             };
             let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
-            // Only if it is still the file whose lines were shown.
-            let same = there.workspace().stat(&again).is_ok_and(|now| now.stamp == stat.stamp);
+            // The hash counts only if the file is still the version whose lines the model gets.
+            let same = cx.workspace().stat(&path).is_ok_and(|now| now.stamp == stat.stamp);
             match hash.filter(|_| same) {
                 Some(hash) => Seen::hash(stat.stamp, hash),
                 None => Seen::part(stat.stamp),
@@ -272,53 +275,63 @@ async fn seen(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) ->
     Effect::Read { path, seen }
 }
 
-/// What was found, and the whole file where it is in memory anyway.
+/// Result of [`read_body`]: the content, and all bytes of the file where they are in memory anyway.
 struct ReadContent {
-    what: ContentKind,
+    content: FileContent,
     whole: Option<Bytes>,
 }
 
-enum ContentKind {
+/// Content of a file, by what remains to be done with it.
+enum FileContent {
+    /// Content that needs no conversion.
     Body(Body),
-    /// A document, all of it.
+    /// All bytes of a document, which still has to be converted.
     Document(DocumentKind, Bytes),
-    /// A document that is too large to be read.
+    /// A document that is too large to convert.
     TooLarge,
 }
 
-fn read_body(mut file: File, path: &AbsPath, stat: &Stat, how: How, cx: &Context) -> io::Result<ReadContent> {
+/// Reads a file's bytes, as far as the options need them. Blocks.
+fn read_body(
+    mut file: File,
+    path: &AbsPath,
+    stat: &Stat,
+    options: BodyOptions,
+    cx: &Context,
+) -> io::Result<ReadContent> {
     let small =
         |bytes: &Bytes| (bytes.len() as u64 == stat.size && stat.size <= SMALL).then(|| bytes.clone());
-    let Some(wanted) = how.wanted() else {
+    let Some(lines) = options.lines() else {
         let mut bytes = Vec::with_capacity(stat.size.min(CHUNK as u64 * 64) as usize + 1);
-        // A file that grows while it is read is not followed for ever.
-        let max = how.caps.file_bytes.unwrap_or(u64::MAX);
+        // The limit also ends the read of a file that grows meanwhile.
+        let max = options.caps.file_bytes.unwrap_or(u64::MAX);
         file.take(max).read_to_end(&mut bytes)?;
         let bytes = Bytes::from(bytes);
-        return Ok(ReadContent { whole: small(&bytes), what: ContentKind::Body(Body::Bytes(bytes)) });
+        return Ok(ReadContent { whole: small(&bytes), content: FileContent::Body(Body::Bytes(bytes)) });
     };
-    // One byte more than there should be, so that a file that has grown is noticed.
+    // One byte more than the size, so that a file that has grown since does not count as read whole.
     let mut head = vec![0; (stat.size + 1).clamp(MIN_ROOM, CHUNK as u64) as usize];
     let read = file.read(&mut head)?;
     head.truncate(read);
-    if how.reading == Reading::Anything
-        && let Some(sort) = document::sort_of(&head, path)
+    if options.reading == Reading::Anything
+        && let Some(kind) = document::kind_of(&head, path)
     {
         if stat.size <= document::MAX_BYTES {
             file.take(document::MAX_BYTES).read_to_end(&mut head)?;
             let bytes = Bytes::from(head);
-            return Ok(ReadContent { whole: small(&bytes), what: ContentKind::Document(sort, bytes) });
+            return Ok(ReadContent { whole: small(&bytes), content: FileContent::Document(kind, bytes) });
         }
-        if sort != DocumentKind::Notebook {
-            return Ok(ReadContent { what: ContentKind::TooLarge, whole: None });
+        // A notebook that is too large is still readable as text.
+        if kind != DocumentKind::Notebook {
+            return Ok(ReadContent { content: FileContent::TooLarge, whole: None });
         }
     }
     if stat.size <= SMALL && read as u64 == stat.size {
         let whole = Bytes::from(head);
-        let body = text::lines(&whole, io::empty(), &wanted, cx)?;
-        return Ok(ReadContent { what: ContentKind::Body(body), whole: Some(whole) });
+        let body = text::lines(&whole, io::empty(), &lines, cx)?;
+        return Ok(ReadContent { content: FileContent::Body(body), whole: Some(whole) });
     }
-    Ok(ReadContent { what: ContentKind::Body(text::lines(&head, file, &wanted, cx)?), whole: None })
+    Ok(ReadContent { content: FileContent::Body(text::lines(&head, file, &lines, cx)?), whole: None })
 }
 
 fn too_large(path: &AbsPath, size: u64, max: u64, cx: &Context) -> Fault {

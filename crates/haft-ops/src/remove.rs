@@ -1,5 +1,5 @@
-//! Removing a file, a link or a whole folder. Everything that goes is kept in the journal. A link goes
-//! itself, never what it leads to.
+//! Deleting a file, a link or a whole folder. The journal keeps everything that is deleted, so that it can be restored.
+//! A link itself is deleted, never its target.
 
 use haft_core::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource,
@@ -9,47 +9,48 @@ use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State, TreeEntry, nam
 
 use super::place::Entry;
 
-/// How many paths a preview names.
+/// Maximum number of paths in a preview.
 const MAX_SHOWN: usize = 50;
 
-/// Removes what is at a place.
+/// Deletes a file, link or folder.
 pub struct Remove {
-    /// What goes.
+    /// The entry to delete.
     pub entry: Entry,
-    /// What becomes of the content of a folder.
+    /// Whether a folder is deleted with its content, or only if it is empty.
     pub depth: Depth,
-    /// How the caller would say that the content goes, too.
+    /// Name of the option that deletes a folder with its content, for the hint.
     pub deeper: &'static str,
-    /// What was there when it was looked at.
-    found: Option<Vec<TreeEntry>>,
+    /// Everything to delete, once it was examined.
+    examined: Option<Vec<TreeEntry>>,
 }
 
-/// What was removed.
+/// Result of a deletion.
 #[derive(Debug)]
 pub struct Removed {
-    /// The number in the journal.
+    /// Number of the change in the journal.
     pub number: u64,
-    /// Everything that is gone, folders before what was in them.
+    /// All deleted paths, folders before their content.
     pub paths: Vec<AbsPath>,
-    /// What else there is to know.
+    /// Notes of the journal.
     pub notes: Vec<String>,
 }
 
 impl Remove {
-    /// A removal that is still to be checked.
+    /// A deletion that is not checked yet.
     pub fn new(entry: Entry, depth: Depth, deeper: &'static str) -> Self {
-        Self { entry, depth, deeper, found: None }
+        Self { entry, depth, deeper, examined: None }
     }
 
-    /// What would go, or why it cannot. Looks at all of it, however much that is.
-    async fn looked_at(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
+    /// Runs [`examine_blocking`](Self::examine_blocking) on a blocking thread: it reads the whole tree.
+    async fn examine(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let (this, cx) = (Self::new(self.entry.clone(), self.depth, self.deeper), cx.clone());
-        haft_core::blocking(move || this.look(&cx)).await
+        haft_core::blocking(move || this.examine_blocking(&cx)).await
     }
 
-    fn look(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
+    /// Everything that would be deleted, or a fault that says why it cannot be.
+    fn examine_blocking(&self, cx: &Context) -> Result<Vec<TreeEntry>, Fault> {
         let Entry { path, named, .. } = &self.entry;
-        let fail = |error| super::unseen(error, named);
+        let fail = |error| super::examine_fault(error, named);
         cx.workspace().require_removable(path).map_err(|error| match error.kind {
             ChangeErrorKind::Path(PathErrorKind::NotFound) => self.entry.missing(cx),
             _ => fail(error),
@@ -94,7 +95,7 @@ impl Operation for Remove {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        let tree = self.looked_at(cx).await?;
+        let tree = self.examine(cx).await?;
         let line = |entry: &TreeEntry| {
             let path = self.entry.path.as_path().join(&entry.below);
             let shown = cx.workspace().display(&AbsPath::lexical(&path));
@@ -109,14 +110,15 @@ impl Operation for Remove {
         if tree.len() > MAX_SHOWN {
             diff.push_str(&format!("and {} more\n", tree.len() - MAX_SHOWN));
         }
-        self.found = Some(tree);
+        self.examined = Some(tree);
         Ok(Some(Preview::new(diff)))
     }
 
     async fn run(self, cx: &Context) -> Result<Removed, Fault> {
-        let tree = self.looked_at(cx).await?;
-        let Remove { entry, depth, found, .. } = self;
-        if found.is_some_and(|found| found != tree) {
+        let tree = self.examine(cx).await?;
+        let Remove { entry, depth, examined, .. } = self;
+        // The user approved the preview of `check`: nothing that it did not show is deleted.
+        if examined.is_some_and(|examined| examined != tree) {
             return Err(Fault::new(FaultKind::Conflict, format!("`{}` was changed meanwhile", entry.named))
                 .hint("nothing was removed; make the call again if it is still meant")
                 .at(&entry.named));
@@ -127,14 +129,14 @@ impl Operation for Remove {
             Some(State::File { hash: Some(hash), .. }) => Expect::Content(*hash),
             _ => Expect::Anything,
         };
-        let (inside, gone) = (cx.clone(), paths.clone());
+        let (inside, deleted) = (cx.clone(), paths.clone());
         let recorded = cx
             .commit(move |journal, label| {
                 let change = journal::Change::Delete { path: entry.path.clone(), expect, depth };
                 let recorded = journal
                     .change(inside.workspace(), change, label)
-                    .map_err(|error| super::named(error, &entry.path, &entry.named, &inside))?;
-                for path in gone {
+                    .map_err(|error| super::journal_fault(error, &entry.path, &entry.named, &inside))?;
+                for path in deleted {
                     inside.effect(Effect::Changed { path, now: KnownContent::Gone });
                 }
                 Ok(recorded)

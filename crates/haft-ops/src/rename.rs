@@ -1,5 +1,5 @@
-//! Giving a file, a link or a folder another name, on another file system too. A link moves itself, not
-//! what it leads to.
+//! Moving or renaming a file, a link or a folder, also to another file system. A link itself is moved, not its target.
+//! The journal does the move; this module checks that it can work.
 
 use haft_core::{Claims, Context, Effect, Fault, FaultKind, Operation, Preview, Resource};
 use haft_journal::{self as journal, Overwrite};
@@ -7,57 +7,58 @@ use haft_sandbox::{ChangeErrorKind, Expect, PathErrorKind, State};
 
 use super::place::Entry;
 
-/// Moves what is at a place to another.
+/// Moves a file, link or folder to another path.
 pub struct Rename {
-    /// What is moved.
+    /// The entry to move.
     pub from: Entry,
-    /// Where to.
+    /// Its new path.
     pub to: Entry,
-    /// What becomes of a file that is there.
+    /// Whether an existing file at the new path is replaced.
     pub replace: Replacing,
-    /// What was there when it was looked at.
-    found: Option<State>,
+    /// State of the new path, once it was examined.
+    target: Option<State>,
 }
 
-/// What becomes of a file in the way.
+/// Whether a move may replace an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacing {
-    /// It stays, and the move fails; the message says how it would be replaced.
+    /// The move fails, with this name of the option that allows it in the message.
     Refuse(&'static str),
-    /// It is replaced. Folders are never replaced.
+    /// The file is replaced. Folders are never replaced.
     Allow,
 }
 
-/// What was moved.
+/// Result of a move.
 #[derive(Debug)]
 pub struct Renamed {
-    /// The number in the journal.
+    /// Number of the change in the journal.
     pub number: u64,
-    /// What else there is to know.
+    /// Notes of the journal.
     pub notes: Vec<String>,
 }
 
 impl Rename {
-    /// A move that is still to be checked.
+    /// A move that is not checked yet.
     pub fn new(from: Entry, to: Entry, replace: Replacing) -> Self {
-        Self { from, to, replace, found: None }
+        Self { from, to, replace, target: None }
     }
 
-    /// Whether a file would be replaced. Known once the move was checked.
+    /// Whether the move would replace a file. Known after `check`.
     pub fn replaces(&self) -> bool {
-        self.found.as_ref().is_some_and(|found| *found != State::Missing)
+        self.target.as_ref().is_some_and(|target| *target != State::Missing)
     }
 
-    /// What is at the new place, or why nothing can be moved there.
-    async fn looked_at(&self, cx: &Context) -> Result<State, Fault> {
+    /// Runs [`examine_blocking`](Self::examine_blocking) on a blocking thread: it may hash large files.
+    async fn examine(&self, cx: &Context) -> Result<State, Fault> {
         let (this, cx) = (Self::new(self.from.clone(), self.to.clone(), self.replace), cx.clone());
-        haft_core::blocking(move || this.look(&cx)).await
+        haft_core::blocking(move || this.examine_blocking(&cx)).await
     }
 
-    fn look(&self, cx: &Context) -> Result<State, Fault> {
+    /// The state of the new path, or a fault that says why the move cannot work.
+    fn examine_blocking(&self, cx: &Context) -> Result<State, Fault> {
         let Rename { from, to, replace, .. } = self;
         let state = |entry: &Entry| {
-            cx.workspace().state(&entry.path).map_err(|error| super::unseen(error, &entry.named))
+            cx.workspace().state(&entry.path).map_err(|error| super::examine_fault(error, &entry.named))
         };
         cx.workspace().require_removable(&from.path).map_err(|mut error| {
             if matches!(error.kind, ChangeErrorKind::Path(PathErrorKind::NotFound)) {
@@ -129,23 +130,23 @@ impl Operation for Rename {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        let found = self.looked_at(cx).await?;
+        let target = self.examine(cx).await?;
         let display = |entry: &Entry| cx.workspace().display(&entry.path);
         let mut diff = format!("rename from {}\nrename to {}\n", display(&self.from), display(&self.to));
-        if let State::File { size, .. } = &found {
+        if let State::File { size, .. } = &target {
             diff.push_str(&format!("replace {} ({size} bytes)\n", display(&self.to)));
         }
-        self.found = Some(found);
+        self.target = Some(target);
         Ok(Some(Preview::new(diff)))
     }
 
     async fn run(mut self, cx: &Context) -> Result<Renamed, Fault> {
-        let found = match self.found.take() {
-            Some(found) => found,
-            None => self.looked_at(cx).await?,
+        let target = match self.target.take() {
+            Some(target) => target,
+            None => self.examine(cx).await?,
         };
         let Rename { from, to, .. } = self;
-        let overwrite = match &found {
+        let overwrite = match &target {
             State::Missing => Overwrite::Refuse,
             State::File { hash: Some(hash), .. } => Overwrite::Replace(Expect::Content(*hash)),
             _ => Overwrite::Replace(Expect::Anything),
@@ -156,7 +157,7 @@ impl Operation for Rename {
                 let change =
                     journal::Change::Move { from: from.path.clone(), to: to.path.clone(), overwrite };
                 let recorded = journal.change(inside.workspace(), change, label).map_err(|error| {
-                    let fault = super::named(error, &from.path, &from.named, &inside);
+                    let fault = super::journal_fault(error, &from.path, &from.named, &inside);
                     match fault.kind() {
                         FaultKind::Conflict => fault.hint("somebody else changed it meanwhile; look again"),
                         _ => fault,

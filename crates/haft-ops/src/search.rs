@@ -1,10 +1,13 @@
-//! Searching: files by their names ([`Glob`]), and what is in them ([`Grep`]). Both walk beneath open handles
-//! on several threads, stop as soon as a page is full, and tell when they have not seen everything.
+//! Searching: files by name ([`Glob`]), file contents ([`Grep`]), and search-and-replace ([`Sweep`]). All of them walk
+//! beneath open folder handles on several threads, stop as soon as a page is full, and report when the search did
+//! not cover everything. Knows no tool names and no reply formats.
 
 mod glob;
+mod globs;
 mod grep;
 mod lines;
 mod ordered;
+mod page_builder;
 mod pages;
 mod pattern;
 mod replace;
@@ -19,7 +22,8 @@ use std::time::Duration;
 use haft_core::events::Progress;
 use haft_core::{Context, Fault, FaultKind};
 
-pub use glob::{Beginning, Glob, Globbed, Globs, Hit, Miss};
+pub use glob::{Beginning, Glob, Globbed, Hit, Miss};
+pub use globs::Globs;
 pub use grep::{FileFound, Grep, GrepResult, Page, Sorting, Stopped};
 pub use lines::{Line, LineMode};
 pub use pattern::{Bounds, Case, Pattern, Span, Syntax};
@@ -27,19 +31,19 @@ pub use replace::{Replaced, Substitution, Sweep, Swept};
 pub use rules::{Filter, Hidden, Ignored};
 pub use walk::Unreadable;
 
-use signal::{Signal, Why};
+use signal::{Signal, StopReason};
 
-/// How often it is told how far a search has come.
-const TOLD_EVERY: Duration = Duration::from_millis(200);
+/// Interval between two progress events of a search.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How a session searches: what can be set.
+/// Search settings of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Searching {
-    /// After this long a search gives what it has found.
+    /// Timeout of a search; when it expires, the search returns its partial results.
     pub time: Duration,
-    /// What becomes of names that begin with a dot, whatever the dialect says.
+    /// Overrides the dialect's treatment of names that begin with a dot.
     pub hidden: Option<Hidden>,
-    /// What becomes of what ignore files name, whatever the dialect says.
+    /// Overrides the dialect's treatment of files that ignore files name.
     pub ignored: Option<Ignored>,
 }
 
@@ -50,7 +54,7 @@ impl Default for Searching {
 }
 
 impl Searching {
-    /// A dialect's filter with what the session sets.
+    /// A dialect's filter with the overrides of the session.
     fn filter(&self, filter: &Filter) -> Filter {
         Filter {
             hidden: self.hidden.unwrap_or(filter.hidden),
@@ -60,17 +64,16 @@ impl Searching {
     }
 }
 
-/// Stops the search when nobody waits for it any more.
+/// Stops the search when the future that waits for it is dropped.
 struct StopWhenDropped(Arc<Signal>);
 
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {
-        self.0.stop(Why::Cancelled);
+        self.0.stop(StopReason::Cancelled);
     }
 }
 
-/// Searches on threads that may block, tells how far it has come, and stops it when it is cancelled or its
-/// time is up.
+/// Runs a search on a blocking thread, reports its progress, and stops it on cancellation or after `time`.
 async fn drive<T: Send + 'static>(
     cx: &Context,
     time: Duration,
@@ -78,21 +81,23 @@ async fn drive<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let signal = Arc::new(Signal::default());
     let guard = StopWhenDropped(signal.clone());
+    // Otherwise a race with the timer decides how much a search without time finds.
     if time.is_zero() {
-        signal.stop(Why::Time);
+        signal.stop(StopReason::Time);
     }
-    let mut searching = tokio::task::spawn_blocking({
+    let mut search = tokio::task::spawn_blocking({
         let signal = signal.clone();
         move || search(&signal)
     });
     let deadline = tokio::time::sleep(time);
     tokio::pin!(deadline);
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TOLD_EVERY, TOLD_EVERY);
+    let mut ticks =
+        tokio::time::interval_at(tokio::time::Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     let done = loop {
         tokio::select! {
-            done = &mut searching => break done,
-            () = &mut deadline, if !signal.is_stopped() => signal.stop(Why::Time),
-            () = cx.cancelled(), if !signal.is_stopped() => signal.stop(Why::Cancelled),
+            done = &mut search => break done,
+            () = &mut deadline, if !signal.is_stopped() => signal.stop(StopReason::Time),
+            () = cx.cancelled(), if !signal.is_stopped() => signal.stop(StopReason::Cancelled),
             _ = ticks.tick() => {
                 let files = signal.files.load(Ordering::Relaxed);
                 cx.progress(Progress { done: files, total: None, message: format!("{files} files searched") });

@@ -1,5 +1,5 @@
-//! The list of tasks of a session. It is one list whichever tool changes it, and it is kept with the session. Knows
-//! nothing of how tasks are spelt.
+//! The to-do list of a session. All tools of a session share one list, and the list is saved with the session. Knows
+//! nothing of how a dialect formats tasks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,12 +9,12 @@ use haft_sandbox::random_id;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-/// The name of the list, as it is claimed and kept.
+/// Name of the list in claims and in the saved session.
 const TODOS: &str = "todos";
-/// No list is longer.
+/// Largest number of tasks in a list.
 pub const MAX_TODOS: usize = 500;
 
-/// The tasks of a session.
+/// The to-do list of a session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Todos(Mutex<Vec<Todo>>);
@@ -24,12 +24,12 @@ impl SavedState for Todos {
 }
 
 impl Todos {
-    /// The tasks as they are now.
+    /// Copies the current tasks of a session.
     pub fn of(session: &Session) -> Vec<Todo> {
         session.lasting::<Self>().all().clone()
     }
 
-    /// The tasks, in order.
+    /// Converts the list to its tasks, in order.
     pub fn into_vec(self) -> Vec<Todo> {
         self.0.into_inner()
     }
@@ -39,76 +39,76 @@ impl Todos {
     }
 }
 
-/// A task.
+/// A task of the to-do list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
-    /// A name that no other task has.
+    /// Unique id.
     pub id: String,
-    /// What is to be done.
+    /// Description of the task.
     pub task: String,
-    /// How it stands.
+    /// Status of the task.
     pub status: TodoStatus,
-    /// What is said while it is done.
+    /// Text to display while the task is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<String>,
-    /// When it was added, in seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub created: u64,
 }
 
-/// How a task stands.
+/// Status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// It is still to be done.
+    /// Not started.
     Pending,
-    /// It is being done.
+    /// In progress.
     InProgress,
-    /// It is done.
+    /// Done.
     Completed,
 }
 
-/// A task as somebody writes it down.
+/// A task of a new list, still without id and time of creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTodo {
-    /// What is to be done.
+    /// Description of the task.
     pub task: String,
-    /// How it stands.
+    /// Status of the task.
     pub status: TodoStatus,
-    /// What is said while it is done.
+    /// Text to display while the task is in progress.
     pub active: Option<String>,
 }
 
-/// Changes the list.
+/// Changes the to-do list of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeTodos {
-    /// All of it is this. At most one task is being done.
+    /// Replaces the whole list. At most one task may be in progress.
     Replace(Vec<NewTodo>),
-    /// Tasks are added at the end.
+    /// Adds tasks at the end.
     Add(Vec<String>),
-    /// A task is done, counted from 0.
+    /// Marks the task at this index, counted from 0, as completed.
     Complete(usize),
-    /// None is left.
+    /// Removes all tasks.
     Clear,
 }
 
-/// The list after a change.
+/// Result of a change of the to-do list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TodosNow {
-    /// The tasks.
+    /// The tasks after the change.
     pub todos: Vec<Todo>,
-    /// How many tasks the change was about.
+    /// Number of tasks that the change was about.
     pub changed: usize,
 }
 
 impl TodosNow {
-    /// The first task that is not done.
+    /// The first task that is not completed.
     pub fn next(&self) -> Option<&Todo> {
         self.todos.iter().find(|todo| todo.status != TodoStatus::Completed)
     }
 }
 
 impl ChangeTodos {
-    /// What becomes of a list.
+    /// Computes the changed list. Changes nothing, so that `check` can use it as well.
     fn apply(&self, todos: &[Todo]) -> Result<TodosNow, Fault> {
         let mut now = todos.to_vec();
         let changed = match self {
@@ -143,6 +143,7 @@ impl ChangeTodos {
     }
 }
 
+/// Fails if several tasks are in progress.
 fn one_at_a_time(new: &[NewTodo]) -> Result<(), Fault> {
     let mut active = new.iter().filter(|todo| todo.status == TodoStatus::InProgress);
     match (active.next(), active.next()) {
@@ -154,7 +155,7 @@ fn one_at_a_time(new: &[NewTodo]) -> Result<(), Fault> {
     }
 }
 
-/// A task that was on the list before is still the same.
+/// Builds the new list. A task with a known description keeps its id and time of creation.
 fn replaced(before: &[Todo], new: &[NewTodo]) -> Vec<Todo> {
     let mut before: Vec<&Todo> = before.iter().collect();
     let mut made = Vec::with_capacity(new.len());
@@ -194,7 +195,7 @@ fn fresh(task: String, status: TodoStatus, active: Option<String>) -> Todo {
 /// A random UUID.
 fn fresh_id() -> String {
     let bits = u128::from_str_radix(&random_id(), 16).unwrap_or_default();
-    // Version 4, variant 1.
+    // The bits of version 4 and variant 1 (RFC 9562).
     let bits = bits & !(0xf << 76) | 0x4 << 76;
     let bits = bits & !(0x3 << 62) | 0x2 << 62;
     let hex = format!("{bits:032x}");

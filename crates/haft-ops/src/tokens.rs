@@ -1,5 +1,5 @@
-//! How many tokens a text is to a model, by a real tokenizer (`cl100k_base`) where the feature `tokens` is on, otherwise
-//! estimated. Loading the tokenizer takes a moment, so it is loaded on first use and kept.
+//! Counting the tokens of a text: with the tokenizer `cl100k_base` if the feature `tokens` is on, otherwise estimated.
+//! Loading the tokenizer is slow, so it is loaded on first use and cached for the process.
 
 #[cfg(feature = "tokens")]
 use std::sync::OnceLock;
@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 #[cfg(feature = "tokens")]
 use tiktoken_rs::CoreBPE;
 
-/// Longer texts are counted by their first part.
+/// Bytes of a text that are tokenized; the count of a longer text is extrapolated.
 const SAMPLE_BYTES: usize = 64 * 1024;
 
 #[cfg(feature = "tokens")]
 static TOKENIZER: OnceLock<Option<CoreBPE>> = OnceLock::new();
 
-/// The tokens of a text: exact for up to 64 KiB, in proportion beyond.
+/// Number of tokens of a text: exact up to [`SAMPLE_BYTES`], extrapolated beyond.
 pub(crate) fn count(text: &str) -> usize {
     let sample = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
     let tokens = exact(sample);
@@ -28,12 +28,12 @@ pub(crate) fn count(text: &str) -> usize {
 fn exact(text: &str) -> usize {
     match TOKENIZER.get_or_init(|| tiktoken_rs::cl100k_base().ok()) {
         Some(tokenizer) => tokenizer.encode_ordinary(text).len(),
-        // The vocabulary is compiled in; if it could not be read, no text is shorter than it looks.
+        // The vocabulary is compiled in. Should it fail to load, one token per byte is an upper bound.
         None => text.len(),
     }
 }
 
-/// An estimate from above: most tokens of code and prose are longer.
+/// A conservative estimate of three bytes per token: most tokens of code and prose are longer.
 #[cfg(not(feature = "tokens"))]
 fn exact(text: &str) -> usize {
     text.len().div_ceil(3)

@@ -1,7 +1,8 @@
-//! What a test needs of the machine: programs, kernel features, rights. A test that cannot run because one of them is
-//! missing is skipped, and the skip is printed whether or not the test harness captures output. Where the environment
-//! variable [`REQUIRE`] names the need, the test fails instead, so that a green run means that everything was tested.
-#![allow(clippy::disallowed_methods)] // for tests only, which look at the machine without haft's own door
+//! Requirements of tests on the machine: programs, kernel features, privileges. A test whose requirement is missing is
+//! skipped, and the skip is printed even if the test harness captures output. If the environment variable [`REQUIRE`]
+//! names the requirement, the test fails instead, so that a green run means that everything was tested. For tests only;
+//! knows nothing of haft itself.
+#![allow(clippy::disallowed_methods)] // tests inspect the machine directly, not through haft-sandbox
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -10,14 +11,14 @@ use std::panic::Location;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// The environment variable with the needs that must be met, separated by commas: names of needs, `all` for every
-/// need, `-NAME` for all but that one.
+/// Environment variable with the requirements that must be met, separated by commas: their names, `all` for every one,
+/// `-NAME` to exclude one.
 pub const REQUIRE: &str = "HAFT_TEST_REQUIRE";
 
-/// The environment variable with the path of a file to which each skip is appended as a line.
+/// Environment variable with the path of a file to which each skip is appended as a line.
 pub const SKIPPED: &str = "HAFT_TEST_SKIPPED";
 
-/// One thing that a machine may lack.
+/// A requirement of a test that a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // each is described in the list below
 pub enum Need {
@@ -45,7 +46,7 @@ pub enum Need {
     Strace,
 }
 
-/// Every need: its name, the program that meets it if it is one, and how it can be met.
+/// All requirements in the order of [`Need`]: name, the program if it is one, and how to meet it.
 const NEEDS: [(Need, &str, Option<&str>, &str); 22] = [
     (Need::AccessLists, "access-lists", None, "use a file system with POSIX access control lists"),
     (Need::Attributes, "attributes", None, "use a file system with extended attributes"),
@@ -72,21 +73,22 @@ const NEEDS: [(Need, &str, Option<&str>, &str); 22] = [
 ];
 
 impl Need {
+    /// Its name, program and remedy.
     fn entry(self) -> (&'static str, Option<&'static str>, &'static str) {
         let (_, name, program, remedy) = NEEDS[self as usize];
         (name, program, remedy)
     }
 
-    /// The name by which [`REQUIRE`] knows the need.
+    /// Its name in [`REQUIRE`].
     pub fn name(self) -> &'static str {
         self.entry().0
     }
 }
 
-/// Whether a program is installed. If it is not, the test must return: the skip is recorded.
+/// Whether a program is installed. If it is not, this records a skip, and the test must return.
 ///
 /// # Panics
-/// If the program is missing and [`REQUIRE`] names it, or if the need is not a program.
+/// If the program is missing and [`REQUIRE`] names it, or if the requirement is not a program.
 #[must_use = "a test that lacks something must return"]
 #[track_caller]
 pub fn require(need: Need) -> bool {
@@ -97,6 +99,7 @@ pub fn require(need: Need) -> bool {
         command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
+    // Each program is started once per test binary.
     let found = *FOUND.lock().unwrap_or_else(PoisonError::into_inner).entry(need).or_insert_with(runs);
     if !found {
         missing(need, format_args!("`{program}` is not installed"));
@@ -104,10 +107,10 @@ pub fn require(need: Need) -> bool {
     found
 }
 
-/// Records that a test, or a part of it, is skipped because a need is not met. The test must not go on with that part.
+/// Records that a test, or a part of it, is skipped because a requirement is not met. The test must not run that part.
 ///
 /// # Panics
-/// If [`REQUIRE`] names the need.
+/// If [`REQUIRE`] names the requirement.
 #[track_caller]
 pub fn missing(need: Need, why: impl Display) {
     let (name, _, remedy) = need.entry();
@@ -116,7 +119,7 @@ pub fn missing(need: Need, why: impl Display) {
     let is_required = is_required(need, &required).unwrap_or_else(|error| panic!("{REQUIRE}: {error}"));
     assert!(!is_required, "{test} needs {name}: {why}; {remedy} ({REQUIRE} demands it)");
     let line = format!("skipped: {test}: {name}: {why}; {remedy}\n");
-    // Written past the test harness, which shows nothing of a test that passes.
+    // Written directly, because the test harness captures the output of `eprintln!` in a test that passes.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(path) = std::env::var_os(SKIPPED) {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
@@ -125,7 +128,7 @@ pub fn missing(need: Need, why: impl Display) {
     }
 }
 
-/// Whether a list such as `all,-strace` demands a need.
+/// Whether a list such as `all,-strace` includes a requirement.
 fn is_required(need: Need, list: &str) -> Result<bool, String> {
     let (mut named, mut excluded) = (false, false);
     for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -141,7 +144,8 @@ fn is_required(need: Need, list: &str) -> Result<bool, String> {
     Ok(named && !excluded)
 }
 
-/// The test that is running. The harness names threads after their tests, except where there is one thread for all.
+/// Name of the running test. The harness names threads after their tests, unless it runs all tests on one thread; then the
+/// location stands for the test.
 fn test_name(at: &Location<'_>) -> String {
     let binary = std::env::current_exe().unwrap_or_default();
     let binary = binary.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -157,14 +161,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_need_is_at_its_place_in_the_list() {
+    fn the_list_has_the_order_of_the_enum() {
         for (at, (need, ..)) in NEEDS.iter().enumerate() {
             assert_eq!(*need as usize, at, "{need:?}");
         }
     }
 
     #[test]
-    fn a_list_demands_what_it_names() {
+    fn a_list_includes_what_it_names_and_does_not_exclude() {
         let demanded = |list: &str| is_required(Need::Strace, list).unwrap();
         assert!(!demanded("") && !demanded("git, ripgrep"));
         assert!(demanded("all") && demanded("git,strace") && demanded(" strace ,"));

@@ -27,7 +27,7 @@ impl Rig {
         let store = Store::at(folder.path().join("journal"));
         let journal = Arc::new(Journal::open(store, &workspace, Limits::default()).unwrap());
         let session = Engine::default().session(workspace).dialect(Arc::new(Claude)).mode(Mode::Bypass);
-        let session = session.extension(Editing { manner: EditOptions::default(), checkers });
+        let session = session.extension(Editing { options: EditOptions::default(), checkers });
         let session = session.journal(journal, durability).start();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { folder, runtime, session }

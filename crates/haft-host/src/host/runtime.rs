@@ -19,7 +19,7 @@ pub(super) fn editing(settings: &Settings) -> Editing {
     let lenient = settings.files.lenient.unwrap_or(true);
     let placeholders = settings.files.placeholders.unwrap_or(false);
     Editing {
-        manner: EditOptions {
+        options: EditOptions {
             leniency: if lenient { Leniency::Lenient } else { Leniency::Exact },
             placeholders: if placeholders { Placeholders::Keep } else { Placeholders::Refuse },
         },

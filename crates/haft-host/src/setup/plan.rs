@@ -81,7 +81,7 @@ impl FileChange {
         let (before, after) = (bytes(&self.before), bytes(&self.after));
         let (before, after) = (Side { name: &old, bytes: &before }, Side { name: &new, bytes: &after });
         let diff = unified(before, after, DiffLimits::default()).text;
-        haft_text::shown(&diff).into_owned()
+        haft_text::shorten_long_lines(&diff).into_owned()
     }
 
     fn carry_out(&self, records: &Store) -> Result<(), HostError> {

@@ -1,5 +1,5 @@
-//! The syntax check of a changed file. A check that takes a fraction of a millisecond runs at once, any other on tokio's
-//! pool of blocking threads while the file is written.
+//! The syntax check of a changed file. An incremental check takes a fraction of a millisecond and runs at once; a full one
+//! runs on tokio's pool of blocking threads while the file is written. Knows nothing of languages.
 
 use bytes::Bytes;
 use haft_core::{AbsPath, Context};
@@ -10,20 +10,21 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::MAX_CHECKED;
 use haft_text::check::{Checked, Checkers};
 
-/// A check that has begun.
+/// A syntax check that has started.
 pub(super) enum Checking {
     Done(Option<Checked>),
     Running(JoinHandle<Option<Checked>>),
 }
 
 impl Checking {
-    /// Starts the check of a change.
+    /// Starts the syntax check of a change.
     pub(super) fn start(checkers: &Checkers, path: &AbsPath, before: Option<Bytes>, after: &Content) -> Self {
         let name = file_name(path);
         if !checkers.knows(&name) || after.len() > MAX_CHECKED {
             return Self::Done(None);
         }
         let after = after.whole();
+        // Incremental: reuses the parse of the content before the change.
         let rechecked = before.as_ref().and_then(|before| {
             let text = |bytes| std::str::from_utf8(bytes).ok();
             checkers.recheck(&name, text(before)?, text(&after)?)
@@ -37,7 +38,7 @@ impl Checking {
         }
     }
 
-    /// Waits for the result. The file is changed by then, so a cancelled call waits, too.
+    /// Waits for the result. A cancelled call waits, too: the file has changed by then, and its result must say how.
     pub(super) async fn finish(self, cx: &Context) -> Option<Checked> {
         match self {
             Self::Done(checked) => checked,
@@ -46,7 +47,7 @@ impl Checking {
     }
 }
 
-/// Checks what a change did to the syntax of a file, which takes up to some milliseconds.
+/// Checks the effect of a change on the syntax of a file. Blocks for up to some milliseconds.
 pub(crate) fn checked(
     checkers: &Checkers,
     path: &AbsPath,
@@ -59,11 +60,12 @@ pub(crate) fn checked(
         .flatten()
 }
 
-/// A path as checkers know it.
+/// Text form of a path by which checkers recognize the language.
 pub(crate) fn file_name(path: &AbsPath) -> String {
     names::show(path.as_path())
 }
 
+/// Compares the syntax errors before and after a change.
 fn compared(checkers: &Checkers, name: &str, before: Option<Bytes>, after: Bytes) -> Option<Checked> {
     let text = |bytes: Bytes| match String::from_utf8(bytes.into()) {
         Ok(text) => Some(text),

@@ -1,4 +1,5 @@
-//! A file as it is now, and how that stands to what the model knows of it.
+//! The current content of a file, compared with the version that the model has seen. Detects changes that others made
+//! since, and words the faults about them. Knows nothing of the change to come.
 
 use bytes::Bytes;
 use haft_core::sessions::{Seen, SeenStatus};
@@ -10,22 +11,23 @@ use super::{ChangeRequest, Knowledge};
 use crate::{MAX_CHANGED, SMALL};
 use haft_text::{DiffLimits, Side, Source, unified};
 
-/// A file as it is now, all of it.
+/// The current content of a file, read completely.
 pub(crate) struct Current {
     pub(crate) bytes: Bytes,
     pub(crate) stamp: Stamp,
+    /// Whether the stamp was old enough when the file was read to prove that a later equal stamp means equal content.
     settled: bool,
     pub(crate) hash: Hash,
 }
 
 impl Current {
-    /// Reads a file; nothing if there is none.
+    /// Reads a file; `None` if it does not exist.
     pub(crate) fn read(path: &AbsPath, named: &str, cx: &Context) -> Result<Option<Self>, Fault> {
         let open = Self::open(path, named, cx)?;
         open.map(|open| Self::of(open, named)).transpose()
     }
 
-    /// Opens a file to be read; nothing if there is none.
+    /// Opens a file for reading; `None` if it does not exist.
     pub(super) fn open(path: &AbsPath, named: &str, cx: &Context) -> Result<Option<OpenFile>, Fault> {
         match cx.workspace().open_file(path) {
             Err(error) if matches!(error.kind, PathErrorKind::NotFound) => Ok(None),
@@ -37,7 +39,7 @@ impl Current {
         }
     }
 
-    /// Reads a file that is open.
+    /// Reads an open file.
     pub(super) fn of(open: OpenFile, named: &str) -> Result<Self, Fault> {
         let size = open.stat.size;
         if size > MAX_CHANGED {
@@ -52,7 +54,7 @@ impl Current {
         }
         let stamp = open.stat.stamp;
         let settled = !stamp.is_fresh();
-        // A file that grows while it is read is not followed for ever.
+        // The limit also ends the read of a file that grows meanwhile.
         let bytes = open.read_whole(MAX_CHANGED + 1).map_err(|error| {
             Fault::new(FaultKind::Io, format!("`{named}` could not be read: {error}")).at(named)
         })?;
@@ -60,12 +62,12 @@ impl Current {
         Ok(Self { bytes: bytes.into(), stamp, settled, hash })
     }
 
-    /// What the journal need not read again.
+    /// The replaced content, so that the journal need not read the file again.
     pub(crate) fn replaced(&self) -> Replaced {
         Replaced { content: self.bytes.clone(), stamp: self.stamp, settled: self.settled }
     }
 
-    /// What the model knows once it was shown this.
+    /// Version of the file that the model knows once it has seen this content.
     pub(crate) fn seen(&self) -> Seen {
         match self.bytes.len() as u64 <= SMALL {
             true => Seen::content(self.stamp, self.bytes.clone()),
@@ -73,7 +75,7 @@ impl Current {
         }
     }
 
-    /// Refuses what the model has not seen, or not as it is now.
+    /// Fails if the model has not seen the file, or if the file has changed since.
     pub(crate) fn require_known(
         &self,
         path: &AbsPath,
@@ -88,7 +90,8 @@ impl Current {
         }
     }
 
-    /// Says that a file was changed since the model saw it, and how. What is told so counts as seen.
+    /// Fault about a file that has changed since the model saw it, with a diff. If the diff is complete, the session
+    /// records the current content as seen, so that the model can retry without reading the file again.
     pub(crate) fn changed_since(
         &self,
         path: &AbsPath,
@@ -97,15 +100,15 @@ impl Current {
         cx: &Context,
     ) -> Fault {
         let fault = |message| Fault::new(FaultKind::Conflict, message).at(named);
-        let told = format!("`{named}` was changed since you last saw it");
+        let message = format!("`{named}` was changed since you last saw it");
         let again = "read it again before you change it";
-        let Some(was) = was else { return fault(told).hint(again) };
+        let Some(was) = was else { return fault(message).hint(again) };
         let side = |bytes| Side { name: named, bytes };
         let diff = unified(side(&was), side(&self.bytes), DiffLimits::default());
         let shown = diff.added + diff.removed > 0;
         let message = match shown {
-            true => format!("{told}; what changed:\n{}", diff.text.trim_end()),
-            false => told,
+            true => format!("{message}; what changed:\n{}", diff.text.trim_end()),
+            false => message,
         };
         let fault = fault(message).with("diff", &diff.text);
         if diff.cut > 0 || !shown {
@@ -117,7 +120,7 @@ impl Current {
 }
 
 fn unread(named: &str, bytes: &Bytes) -> Fault {
-    // Whoever is sent to read what cannot be read goes round in a circle.
+    // The hint to read the file first would send the model round in a circle: a binary file cannot be read.
     if Source::new(bytes.to_vec()).is_err() {
         return Fault::new(
             FaultKind::WrongKind,
@@ -131,14 +134,14 @@ fn unread(named: &str, bytes: &Bytes) -> Fault {
         .at(named)
 }
 
-/// What to say of a change that the journal could not make. Where somebody was faster, what they changed.
+/// Fault about a change that the journal refused. If another program changed the file meanwhile, it shows how.
 pub(super) fn conflict(
     error: JournalError,
-    asked: &ChangeRequest,
+    request: &ChangeRequest,
     before: Option<&Current>,
     cx: &Context,
 ) -> Fault {
-    let ChangeRequest { path, named, .. } = asked;
+    let ChangeRequest { path, named, .. } = request;
     match error {
         JournalError::Change(error)
             if matches!(error.kind, ChangeErrorKind::Conflict(_) | ChangeErrorKind::Exists) =>
@@ -155,6 +158,6 @@ pub(super) fn conflict(
                 _ => Fault::from(error),
             }
         }
-        error => crate::named(error, path, named, cx),
+        error => crate::journal_fault(error, path, named, cx),
     }
 }

@@ -1,4 +1,5 @@
-//! How a new file should be written, by what is said and done around it.
+//! The style of a new file (encoding, line ends), from `.editorconfig` and from the files of the same type
+//! beside it. Reads only the beginning of each, so that a write to a large folder stays fast.
 
 use std::io::Read as _;
 
@@ -7,16 +8,16 @@ use haft_sandbox::{Kind, names};
 
 use haft_text::{ConfigFile, NewStyle, Source, style_for_new};
 
-/// No settings file is read further.
+/// Bytes to read of a settings file.
 const MAX_CONFIG: u64 = 64 * 1024;
-/// So many neighbours are looked at.
+/// Number of neighbouring files to examine.
 const MAX_SIBLINGS: usize = 5;
-/// So much of each.
+/// Bytes to read of each neighbouring file.
 const MAX_SIBLING: u64 = 16 * 1024;
-/// So many names are looked at to find them.
+/// Number of directory entries to examine in search of neighbouring files.
 const MAX_NAMES: usize = 2000;
 
-/// The style for a new file at a place.
+/// Style for a new file at `path`.
 pub(crate) fn style(path: &AbsPath, cx: &Context) -> NewStyle {
     let mut configs: Vec<(String, String)> = Vec::new();
     let mut folder = path.parent();
@@ -32,7 +33,7 @@ pub(crate) fn style(path: &AbsPath, cx: &Context) -> NewStyle {
     style_for_new(&configs, &siblings(path, cx))
 }
 
-/// The beginnings of some files of the same kind in the same folder.
+/// Beginnings of some files of the same folder with the same extension.
 fn siblings(path: &AbsPath, cx: &Context) -> Vec<Source> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let Some(extension) = path.as_path().extension() else { return Vec::new() };
@@ -44,7 +45,7 @@ fn siblings(path: &AbsPath, cx: &Context) -> Vec<Source> {
         .take(MAX_SIBLINGS)
         .filter_map(|name| {
             let mut bytes = beginning(&folder.child(&name.name), MAX_SIBLING, cx)?;
-            // What was cut may be in the middle of a character.
+            // The limit may cut a character in two, so an incomplete last line goes.
             if bytes.len() as u64 == MAX_SIBLING
                 && let Some(end) = memchr::memrchr(b'\n', &bytes)
             {
@@ -55,8 +56,8 @@ fn siblings(path: &AbsPath, cx: &Context) -> Vec<Source> {
         .collect()
 }
 
-fn beginning(path: &AbsPath, most: u64, cx: &Context) -> Option<Vec<u8>> {
+fn beginning(path: &AbsPath, max: u64, cx: &Context) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    cx.workspace().open_file(path).ok()?.file.take(most).read_to_end(&mut bytes).ok()?;
+    cx.workspace().open_file(path).ok()?.file.take(max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -1,12 +1,12 @@
-//! The parts of a change that can be agreed to one by one: the hunks of its diff. A part is offered only where all
-//! of them together are found to make exactly the change.
+//! Parts of a change that the user can approve one by one: the hunks of its diff. A diff can be cut or lossy, so a change
+//! has parts only if all hunks together produce exactly its content. Knows nothing of plans.
 
 use diffy::Patch;
 
-/// A longer file is changed as a whole.
+/// Largest file whose changes have parts, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
-/// The hunks of a diff, where the change can be made of them.
+/// The hunks of a diff; empty if they do not reproduce the change or if there is only one.
 pub(super) fn of(diff: &str, before: &[u8], after: &[u8]) -> Vec<String> {
     if before.len().max(after.len()) > MAX_BYTES {
         return Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn of(diff: &str, before: &[u8], after: &[u8]) -> Vec<String> {
     }
 }
 
-/// The content with only some hunks of a diff.
+/// Applies only the chosen hunks of a diff.
 pub(super) fn with(diff: &str, before: &[u8], chosen: &[usize]) -> Option<Vec<u8>> {
     let head: String = diff.split_inclusive('\n').take_while(|line| !line.starts_with("@@ ")).collect();
     let hunks = hunks(diff);
@@ -47,7 +47,7 @@ mod tests {
     use haft_text::{DiffLimits, Side, unified};
 
     #[test]
-    fn each_part_can_be_made_without_the_others() {
+    fn each_part_applies_without_the_others() {
         let before: String = (1..60).map(|n| format!("line {n}\n")).collect();
         let after = before
             .replace("line 5\n", "five\n")
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_of_its_parts_is_one() {
+    fn a_change_that_its_hunks_do_not_reproduce_has_no_parts() {
         assert!(of("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", b"x\n", b"y\n").is_empty());
         assert!(of("no diff at all", b"x", b"y").is_empty());
     }

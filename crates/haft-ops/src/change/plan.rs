@@ -1,4 +1,5 @@
-//! What a file will be, worked out in memory.
+//! Plans a change: computes the new content of a file in memory and checks the request against the current one. Writes
+//! nothing.
 
 use haft_core::{Context, Fault, FaultKind};
 use haft_journal::Content;
@@ -13,30 +14,35 @@ use haft_text::{
     plan_lines, unified_and_short,
 };
 
-/// What a file will be.
-pub(super) struct Plan {
+/// A planned change: the content before and after it.
+pub(super) struct ChangePlan {
     pub(super) before: Option<Current>,
     pub(super) content: Content,
+    /// Number of places that change.
     pub(super) replaced: usize,
     pub(super) notes: Vec<String>,
-    /// What goes of the file before and what comes, where not all of it is new.
+    /// Replaced ranges and their new bytes; none if the whole content is new.
     pub(super) splices: Option<Splices>,
-    /// What changes, in both forms, once that is known.
-    pub(super) shown: Option<(Diff, Diff)>,
+    /// Cache of the unified and the short diff.
+    pub(super) diffs: Option<(Diff, Diff)>,
 }
 
-/// Opens the file that is to be changed, if there is one.
-pub(super) fn open(asked: &ChangeRequest, cx: &Context) -> Result<Option<OpenFile>, Fault> {
-    cx.workspace().require_writable(&asked.path).map_err(|mut error| {
-        error.path = asked.named.clone();
+/// Opens the file to change; `None` if it does not exist.
+pub(super) fn open(request: &ChangeRequest, cx: &Context) -> Result<Option<OpenFile>, Fault> {
+    cx.workspace().require_writable(&request.path).map_err(|mut error| {
+        error.path = request.named.clone();
         Fault::from(error)
     })?;
-    Current::open(&asked.path, &asked.named, cx)
+    Current::open(&request.path, &request.named, cx)
 }
 
-/// Plans a change of what was opened.
-pub(super) fn plan(asked: &ChangeRequest, open: Option<OpenFile>, cx: &Context) -> Result<Plan, Fault> {
-    let ChangeRequest { path, named, to, terms } = asked;
+/// Plans the change of an open file, or of a new one.
+pub(super) fn plan(
+    request: &ChangeRequest,
+    open: Option<OpenFile>,
+    cx: &Context,
+) -> Result<ChangePlan, Fault> {
+    let ChangeRequest { path, named, to, terms } = request;
     let mut before = open.map(|open| Current::of(open, named)).transpose()?;
     match &before {
         Some(_) if terms.existing == Existing::Refuse => {
@@ -45,23 +51,23 @@ pub(super) fn plan(asked: &ChangeRequest, open: Option<OpenFile>, cx: &Context) 
                 .at(named));
         }
         Some(before) => before.require_known(path, named, terms.knowledge, cx)?,
-        None => require_parent(asked, cx)?,
+        None => require_parent(request, cx)?,
     }
     let editing = cx.session().extension::<Editing>();
     let made = match to {
-        To::Text(text) => whole(asked, text, before.as_ref(), &editing, cx)?,
+        To::Text(text) => whole(request, text, before.as_ref(), &editing, cx)?,
         To::Bytes(bytes) => NewContent::all(bytes.clone().into()),
-        To::Edits(edits) => edited(asked, before.as_mut(), |source| {
-            plan_edits(source, edits, editing.manner)
+        To::Edits(edits) => edited(request, before.as_mut(), |source| {
+            plan_edits(source, edits, editing.options)
                 .map(|planned| (planned, Vec::new()))
                 .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
         })?,
-        To::Lines(edits) => edited(asked, before.as_mut(), |source| {
-            plan_lines(source, edits, editing.manner)
+        To::Lines(edits) => edited(request, before.as_mut(), |source| {
+            plan_lines(source, edits, editing.options)
                 .map(|lines| (lines.planned, lines.warnings))
                 .map_err(|mismatch| fault(named, mismatch.message(), mismatch.hint()))
         })?,
-        To::Cell(edit) => cell(asked, edit, before.as_ref(), &editing)?,
+        To::Cell(edit) => cell(request, edit, before.as_ref(), &editing)?,
     };
     if terms.same == Same::Refuse && before.as_ref().is_some_and(|before| before.hash == made.content.hash())
     {
@@ -72,18 +78,18 @@ pub(super) fn plan(asked: &ChangeRequest, open: Option<OpenFile>, cx: &Context) 
         .at(named));
     }
     let NewContent { content, splices, replaced, notes } = made;
-    let mut plan = Plan { before, content, replaced, notes, splices, shown: None };
-    // What takes long is done here, where nobody else waits for it.
-    if plan.held() > SMALL {
-        plan.shown(named);
+    let mut plan = ChangePlan { before, content, replaced, notes, splices, diffs: None };
+    // The diff of a large file takes long: computing it here, on a blocking thread, does not hold up the runtime.
+    if plan.size() > SMALL {
+        plan.diffs(named);
     }
     Ok(plan)
 }
 
-/// A file as it will be.
+/// New content of a file.
 struct NewContent {
     content: Content,
-    /// What goes of the file before and what comes, where not all of it is new.
+    /// Replaced ranges and their new bytes; none if the whole content is new.
     splices: Option<Splices>,
     replaced: usize,
     notes: Vec<String>,
@@ -95,8 +101,9 @@ impl NewContent {
     }
 }
 
-fn require_parent(asked: &ChangeRequest, cx: &Context) -> Result<(), Fault> {
-    let ChangeRequest { path, named, to, terms } = asked;
+/// Checks that a new file can be created at the path.
+fn require_parent(request: &ChangeRequest, cx: &Context) -> Result<(), Fault> {
+    let ChangeRequest { path, named, to, terms } = request;
     if !matches!(to, To::Text(_) | To::Bytes(_)) {
         return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     }
@@ -120,19 +127,19 @@ fn require_parent(asked: &ChangeRequest, cx: &Context) -> Result<(), Fault> {
     }
 }
 
-/// All of the text is new. A file that exists keeps its encoding and its line ends; a new one looks like its
-/// neighbours.
+/// Plans a change of the whole text. A file that exists keeps its encoding and its line ends; a new one takes both from
+/// its neighbours.
 fn whole(
-    asked: &ChangeRequest,
+    request: &ChangeRequest,
     text: &str,
     before: Option<&Current>,
     editing: &Editing,
     cx: &Context,
 ) -> Result<NewContent, Fault> {
-    let named = &asked.named;
+    let named = &request.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
     let old = source.as_ref().map_or("", |source| source.text());
-    if let Some((line, found)) = placeholder(old, text, editing.manner) {
+    if let Some((line, found)) = placeholder(old, text, editing.options) {
         let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
         return Err(fault(named, mismatch.message(), mismatch.hint()));
     }
@@ -144,7 +151,7 @@ fn whole(
         (Some(source), _) => source.rewritten(text).map_err(|error| {
             unwritable("delete the file first if it is to be written anew as UTF-8", error)
         })?,
-        (None, Some(_)) if asked.terms.knowledge == Knowledge::Required => {
+        (None, Some(_)) if request.terms.knowledge == Knowledge::Required => {
             return Err(Fault::new(
                 FaultKind::WrongKind,
                 format!("`{named}` is a binary file, which a text would destroy"),
@@ -154,7 +161,7 @@ fn whole(
         }
         (None, Some(_)) => text.as_bytes().to_vec(),
         (None, None) => {
-            let (bytes, note) = neighbours::style(&asked.path, cx)
+            let (bytes, note) = neighbours::style(&request.path, cx)
                 .bytes(text)
                 .map_err(|error| unwritable("write it as an escape of the language the file is in", error))?;
             notes.extend(note);
@@ -169,17 +176,17 @@ fn whole(
     Ok(NewContent { notes, ..NewContent::all(bytes.into()) })
 }
 
-/// Parts of the text are new.
+/// Plans edits of parts of the text.
 fn edited(
-    asked: &ChangeRequest,
+    request: &ChangeRequest,
     before: Option<&mut Current>,
     plan: impl FnOnce(&Source) -> Result<(EditPlan, Vec<String>), Fault>,
 ) -> Result<NewContent, Fault> {
-    let named = &asked.named;
+    let named = &request.named;
     let Some(before) = before else {
         return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     };
-    // The bytes move into the source and back: a large file is not copied.
+    // The bytes move into the source and back, to avoid a copy of a large file.
     let source = Source::new(std::mem::take(&mut before.bytes).into()).map_err(|_| {
         Fault::new(FaultKind::WrongKind, format!("`{named}` is a binary file; only text can be edited"))
             .hint("change binary files with a command")
@@ -192,14 +199,14 @@ fn edited(
     Ok(NewContent { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
 }
 
-/// A cell is new, or gone, or says something else.
+/// Plans the insertion, replacement or deletion of a notebook cell.
 fn cell(
-    asked: &ChangeRequest,
+    request: &ChangeRequest,
     edit: &CellEdit,
     before: Option<&Current>,
     editing: &Editing,
 ) -> Result<NewContent, Fault> {
-    let named = &asked.named;
+    let named = &request.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
     let Some(source) = source else {
         return Err(Fault::new(FaultKind::WrongKind, format!("`{named}` is no notebook")).at(named));
@@ -209,7 +216,7 @@ fn cell(
     let CellPlanned { bytes, cell_id, number, was, .. } = planned;
     if edit.mode != CellMode::Delete
         && let Some((line, found)) =
-            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.manner)
+            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.options)
     {
         let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
         return Err(fault(named, mismatch.message(), mismatch.hint()));
@@ -230,8 +237,8 @@ fn fault(named: &str, message: String, hint: Option<String>) -> Fault {
     }
 }
 
-/// What changes, in both forms.
-pub(super) fn differing(
+/// Unified and short diff of a change.
+pub(super) fn diffs_of(
     named: &str,
     before: Option<&Current>,
     content: &Content,
@@ -247,20 +254,20 @@ pub(super) fn differing(
     )
 }
 
-impl Plan {
-    /// How much of a text is held, before or after.
-    pub(super) fn held(&self) -> u64 {
+impl ChangePlan {
+    /// Size in bytes of the larger version, before or after the change.
+    pub(super) fn size(&self) -> u64 {
         self.before.as_ref().map_or(0, |before| before.bytes.len() as u64).max(self.content.len())
     }
 
-    /// What changes, in both forms.
-    pub(super) fn shown(&mut self, named: &str) -> &(Diff, Diff) {
-        let Self { before, content, splices, shown, .. } = self;
-        shown.get_or_insert_with(|| differing(named, before.as_ref(), content, splices.as_ref()))
+    /// Unified and short diff of the change, computed once.
+    pub(super) fn diffs(&mut self, named: &str) -> &(Diff, Diff) {
+        let Self { before, content, splices, diffs, .. } = self;
+        diffs.get_or_insert_with(|| diffs_of(named, before.as_ref(), content, splices.as_ref()))
     }
 
-    /// Makes it a plan for other content.
+    /// Replaces the planned content, after the user chose some parts of the change.
     pub(super) fn replace(&mut self, content: Vec<u8>) {
-        (self.content, self.splices, self.shown) = (content.into(), None, None);
+        (self.content, self.splices, self.diffs) = (content.into(), None, None);
     }
 }

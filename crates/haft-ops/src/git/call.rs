@@ -1,4 +1,5 @@
-//! Calling git: with its own ways to run something switched off, and its failures told with what to do next.
+//! Starting git with its configurable helper programs switched off, and mapping its error messages to faults with a hint.
+//! Knows nothing of what a command means.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -9,17 +10,17 @@ use haft_sandbox::Exit;
 use super::Repository;
 use crate::shell::{May, Program, find_program};
 
-/// How long git may take.
+/// Timeout of one git command.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// No line that git prints is looked at further when it fails.
-const MAX_TOLD: usize = 2000;
+/// Characters of git's output that a fault quotes.
+const MAX_OUTPUT: usize = 2000;
 
-/// How git says that there is no such commit.
+/// Error messages by which git reports an unknown revision.
 const UNKNOWN: [&str; 5] =
     ["unknown revision", "bad revision", "not a valid object name", "invalid reference", "not found"];
 
 impl Repository {
-    /// Runs git, and gives what it printed.
+    /// Runs git and returns its standard output.
     pub(super) async fn git(&self, may: May, args: Vec<OsString>, cx: &Context) -> Result<Vec<u8>, Fault> {
         let git = find_program("git", cx).ok_or_else(|| {
             Fault::new(
@@ -32,7 +33,8 @@ impl Repository {
         let mut program = Program::new(git, self.dir.clone()).args(["--no-pager", "--literal-pathspecs"]);
         program = match may {
             May::Read => program.args(["--no-optional-locks", "-c", "core.hooksPath=/dev/null"]),
-            // Hooks run, as they do for whoever commits by hand; what is left to be done later would be cut short.
+            // Hooks run, as they do for a commit at a terminal. Background maintenance does not: the sandbox would
+            // end it together with git.
             May::Write => program.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]),
         };
         for setting in settings {
@@ -53,13 +55,13 @@ impl Repository {
         }
     }
 
-    /// Why git failed, with what to do next.
-    fn failed(&self, told: &str) -> Fault {
-        // Advice for people at a terminal is none for whoever calls a tool.
-        let told: Vec<&str> = told.lines().filter(|line| !line.starts_with("hint:")).collect();
-        let told: String = told.join("\n").trim().chars().take(MAX_TOLD).collect();
-        let has = |words: &str| told.contains(words);
-        let first = told.lines().next().unwrap_or("it does not say why");
+    /// The fault for a failed git command, by the error message that it printed.
+    fn failed(&self, output: &str) -> Fault {
+        // Git's hints are commands for a person at a terminal, not calls of a tool.
+        let output: Vec<&str> = output.lines().filter(|line| !line.starts_with("hint:")).collect();
+        let output: String = output.join("\n").trim().chars().take(MAX_OUTPUT).collect();
+        let has = |words: &str| output.contains(words);
+        let first = output.lines().next().unwrap_or("it does not say why");
         let first = first.trim_start_matches("fatal: ").trim_start_matches("error: ");
         if has("not a git repository") {
             return Fault::new(FaultKind::NotFound, format!("`{}` is in no git repository", self.named))
@@ -97,6 +99,6 @@ impl Repository {
         } else {
             (FaultKind::Failed, "what git printed is in `output`")
         };
-        Fault::new(kind, format!("git says: {first}")).hint(hint).with("output", &told)
+        Fault::new(kind, format!("git says: {first}")).hint(hint).with("output", &output)
     }
 }

@@ -1,4 +1,5 @@
-//! What git prints for programs. Names and texts in it are somebody else's, and are made harmless here.
+//! Parsing the machine-readable output of git. Names, authors and messages in it are untrusted, so control characters
+//! that could act on a terminal are escaped here. Knows nothing of how git is started.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -6,80 +7,80 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use haft_sandbox::names;
 
-/// A commit, as `git log -z` is asked for it: [`FIELDS`] texts with NUL between them.
+/// Format of a commit for `git log -z`: [`FIELDS`] fields, separated by NUL.
 pub(super) const COMMIT: &str = "%H%x00%h%x00%an%x00%ae%x00%aI%x00%D%x00%P%x00%s%x00%b";
 const FIELDS: usize = 9;
-/// A branch, as `git for-each-ref` is asked for it: one line each.
+/// Format of a branch for `git for-each-ref`: a line of fields, separated by NUL.
 pub(super) const BRANCH: &str = "%(HEAD)%00%(refname:short)%00%(objectname)%00%(upstream:short)%00\
     %(committerdate:iso8601-strict)%00%(subject)";
 
-/// How a working folder stands.
+/// State of a git working tree: branch, upstream and changed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkingTree {
-    /// The branch; none where a commit itself is checked out.
+    /// The branch; none with a detached `HEAD`.
     pub branch: Option<String>,
-    /// The commit; none where there is none yet.
+    /// The commit that `HEAD` points to; none before the first commit.
     pub commit: Option<String>,
-    /// The branch that it follows.
+    /// The upstream branch.
     pub upstream: Option<String>,
-    /// How many commits it is ahead of that.
+    /// Number of commits that the upstream branch lacks.
     pub ahead: u64,
-    /// How many commits it is behind that.
+    /// Number of commits that only the upstream branch has.
     pub behind: u64,
-    /// Files that are not as they were committed.
+    /// Files that differ from `HEAD`, and untracked files.
     pub entries: Vec<StatusEntry>,
 }
 
-/// A file that is not as it was committed.
+/// A file that differs from `HEAD`, or an untracked file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusEntry {
     /// Its path from the repository's root.
     pub path: String,
-    /// Its path before, where it was renamed or copied.
+    /// Its former path, if it was renamed or copied.
     pub from: Option<String>,
-    /// What is staged: `M`, `A`, `D`, `R`, `C`, `T`, `U`, or `.` for nothing.
+    /// Staged change: `M`, `A`, `D`, `R`, `C`, `T`, `U`, or `.` for none.
     pub staged: char,
-    /// What is not: the same, or `?` for a file that git does not know.
+    /// Unstaged change: one of the letters of `staged`, or `?` for an untracked file.
     pub unstaged: char,
 }
 
-/// A commit.
+/// A git commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// Its hash.
     pub hash: String,
-    /// The beginning of that, enough to name it.
+    /// Its abbreviated hash.
     pub short: String,
-    /// Who wrote it.
+    /// Name of the author.
     pub author: String,
-    /// Their address.
+    /// Email address of the author.
     pub email: String,
-    /// When, as an ISO 8601 timestamp.
+    /// Author date, as an ISO 8601 timestamp.
     pub date: String,
     /// Branches and tags that point to it.
     pub refs: Vec<String>,
-    /// Commits before it.
+    /// Hashes of its parents.
     pub parents: Vec<String>,
     /// The first line of its message.
     pub subject: String,
-    /// The rest of it.
+    /// The message without its first line.
     pub body: String,
 }
 
-/// How many lines of a file were changed; nothing where it is no text.
+/// Number of changed lines of one file in a diff; none for a binary file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCount {
     /// Its path from the repository's root.
     pub path: String,
-    /// Its path before, where it was renamed.
+    /// Its former path, if it was renamed.
     pub from: Option<String>,
-    /// Lines that came.
+    /// Number of added lines.
     pub added: Option<u64>,
-    /// Lines that went.
+    /// Number of removed lines.
     pub removed: Option<u64>,
 }
 
-/// A branch.
+/// A git branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     /// Its name.
@@ -88,16 +89,16 @@ pub struct Branch {
     pub current: bool,
     /// The commit it points to.
     pub commit: String,
-    /// The branch that it follows.
+    /// Its upstream branch.
     pub upstream: Option<String>,
-    /// When that was made.
+    /// Date of that commit.
     pub date: String,
-    /// The first line of its message.
+    /// The first line of that commit's message.
     pub subject: String,
 }
 
-/// Text of several lines without what would do something to a terminal.
-pub(super) fn harmless(bytes: &[u8]) -> String {
+/// Multi-line text with control characters escaped, so that it cannot act on a terminal.
+pub(super) fn escaped(bytes: &[u8]) -> String {
     let text = names::show(OsStr::from_bytes(bytes));
     let is_odd = |c: char| c.is_control() && !"\n\t\r".contains(c);
     if !text.contains(is_odd) {
@@ -114,17 +115,19 @@ pub(super) fn harmless(bytes: &[u8]) -> String {
     out
 }
 
+/// Text on one line, with control characters and line ends escaped.
 fn line(bytes: &[u8]) -> String {
     names::show_on_a_line(OsStr::from_bytes(bytes))
 }
 
-pub(super) fn standing(printed: &[u8]) -> WorkingTree {
+/// Parses `git status --porcelain=v2 --branch -z`.
+pub(super) fn status(printed: &[u8]) -> WorkingTree {
     let mut found = WorkingTree::default();
     let mut records = printed.split(|byte| *byte == 0).filter(|record| !record.is_empty());
     while let Some(record) = records.next() {
         let mut words = record.splitn(2, |byte| *byte == b' ');
         let (kind, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        // So many words stand before the path.
+        // Number of words before the path, by the kind of record.
         let before = match kind {
             b"#" => {
                 head(&mut found, &line(rest));
@@ -148,8 +151,9 @@ pub(super) fn standing(printed: &[u8]) -> WorkingTree {
     found
 }
 
-fn head(found: &mut WorkingTree, told: &str) {
-    let Some((key, value)) = told.split_once(' ') else { return };
+/// Parses a `# branch.…` header of `git status`.
+fn head(found: &mut WorkingTree, header: &str) {
+    let Some((key, value)) = header.split_once(' ') else { return };
     match key {
         "branch.oid" if value != "(initial)" => found.commit = Some(value.to_owned()),
         "branch.head" if value != "(detached)" => found.branch = Some(value.to_owned()),
@@ -163,6 +167,7 @@ fn head(found: &mut WorkingTree, told: &str) {
     }
 }
 
+/// Parses `git log -z` in the format [`COMMIT`].
 pub(super) fn commits(printed: &[u8]) -> Vec<Commit> {
     let fields: Vec<&[u8]> = printed.split(|byte| *byte == 0).collect();
     let list = |bytes: &[u8], between: &str| -> Vec<String> {
@@ -179,12 +184,12 @@ pub(super) fn commits(printed: &[u8]) -> Vec<Commit> {
             refs: list(field[5], ", "),
             parents: list(field[6], " "),
             subject: line(field[7]),
-            body: harmless(field[8]).trim_end().to_owned(),
+            body: escaped(field[8]).trim_end().to_owned(),
         })
         .collect()
 }
 
-/// `--numstat -z`: of a renamed file, both paths follow as records of their own.
+/// Parses `--numstat -z`. Both paths of a renamed file follow as records of their own.
 pub(super) fn counts(printed: &[u8]) -> Vec<FileCount> {
     let mut found = Vec::new();
     let mut records = printed.split(|byte| *byte == 0);
@@ -198,13 +203,14 @@ pub(super) fn counts(printed: &[u8]) -> Vec<FileCount> {
             true => (records.next().map(line), records.next().unwrap_or_default()),
             false => (None, path),
         };
-        // A commit that is shown may leave the end of a line before its first file.
+        // `git show` may print a newline before the first file.
         let count = |bytes: &[u8]| line(bytes.trim_ascii()).parse().ok();
         found.push(FileCount { path: line(path), from, added: count(added), removed: count(removed) });
     }
     found
 }
 
+/// Parses `git for-each-ref` in the format [`BRANCH`].
 pub(super) fn branches(printed: &[u8]) -> Vec<Branch> {
     let lines = printed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines
@@ -232,7 +238,7 @@ mod tests {
         let printed = b"# branch.oid (initial)\0# branch.head main\0# branch.ab +2 -1\0\
             2 R. N... 100644 100644 100644 aaa bbb R100 new name\0old\nname\0? a\x1bb\0\
             u UU N... 1 2 3 4 a b c both\0";
-        let found = standing(printed);
+        let found = status(printed);
         assert_eq!(
             (found.branch.as_deref(), found.commit, found.ahead, found.behind),
             (Some("main"), None, 2, 1)
@@ -256,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn authors_do_nothing_to_a_terminal() {
+    fn control_characters_of_authors_and_messages_are_escaped() {
         let printed = b"h\0s\0\x1b[31mEve\0e@x\0d\0HEAD -> main, tag: v1\0p1 p2\0sub\0one\n\x07two\n\0";
         let found = commits(printed);
         assert_eq!((&*found[0].author, &*found[0].body), ("\\x1b[31mEve", "one\n\\x07two"));

@@ -1,6 +1,6 @@
-//! Pictures that a model can be shown: decoded to be sure that they are whole, turned upright, and made
-//! smaller where they are larger than models take. What already fits stays byte for byte. Everything is
-//! bounded, because a few bytes of file may claim to be a picture of any size. Knows no replies.
+//! Fitting images to the limits of models: decodes them to be sure that they are intact, applies the EXIF orientation, and
+//! scales large ones down. An image that already fits stays byte for byte. Pixels and memory are bounded, because a few
+//! bytes can claim an image of any size. Knows nothing of replies.
 
 #[cfg(test)]
 mod tests;
@@ -17,27 +17,27 @@ use haft_core::images::{MAX_IMAGE_BYTES as MAX_BYTES, image_type};
 
 use super::{Fitted, ImageProblem, MAX_MEMORY, MAX_PIXELS, MAX_SIDE};
 
-/// A longer side is not decoded.
+/// Longest side in pixels of an image to decode.
 const MAX_DECODED_SIDE: u32 = 40_000;
-/// How good a JPEG is made, at first and where the file is still too large.
+/// JPEG qualities, tried in turn until the file is small enough.
 const QUALITIES: [u8; 3] = [85, 70, 50];
-/// A picture with more colours than this among those looked at is a photograph.
+/// An image with more colours than this among the sampled pixels counts as a photograph.
 const FEW_COLOURS: usize = 1024;
-/// How many pixels are looked at.
-const LOOKED_AT: u32 = 128;
+/// Number of sampled pixels along each side.
+const SAMPLES: u32 = 128;
 
-/// What a picture looks like, which says how it is best written.
+/// Kind of content, which decides the format: PNG for drawings, JPEG for photographs.
 #[derive(Clone, Copy, PartialEq)]
-enum Look {
+enum ContentKind {
     Drawing,
     Photograph,
 }
 
-/// The picture as a model can be shown it. Takes its time: call it where blocking is no harm.
+/// Fits an image to the limits of models. CPU-bound: call it on a blocking thread.
 pub(crate) fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
     let format = format_of(&bytes).ok_or(ImageProblem::Unknown)?;
     let (picture, orientation) = decode(&bytes, format)?;
-    let upright = turned(picture, orientation);
+    let upright = rotated(picture, orientation);
     let (width, height) = upright.dimensions();
     let fits = width.max(height) <= MAX_SIDE && bytes.len() <= MAX_BYTES;
     if fits && orientation == Orientation::NoTransforms {
@@ -45,16 +45,16 @@ pub(crate) fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
         let (original_width, original_height) = (width, height);
         return Ok(Fitted { media_type, bytes, width, height, original_width, original_height });
     }
-    let look = if !upright.color().has_alpha() && has_many_colours(&upright) {
-        Look::Photograph
+    let kind = if !upright.color().has_alpha() && has_many_colours(&upright) {
+        ContentKind::Photograph
     } else {
-        Look::Drawing
+        ContentKind::Drawing
     };
     let mut side = MAX_SIDE;
     loop {
         let small = if width.max(height) > side { upright.thumbnail(side, side) } else { upright.clone() };
         let (small_width, small_height) = small.dimensions();
-        if let Some((format, bytes)) = encode(&small, look)? {
+        if let Some((format, bytes)) = encode(&small, kind)? {
             return Ok(Fitted {
                 media_type: type_of(format),
                 bytes,
@@ -64,7 +64,7 @@ pub(crate) fn fit(bytes: Vec<u8>) -> Result<Fitted, ImageProblem> {
                 original_height: height,
             });
         }
-        // At so few pixels nothing is too large, so this ends.
+        // Terminates: halved often enough, any image is small enough.
         side = side.min(width.max(height)) / 2;
     }
 }
@@ -77,7 +77,7 @@ fn type_of(format: ImageFormat) -> &'static str {
     format.to_mime_type()
 }
 
-/// The first frame, and how it is to be turned.
+/// Decodes the first frame, and reads the orientation from the metadata.
 fn decode(bytes: &[u8], format: ImageFormat) -> Result<(DynamicImage, Orientation), ImageProblem> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::no_limits();
@@ -105,33 +105,33 @@ fn problem(error: ImageError) -> ImageProblem {
     }
 }
 
-fn turned(mut picture: DynamicImage, orientation: Orientation) -> DynamicImage {
+fn rotated(mut picture: DynamicImage, orientation: Orientation) -> DynamicImage {
     picture.apply_orientation(orientation);
     picture
 }
 
-/// A screenshot or a drawing has few colours, and letters in it that JPEG would smear.
+/// Heuristic for photographs: a screenshot or a drawing has few colours, and text that JPEG would blur.
 fn has_many_colours(picture: &DynamicImage) -> bool {
     let (width, height) = picture.dimensions();
     let mut colours = std::collections::HashSet::new();
-    for y in 0..LOOKED_AT.min(height) {
-        for x in 0..LOOKED_AT.min(width) {
-            let (x, y) = (place(x, width), place(y, height));
+    for y in 0..SAMPLES.min(height) {
+        for x in 0..SAMPLES.min(width) {
+            let (x, y) = (sample_position(x, width), sample_position(y, height));
             colours.insert(picture.get_pixel(x, y).0);
         }
     }
     colours.len() > FEW_COLOURS
 }
 
-/// Where one of the places that are looked at lies.
-fn place(at: u32, length: u32) -> u32 {
-    let places = LOOKED_AT.min(length);
-    (u64::from(at) * u64::from(length) / u64::from(places)) as u32
+/// Coordinate of a sample along a side of this length.
+fn sample_position(at: u32, length: u32) -> u32 {
+    let samples = SAMPLES.min(length);
+    (u64::from(at) * u64::from(length) / u64::from(samples)) as u32
 }
 
-/// The picture as a file, or nothing if there is no way to write it that is small enough.
-fn encode(picture: &DynamicImage, look: Look) -> Result<Option<(ImageFormat, Vec<u8>)>, ImageProblem> {
-    if look == Look::Drawing {
+/// Encodes an image; `None` if no format and quality make it small enough.
+fn encode(picture: &DynamicImage, kind: ContentKind) -> Result<Option<(ImageFormat, Vec<u8>)>, ImageProblem> {
+    if kind == ContentKind::Drawing {
         let mut bytes = Vec::new();
         let plain = if picture.color().has_alpha() {
             DynamicImage::ImageRgba8(picture.to_rgba8())
@@ -154,7 +154,7 @@ fn encode(picture: &DynamicImage, look: Look) -> Result<Option<(ImageFormat, Vec
     Ok(None)
 }
 
-/// JPEG has no transparency: what is transparent becomes white, as on paper.
+/// Blends transparent pixels with white, as JPEG has no transparency.
 fn on_white(picture: &DynamicImage) -> DynamicImage {
     if !picture.color().has_alpha() {
         return DynamicImage::ImageRgb8(picture.to_rgb8());

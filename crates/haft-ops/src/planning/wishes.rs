@@ -1,30 +1,31 @@
-//! What a plan asks to be allowed, in words, as rules: only well-known meanings, in a project of a kind that is known,
-//! and never anything wider than the words say.
+//! Converts the permissions that a plan requests in words, such as "run the tests", to rules. It accepts only a fixed list
+//! of phrases, and only for kinds of projects whose commands it knows, so that a rule never allows more than the words say.
+//! Knows nothing of approval.
 
 use std::ffi::OsStr;
 
 use haft_core::Context;
 use haft_core::permissions::Rule;
 
-/// Something that a plan asks to be allowed.
+/// A permission that a plan requests, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// The tool that runs commands.
+    /// Name of the tool that would run the commands.
     pub tool: String,
-    /// What is to be done with it, in words.
+    /// What the tool would do, in words.
     pub meaning: String,
 }
 
-/// A wish that can be said as rules.
+/// A requested permission and the rules that express it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// The wish.
+    /// The request.
     pub wish: Wish,
-    /// What it comes to here.
+    /// Rules for the commands of this project.
     pub rules: Vec<Rule>,
 }
 
-/// Something that is done in most projects.
+/// A routine task that most projects have a command for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chore {
     Test,
@@ -36,7 +37,7 @@ enum Chore {
     Commit,
 }
 
-/// Words that do not change what is meant.
+/// Words that do not change the meaning of a phrase.
 const FILLERS: [&str; 12] = [
     "run",
     "the",
@@ -52,7 +53,7 @@ const FILLERS: [&str; 12] = [
     "our",
 ];
 
-/// What is meant, by the words that are left without fillers. Words that say more, or something else, mean none of it.
+/// Chores by phrase, without fillers. A phrase has to match completely: one with further words may mean something else.
 const MEANINGS: [(&str, Chore); 32] = [
     ("test", Chore::Test),
     ("tests", Chore::Test),
@@ -88,11 +89,11 @@ const MEANINGS: [(&str, Chore); 32] = [
     ("create commit", Chore::Commit),
 ];
 
-/// A kind of project: the file that tells it, and which commands do what in it.
-type Kind = (&'static str, &'static [(Chore, &'static [&'static str])]);
+/// A kind of project: the file that identifies it, and the command patterns of each chore.
+type ProjectCommands = (&'static str, &'static [(Chore, &'static [&'static str])]);
 
-/// What installs is said to the last word: with a prefix it could install anything.
-const KINDS: [Kind; 9] = [
+/// Commands of each kind of project. Patterns that install have no wildcard: a prefix would allow to install anything.
+const PROJECTS: [ProjectCommands; 9] = [
     (
         "Cargo.toml",
         &[
@@ -162,21 +163,23 @@ const KINDS: [Kind; 9] = [
     (".git", &[(Chore::Commit, &["git add:*", "git commit -m:*"])]),
 ];
 
-/// The wishes that can be said as rules here, and those that cannot.
+/// Splits the requests into those that rules express in this project and those that none does.
 pub(super) fn grant(wishes: &[Wish], cx: &Context) -> (Vec<Granted>, Vec<Wish>) {
     let workspace = cx.session_workspace();
     let is_there = |name: &str| workspace.stat(&workspace.root().child(OsStr::new(name))).is_ok();
-    let mut kinds: Vec<&Kind> = KINDS.iter().filter(|(file, _)| is_there(file)).collect();
-    // Without a lock file of any other, npm is what packages are managed with.
-    let is_managed = kinds.iter().any(|(file, _)| *file == "pnpm-lock.yaml" || *file == "yarn.lock");
-    if is_there("package.json") && !is_managed && !is_there("package-lock.json") {
-        kinds.extend(KINDS.iter().find(|(file, _)| *file == "package-lock.json"));
+    let mut projects: Vec<&ProjectCommands> = PROJECTS.iter().filter(|(file, _)| is_there(file)).collect();
+    // A package without a lock file of another package manager uses npm.
+    let has_other_manager =
+        projects.iter().any(|(file, _)| *file == "pnpm-lock.yaml" || *file == "yarn.lock");
+    if is_there("package.json") && !has_other_manager && !is_there("package-lock.json") {
+        projects.extend(PROJECTS.iter().find(|(file, _)| *file == "package-lock.json"));
     }
     let (mut granted, mut not_granted) = (Vec::new(), Vec::new());
     for wish in wishes {
         let chore = chore(&wish.meaning);
-        let does = |kind: &&Kind| kind.1.iter().filter(|(does, _)| Some(*does) == chore);
-        let patterns = kinds.iter().flat_map(does).flat_map(|(_, patterns)| patterns.iter());
+        let commands =
+            |project: &&ProjectCommands| project.1.iter().filter(|(other, _)| Some(*other) == chore);
+        let patterns = projects.iter().flat_map(commands).flat_map(|(_, patterns)| patterns.iter());
         let rules: Vec<Rule> = patterns.map(|pattern| Rule(format!("{}({pattern})", wish.tool))).collect();
         match rules.is_empty() {
             true => not_granted.push(wish.clone()),
@@ -186,7 +189,7 @@ pub(super) fn grant(wishes: &[Wish], cx: &Context) -> (Vec<Granted>, Vec<Wish>) 
     (granted, not_granted)
 }
 
-/// What words mean, if that is well known.
+/// The chore that a phrase names.
 fn chore(words: &str) -> Option<Chore> {
     let words = words.to_lowercase();
     let left: Vec<&str> = words.split_whitespace().filter(|word| !FILLERS.contains(word)).collect();

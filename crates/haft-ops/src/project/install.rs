@@ -1,5 +1,5 @@
-//! Adding packages to a project with its package manager. That reaches the network and writes to the manager's own
-//! folders, so somebody is always asked.
+//! Adding packages to a project with its package manager. This uses the network and writes to the manager's own folders,
+//! so the operation claims a command and always needs approval. Knows no other use of a package manager.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,15 +9,15 @@ use haft_core::{AbsPath, Claims, CommandLine, Context, Fault, FaultKind, Operati
 use haft_sandbox::Exit;
 use haft_sandbox::sandbox::Network;
 
-use super::{Project, ProjectKind, explained, require_writable};
+use super::{Project, ProjectKind, notes_on, require_writable};
 use crate::shell::Program;
 
-/// How long an installation may take.
+/// Timeout of an installation.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// More packages are not added at once.
+/// Maximum number of packages in one call.
 const MAX_NAMES: usize = 50;
 
-/// What adds packages.
+/// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manager {
     /// `cargo add`.
@@ -40,16 +40,16 @@ pub enum Manager {
     Go,
 }
 
-/// For what packages are added.
+/// Kind of dependency that packages are added as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyKind {
-    /// For the program itself.
+    /// A dependency of the program itself.
     Always,
-    /// For those who work on it.
+    /// A dependency for development only.
     ForDevelopment,
 }
 
-/// Adds packages.
+/// Adds packages to a project with its package manager.
 #[derive(Clone, Debug)]
 pub struct Install {
     project: Project,
@@ -58,25 +58,25 @@ pub struct Install {
     program: Program,
 }
 
-/// What came of it.
+/// Result of adding packages.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// What added them.
+    /// Name of the package manager.
     pub manager: &'static str,
-    /// What was run, as somebody would type it.
+    /// The command line that was run.
     pub command: String,
-    /// How the program ended.
+    /// Exit status of the package manager.
     pub exit: Exit,
-    /// How long it took.
+    /// Duration of the run.
     pub took: Duration,
-    /// What it printed.
+    /// Output of the run.
     pub log: String,
-    /// What else there is to know.
+    /// Notes on the run, such as missing layers of the sandbox.
     pub notes: Vec<String>,
 }
 
 impl Manager {
-    /// What it is called.
+    /// Its name and command.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cargo => "cargo",
@@ -91,6 +91,7 @@ impl Manager {
         }
     }
 
+    /// The package manager of a project, by its manifest and lock file.
     fn of(project: &Project, cx: &Context) -> Result<Self, Fault> {
         Ok(match project.kind {
             ProjectKind::Cargo => Self::Cargo,
@@ -111,7 +112,8 @@ impl Manager {
     }
 }
 
-/// What runs scripts and adds packages: what `package.json` names, or what has left its lock here.
+/// The package manager of a Node project, which also runs its scripts: the one that `package.json` names, or the one
+/// whose lock file is there.
 pub(super) fn node_manager(project: &Project, cx: &Context) -> &'static str {
     let manifest = project.text("package.json", cx).unwrap_or_default();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap_or_default();
@@ -126,11 +128,11 @@ pub(super) fn node_manager(project: &Project, cx: &Context) -> &'static str {
 }
 
 impl Install {
-    /// Packages for the project that a folder belongs to.
+    /// Prepares to add packages to the project of `folder`. Without `manager`, the project decides.
     pub fn new(
         folder: &AbsPath,
         names: &[String],
-        kept: DependencyKind,
+        kind: DependencyKind,
         manager: Option<Manager>,
         cx: &Context,
     ) -> Result<Self, Fault> {
@@ -142,11 +144,11 @@ impl Install {
         let project = Project::find(folder, cx)?;
         require_writable(&project, cx)?;
         let manager = manager.map_or_else(|| Manager::of(&project, cx), Ok)?;
-        let program = program(&project, manager, names, kept, cx)?;
+        let program = program(&project, manager, names, kind, cx)?;
         Ok(Self { project, manager, names: names.to_vec(), program })
     }
 
-    /// What is to be run, as somebody would type it.
+    /// The command line that will be run.
     pub fn command(&self) -> String {
         self.program.shown()
     }
@@ -173,18 +175,18 @@ impl Operation for Install {
         match ran.exit {
             Exit::Cancelled => return Err(cx.cancelled_fault()),
             Exit::TimedOut => {
-                let told = format!("`{}` was ended after {} s", self.program.shown(), TIMEOUT.as_secs());
-                return Err(Fault::new(FaultKind::Timeout, told).with("output", log));
+                let message = format!("`{}` was ended after {} s", self.program.shown(), TIMEOUT.as_secs());
+                return Err(Fault::new(FaultKind::Timeout, message).with("output", log));
             }
             _ => {}
         }
-        let notes = explained(&ran, &log, cx);
+        let notes = notes_on(&ran, &log, cx);
         let (exit, took) = (ran.exit, ran.took);
         Ok(Installed { manager: self.manager.name(), command: self.program.shown(), exit, took, log, notes })
     }
 }
 
-/// A package by its name, with a version perhaps. Neither an option nor a place elsewhere.
+/// Checks that a name is that of a package in a registry, with an optional version: no option, path or URL.
 fn check_name(name: &str) -> Result<(), Fault> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@/._+~^<>=!,*[]-".contains(c);
     let wrong = if name.is_empty() {
@@ -206,16 +208,17 @@ fn check_name(name: &str) -> Result<(), Fault> {
         .hint("give names as the package manager knows them, such as `left-pad`, `@scope/name@^1.2` or `requests>=2`"))
 }
 
+/// The command of the package manager, with network and write access to its caches.
 fn program(
     project: &Project,
     manager: Manager,
     names: &[String],
-    kept: DependencyKind,
+    kind: DependencyKind,
     cx: &Context,
 ) -> Result<Program, Fault> {
     let run =
         |name: &str| project.require(name, cx).map(|program| Program::new(program, project.root.clone()));
-    let for_development = |option: &'static str| (kept == DependencyKind::ForDevelopment).then_some(option);
+    let for_development = |option: &'static str| (kind == DependencyKind::ForDevelopment).then_some(option);
     let program = match manager {
         Manager::Cargo => run("cargo")?.args(["add"]).args(for_development("--dev")),
         Manager::Npm => {
@@ -227,12 +230,12 @@ fn program(
         Manager::Uv => run("uv")?.args(["add"]).args(for_development("--dev")),
         Manager::Poetry => {
             let group =
-                if kept == DependencyKind::ForDevelopment { vec!["--group", "dev"] } else { Vec::new() };
+                if kind == DependencyKind::ForDevelopment { vec!["--group", "dev"] } else { Vec::new() };
             run("poetry")?.args(["add"]).args(group)
         }
         Manager::Go => run("go")?.args(["get"]),
         Manager::Pip => {
-            // What is installed for everybody lies outside of what may be written.
+            // The system's packages are outside of what the sandbox may write.
             let Some(python) = project.program("python", cx).filter(|path| is_in(project, path)) else {
                 return Err(Fault::failed("the project has no virtual environment to install into")
                     .hint("make one first, in the project's folder: `python3 -m venv .venv`"));
@@ -241,11 +244,11 @@ fn program(
             Program::new(python, project.root.clone()).args(args)
         }
     };
-    // After this nothing is an option, for those that know it.
-    let ends = !matches!(manager, Manager::Go | Manager::Yarn | Manager::Poetry);
-    let mut program = program.args(ends.then_some("--")).args(names.iter().map(String::as_str));
+    // `--` ends the options, for the managers that support it.
+    let ends_options = !matches!(manager, Manager::Go | Manager::Yarn | Manager::Poetry);
+    let mut program = program.args(ends_options.then_some("--")).args(names.iter().map(String::as_str));
     program.network = Some(Network::On);
-    program.also = own_folders();
+    program.also = cache_folders();
     Ok(program)
 }
 
@@ -253,8 +256,8 @@ fn is_in(project: &Project, path: &OsString) -> bool {
     std::path::Path::new(path).starts_with(&project.root)
 }
 
-/// Where package managers keep what they have downloaded.
-fn own_folders() -> Vec<PathBuf> {
+/// Folders in which package managers cache their downloads.
+fn cache_folders() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let cargo =
         std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home.as_ref().map(|home| home.join(".cargo")));
@@ -269,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_packages_are_taken() {
+    fn options_paths_and_urls_are_not_package_names() {
         for name in
             ["left-pad", "@scope/name@^1.2", "requests[socks]>=2,<3", "serde@1.0", "example.com/x@v1.2"]
         {

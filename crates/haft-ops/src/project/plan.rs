@@ -1,30 +1,31 @@
-//! Which program does what for which kind of project, and how it is called so that its answer can be read.
+//! Which program tests, lints or formats which kind of project, and with which options, so that its output can be parsed.
+//! Only builds command lines; runs nothing.
 
 use std::ffi::OsString;
 
 use haft_core::{AbsPath, Context, Fault};
 use haft_sandbox::sandbox::Network;
 
-use super::read::Form;
+use super::read::OutputFormat;
 use super::{Project, ProjectKind};
 use crate::shell::{Program, SandboxOptions};
 
-/// A program to be run and the form of what it prints.
+/// A program to run and the format of its output.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct Invocation {
     pub(super) program: Program,
-    pub(super) form: Form,
-    /// What to run instead where it turns out that this is not installed.
-    pub(super) otherwise: Option<Box<Plan>>,
+    pub(super) format: OutputFormat,
+    /// What to run instead if the program turns out not to be installed.
+    pub(super) fallback: Option<Box<Invocation>>,
 }
 
-impl Plan {
-    fn new(program: Program, form: Form) -> Self {
-        Self { program, form, otherwise: None }
+impl Invocation {
+    fn new(program: Program, format: OutputFormat) -> Self {
+        Self { program, format, fallback: None }
     }
 }
 
-/// Adds `--offline` where there is no network, so that cargo says at once what it lacks.
+/// A cargo command, with `--offline` if there is no network, so that cargo reports a missing crate without retries.
 fn cargo(project: &Project, words: &[&str], cx: &Context) -> Result<Program, Fault> {
     let program =
         Program::new(project.require("cargo", cx)?, project.root.clone()).args(words.iter().copied());
@@ -35,7 +36,7 @@ fn cargo(project: &Project, words: &[&str], cx: &Context) -> Result<Program, Fau
     })
 }
 
-/// A script of `package.json`, by whatever runs those here.
+/// A script of `package.json`, run by the project's package manager.
 fn script(project: &Project, name: &str, args: &[String], cx: &Context) -> Result<Program, Fault> {
     let manager = super::install::node_manager(project, cx);
     let program = Program::new(project.require(manager, cx)?, project.root.clone());
@@ -44,7 +45,7 @@ fn script(project: &Project, name: &str, args: &[String], cx: &Context) -> Resul
         _ => program.args(["run", name]),
     };
     let program = program.args(args.iter().map(String::as_str));
-    // The caches of these programs lie outside of what they may write.
+    // The default cache folder is outside of what the sandbox may write.
     Ok(program
         .env("npm_config_cache", "/tmp/npm")
         .env("npm_config_update_notifier", "false")
@@ -73,33 +74,34 @@ fn make(project: &Project, targets: &[&str], cx: &Context) -> Result<Program, Fa
     Ok(Program::new(project.require("make", cx)?, project.root.clone()).args([*target]))
 }
 
-/// Paths from the project's folder, where they are named.
+/// Paths relative to the project's folder.
 fn below(project: &Project, paths: &[AbsPath]) -> Vec<OsString> {
     let of = |path: &AbsPath| match path.as_path().strip_prefix(&project.root) {
         Ok(below) if below.as_os_str().is_empty() => ".".into(),
-        // With a folder before it, no name is an option.
+        // With `./` before it, no name looks like an option.
         Ok(below) => std::path::Path::new(".").join(below).into_os_string(),
         Err(_) => path.as_path().into(),
     };
     paths.iter().map(of).collect()
 }
 
-/// The same, or the whole project.
+/// Paths relative to the project's folder, or `.` for the whole project if there are none.
 fn all_or(project: &Project, paths: &[AbsPath]) -> Vec<OsString> {
     if paths.is_empty() { vec![".".into()] } else { below(project, paths) }
 }
 
+/// The command that runs the tests of a project.
 pub(super) fn tests(
     project: &Project,
     paths: &[AbsPath],
     filter: Option<&str>,
     cx: &Context,
-) -> Result<Plan, Fault> {
+) -> Result<Invocation, Fault> {
     let only = filter.iter().copied();
     Ok(match project.kind {
         ProjectKind::Cargo => {
             let program = cargo(project, &["test", "--no-fail-fast", "--message-format=json"], cx)?;
-            Plan::new(program.args(only), Form::CargoTest)
+            Invocation::new(program.args(only), OutputFormat::CargoTest)
         }
         ProjectKind::Go => {
             let program =
@@ -115,7 +117,7 @@ pub(super) fn tests(
                     })
                     .collect(),
             };
-            Plan::new(program.args(packages).env("GOCACHE", "/tmp/go"), Form::GoTest)
+            Invocation::new(program.args(packages).env("GOCACHE", "/tmp/go"), OutputFormat::GoTest)
         }
         ProjectKind::Node => {
             let Some(text) = project.script("test", cx).filter(|text| !text.contains("no test specified"))
@@ -132,18 +134,18 @@ pub(super) fn tests(
                     None if text.contains("node --test") => {
                         args.push(format!("--test-name-pattern={filter}"));
                     }
-                    // What the script runs may know what to do with a name.
+                    // An unknown test runner may accept a name as an argument.
                     None => args.push(filter.to_owned()),
                 }
             }
             args.extend(below(project, paths).iter().map(|path| path.to_string_lossy().into_owned()));
-            Plan::new(script(project, "test", &args, cx)?, Form::Node)
+            Invocation::new(script(project, "test", &args, cx)?, OutputFormat::Node)
         }
         ProjectKind::Python => {
             let by_name = filter.map_or(Vec::new(), |filter| vec!["-k", filter]);
             let unittest = python(project, &["-m", "unittest"], cx)?;
             let is_file = paths.iter().all(|path| path.as_path().extension().is_some());
-            // `discover` is one only in the first place.
+            // `discover` is a subcommand only as the first argument.
             let unittest = match paths {
                 [] => unittest.args(["discover", "-v"]),
                 paths if is_file => unittest.args(["-v"]).args(below(project, paths)),
@@ -153,20 +155,27 @@ pub(super) fn tests(
             let pytest =
                 ["-m", "pytest", "-p", "no:cacheprovider", "-rfE", "--tb=short", "--no-header", "--color=no"];
             let pytest = python(project, &pytest, cx)?.args(by_name).args(below(project, paths));
-            let otherwise = Some(Box::new(Plan::new(unittest, Form::Unittest)));
-            Plan { program: pytest, form: Form::Pytest, otherwise }
+            // Whether pytest is installed shows only when it runs.
+            let fallback = Some(Box::new(Invocation::new(unittest, OutputFormat::Unittest)));
+            Invocation { program: pytest, format: OutputFormat::Pytest, fallback }
         }
         ProjectKind::Make => {
             if filter.is_some() {
                 return Err(Fault::invalid("`make test` knows no filter")
                     .hint("leave it out, or run the tests that are meant as a command"));
             }
-            Plan::new(make(project, &["test", "check"], cx)?, Form::Lines)
+            Invocation::new(make(project, &["test", "check"], cx)?, OutputFormat::Lines)
         }
     })
 }
 
-pub(super) fn lint(project: &Project, paths: &[AbsPath], fix: bool, cx: &Context) -> Result<Plan, Fault> {
+/// The command that lints a project, and fixes what it can if `fix` is set.
+pub(super) fn lint(
+    project: &Project,
+    paths: &[AbsPath],
+    fix: bool,
+    cx: &Context,
+) -> Result<Invocation, Fault> {
     let unfixable = |name: &str| match fix {
         true => Err(Fault::invalid(format!("`{name}` mends nothing by itself")).hint("leave out `fix`")),
         false => Ok(()),
@@ -174,52 +183,55 @@ pub(super) fn lint(project: &Project, paths: &[AbsPath], fix: bool, cx: &Context
     Ok(match project.kind {
         ProjectKind::Cargo => {
             let program = cargo(project, &["clippy", "--all-targets", "--message-format=json"], cx)?;
-            let mend = ["--fix", "--allow-dirty", "--allow-staged"];
-            Plan::new(if fix { program.args(mend) } else { program }, Form::Cargo)
+            let options = ["--fix", "--allow-dirty", "--allow-staged"];
+            Invocation::new(if fix { program.args(options) } else { program }, OutputFormat::Cargo)
         }
         ProjectKind::Go => {
             unfixable("go vet")?;
             let program =
                 Program::new(project.require("go", cx)?, project.root.clone()).args(["vet", "./..."]);
-            Plan::new(program.env("GOCACHE", "/tmp/go"), Form::Lines)
+            Invocation::new(program.env("GOCACHE", "/tmp/go"), OutputFormat::Lines)
         }
         ProjectKind::Node => {
             if let Some(eslint) = project.program("eslint", cx) {
                 let program = Program::new(eslint, project.root.clone()).args(["-f", "json"]);
                 let program = program.args(fix.then_some("--fix")).args(all_or(project, paths));
-                return Ok(Plan::new(program, Form::Eslint));
+                return Ok(Invocation::new(program, OutputFormat::Eslint));
             }
             unfixable("what checks this project")?;
             if project.has("tsconfig.json", cx)
                 && let Some(tsc) = project.program("tsc", cx)
             {
                 let program = Program::new(tsc, project.root.clone()).args(["--noEmit", "--pretty", "false"]);
-                return Ok(Plan::new(program, Form::Tsc));
+                return Ok(Invocation::new(program, OutputFormat::Tsc));
             }
             match project.script("lint", cx) {
-                Some(_) => Plan::new(script(project, "lint", &[], cx)?, Form::Lines),
+                Some(_) => Invocation::new(script(project, "lint", &[], cx)?, OutputFormat::Lines),
                 None => return Err(super::missing("eslint")),
             }
         }
         ProjectKind::Python => {
             let args = ["check", "--output-format=json", "--no-cache"];
             let program = Program::new(project.require("ruff", cx)?, project.root.clone()).args(args);
-            Plan::new(program.args(fix.then_some("--fix")).args(all_or(project, paths)), Form::Ruff)
+            Invocation::new(
+                program.args(fix.then_some("--fix")).args(all_or(project, paths)),
+                OutputFormat::Ruff,
+            )
         }
         ProjectKind::Make => {
             unfixable("make lint")?;
-            Plan::new(make(project, &["lint"], cx)?, Form::Lines)
+            Invocation::new(make(project, &["lint"], cx)?, OutputFormat::Lines)
         }
     })
 }
 
-/// How files are formatted: what lists those that are not as they should be, and what mends them. Where nothing
-/// lists them, they are mended without being known.
+/// The commands that format files: one that lists unformatted files, and one that formats files in place. A makefile
+/// has no command for the first.
 pub(super) fn format(
     project: &Project,
     paths: &[AbsPath],
     cx: &Context,
-) -> Result<(Option<Plan>, Program), Fault> {
+) -> Result<(Option<Invocation>, Program), Fault> {
     let run = |program: OsString, args: &[&str]| {
         Program::new(program, project.root.clone()).args(args.iter().copied())
     };
@@ -228,7 +240,7 @@ pub(super) fn format(
         ProjectKind::Cargo if paths.is_empty() => {
             let cargo = project.require("cargo", cx)?;
             let list = run(cargo.clone(), &["fmt", "--all", "--", "--check", "-l"]);
-            (Some(Plan::new(list, Form::Names)), run(cargo, &["fmt", "--all"]))
+            (Some(Invocation::new(list, OutputFormat::Names)), run(cargo, &["fmt", "--all"]))
         }
         ProjectKind::Cargo => {
             if let Some(folder) = paths.iter().find(|path| path.as_path().extension().is_none()) {
@@ -239,29 +251,35 @@ pub(super) fn format(
             let rustfmt = project.require("rustfmt", cx)?;
             let edition = edition(project, cx);
             let list = run(rustfmt.clone(), &["--edition", &edition, "--check", "-l"]).args(files.clone());
-            (Some(Plan::new(list, Form::Names)), run(rustfmt, &["--edition", &edition]).args(files))
+            (
+                Some(Invocation::new(list, OutputFormat::Names)),
+                run(rustfmt, &["--edition", &edition]).args(files),
+            )
         }
         ProjectKind::Go => {
             let gofmt = project.require("gofmt", cx)?;
             let list = run(gofmt.clone(), &["-l"]).args(files.clone());
-            (Some(Plan::new(list, Form::Names)), run(gofmt, &["-w"]).args(files))
+            (Some(Invocation::new(list, OutputFormat::Names)), run(gofmt, &["-w"]).args(files))
         }
         ProjectKind::Node => {
             let prettier = project.require("prettier", cx)?;
             let list = run(prettier.clone(), &["--list-different"]).args(files.clone());
             (
-                Some(Plan::new(list, Form::Names)),
+                Some(Invocation::new(list, OutputFormat::Names)),
                 run(prettier, &["--write", "--log-level", "warn"]).args(files),
             )
         }
         ProjectKind::Python => match (project.program("ruff", cx), project.program("black", cx)) {
             (Some(ruff), _) => {
                 let list = run(ruff.clone(), &["format", "--check", "--no-cache"]).args(files.clone());
-                (Some(Plan::new(list, Form::RuffFormat)), run(ruff, &["format", "--no-cache"]).args(files))
+                (
+                    Some(Invocation::new(list, OutputFormat::RuffFormat)),
+                    run(ruff, &["format", "--no-cache"]).args(files),
+                )
             }
             (None, Some(black)) => {
                 let list = run(black.clone(), &["--check"]).args(files.clone());
-                (Some(Plan::new(list, Form::Black)), run(black, &["--quiet"]).args(files))
+                (Some(Invocation::new(list, OutputFormat::Black)), run(black, &["--quiet"]).args(files))
             }
             (None, None) => return Err(super::missing("ruff")),
         },
@@ -269,7 +287,7 @@ pub(super) fn format(
     })
 }
 
-/// What rustfmt must be told, and cargo reads from the manifest.
+/// The Rust edition of a project. Cargo reads it from the manifest; rustfmt by itself needs it as an option.
 fn edition(project: &Project, cx: &Context) -> String {
     let manifest = project.text("Cargo.toml", cx).and_then(|text| toml::from_str::<toml::Table>(&text).ok());
     let package = manifest.as_ref().and_then(|manifest| manifest.get("package"));

@@ -1,5 +1,6 @@
-//! What programs print, as problems: which file, which line, what. A form that is not understood leaves the lines
-//! that look like `file:line: message`, and always the whole text.
+//! Parsing the output of test runners, linters and formatters into problems with file, line and message. Where a format is
+//! not recognized, lines such as `file:line: message` become problems. The whole text is kept in any case. Starts no
+//! programs.
 
 mod node;
 mod python;
@@ -13,12 +14,12 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-/// The form of what a program prints.
+/// Output format of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum OutputFormat {
     /// `cargo --message-format=json`.
     Cargo,
-    /// The same, with what tests print in between.
+    /// `cargo test --message-format=json`: JSON lines, with the output of tests between them.
     CargoTest,
     /// `pytest -rfE --tb=short`.
     Pytest,
@@ -38,43 +39,43 @@ pub(super) enum Form {
     Eslint,
     /// `tsc --pretty false`.
     Tsc,
-    /// Names of files, a line each.
+    /// File names, one per line.
     Names,
-    /// Whatever looks like `file:line:column: message`.
+    /// No known format: lines such as `file:line:column: message`.
     Lines,
 }
 
-/// Something that is wrong.
+/// A failed test, or a problem that a compiler or linter reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// Error or warning.
     pub severity: Severity,
     /// The test that failed.
     pub test: Option<String>,
-    /// The file, as the program names it.
+    /// Path of the file.
     pub file: Option<String>,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: Option<u64>,
-    /// The column, from 1.
+    /// Column, from 1.
     pub column: Option<u64>,
-    /// What the program calls this kind of problem.
+    /// Code or name of the rule, such as `E0277`.
     pub code: Option<String>,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It does not work.
+    /// An error, or a failed test.
     #[default]
     Error,
-    /// It may be meant.
+    /// A warning.
     Warning,
 }
 
 impl Severity {
-    /// What it is called.
+    /// Its name: `error` or `warning`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -83,51 +84,51 @@ impl Severity {
     }
 }
 
-/// How many tests did what.
+/// Number of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// That passed.
+    /// Passed tests.
     pub passed: u64,
-    /// That failed.
+    /// Failed tests, including errors.
     pub failed: u64,
-    /// That were not run.
+    /// Skipped tests.
     pub skipped: u64,
 }
 
-/// What was understood.
+/// Parsed output of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Understood {
+pub(super) struct ParsedOutput {
     pub(super) problems: Vec<Problem>,
     pub(super) counts: Option<Counts>,
-    /// Files that are named, where that is what was asked.
+    /// Unformatted files, from a formatter.
     pub(super) files: Vec<String>,
-    /// What a person would have seen.
+    /// The output as a person would read it, without JSON.
     pub(super) log: String,
 }
 
-/// Understands what a program printed.
-pub(super) fn understood(form: Form, out: &str, err: &str) -> Understood {
-    let mut found = match form {
-        Form::Cargo | Form::CargoTest => rust::cargo(out, err),
-        Form::Pytest => python::pytest(out),
-        Form::Unittest => python::unittest(&joined(out, err)),
-        Form::GoTest => go(out),
-        Form::Node => node::tests(&joined(out, err)),
-        Form::Ruff => python::ruff(out),
-        Form::RuffFormat => python::ruff_format(&joined(out, err)),
-        Form::Black => python::black(err),
-        Form::Eslint => node::eslint(out),
-        Form::Tsc => node::tsc(out),
-        Form::Names => names(out),
-        Form::Lines => Understood::default(),
+/// Parses the output of a program.
+pub(super) fn parse_output(format: OutputFormat, out: &str, err: &str) -> ParsedOutput {
+    let mut found = match format {
+        OutputFormat::Cargo | OutputFormat::CargoTest => rust::cargo(out, err),
+        OutputFormat::Pytest => python::pytest(out),
+        OutputFormat::Unittest => python::unittest(&joined(out, err)),
+        OutputFormat::GoTest => go(out),
+        OutputFormat::Node => node::tests(&joined(out, err)),
+        OutputFormat::Ruff => python::ruff(out),
+        OutputFormat::RuffFormat => python::ruff_format(&joined(out, err)),
+        OutputFormat::Black => python::black(err),
+        OutputFormat::Eslint => node::eslint(out),
+        OutputFormat::Tsc => node::tsc(out),
+        OutputFormat::Names => names(out),
+        OutputFormat::Lines => ParsedOutput::default(),
     };
     if found.log.is_empty() {
         found.log = joined(out, err);
     }
-    if found.problems.is_empty() && found.files.is_empty() && form != Form::Names {
+    if found.problems.is_empty() && found.files.is_empty() && format != OutputFormat::Names {
         found.problems = lines(&found.log);
     }
-    // What is worse comes first, otherwise the order of the program.
+    // Errors first; the sort is stable and otherwise keeps the program's order.
     found.problems.sort_by_key(|problem| problem.severity);
     found
 }
@@ -138,12 +139,12 @@ fn joined(out: &str, err: &str) -> String {
     format!("{out}{between}{err}")
 }
 
-fn names(out: &str) -> Understood {
+fn names(out: &str) -> ParsedOutput {
     let files = out.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    Understood { files, ..Understood::default() }
+    ParsedOutput { files, ..ParsedOutput::default() }
 }
 
-/// Lines such as `src/a.c:3:5: error: no`.
+/// Problems in lines such as `src/a.c:3:5: error: no`.
 fn lines(log: &str) -> Vec<Problem> {
     static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"^\s*(?:vet: |Error: )?([^\s:()'\x22]+\.[A-Za-z]\w*|[\w./-]*Makefile):(\d+)(?::(\d+))?:?\s+(.*\S)").ok()
@@ -151,12 +152,12 @@ fn lines(log: &str) -> Vec<Problem> {
     let Some(place) = &*PLACE else { return Vec::new() };
     let problem = |line: &str| {
         let found = place.captures(line)?;
-        let told = found.get(4)?.as_str();
-        let (severity, message) = match told.split_once(": ") {
+        let text = found.get(4)?.as_str();
+        let (severity, message) = match text.split_once(": ") {
             Some((word, rest)) if word.eq_ignore_ascii_case("warning") => (Severity::Warning, rest),
             Some((word, rest)) if word.eq_ignore_ascii_case("error") => (Severity::Error, rest),
             Some((word, _)) if word.eq_ignore_ascii_case("note") => return None,
-            _ => (Severity::Error, told),
+            _ => (Severity::Error, text),
         };
         Some(Problem {
             severity,
@@ -174,9 +175,9 @@ fn number(found: Option<regex::Match<'_>>) -> Option<u64> {
     found?.as_str().parse().ok()
 }
 
-/// `go test -json`: an event a line.
-fn go(out: &str) -> Understood {
-    let mut found = Understood::default();
+/// Parses `go test -json`: one event per line.
+fn go(out: &str) -> ParsedOutput {
+    let mut found = ParsedOutput::default();
     let mut counts = Counts::default();
     let mut printed: indexmap::IndexMap<(String, String), String> = indexmap::IndexMap::new();
     let mut log = String::new();
@@ -197,9 +198,9 @@ fn go(out: &str) -> Understood {
             "skip" if !test.is_empty() => counts.skipped += 1,
             "fail" if !test.is_empty() => {
                 counts.failed += 1;
-                let told = printed.get(&(package, test.clone())).cloned().unwrap_or_default();
-                let place = lines(&told).into_iter().next();
-                let said = told.lines().map(str::trim).find(|line| {
+                let output = printed.get(&(package, test.clone())).cloned().unwrap_or_default();
+                let place = lines(&output).into_iter().next();
+                let said = output.lines().map(str::trim).find(|line| {
                     !line.is_empty() && !["=== ", "--- ", "FAIL"].iter().any(|start| line.starts_with(start))
                 });
                 let message = said.unwrap_or("it failed").to_owned();
@@ -211,5 +212,5 @@ fn go(out: &str) -> Understood {
             _ => {}
         }
     }
-    Understood { counts: Some(counts), log, ..found }
+    ParsedOutput { counts: Some(counts), log, ..found }
 }

@@ -1,65 +1,67 @@
-//! Running the tests or the linter of a project.
+//! Running the tests or the linter of a project, and reporting problems with file and line. Knows nothing of the programs
+//! (`plan`) or their output (`read`).
 
 use std::time::Duration;
 
 use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
 
-use super::plan::{self, Plan};
-use super::read::{Counts, Problem, understood};
-use super::{Project, confines, explained, require_writable};
+use super::plan::{self, Invocation};
+use super::read::{Counts, Problem, parse_output};
+use super::{Project, confines, notes_on, require_writable};
 use crate::shell::ReadySandbox;
 
-/// Runs what tells whether a project is as it should be.
+/// Runs the tests or the linter of a project.
 #[derive(Debug)]
 pub struct Verify {
     /// The project.
     project: Project,
-    /// What only matters of it, if anything is named.
+    /// Files and folders to restrict the run to; empty for the whole project.
     paths: Vec<AbsPath>,
-    /// How long it may take.
+    /// Timeout of the run.
     timeout: Duration,
-    plan: Plan,
+    plan: Invocation,
     work: Work,
-    held: Option<ReadySandbox>,
+    /// The sandbox, prepared by `check`.
+    sandbox: Option<ReadySandbox>,
 }
 
-/// What is run.
+/// Whether to run tests or the linter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Tests, or those of a name.
+    /// The tests, or those whose name matches a filter.
     Tests(Option<String>),
     /// The linter.
     Lint,
-    /// The linter, which mends what it can.
+    /// The linter, which fixes what it can.
     Mend,
 }
 
-/// What came of it.
+/// Result of running tests or a linter.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// What the project is made with.
+    /// The project's build system.
     pub project: &'static str,
-    /// What was run, as somebody would type it.
+    /// The command line that was run.
     pub command: String,
-    /// What is wrong, the worst first.
+    /// Failed tests and problems, errors before warnings.
     pub problems: Vec<Problem>,
-    /// How many problems there are in files that were not named.
+    /// Number of problems in files outside of the requested paths.
     pub elsewhere: usize,
-    /// How many tests did what, where that can be told.
+    /// Number of passed, failed and skipped tests, if the output has them.
     pub counts: Option<Counts>,
-    /// How the program ended.
+    /// Exit status of the program.
     pub exit: Exit,
-    /// How long it took.
+    /// Duration of the run.
     pub took: Duration,
-    /// What it printed.
+    /// Output of the run.
     pub log: String,
-    /// What else there is to know.
+    /// Notes on the run, such as missing layers of the sandbox.
     pub notes: Vec<String>,
 }
 
 impl Verify {
-    /// What is to be run for the project that some paths belong to, or a folder if none is named.
+    /// Prepares a run for the project of `paths`, or of `folder` if there are no paths.
     pub fn new(
         folder: &AbsPath,
         paths: Vec<AbsPath>,
@@ -78,7 +80,7 @@ impl Verify {
         }
         require_writable(&project, cx)?;
         let whole = |path: &AbsPath| *path == project.root;
-        let named: Vec<AbsPath> = paths.iter().filter(|path| !whole(path)).cloned().collect();
+        let selected: Vec<AbsPath> = paths.iter().filter(|path| !whole(path)).cloned().collect();
         let plan = match &work {
             Work::Tests(filter) => {
                 let filter = filter.as_deref();
@@ -91,17 +93,18 @@ impl Verify {
                     ))
                     .hint("give the name of a test, or a part of one"));
                 }
-                plan::tests(&project, &named, filter, cx)?
+                plan::tests(&project, &selected, filter, cx)?
             }
-            Work::Lint => plan::lint(&project, &named, false, cx)?,
-            Work::Mend => plan::lint(&project, &named, true, cx)?,
+            Work::Lint => plan::lint(&project, &selected, false, cx)?,
+            Work::Mend => plan::lint(&project, &selected, true, cx)?,
         };
-        Ok(Self { project, paths: named, timeout, plan, work, held: None })
+        Ok(Self { project, paths: selected, timeout, plan, work, sandbox: None })
     }
 
-    /// Whether it is kept to the workspace, and so can do no more than code that nobody is asked about.
+    /// Whether the sandbox confines the run to the workspace, so that a dialect can let it run without approval. Known
+    /// after `check`.
     pub fn is_confined(&self, cx: &Context) -> bool {
-        confines(self.held.as_ref(), cx)
+        confines(self.sandbox.as_ref(), cx)
     }
 }
 
@@ -117,21 +120,21 @@ impl Operation for Verify {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
-        self.held = Some(self.plan.program.hold(cx).await?);
+        self.sandbox = Some(self.plan.program.hold(cx).await?);
         Ok(None)
     }
 
     async fn run(mut self, cx: &Context) -> Result<Verified, Fault> {
         let mut plan = self.plan;
-        let mut ran = plan.program.run(self.held.take(), self.timeout, cx).await?;
-        if let Some(otherwise) = plan.otherwise.take()
+        let mut ran = plan.program.run(self.sandbox.take(), self.timeout, cx).await?;
+        if let Some(fallback) = plan.fallback.take()
             && ran.exit == Exit::Code(1)
             && ran.err.text().contains("No module named pytest")
         {
             if wants_pytest(&self.project, cx) {
                 return Err(super::missing("pytest"));
             }
-            plan = *otherwise;
+            plan = *fallback;
             ran = plan.program.run(None, self.timeout, cx).await?;
         }
         if ran.exit == Exit::Cancelled {
@@ -143,14 +146,14 @@ impl Operation for Verify {
                 .hint("have the user get it: run `rustup component add clippy`"));
         }
         let mut elsewhere = 0;
-        let mut found = understood(plan.form, &out, &err);
-        let (project, named) = (&self.project, &self.paths);
+        let mut found = parse_output(plan.format, &out, &err);
+        let (project, selected) = (&self.project, &self.paths);
         for problem in &mut found.problems {
             problem.file = problem.file.as_deref().map(|file| project.shown(file, cx));
         }
-        if !matches!(self.work, Work::Tests(_)) && !named.is_empty() {
-            // Some programs know only whole projects.
-            let wanted: Vec<String> = named.iter().map(|path| cx.workspace().display(path)).collect();
+        if !matches!(self.work, Work::Tests(_)) && !selected.is_empty() {
+            // Some programs only check whole projects, so the report is filtered here.
+            let wanted: Vec<String> = selected.iter().map(|path| cx.workspace().display(path)).collect();
             let is_wanted = |file: &str| {
                 wanted.iter().any(|path| {
                     file == path || file.strip_prefix(&**path).is_some_and(|rest| rest.starts_with('/'))
@@ -160,7 +163,7 @@ impl Operation for Verify {
             found.problems.retain(|problem| problem.file.as_deref().is_none_or(is_wanted));
             elsewhere = all - found.problems.len();
         }
-        let mut notes = explained(&ran, &found.log, cx);
+        let mut notes = notes_on(&ran, &found.log, cx);
         if ran.exit == Exit::TimedOut {
             notes.push(format!(
                 "it was ended after {} s; `timeout` gives it more time",
@@ -181,10 +184,10 @@ impl Operation for Verify {
     }
 }
 
-/// Whether a project says that its tests need pytest.
+/// Whether the files of a project mention pytest, so that `unittest` would be the wrong fallback.
 fn wants_pytest(project: &Project, cx: &Context) -> bool {
-    let named = ["pyproject.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt", "tox.ini"];
+    let files = ["pyproject.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt", "tox.ini"];
     project.has("pytest.ini", cx)
         || project.has("conftest.py", cx)
-        || named.iter().any(|name| project.text(name, cx).is_some_and(|text| text.contains("pytest")))
+        || files.iter().any(|name| project.text(name, cx).is_some_and(|text| text.contains("pytest")))
 }

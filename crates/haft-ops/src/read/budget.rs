@@ -1,5 +1,5 @@
-//! What files cost as a model counts, so that no call returns more than it may. Counts a sample and
-//! reckons the rest from it.
+//! The token budget of a read call. The estimate is a heuristic: it tokenizes a sample of each text and scales the result
+//! to the whole length. Knows nothing of files: it sees only what was read of them.
 
 use haft_core::{Context, Fault, FaultKind};
 
@@ -7,27 +7,28 @@ use crate::tokens;
 
 use super::{Body, FileRead, TokenBudget};
 
-/// How much of a text is tokenized to tell how dense it is.
+/// Bytes of a text to tokenize for an estimate of its tokens per byte.
 const TOKEN_SAMPLE: usize = 10 * 1024;
 
-/// What the files read so far cost.
-pub(super) struct Spent {
+/// Running total of the tokens of the files read so far.
+pub(super) struct TokenTally {
     budget: TokenBudget,
     tokens: usize,
     files: Vec<String>,
 }
 
-impl Spent {
+impl TokenTally {
     pub(super) fn new(budget: TokenBudget) -> Self {
         Self { budget, tokens: 0, files: Vec::new() }
     }
 
-    /// Counts a file in. The first one that goes beyond the budget ends the reading.
+    /// Adds a file. Fails once the total exceeds the budget.
     pub(super) fn add(&mut self, file: &FileRead, cx: &Context) -> Result<(), Fault> {
         let Body::Lines(lines) = &file.body else { return Ok(()) };
         let text = &lines.text;
         let numbers = lines.count as usize * self.budget.per_line;
-        // Every token is at least a byte: a text this short fits without being counted.
+        // A token is at least one byte, so a text this short fits whatever it says. A third of its bytes is the usual
+        // share, good enough for the sum.
         let tokens = if text.len() + numbers + self.tokens <= self.budget.max {
             text.len() / 3 + numbers
         } else {

@@ -1,5 +1,6 @@
-//! Files that are more than lines: pictures, PDFs and notebooks. Told by what is in them; a notebook, which
-//! is text, by its name as well. Everything that takes long runs where blocking is no harm.
+//! Documents that are more than lines: images, PDFs and notebooks. Detects them by their content, and notebooks, which
+//! are text, by their file name extension. Decoding runs on the pool of blocking threads. Knows nothing of the format of
+//! PDFs, which `pdf` reads.
 
 use crate::image::{self, Fitted};
 use bytes::Bytes;
@@ -9,14 +10,14 @@ use super::{Body, Pages, Piece, Sheet};
 use haft_text::Source;
 use haft_text::notebook::{self, Part};
 
-/// Larger ones are not read.
+/// Largest document that is converted, in bytes.
 pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Where a PDF may say that it is one.
+/// Bytes at the start of a file in which readers of PDF accept the signature `%PDF-`.
 const PDF_HEAD: usize = 1024;
-/// How much is looked at to tell binary data.
-const LOOKED_AT: usize = 8 * 1024;
+/// Bytes to examine for signs of binary data.
+const SNIFF_BYTES: usize = 8 * 1024;
 
-/// What sort of document a file is.
+/// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DocumentKind {
     Picture,
@@ -24,12 +25,12 @@ pub(super) enum DocumentKind {
     Notebook,
 }
 
-/// What sort of document begins like this, if it is one.
-pub(super) fn sort_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
+/// Detects the kind of a document from its first bytes and its path; nothing if the file is plain text or unknown.
+pub(super) fn kind_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
     if head.first() == Some(&b'%') && head.starts_with(b"%PDF-") {
         return Some(DocumentKind::Pdf);
     }
-    // The magic of some is plain letters, with which a text may begin as well.
+    // The signature of some image formats is plain letters, with which a text may begin as well.
     if image::image_type(head).is_some() && is_binary(head) {
         return Some(DocumentKind::Picture);
     }
@@ -41,24 +42,25 @@ pub(super) fn sort_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
 }
 
 fn is_binary(head: &[u8]) -> bool {
-    let looked_at = &head[..head.len().min(LOOKED_AT)];
-    let cut_off = |error: std::str::Utf8Error| error.error_len().is_some();
-    memchr::memchr(0, looked_at).is_some() || std::str::from_utf8(looked_at).is_err_and(cut_off)
+    let sniffed = &head[..head.len().min(SNIFF_BYTES)];
+    // A character that the end of the sample cuts in two is no sign of binary data: it has no error length.
+    let is_invalid = |error: std::str::Utf8Error| error.error_len().is_some();
+    memchr::memchr(0, sniffed).is_some() || std::str::from_utf8(sniffed).is_err_and(is_invalid)
 }
 
-/// A picture or a PDF in a form that a model can see.
-pub(super) async fn seen(
-    sort: DocumentKind,
+/// Converts an image or a PDF to a form that a model can see.
+pub(super) async fn render(
+    kind: DocumentKind,
     bytes: Bytes,
     path: &AbsPath,
     pages: Option<&Pages>,
     cx: &Context,
 ) -> Result<Body, Fault> {
-    match sort {
+    match kind {
         #[cfg(feature = "pdf")]
         DocumentKind::Pdf => super::pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
         #[cfg(not(feature = "pdf"))]
-        Sort::Pdf => {
+        DocumentKind::Pdf => {
             let _ = pages;
             Err(Fault::new(
                 FaultKind::Disabled,
@@ -70,7 +72,7 @@ pub(super) async fn seen(
         }
         DocumentKind::Picture => {
             let fitted = fit(Vec::from(bytes)).await;
-            fitted.map(Body::Picture).map_err(|problem| not_shown(&problem, path, cx))
+            fitted.map(Body::Picture).map_err(|problem| image_fault(&problem, path, cx))
         }
         DocumentKind::Notebook => {
             Err(Fault::new(FaultKind::Internal, "a notebook was read as another document"))
@@ -78,7 +80,7 @@ pub(super) async fn seen(
     }
 }
 
-/// A notebook, or why it is none.
+/// Converts a notebook. The error says why the bytes are not a notebook.
 pub(super) async fn notebook(bytes: Bytes) -> Result<Sheet, String> {
     let shown = tokio::task::spawn_blocking(move || {
         let source = Source::new(bytes.to_vec()).map_err(|_| "it is binary data".to_owned())?;
@@ -98,12 +100,13 @@ pub(super) async fn notebook(bytes: Bytes) -> Result<Sheet, String> {
     Ok(Sheet { cells: shown.cells, language: shown.language, pieces })
 }
 
+/// Scales an image to the size that models accept, on a blocking thread.
 async fn fit(bytes: Vec<u8>) -> Result<Fitted, image::ImageProblem> {
     let fitted = tokio::task::spawn_blocking(move || image::fit(bytes)).await;
     fitted.unwrap_or_else(|_| Err(image::ImageProblem::Broken("it crashed what decodes it".to_owned())))
 }
 
-fn not_shown(problem: &image::ImageProblem, path: &AbsPath, cx: &Context) -> Fault {
+fn image_fault(problem: &image::ImageProblem, path: &AbsPath, cx: &Context) -> Fault {
     let shown = cx.workspace().display(path);
     let kind = match problem {
         image::ImageProblem::Broken(_) | image::ImageProblem::Unknown => FaultKind::Encoding,

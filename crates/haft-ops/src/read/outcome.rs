@@ -1,4 +1,5 @@
-//! What reading a file came to, in the operation's own words; a dialect makes a reply of it.
+//! The result of a read, as data. A dialect formats it as a reply; this module only has the notes that are worded alike
+//! in every dialect.
 
 use bytes::Bytes;
 use std::time::SystemTime;
@@ -8,42 +9,42 @@ use haft_core::AbsPath;
 
 use haft_text::count_of;
 
-/// What was read of one file.
+/// Result of reading one file.
 #[derive(Debug, PartialEq)]
 pub struct FileRead {
     /// The file.
     pub path: AbsPath,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last changed.
+    /// Time of its last modification.
     pub modified: SystemTime,
-    /// What was read.
+    /// The content that was read.
     pub body: Body,
-    /// What else there is to say of it.
+    /// Remarks about the result for the model.
     pub notes: Vec<String>,
 }
 
-/// What was read.
+/// Content that was read from a file.
 #[derive(Debug, PartialEq)]
 pub enum Body {
     /// Lines of text.
     Lines(Lines),
-    /// Nothing: the file is not text.
+    /// No content: the file is binary.
     Binary,
-    /// Nothing: the lines that were wanted are not UTF-8, and nothing else was allowed.
+    /// No content: the requested lines are not UTF-8, and the call allows no other encoding.
     NotUtf8,
-    /// Every byte.
+    /// All bytes of the file.
     Bytes(Bytes),
-    /// A picture that a model can be shown.
+    /// An image in a size and format that models accept.
     Picture(Fitted),
     /// Pages of a PDF.
     Pdf(Paged),
-    /// A notebook.
+    /// The cells of a notebook.
     Notebook(Sheet),
 }
 
 impl Body {
-    /// Whether the model is shown something of the file, or that there is nothing in it.
+    /// Whether the model learns something of the file's content from this, be it that the file is empty.
     pub(super) fn is_shown(&self) -> bool {
         match self {
             Self::Lines(lines) => lines.count > 0 || lines.total == Some(0),
@@ -53,53 +54,53 @@ impl Body {
     }
 }
 
-/// Text, or a picture between texts.
+/// One piece of a document: text, or an image between texts.
 #[derive(Debug, PartialEq)]
 pub enum Piece {
     /// Text.
     Text(String),
-    /// A picture that a model can be shown.
+    /// An image in a size and format that models accept.
     Picture(Fitted),
 }
 
-/// Pages of a document.
+/// Pages that were read of a PDF.
 #[derive(Debug, PartialEq)]
 pub struct Paged {
-    /// How many it has.
+    /// Number of pages of the document.
     pub total: u32,
-    /// Those that were read.
+    /// Numbers of the pages that were read.
     pub read: Vec<u32>,
-    /// The first one that was wanted and not read, because there were too many.
+    /// First requested page that was not read because the call reached its limit of pages.
     pub next: Option<u32>,
-    /// What they say.
+    /// Content of the pages, in order.
     pub pieces: Vec<Piece>,
 }
 
-/// A notebook, all of it.
+/// Content of a whole notebook.
 #[derive(Debug, PartialEq)]
 pub struct Sheet {
-    /// How many cells it has.
+    /// Number of cells.
     pub cells: usize,
-    /// What its code is written in.
+    /// Programming language of its code cells.
     pub language: Option<String>,
-    /// What they say.
+    /// Content of the cells, in order.
     pub pieces: Vec<Piece>,
 }
 
-/// A window of lines.
+/// A window of lines of a text file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Lines {
-    /// The lines, each ended by `\n` but perhaps the last; no longer than the cap.
+    /// The lines. Each ends with `\n`, except perhaps the last one; none is longer than [`Caps::line_chars`](super::Caps).
     pub text: String,
-    /// How they are written in the file.
+    /// The file's encoding.
     pub encoding: Encoding,
-    /// How many there are.
+    /// Number of lines in the window.
     pub count: u64,
-    /// How many of them were cut.
+    /// Number of lines that were cut because of their length.
     pub cut: u64,
-    /// Whether the file goes on after them.
+    /// Whether the file continues after the window.
     pub more: bool,
-    /// How many lines the file has, where the window reached its end.
+    /// Number of lines of the file. Known only where the window reached the end of the file.
     pub total: Option<u64>,
 }
 
@@ -109,12 +110,12 @@ impl Lines {
     }
 }
 
-/// How text is written in a file.
+/// Character encoding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
-    /// Its name, such as `UTF-8` or `windows-1252`.
+    /// Name of the encoding, such as `UTF-8` or `windows-1252`.
     pub charset: &'static str,
-    /// How many places could not be decoded, and are `\u{fffd}` in the text.
+    /// Number of places that could not be decoded; the text has `\u{fffd}` there.
     pub undecodable: usize,
 }
 
@@ -125,7 +126,7 @@ impl Default for Encoding {
 }
 
 impl Encoding {
-    /// What is to be said of it, if anything is.
+    /// Note about an encoding other than UTF-8 or about bytes that could not be decoded.
     pub fn note(&self) -> Option<String> {
         let charset = self.charset;
         match (charset, self.undecodable) {
@@ -141,7 +142,7 @@ impl Encoding {
 }
 
 impl Paged {
-    /// What is to be said of pages that were not read.
+    /// Note about requested pages that were not read.
     pub fn note(&self) -> Option<String> {
         let next = self.next?;
         let (read, total) = (count_of(self.read.len() as u64, "page"), self.total);

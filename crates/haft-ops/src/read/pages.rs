@@ -1,14 +1,14 @@
-//! Which pages of a document are wanted, as people write it: `3`, `1-5`, `1,4-6`.
+//! Page ranges in the notation of print dialogs: `3`, `1-5`, `1,4-6`. Knows nothing of documents.
 
 use haft_core::Fault;
 
-/// Pages, by number from 1, in the order they were named.
+/// A list of page ranges. Pages are counted from 1 and keep the order of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "pdf", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pages(Vec<(u32, u32)>);
 
 impl Pages {
-    /// Understands `3`, `1-5`, `1,4-6` and `7-`, which goes to the end.
+    /// Parses `3`, `1-5`, `1,4-6` and the open range `7-`, which reaches to the last page.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let wrong = || {
             Fault::invalid(format!("`pages` is `{text}`, which names no pages"))
@@ -24,13 +24,13 @@ impl Pages {
         ranges.map(Self).ok_or_else(wrong)
     }
 
-    /// Those that a document of so many pages has, each once.
-    #[cfg(feature = "pdf")]
+    /// The listed pages that exist in a document of `total` pages, without duplicates.
+    #[cfg(any(feature = "pdf", test))]
     pub(super) fn up_to(&self, total: u32) -> Vec<u32> {
         let mut all = Vec::new();
-        let mut known = std::collections::HashSet::new();
+        let mut seen = std::collections::HashSet::new();
         for (first, last) in &self.0 {
-            all.extend((*first..=(*last).min(total)).filter(|page| known.insert(*page)));
+            all.extend((*first..=(*last).min(total)).filter(|page| seen.insert(*page)));
         }
         all
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_and_single_pages() {
+    fn parses_ranges_and_single_pages() {
         let pages = |text: &str| Pages::parse(text).unwrap().up_to(9);
         assert_eq!(pages("3"), [3]);
         assert_eq!(pages("1-3"), [1, 2, 3]);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_pages_is_refused() {
+    fn rejects_text_that_is_not_a_page_list() {
         for text in ["", "0", "a", "3-1", "1,", "-3", "1-2-3", "99999999999"] {
             assert!(Pages::parse(text).is_err(), "{text}");
         }

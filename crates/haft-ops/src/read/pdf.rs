@@ -1,6 +1,7 @@
-//! The text of a PDF by page, and pictures of pages that have none. The library that reads PDFs panics on much of what it
-//! does not expect, recurses, and takes memory as a file asks for it. So it runs as a worker in the sandbox, with limits on
-//! memory and time, behind a guard that refuses what would never end; the programs that draw pages run there, too.
+//! Reading PDFs: the text of each page, and images of pages without a text layer. The PDF library panics on unexpected
+//! input, recurses, and allocates as much memory as a file claims to need. So it runs as a worker process in the sandbox
+//! with limits on memory and time, behind a guard that rejects documents that would never finish. The programs that
+//! render pages run in the sandbox, too.
 
 mod guard;
 mod renderer;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use haft_core::{AbsPath, Context, Fault, FaultKind};
 use haft_sandbox::sandbox;
 use pdf_extract::{
-    ColorSpace, Document, MediaBox, OutputDev, OutputError, Path as Drawn, PlainTextOutput, Transform,
+    ColorSpace, Document, MediaBox, OutputDev, OutputError, Path as VectorPath, PlainTextOutput, Transform,
     output_doc_page,
 };
 use serde::{Deserialize, Serialize};
@@ -24,20 +25,20 @@ use super::{Paged, Piece};
 
 pub use worker::PDF_WORKER;
 
-/// How long reading may take.
+/// Time limit for reading a document.
 const TIME: Duration = Duration::from_secs(30);
-/// How many pages are read at once.
+/// Largest number of pages that one call reads.
 pub(super) const MAX_PAGES: usize = 20;
-/// How much text of a page is kept.
+/// Largest text of a page, in bytes; the rest of the page is cut off.
 const MAX_PAGE_TEXT: usize = 256 * 1024;
-/// How many pages without text are drawn at once.
-const MAX_DRAWN: usize = 5;
-/// The library recurses, at most as deep as the guard allows.
+/// Largest number of pages that one call renders as images.
+const MAX_RENDERED: usize = 5;
+/// Stack size of the worker's thread, for the library's recursion up to the depth that the guard allows.
 const STACK: usize = 64 * 1024 * 1024;
 
 /// Why a PDF cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub(super) enum Problem {
+pub(super) enum PdfProblem {
     #[error("it is broken: {0}")]
     Broken(String),
     #[error("it is encrypted, and needs a password")]
@@ -54,16 +55,16 @@ pub(super) enum Problem {
     NoSuchPage { total: u32 },
 }
 
-/// The text of some pages.
+/// Text of the requested pages, and an error for each page that could not be read.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Extracted {
     pub(super) total: u32,
     pub(super) pages: Vec<(u32, Result<String, String>)>,
-    /// The first page that was asked for and not read, because there were too many.
+    /// First requested page that was not read because of [`MAX_PAGES`].
     pub(super) next: Option<u32>,
 }
 
-/// Reads a PDF. Pages without text are drawn, if there is a program that can.
+/// Reads a PDF. Renders pages without text as images if a renderer is installed.
 pub(super) async fn read(
     bytes: Bytes,
     path: &AbsPath,
@@ -71,7 +72,7 @@ pub(super) async fn read(
     cx: &Context,
 ) -> Result<Paged, Fault> {
     let shown = cx.workspace().display(path);
-    let fault = |problem: &Problem| told(problem, &shown);
+    let fault = |problem: &PdfProblem| pdf_fault(problem, &shown);
     if !sandbox::has_worker(PDF_WORKER.name) {
         return Err(Fault::new(
             FaultKind::Disabled,
@@ -84,31 +85,33 @@ pub(super) async fn read(
         Ok(Err(error)) => {
             return Err(Fault::failed(format!("`{shown}` cannot be read: {error}")).at(&shown));
         }
-        Err(_) => return Err(fault(&Problem::Slow)),
+        Err(_) => return Err(fault(&PdfProblem::Slow)),
     };
-    Ok(laid_out(extracted, &bytes, cx).await)
+    Ok(lay_out(extracted, &bytes, cx).await)
 }
 
-fn told(problem: &Problem, shown: &str) -> Fault {
+fn pdf_fault(problem: &PdfProblem, shown: &str) -> Fault {
     let (kind, hint) = match problem {
-        Problem::Broken(_) | Problem::Empty => (FaultKind::Encoding, "look at its bytes with a command"),
-        Problem::Encrypted => (FaultKind::AccessDenied, "ask the user for a copy without a password"),
-        Problem::Bomb(_) | Problem::Memory => {
+        PdfProblem::Broken(_) | PdfProblem::Empty => {
+            (FaultKind::Encoding, "look at its bytes with a command")
+        }
+        PdfProblem::Encrypted => (FaultKind::AccessDenied, "ask the user for a copy without a password"),
+        PdfProblem::Bomb(_) | PdfProblem::Memory => {
             (FaultKind::TooLarge, "convert it with a command outside of this call")
         }
-        Problem::Slow => (FaultKind::Timeout, "ask for fewer pages with `pages`"),
-        Problem::NoSuchPage { .. } => (FaultKind::InvalidInput, "choose others with `pages`"),
+        PdfProblem::Slow => (FaultKind::Timeout, "ask for fewer pages with `pages`"),
+        PdfProblem::NoSuchPage { .. } => (FaultKind::InvalidInput, "choose others with `pages`"),
     };
     Fault::new(kind, format!("`{shown}` cannot be read as a PDF: {problem}")).hint(hint).at(shown)
 }
 
-/// Pages under headings, with pictures of those that have no text.
-async fn laid_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
+/// Puts a heading before each page, and renders pages without text as images.
+async fn lay_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
     let Extracted { total, pages, next } = extracted;
     let mut paged =
         Paged { total, next, read: pages.iter().map(|(number, _)| *number).collect(), pieces: Vec::new() };
     let mut text = String::new();
-    let mut drawn = 0;
+    let mut rendered = 0;
     for (number, page) in pages {
         if !text.is_empty() {
             text.push('\n');
@@ -121,7 +124,7 @@ async fn laid_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
                     text.push('\n');
                 }
             }
-            Ok(_) if drawn == MAX_DRAWN => {
+            Ok(_) if rendered == MAX_RENDERED => {
                 text.push_str(&format!(
                     "[page {number} has no text layer; ask for it with `pages` to see it]\n"
                 ));
@@ -131,9 +134,9 @@ async fn laid_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
                     Ok(_) => format!("page {number} has no text layer"),
                     Err(why) => format!("the text of page {number} cannot be read ({why})"),
                 };
-                match renderer::draw(bytes, number, cx).await {
+                match renderer::render(bytes, number, cx).await {
                     Ok(picture) => {
-                        drawn += 1;
+                        rendered += 1;
                         text.push_str(&format!("[{why}; this is a picture of it]\n"));
                         paged.pieces.push(Piece::Text(std::mem::take(&mut text)));
                         paged.pieces.push(Piece::Picture(picture));
@@ -149,30 +152,35 @@ async fn laid_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
     paged
 }
 
-/// When reading must end.
-pub(super) struct Until(pub(super) Instant);
+/// Time at which reading must stop.
+pub(super) struct Deadline(pub(super) Instant);
 
-impl Until {
+impl Deadline {
     fn is_over(&self) -> bool {
         Instant::now() > self.0
     }
 }
 
-pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Result<Extracted, Problem> {
+/// Extracts the text of the requested pages, in the worker. Checks the deadline between pages and within each page.
+pub(super) fn extract(
+    bytes: &[u8],
+    wanted: Option<&Pages>,
+    deadline: &Deadline,
+) -> Result<Extracted, PdfProblem> {
     guard::check_packed_objects(bytes)?;
-    let document = catch_panic(|| Document::load_mem(bytes)).map_err(Problem::Broken)?;
+    let document = catch_panic(|| Document::load_mem(bytes)).map_err(PdfProblem::Broken)?;
     let mut document = document.map_err(|error| match error {
-        pdf_extract::Error::Decryption(_) | pdf_extract::Error::InvalidPassword => Problem::Encrypted,
-        error => Problem::Broken(error.to_string()),
+        pdf_extract::Error::Decryption(_) | pdf_extract::Error::InvalidPassword => PdfProblem::Encrypted,
+        error => PdfProblem::Broken(error.to_string()),
     })?;
     if document.is_encrypted() && catch_panic(|| document.decrypt("").is_ok()) != Ok(true) {
-        return Err(Problem::Encrypted);
+        return Err(PdfProblem::Encrypted);
     }
-    catch_panic(|| guard::check_streams(&mut document)).map_err(Problem::Broken)??;
-    let ids = catch_panic(|| document.get_pages()).map_err(Problem::Broken)?;
+    catch_panic(|| guard::check_streams(&mut document)).map_err(PdfProblem::Broken)??;
+    let ids = catch_panic(|| document.get_pages()).map_err(PdfProblem::Broken)?;
     let total = u32::try_from(ids.len()).unwrap_or(u32::MAX);
     if total == 0 {
-        return Err(Problem::Empty);
+        return Err(PdfProblem::Empty);
     }
     let mut numbers: Vec<u32> = match wanted {
         Some(wanted) => wanted.up_to(total),
@@ -181,17 +189,17 @@ pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Re
     let next = numbers.get(MAX_PAGES).copied();
     numbers.truncate(MAX_PAGES);
     if numbers.is_empty() {
-        return Err(Problem::NoSuchPage { total });
+        return Err(PdfProblem::NoSuchPage { total });
     }
     let mut pages = Vec::with_capacity(numbers.len());
     for number in numbers {
-        if until.is_over() {
-            return Err(Problem::Slow);
+        if deadline.is_over() {
+            return Err(PdfProblem::Slow);
         }
         let page = match ids.get(&number) {
             Some(id) => catch_panic(|| guard::check_page(&document, *id))
                 .flatten()
-                .and_then(|()| page_text(&document, number, until)),
+                .and_then(|()| page_text(&document, number, deadline)),
             None => Err("it is not there".to_owned()),
         };
         pages.push((number, page));
@@ -199,31 +207,31 @@ pub(super) fn extract(bytes: &[u8], wanted: Option<&Pages>, until: &Until) -> Re
     Ok(Extracted { total, pages, next })
 }
 
-fn page_text(document: &Document, number: u32, until: &Until) -> Result<String, String> {
+fn page_text(document: &Document, number: u32, deadline: &Deadline) -> Result<String, String> {
     let mut text = String::new();
     let written = catch_panic(|| {
         let plain = PlainTextOutput::new(&mut text);
-        output_doc_page(document, &mut Bounded { plain, until, left: MAX_PAGE_TEXT }, number)
+        output_doc_page(document, &mut Bounded { plain, deadline, left: MAX_PAGE_TEXT }, number)
     });
     match written {
         Ok(Ok(())) => Ok(text),
-        // What came before it went wrong is better than nothing.
+        // The text before the failure is still useful.
         _ if !text.trim().is_empty() => Ok(text + "\n[the rest of this page could not be read]"),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(panic),
     }
 }
 
-/// Text that ends when its time or its room does.
+/// Text output that fails once the deadline or the size limit is reached.
 struct Bounded<'a> {
     plain: PlainTextOutput<&'a mut String>,
-    until: &'a Until,
+    deadline: &'a Deadline,
     left: usize,
 }
 
 impl Bounded<'_> {
     fn check(&self) -> Result<(), OutputError> {
-        if self.left == 0 || self.until.is_over() {
+        if self.left == 0 || self.deadline.is_over() {
             return Err(io::Error::from(io::ErrorKind::TimedOut).into());
         }
         Ok(())
@@ -269,16 +277,22 @@ impl OutputDev for Bounded<'_> {
         self.plain.end_line()
     }
 
-    fn stroke(&mut self, _: &Transform, _: &ColorSpace, _: &[f64], _: &Drawn) -> Result<(), OutputError> {
+    fn stroke(
+        &mut self,
+        _: &Transform,
+        _: &ColorSpace,
+        _: &[f64],
+        _: &VectorPath,
+    ) -> Result<(), OutputError> {
         self.check()
     }
 
-    fn fill(&mut self, _: &Transform, _: &ColorSpace, _: &[f64], _: &Drawn) -> Result<(), OutputError> {
+    fn fill(&mut self, _: &Transform, _: &ColorSpace, _: &[f64], _: &VectorPath) -> Result<(), OutputError> {
         self.check()
     }
 }
 
-/// What the work comes to, or that it crashed.
+/// Runs `work` and turns a panic of the library into an error.
 fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "its structure is not understood".to_owned())
 }

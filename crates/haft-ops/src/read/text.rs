@@ -1,32 +1,32 @@
-//! Lines of a file in any encoding, from chunks as they come: however large the file is, one chunk and the
-//! window are held. UTF-8 goes through untouched; UTF-16 is rewritten chunk by chunk, because its line ends
-//! are not bytes; of anything else only the window is decoded.
+//! Reads a window of lines in any encoding, chunk by chunk: memory holds one chunk and the window, however large the file
+//! is. UTF-8 passes through unchanged; UTF-16 is converted chunk by chunk, because its line ends are not single bytes; in
+//! any other encoding only the window is decoded. Knows nothing of paths or of documents.
 
 use std::io::{self, Read};
 
 use encoding_rs::Decoder;
 use haft_core::Context;
 
-use super::window::{Breaks, Flow, Taken, Window};
+use super::window::{Breaks, Flow, Window, WindowLines};
 use super::{Body, CHUNK, Caps, Encoding, Lines, Reading};
 use haft_text::{Charset, Guess, Source, guess};
 
-/// A text is taken for binary data if more than one of so many characters could not be decoded.
-const MOST_BAD: usize = 10;
+/// Heuristic for binary data: more than one of this number of characters could not be decoded.
+const CHARS_PER_ERROR: usize = 10;
 
-/// Which lines are wanted, and how they are understood.
+/// Range of lines to read, and how to interpret them.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct LineRequest {
     pub(super) start: u64,
     pub(super) count: Option<u64>,
     pub(super) caps: Caps,
     pub(super) reading: Reading,
 }
 
-/// The lines of a file whose beginning is `head`; nothing of `rest` is read once the window is full.
-pub(super) fn lines(head: &[u8], rest: impl Read, wanted: &Wanted, cx: &Context) -> io::Result<Body> {
-    if wanted.reading == Reading::Utf8 {
-        let taken = take_raw(head, rest, wanted, cx)?;
+/// Reads the lines of a file that starts with `head` and continues with `rest`. Stops reading once the window is full.
+pub(super) fn lines(head: &[u8], rest: impl Read, request: &LineRequest, cx: &Context) -> io::Result<Body> {
+    if request.reading == Reading::Utf8 {
+        let taken = take_raw(head, rest, request, cx)?;
         return Ok(match String::from_utf8(taken.text) {
             Ok(text) => {
                 Body::Lines(Lines { text, ..Lines::of(taken.count, taken.cut, taken.more, taken.total) })
@@ -34,14 +34,14 @@ pub(super) fn lines(head: &[u8], rest: impl Read, wanted: &Wanted, cx: &Context)
             Err(_) => Body::NotUtf8,
         });
     }
-    let sniffed = &head[..head.len().min(wanted.caps.sniff_bytes)];
+    let sniffed = &head[..head.len().min(request.caps.sniff_bytes)];
     if let Some((charset, mark)) = utf16(head, sniffed) {
-        return take_utf16(&head[mark..], rest, charset, wanted, cx);
+        return take_utf16(&head[mark..], rest, charset, request, cx);
     }
     if memchr::memchr(0, sniffed).is_some() {
         return Ok(Body::Binary);
     }
-    let Taken { text, count, cut, more, total } = take_raw(head, rest, wanted, cx)?;
+    let WindowLines { text, count, cut, more, total } = take_raw(head, rest, request, cx)?;
     let lines = Lines::of(count, cut, more, total);
     Ok(match String::from_utf8(text) {
         Ok(text) => Body::Lines(Lines { text, ..lines }),
@@ -49,7 +49,7 @@ pub(super) fn lines(head: &[u8], rest: impl Read, wanted: &Wanted, cx: &Context)
     })
 }
 
-/// Which UTF-16 it is and how long its mark, if it is.
+/// Detects UTF-16. Returns its byte order and the length of its byte order mark.
 fn utf16(head: &[u8], sniffed: &[u8]) -> Option<(Charset, usize)> {
     let marked = head.starts_with(Charset::Utf16Le.mark()) || head.starts_with(Charset::Utf16Be.mark());
     if !marked && memchr::memchr(0, sniffed).is_none() {
@@ -61,17 +61,18 @@ fn utf16(head: &[u8], sniffed: &[u8]) -> Option<(Charset, usize)> {
     }
 }
 
-/// A window that is not UTF-8, in the encoding that the file seems to have.
+/// Decodes a window that is not UTF-8, in the encoding that the file most likely has.
 fn decoded(text: Vec<u8>, head: &[u8], lines: Lines) -> Body {
-    // A chunk may end in a character, so only whole lines are judged.
-    let judged = &head[..memchr::memrchr(b'\n', head).map_or(head.len(), |end| end + 1)];
-    let judged = if judged.is_ascii() { &text } else { judged };
-    let charset = match guess(judged) {
+    // A chunk may end within a character, so the guess looks at whole lines only. If they are plain ASCII, they say
+    // nothing, and the window itself is the sample.
+    let sample = &head[..memchr::memrchr(b'\n', head).map_or(head.len(), |end| end + 1)];
+    let sample = if sample.is_ascii() { &text } else { sample };
+    let charset = match guess(sample) {
         Guess::Text(charset, _) => charset,
         Guess::Binary => Charset::Utf8,
     };
     match Source::in_charset(text, charset, 0) {
-        Ok(source) if source.undecodable() * MOST_BAD <= source.text().chars().count() => {
+        Ok(source) if source.undecodable() * CHARS_PER_ERROR <= source.text().chars().count() => {
             let encoding = Encoding { charset: charset.name(), undecodable: source.undecodable() };
             Body::Lines(Lines { text: source.text().to_owned(), encoding, ..lines })
         }
@@ -79,8 +80,8 @@ fn decoded(text: Vec<u8>, head: &[u8], lines: Lines) -> Body {
     }
 }
 
-fn take_raw(head: &[u8], rest: impl Read, wanted: &Wanted, cx: &Context) -> io::Result<Taken> {
-    let mut window = Window::new(wanted.start, wanted.count, wanted.caps, Breaks::of(head));
+fn take_raw(head: &[u8], rest: impl Read, request: &LineRequest, cx: &Context) -> io::Result<WindowLines> {
+    let mut window = Window::new(request.start, request.count, request.caps, Breaks::of(head));
     if window.take(head) == Flow::Full {
         return Ok(window.full());
     }
@@ -94,17 +95,17 @@ fn take_utf16(
     head: &[u8],
     rest: impl Read,
     charset: Charset,
-    wanted: &Wanted,
+    request: &LineRequest,
     cx: &Context,
 ) -> io::Result<Body> {
     let mut text = Utf16::new(charset);
     text.feed(head, Last::No);
-    let sniffed = text.out.floor_char_boundary(wanted.caps.sniff_bytes);
+    let sniffed = text.out.floor_char_boundary(request.caps.sniff_bytes);
     if memchr::memchr(0, &text.out.as_bytes()[..sniffed]).is_some() {
         return Ok(Body::Binary);
     }
     let breaks = Breaks::of(text.out.as_bytes());
-    let mut window = Window::new(wanted.start, wanted.count, wanted.caps, breaks);
+    let mut window = Window::new(request.start, request.count, request.caps, breaks);
     let mut flow = window.take(text.out.as_bytes());
     if flow == Flow::More {
         flow = for_each_chunk(rest, head.len(), cx, |chunk| {
@@ -113,11 +114,11 @@ fn take_utf16(
         })?;
     }
     if flow == Flow::More {
-        // What is left of a character that the file ends in.
+        // Flushes an incomplete character at the end of the file.
         text.feed(&[], Last::Yes);
         flow = window.take(text.out.as_bytes());
     }
-    let Taken { text: window, count, cut, more, total } = match flow {
+    let WindowLines { text: window, count, cut, more, total } = match flow {
         Flow::Full => window.full(),
         Flow::More => window.end(),
     };
@@ -128,10 +129,10 @@ fn take_utf16(
     Ok(Body::Lines(Lines { text: window, encoding, ..Lines::of(count, cut, more, total) }))
 }
 
-/// Hands over chunks until no more are wanted or there are none.
+/// Passes chunks to `take` until it needs no more or the file ends.
 fn for_each_chunk(
     mut rest: impl Read,
-    at_first: usize,
+    head_len: usize,
     cx: &Context,
     mut take: impl FnMut(&[u8]) -> Flow,
 ) -> io::Result<Flow> {
@@ -141,8 +142,8 @@ fn for_each_chunk(
             return Err(io::ErrorKind::Interrupted.into());
         }
         if buffer.is_empty() {
-            // A small file is most likely at its end already.
-            buffer = vec![0; at_first.clamp(4096, CHUNK)];
+            // A small file has most likely ended with its head: no need for a large buffer to see that.
+            buffer = vec![0; head_len.clamp(4096, CHUNK)];
         }
         let read = rest.read(&mut buffer)?;
         if read == 0 {
@@ -154,7 +155,7 @@ fn for_each_chunk(
     }
 }
 
-/// UTF-16 rewritten as UTF-8. Characters that a chunk ends in wait for the next one.
+/// Converter from UTF-16 to UTF-8. Keeps a character that a chunk cuts in two until the next chunk.
 struct Utf16 {
     decoder: Decoder,
     out: String,

@@ -1,20 +1,24 @@
-//! A window of lines, kept from chunks of a file as they come: lines before it are counted, not kept. Knows
-//! nothing of files and, besides where lines end, nothing of encodings.
+//! Collects a window of lines from the chunks of a file; lines before the window are counted but not kept. Knows nothing
+//! of files and, apart from line ends, nothing of encodings.
 
 use super::{Caps, NUMBER_BYTES};
 
-/// Lines as they were taken.
+/// Lines of a window, not yet decoded.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
-    /// The lines, each ended by `\n` but perhaps the last.
+pub(super) struct WindowLines {
+    /// The lines. Each ends with `\n`, except perhaps the last one.
     pub(super) text: Vec<u8>,
+    /// Number of lines.
     pub(super) count: u64,
+    /// Number of lines that were cut because of their length.
     pub(super) cut: u64,
+    /// Whether the file continues after the window.
     pub(super) more: bool,
+    /// Number of lines of the file, where the window reached its end.
     pub(super) total: Option<u64>,
 }
 
-/// Where lines end.
+/// Line end convention of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Breaks {
     /// At `\n`, with or without a `\r` before it.
@@ -24,7 +28,7 @@ pub(super) enum Breaks {
 }
 
 impl Breaks {
-    /// What the beginning of a file says.
+    /// Detects the convention from the first bytes of a file.
     pub(super) fn of(head: &[u8]) -> Self {
         match memchr::memchr2(b'\n', b'\r', head) {
             Some(first) if head[first] == b'\r' && memchr::memchr(b'\n', &head[first..]).is_none() => {
@@ -45,7 +49,7 @@ impl Breaks {
         byte == b'\n' || (self == Self::Cr && byte == b'\r')
     }
 
-    /// What follows `lines` line ends, or how many there are if there are fewer.
+    /// Skips `lines` line ends and returns the rest of the chunk, or the number of line ends if there are fewer.
     fn skip(self, chunk: &[u8], lines: u64) -> Result<&[u8], u64> {
         match self {
             Self::Lf => skip(chunk, lines, || memchr::memchr_iter(b'\n', chunk)),
@@ -54,6 +58,7 @@ impl Breaks {
     }
 }
 
+/// Counts before it searches: counting is vectorized, so chunks before the window cost little.
 fn skip<I: Iterator<Item = usize>>(chunk: &[u8], lines: u64, ends: impl Fn() -> I) -> Result<&[u8], u64> {
     let found = ends().count() as u64;
     if found < lines {
@@ -63,27 +68,32 @@ fn skip<I: Iterator<Item = usize>>(chunk: &[u8], lines: u64, ends: impl Fn() -> 
     Ok(&chunk[last + 1..])
 }
 
-/// Takes chunks of a file and keeps the lines that are wanted.
+/// Collector of the lines of a window.
 pub(super) struct Window {
     breaks: Breaks,
-    /// Lines still to be passed over.
+    /// Lines still to skip before the window.
     before: u64,
-    /// Lines passed over, those of the window not counted.
-    passed: u64,
+    /// Lines skipped so far.
+    skipped: u64,
+    /// Lines that the window still lacks; unlimited if there is none.
     left: Option<u64>,
     line_bytes: usize,
     window_bytes: usize,
-    lines: Taken,
-    /// Bytes of the line that is being taken, those that were cut included.
+    lines: WindowLines,
+    /// Length of the current line in bytes, including what was cut.
     line: usize,
+    /// Whether the current line was cut.
     cut: bool,
-    /// Whether the last byte seen ended a line.
+    /// Whether the last byte ended a line.
     at_start: bool,
 }
 
+/// Whether a window needs more chunks.
 #[derive(PartialEq)]
 pub(super) enum Flow {
+    /// The window takes more.
     More,
+    /// The window is complete, and the file continues after it.
     Full,
 }
 
@@ -92,30 +102,31 @@ impl Window {
         Self {
             breaks,
             before: start.saturating_sub(1),
-            passed: 0,
+            skipped: 0,
             left: count,
-            // A character is at most four bytes, so this keeps at least the characters that are wanted.
+            // A character is at most four bytes, so this keeps at least `line_chars` characters.
             line_bytes: caps.line_chars.saturating_mul(4).saturating_add(4).min(caps.window_bytes),
             window_bytes: caps.window_bytes,
-            lines: Taken::default(),
+            lines: WindowLines::default(),
             line: 0,
             cut: false,
             at_start: true,
         }
     }
 
+    /// Adds a chunk.
     pub(super) fn take(&mut self, mut chunk: &[u8]) -> Flow {
         if self.before > 0 {
             match self.breaks.skip(chunk, self.before) {
                 Ok(rest) => {
-                    self.passed += self.before;
+                    self.skipped += self.before;
                     self.before = 0;
                     chunk = rest;
                     self.at_start = true;
                 }
                 Err(found) => {
                     self.before -= found;
-                    self.passed += found;
+                    self.skipped += found;
                     self.at_start = chunk.last().is_some_and(|last| self.breaks.is_end(*last));
                     return Flow::More;
                 }
@@ -125,8 +136,8 @@ impl Window {
             self.lines.text.reserve(chunk.len().min(self.window_bytes));
         }
         while !chunk.is_empty() {
-            let taken = self.lines.text.len() + self.lines.count as usize * NUMBER_BYTES;
-            if self.at_start && (self.left == Some(0) || taken >= self.window_bytes) {
+            let size = self.lines.text.len() + self.lines.count as usize * NUMBER_BYTES;
+            if self.at_start && (self.left == Some(0) || size >= self.window_bytes) {
                 return Flow::Full;
             }
             let end = self.breaks.find(chunk);
@@ -158,27 +169,27 @@ impl Window {
         self.at_start = true;
     }
 
-    /// The file goes on after the window.
-    pub(super) fn full(mut self) -> Taken {
+    /// The lines, where the file continues after the window.
+    pub(super) fn full(mut self) -> WindowLines {
         self.lines.more = true;
         self.lines
     }
 
-    /// The file ended in the window or before it.
-    pub(super) fn end(mut self) -> Taken {
+    /// The lines, where the file ended within the window or before it.
+    pub(super) fn end(mut self) -> WindowLines {
         if !self.at_start {
             if self.before > 0 {
-                self.passed += 1;
+                self.skipped += 1;
             } else {
                 self.line_done();
             }
         }
-        self.lines.total = Some(self.passed + self.lines.count);
+        self.lines.total = Some(self.skipped + self.lines.count);
         self.lines
     }
 }
 
-/// Drops the first bytes of a character whose last bytes were cut off.
+/// Removes an incomplete character at the end, whose last bytes were cut off.
 fn drop_split_character(text: &mut Vec<u8>) {
     let tail = text.len().saturating_sub(4);
     let start = text[tail..].iter().rposition(|byte| byte & 0xC0 != 0x80).map(|at| tail + at);

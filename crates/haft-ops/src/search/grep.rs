@@ -1,4 +1,6 @@
-//! Searching what is in files.
+//! Searching file contents: one file, or a folder by path or by time of change. Threads search files out of order, and
+//! results are collected in order until the page is full. Knows nothing of how one file is searched (`lines`) or how
+//! folders are walked (`walk`).
 
 use std::cmp::Reverse;
 use std::ops::{ControlFlow, Range};
@@ -11,99 +13,100 @@ use haft_core::{AbsPath, Claims, Context, Fault, Operation, Resource};
 use haft_sandbox::{Kind, Name, OpenFile, PathErrorKind};
 use parking_lot::Mutex;
 
-use super::lines::{Finder, Hits, Looked, Wants};
-use super::ordered::{self, Done, Publish, ordered};
+use super::lines::{CollectOptions, FileMatches, FileResult, Finder};
+use super::ordered::{self, Publish, WorkResult, ordered};
+use super::page_builder::PageBuilder;
 use super::pages::{OrderKey, Pages, Position, identity};
 use super::pattern::Compiled;
 use super::rules::Rules;
-use super::signal::{Signal, Why};
-use super::walk::{Hidden, Missed, Walk};
+use super::signal::{Signal, StopReason};
+use super::walk::{HiddenContent, UnreadableLog, Walk};
 use super::{Filter, Line, LineMode, Pattern, Searching, Unreadable, drive};
 
-/// So many files, by time, are one piece of work.
+/// Number of files that form one work item in a search by time.
 const BATCH: usize = 16;
 
-/// Searches what is in files.
+/// Searches file contents for a pattern.
 #[derive(Clone, Debug)]
 pub struct Grep {
     /// The file or folder to search.
     pub root: AbsPath,
-    /// What to search for.
+    /// The pattern.
     pub pattern: Pattern,
-    /// Which files to search, in a folder.
+    /// Which files of a folder to search.
     pub filter: Filter,
-    /// What is to be found out about each.
+    /// What to report of each file: lines, a count, or only that it matches.
     pub what: LineMode,
-    /// In which order.
+    /// The order of the files.
     pub sorting: Sorting,
-    /// Which part of it is told.
+    /// Which part of the results to return.
     pub page: Page,
 }
 
-/// In which order files come.
+/// Order of the files in the results of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sorting {
-    /// By path, the files of a folder before the folders in it.
+    /// By path, the files of a folder before its subfolders.
     Path,
-    /// Those that were changed last first.
+    /// By time of change, the newest first.
     Newest,
 }
 
-/// Which part of what was found is told. Lines are counted where lines are told, and files otherwise.
+/// Pagination of search results. An entry is a line if the search reports lines, and a file otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// So many are left out at the beginning.
+    /// Number of entries to skip.
     pub skip: u64,
-    /// So many are told.
+    /// Maximum number of entries.
     pub limit: Option<u64>,
-    /// As long as they have no more than so many bytes; one is always told.
+    /// Maximum size of all entries in bytes; the page holds at least one entry.
     pub bytes: usize,
-    /// So many bytes come with each, beside its path and its line.
+    /// Overhead in bytes that the reply's format adds to each entry, besides its path and its line.
     pub each: usize,
-    /// Longer lines are cut around what matches.
+    /// Maximum characters of a line; a longer one is truncated around the match.
     pub line_chars: usize,
 }
 
-/// What was found.
+/// Results of a content search.
 #[derive(Debug, Default)]
 pub struct GrepResult {
-    /// The files.
+    /// The files with matches.
     pub files: Vec<FileFound>,
-    /// How many entries are told.
+    /// Number of entries on this page.
     pub entries: u64,
-    /// How many lines match in the files that are told.
+    /// Number of matching lines on this page.
     pub matches: u64,
-    /// How many entries to skip to go on, if there is more, or may be.
+    /// Value of [`Page::skip`] for the next page, if there may be one.
     pub next: Option<u64>,
-    /// Why the search ended before it had seen everything.
+    /// StopReason the search ended early, if it did.
     pub stopped: Option<Stopped>,
-    /// How many files were searched.
+    /// Number of files that were searched.
     pub searched: u64,
-    /// How many binary files were left out.
+    /// Number of binary files that were left out.
     pub binary: u64,
-    /// What could not be read.
+    /// Files and folders that could not be read.
     pub unreadable: Unreadable,
 }
 
-/// Why a search ended before it had seen everything.
+/// StopReason a search ended before it covered everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// The page was full.
+    /// The page is full.
     PageFull,
-    /// Its time was up.
+    /// The timeout expired.
     Time,
 }
 
-/// A file in which something was found.
+/// A file with matches.
 #[derive(Debug)]
 pub struct FileFound {
     /// The file.
     pub path: AbsPath,
     /// When it was last changed.
     pub modified: SystemTime,
-    /// How many lines match, as far as it was searched.
+    /// Number of matching lines, as far as the file was searched.
     pub count: u64,
-    /// The lines.
+    /// The lines to show; empty unless the search reports lines.
     pub lines: Vec<Line>,
 }
 
@@ -126,39 +129,40 @@ impl Operation for Grep {
     }
 }
 
-/// A file in which something was found, in its place.
-struct InFile {
-    place: OrderKey,
-    below: PathBuf,
-    modified: SystemTime,
-    hits: Hits,
+/// A file with matches and its place in the order.
+pub(super) struct MatchedFile {
+    pub(super) place: OrderKey,
+    /// Its path relative to the searched folder.
+    pub(super) below: PathBuf,
+    pub(super) modified: SystemTime,
+    pub(super) hits: FileMatches,
 }
 
-impl ordered::Weighed for InFile {
+impl ordered::Weighed for MatchedFile {
     fn weight(&self) -> usize {
         let lines = self.hits.lines.iter().map(|line| line.text.len() + size_of::<Line>());
         size_of::<Self>() + self.below.as_os_str().len() * 2 + lines.sum::<usize>()
     }
 }
 
-/// A search under way: what all threads share.
+/// A running search: the state that all threads share.
 struct Search<'a, M> {
     grep: &'a Grep,
     matcher: &'a M,
     rules: &'a Rules,
-    /// Where to begin, if not at the beginning.
+    /// The position at which the search resumes, if a cached page ended there.
     from: Option<&'a Position>,
     signal: &'a Signal,
     cx: &'a Context,
     binary: AtomicU64,
-    missed: Missed,
-    /// How many lines are still to be left out, where it is not known in which file the page begins.
+    unreadable: UnreadableLog,
+    /// Number of lines still to skip, where no cached position says in which file the page begins.
     unskipped: AtomicU64,
-    /// The files in which the search was when it was stopped.
-    given_up: Mutex<Vec<(OrderKey, PathBuf)>>,
+    /// The files that the threads were searching when the search was stopped.
+    interrupted: Mutex<Vec<(OrderKey, PathBuf)>>,
 }
 
-/// A file that is going to be searched.
+/// A file that a search by time is going to search.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     place: OrderKey,
@@ -172,6 +176,7 @@ impl ordered::Weighed for Candidate {
 }
 
 impl Grep {
+    /// Searches with a compiled pattern. Blocks until the page is full or the search ends.
     pub(super) fn search<M: Matcher + Clone + Sync>(
         &self,
         matcher: &M,
@@ -192,23 +197,23 @@ impl Grep {
             signal,
             cx,
             binary: AtomicU64::new(0),
-            missed: Missed::default(),
+            unreadable: UnreadableLog::default(),
             unskipped: AtomicU64::new(self.page.skip),
-            given_up: Mutex::default(),
+            interrupted: Mutex::default(),
         };
-        let mut filling = Filling::new(self, from.as_ref(), cx);
+        let mut page = PageBuilder::new(self, from.as_ref(), cx);
         let left = match (cx.workspace().stat(&self.root)?.kind, self.sorting) {
-            (Kind::Directory, Sorting::Path) => search.by_path(&mut filling)?,
-            (Kind::Directory, Sorting::Newest) => search.by_time(&mut filling)?,
-            _ => search.one(&mut filling)?,
+            (Kind::Directory, Sorting::Path) => search.search_by_path(&mut page)?,
+            (Kind::Directory, Sorting::Newest) => search.search_by_time(&mut page)?,
+            _ => search.search_one(&mut page)?,
         };
-        if let Some((next, position)) = filling.finish(|| search.end_of_time(left)) {
+        if let Some((next, position)) = page.finish(|| search.resume_after_timeout(left)) {
             pages.remember(id, next, position);
         }
-        let mut found = filling.found;
+        let mut found = page.found;
         found.searched = signal.files.load(Ordering::Relaxed);
         found.binary = search.binary.into_inner();
-        found.unreadable = search.missed.take();
+        found.unreadable = search.unreadable.take();
         Ok(found)
     }
 }
@@ -217,51 +222,53 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
     fn finder(&self) -> Finder<'_, M> {
         let Page { limit, bytes, line_chars, .. } = self.grep.page;
         let lines = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        // One more than is told, to know that there is one.
-        let wants = Wants { what: self.grep.what, lines: lines.saturating_add(1), bytes, chars: line_chars };
-        Finder::new(self.matcher.clone(), &self.grep.pattern, wants, self.signal)
+        // One line more than the page holds shows that there is a next page.
+        let options =
+            CollectOptions { mode: self.grep.what, lines: lines.saturating_add(1), bytes, line_chars };
+        Finder::new(self.matcher.clone(), &self.grep.pattern, options, self.signal)
     }
 
-    /// How many threads search. Where it is not known in which file the page begins, what is left out before it
-    /// would have to be held until it is.
+    /// Number of threads. A search that must count lines to skip runs on one: with several, the lines of later files would
+    /// have to be held until all earlier files are counted.
     fn threads(&self) -> usize {
         let begins_anywhere = self.from.is_none() && self.grep.page.skip > 0;
         if begins_anywhere && self.grep.what.is_lines() { 1 } else { ordered::threads() }
     }
 
-    /// How many lines of a file are left out at its beginning.
+    /// Number of lines to skip at the beginning of a file.
     fn skip_in(&self, place: &OrderKey) -> u64 {
         match self.from {
-            Some(from) if from.place == *place => from.told,
+            Some(from) if from.place == *place => from.reported,
             Some(_) => 0,
             None => self.unskipped.load(Ordering::Relaxed),
         }
     }
 
-    /// Searches one file, however it is named.
-    fn one(&self, filling: &mut Filling<'_>) -> Result<Option<OrderKey>, Fault> {
+    /// Searches a single file, whatever the filter says of it.
+    fn search_one(&self, page: &mut PageBuilder<'_>) -> Result<Option<OrderKey>, Fault> {
         let open = self.cx.workspace().open_file(&self.grep.root)?;
-        match self.look(&mut self.finder(), Ok(open), OrderKey::default(), PathBuf::new()) {
+        match self.search_open(&mut self.finder(), Ok(open), OrderKey::default(), PathBuf::new()) {
             Some(found) => {
-                let _ = filling.take(found.into_iter().collect());
+                let _ = page.take(found.into_iter().collect());
             }
-            None => filling.found.stopped = Some(Stopped::Time),
+            None => page.found.stopped = Some(Stopped::Time),
         }
         Ok(None)
     }
 
-    fn by_path(&self, filling: &mut Filling<'_>) -> Result<Option<OrderKey>, Fault> {
+    /// Searches a folder in the order of a walk. Returns the first unfinished place, if the search was stopped.
+    fn search_by_path(&self, page: &mut PageBuilder<'_>) -> Result<Option<OrderKey>, Fault> {
         let walk = Walk {
             from: self.from.map(|Position { place, .. }| (place.folder.clone(), place.name.clone())),
-            hidden: Hidden::below(&self.grep.root, self.cx),
-            ..Walk::new(self.rules, &self.missed)
+            hidden: HiddenContent::below(&self.grep.root, self.cx),
+            ..Walk::new(self.rules, &self.unreadable)
         };
         let first = walk.begin(&self.grep.root, self.cx)?;
         let worker = || {
             let (mut finder, walk) = (self.finder(), &walk);
             move |step, publish: &Publish<'_, _, _>| {
                 walk.step(step, publish, |folder, handle, names| {
-                    self.each(
+                    self.search_batch(
                         names,
                         |entry| (folder.key.clone(), entry.name.clone()),
                         |entry| {
@@ -270,7 +277,7 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                                 folder: folder.key.clone(),
                                 name: entry.name.clone(),
                             };
-                            self.look(
+                            self.search_open(
                                 &mut finder,
                                 handle.file(&entry.name),
                                 place,
@@ -281,35 +288,35 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                 })
             }
         };
-        let left = ordered(vec![first], self.threads(), self.signal, worker, |found| filling.take(found));
+        let left = ordered(vec![first], self.threads(), self.signal, worker, |found| page.take(found));
         Ok(left.map(|(folder, name)| OrderKey { newest: None, folder, name }))
     }
 
-    /// Looks at some files, at one at least, until the search is stopped.
-    fn each<T, K>(
+    /// Searches a batch of files until the search is stopped, but at least the first of them.
+    fn search_batch<T, K>(
         &self,
         files: &[T],
         place: impl Fn(&T) -> K,
-        mut look: impl FnMut(&T) -> Option<Option<InFile>>,
-    ) -> Done<K, InFile> {
-        let mut done = Done { found: Vec::new(), looked: 0, rest: None };
+        mut search: impl FnMut(&T) -> Option<Option<MatchedFile>>,
+    ) -> WorkResult<K, MatchedFile> {
+        let mut done = WorkResult { found: Vec::new(), examined: 0, resume_at: None };
         for file in files {
-            let looked = if done.looked > 0 && self.signal.is_stopped() { None } else { look(file) };
-            let Some(found) = looked else {
-                done.rest = Some(place(file));
+            let result = if done.examined > 0 && self.signal.is_stopped() { None } else { search(file) };
+            let Some(found) = result else {
+                done.resume_at = Some(place(file));
                 break;
             };
-            done.looked += 1;
+            done.examined += 1;
             done.found.extend(found);
         }
         done
     }
 
-    /// Searches the files that were changed last first. For that all are looked at before the first is read,
-    /// however long it takes: nobody could go on from a part of them.
-    fn by_time(&self, filling: &mut Filling<'_>) -> Result<Option<OrderKey>, Fault> {
-        let hidden = Hidden::below(&self.grep.root, self.cx);
-        let walk = Walk { batch: usize::MAX, hidden, ..Walk::new(self.rules, &self.missed) };
+    /// Searches a folder by time of change, the newest files first. The order is known only when all files are listed, so
+    /// the listing does not stop at the timeout: a page could not resume from a part of the order.
+    fn search_by_time(&self, page: &mut PageBuilder<'_>) -> Result<Option<OrderKey>, Fault> {
+        let hidden = HiddenContent::below(&self.grep.root, self.cx);
+        let walk = Walk { batch: usize::MAX, hidden, ..Walk::new(self.rules, &self.unreadable) };
         let first = walk.begin(&self.grep.root, self.cx)?;
         let mut files: Vec<Candidate> = Vec::new();
         let worker = || {
@@ -321,7 +328,11 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
                         let place = OrderKey { newest: Some(Reverse(modified)), folder: folder_key, name };
                         Some(Candidate { place, below: folder.below.join(&entry.name) })
                     };
-                    Done { found: names.iter().filter_map(candidate).collect(), looked: 0, rest: None }
+                    WorkResult {
+                        found: names.iter().filter_map(candidate).collect(),
+                        examined: 0,
+                        resume_at: None,
+                    }
                 })
             }
         };
@@ -340,168 +351,77 @@ impl<M: Matcher + Clone + Sync> Search<'_, M> {
             let mut finder = self.finder();
             move |batch: Range<usize>, _: &Publish<'_, _, _>| {
                 let batch: Vec<usize> = batch.collect();
-                self.each(
+                self.search_batch(
                     &batch,
                     |at| *at,
                     |at| {
                         let file = &files[*at];
                         let path = AbsPath::lexical(&self.grep.root.as_path().join(&file.below));
                         let open = self.cx.workspace().open_file(&path).map_err(|error| error.kind);
-                        self.look(&mut finder, open, file.place.clone(), file.below.clone())
+                        self.search_open(&mut finder, open, file.place.clone(), file.below.clone())
                     },
                 )
             }
         };
-        let left = ordered(first, self.threads(), self.signal, worker, |found| filling.take(found));
+        let left = ordered(first, self.threads(), self.signal, worker, |found| page.take(found));
         Ok(left.and_then(|at: usize| files.get(at).map(|file| file.place.clone())))
     }
 
-    /// Where a search that had no more time goes on. A file that was the first to be searched and took all the
-    /// time is told as one that could not be read: otherwise nobody would ever get past it.
-    fn end_of_time(&self, left: Option<OrderKey>) -> Option<Position> {
-        let mut place = left.filter(|_| self.signal.why() == Some(Why::Time))?;
-        let took_all = self.given_up.lock();
-        if let Some((_, below)) = took_all.iter().find(|(given_up, _)| *given_up == place)
+    /// The position at which the next page resumes after a timeout. A file that already was the first one of this page and
+    /// took all the time is reported as unreadable and skipped: otherwise no page would ever get past it.
+    fn resume_after_timeout(&self, left: Option<OrderKey>) -> Option<Position> {
+        let mut place = left.filter(|_| self.signal.why() == Some(StopReason::Time))?;
+        let interrupted = self.interrupted.lock();
+        if let Some((_, below)) = interrupted.iter().find(|(interrupted, _)| *interrupted == place)
             && self.from.is_some_and(|from| from.place == place)
         {
-            self.missed.add_because(below, "it takes too long");
+            self.unreadable.add_because(below, "it takes too long");
+            // No file name contains a NUL, so this key sorts right after the file and before the next one.
             place.name.push("\0");
         }
-        Some(Position { place, told: 0 })
+        Some(Position { place, reported: 0 })
     }
 
-    /// What is in a file; nothing if the search was stopped in the middle of it.
-    fn look(
+    /// Searches an open file. Returns `None` if the search was stopped in the middle of it.
+    fn search_open(
         &self,
         finder: &mut Finder<'_, M>,
         open: Result<OpenFile, PathErrorKind>,
         place: OrderKey,
         below: PathBuf,
-    ) -> Option<Option<InFile>> {
+    ) -> Option<Option<MatchedFile>> {
         let open = match open {
             Ok(open) => open,
-            // Gone, or something else by now.
+            // The file was removed or replaced since its folder was read.
             Err(PathErrorKind::NotFound | PathErrorKind::LinkAppeared | PathErrorKind::NotAFile(_)) => {
                 return Some(None);
             }
             Err(_) => {
-                self.missed.add(&below);
+                self.unreadable.add(&below);
                 return Some(None);
             }
         };
         let modified = open.stat.modified;
         match finder.search(open, self.skip_in(&place)) {
-            Looked::Hits(hits) => {
+            FileResult::Matches(hits) => {
                 if self.from.is_none() {
                     self.unskipped.fetch_sub(hits.skipped, Ordering::Relaxed);
                 }
-                return Some(Some(InFile { place, below, modified, hits }));
+                return Some(Some(MatchedFile { place, below, modified, hits }));
             }
-            Looked::Nothing => {}
-            Looked::Binary => {
+            FileResult::NoMatch => {}
+            FileResult::Binary => {
                 self.binary.fetch_add(1, Ordering::Relaxed);
             }
-            Looked::Unreadable => self.missed.add(&below),
-            Looked::TooLarge => {
-                self.missed.add_because(&below, "too large to be searched over several lines")
+            FileResult::Unreadable => self.unreadable.add(&below),
+            FileResult::TooLarge => {
+                self.unreadable.add_because(&below, "too large to be searched over several lines")
             }
-            Looked::GivenUp => {
-                self.given_up.lock().push((place, below));
+            FileResult::Interrupted => {
+                self.interrupted.lock().push((place, below));
                 return None;
             }
         }
         Some(None)
-    }
-}
-
-/// A page that is being filled.
-struct Filling<'a> {
-    grep: &'a Grep,
-    /// How many entries are still to be left out.
-    skip: u64,
-    /// In which file they are, where the search goes on from a place.
-    resumed: Option<&'a Position>,
-    bytes: usize,
-    found: GrepResult,
-    end: Option<Position>,
-    cx: &'a Context,
-}
-
-impl<'a> Filling<'a> {
-    fn new(grep: &'a Grep, from: Option<&'a Position>, cx: &'a Context) -> Self {
-        let skip = from.map_or(grep.page.skip, |from| from.told);
-        Self { grep, skip, resumed: from, bytes: 0, found: GrepResult::default(), end: None, cx }
-    }
-
-    /// Takes what comes next in order, until the page is full.
-    fn take(&mut self, files: Vec<InFile>) -> ControlFlow<()> {
-        files.into_iter().try_for_each(|file| match self.end {
-            Some(_) => ControlFlow::Break(()),
-            None => self.take_file(file),
-        })
-    }
-
-    fn take_file(&mut self, file: InFile) -> ControlFlow<()> {
-        let InFile { place, below, modified, hits } = file;
-        let is_lines = self.grep.what.is_lines();
-        let path = match below.as_os_str().is_empty() {
-            true => self.grep.root.clone(),
-            false => AbsPath::lexical(&self.grep.root.as_path().join(&below)),
-        };
-        if self.resumed.is_some_and(|from| from.place != place) {
-            // The file where the last page ended has nothing any more.
-            self.skip = 0;
-        }
-        let entries = if is_lines { hits.skipped + hits.lines.len() as u64 } else { 1 };
-        let skipped = self.skip.min(entries);
-        self.skip -= skipped;
-        let cost = self.cx.workspace().display(&path).len() + self.grep.page.each;
-        let mut taken = FileFound { path, modified, count: hits.count, lines: Vec::new() };
-        let mut told = skipped;
-        let unwanted = usize::try_from(skipped.saturating_sub(hits.skipped)).unwrap_or(usize::MAX);
-        let mut lines = hits.lines.into_iter().skip(unwanted);
-        let mut full = false;
-        while told < entries && !full {
-            let line = if is_lines { lines.next() } else { None };
-            let bytes = cost + line.as_ref().map_or(0, |line| line.text.len());
-            full = self.is_full(bytes);
-            if !full {
-                self.bytes += bytes;
-                self.found.entries += 1;
-                told += 1;
-                taken.lines.extend(line);
-            }
-        }
-        if told > skipped {
-            self.found.matches += match is_lines {
-                true => taken.lines.iter().filter(|line| line.column.is_some()).count() as u64,
-                false => hits.count,
-            };
-            self.found.files.push(taken);
-        }
-        if full {
-            self.end = Some(Position { place, told });
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn is_full(&self, bytes: usize) -> bool {
-        let Page { limit, bytes: most, .. } = self.grep.page;
-        limit.is_some_and(|limit| self.found.entries >= limit)
-            || (self.found.entries > 0 && self.bytes + bytes > most)
-    }
-
-    /// Finds out whether there is more, and where the next page begins then.
-    fn finish(&mut self, end_of_time: impl FnOnce() -> Option<Position>) -> Option<(u64, Position)> {
-        let told = self.found.entries;
-        let (stopped, told, position) = match self.end.take() {
-            Some(end) => (Stopped::PageFull, told, end),
-            // A page that begins where this one began must not begin further on.
-            None => (Stopped::Time, told.max(1), end_of_time()?),
-        };
-        let next = self.grep.page.skip + told;
-        (self.found.stopped, self.found.next) = (Some(stopped), Some(next));
-        Some((next, position))
     }
 }

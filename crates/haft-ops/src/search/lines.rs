@@ -1,5 +1,5 @@
-//! Searching one file. Small files are read whole in one call, larger ones as a stream of bounded memory.
-//! Text in other encodings is searched as the text it is.
+//! Searching one open file. Small files are read whole in one call, larger ones as a stream of bounded memory. Text in
+//! encodings other than UTF-8 is decoded first. Knows nothing of folders, order or pages.
 
 use std::io::{self, Read as _, Seek as _};
 use std::ops::Range;
@@ -11,83 +11,86 @@ use haft_sandbox::OpenFile;
 use super::signal::{Signal, Stoppable};
 use haft_text::Source;
 
-/// Larger files are read as a stream.
+/// Size from which files are searched as a stream.
 const WHOLE: u64 = 1 << 20;
-/// The longest line, and the longest file that is searched over several lines.
+/// Longest line that is held in memory, and largest file for a multi-line search.
 const MAX_HELD: usize = 8 << 20;
-/// A file with a NUL this far in is no text.
+/// Bytes at the beginning of a file in which a NUL means that it is binary.
 const SNIFFED: usize = 1024;
-/// How much of a line that is too long is searched at a time, and how long a match in it may be.
+/// Bytes that are searched at a time where a line exceeds [`MAX_HELD`].
 const WINDOW: usize = 4 << 20;
+/// Overlap of two windows, and so the longest match that is sure to be found there.
 const OVERLAP: usize = 64 << 10;
 
-/// What is wanted of a file.
+/// What to collect from a file, and how much.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wants {
-    pub(super) what: LineMode,
-    /// So many lines at the most, and one that goes beyond so many bytes.
+pub(super) struct CollectOptions {
+    pub(super) mode: LineMode,
+    /// Maximum number of lines.
     pub(super) lines: usize,
+    /// Size in bytes of the collected lines after which the search of the file ends.
     pub(super) bytes: usize,
-    /// Longer lines are cut around what matches.
-    pub(super) chars: usize,
+    /// Maximum characters of a line; a longer one is truncated around the match.
+    pub(super) line_chars: usize,
 }
 
-/// What is to be found out about a file.
+/// What a content search reports of each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineMode {
-    /// Whether anything matches.
+    /// Only whether it matches.
     Any,
-    /// How many lines match; where matches go over lines, how many matches there are.
+    /// The number of matching lines; in a multi-line search, the number of matches.
     Count,
-    /// The lines that match, with so many before and after.
+    /// The matching lines, with context.
     Lines {
-        /// How many lines before.
+        /// Number of context lines before a match.
         before: usize,
-        /// How many lines after.
+        /// Number of context lines after a match.
         after: usize,
     },
 }
 
-/// A line of a file.
+/// A line of a search result: a match or its context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// The character at which the match begins, from 1; none in a line around.
+    /// Character at which the match begins, from 1; none in a context line.
     pub column: Option<usize>,
-    /// What it says, without its end.
+    /// Text without the line terminator, truncated if it is long.
     pub text: String,
-    /// Whether lines are left out between it and the one before.
+    /// Whether lines are missing between the previous line of the result and this one.
     pub gap: bool,
 }
 
-/// What came of searching a file.
+/// Result of searching one file.
 #[derive(Debug, PartialEq)]
-pub(super) enum Looked {
-    Nothing,
+pub(super) enum FileResult {
+    NoMatch,
     Binary,
     Unreadable,
-    /// It cannot be held to be searched over several lines.
+    /// The file exceeds [`MAX_HELD`], and a multi-line search needs all of it.
     TooLarge,
-    /// The search was stopped in the middle.
-    GivenUp,
-    Hits(Hits),
+    /// The search was stopped before the end of the file.
+    Interrupted,
+    Matches(FileMatches),
 }
 
-/// What was found in a file.
+/// The matches of one file.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Hits {
-    /// How many lines match, as far as it was searched.
+pub(super) struct FileMatches {
+    /// Number of matching lines, as far as the file was searched.
     pub(super) count: u64,
-    /// How many lines come before those that are kept.
+    /// Number of lines that were skipped before the collected ones.
     pub(super) skipped: u64,
     pub(super) lines: Vec<Line>,
+    /// Size of `lines`.
     bytes: usize,
 }
 
-impl Hits {
-    /// Takes a line, if those that are to be left out are; whether more are wanted.
-    fn push(&mut self, skip: u64, wants: Wants, line: impl FnOnce() -> Line) -> bool {
+impl FileMatches {
+    /// Adds a line, or skips it while fewer than `skip` are skipped. Returns whether there is room for more.
+    fn push(&mut self, skip: u64, options: CollectOptions, line: impl FnOnce() -> Line) -> bool {
         if self.skipped < skip {
             self.skipped += 1;
             return true;
@@ -95,16 +98,16 @@ impl Hits {
         let line = line();
         self.bytes += line.text.len() + 1;
         self.lines.push(line);
-        self.lines.len() < wants.lines && self.bytes <= wants.bytes
+        self.lines.len() < options.lines && self.bytes <= options.bytes
     }
 }
 
-/// What one thread searches with.
+/// Searches files, one after the other. Each thread has its own, with its buffer.
 pub(super) struct Finder<'a, M> {
     matcher: M,
-    /// Whether the pattern has characters that are written differently in different encodings.
-    foreign: bool,
-    wants: Wants,
+    /// Whether the pattern has non-ASCII characters, whose bytes depend on the encoding.
+    non_ascii: bool,
+    options: CollectOptions,
     signal: &'a Signal,
     whole: Searcher,
     stream: Searcher,
@@ -119,32 +122,37 @@ impl LineMode {
 }
 
 impl<'a, M: Matcher> Finder<'a, M> {
-    pub(super) fn new(matcher: M, pattern: &super::Pattern, wants: Wants, signal: &'a Signal) -> Self {
+    pub(super) fn new(
+        matcher: M,
+        pattern: &super::Pattern,
+        options: CollectOptions,
+        signal: &'a Signal,
+    ) -> Self {
         let mut builder = SearcherBuilder::new();
-        let (before, after) = match wants.what {
+        let (before, after) = match options.mode {
             LineMode::Lines { before, after } => (before, after),
             _ => (0, 0),
         };
         builder
             .multi_line(pattern.span == super::Span::Lines)
             .line_terminator(matcher.line_terminator().unwrap_or_default())
-            .line_number(wants.what.is_lines())
+            .line_number(options.mode.is_lines())
             .before_context(before)
             .after_context(after);
         let whole = builder.build();
         let stream = builder.heap_limit(Some(MAX_HELD)).binary_detection(BinaryDetection::quit(0)).build();
-        let foreign = !pattern.text.is_ascii();
-        Self { matcher, foreign, wants, signal, whole, stream, buffer: Vec::new(), skip: 0 }
+        let non_ascii = !pattern.text.is_ascii();
+        Self { matcher, non_ascii, options, signal, whole, stream, buffer: Vec::new(), skip: 0 }
     }
 
-    /// Searches a file, of which so many lines are left out at the beginning.
-    pub(super) fn search(&mut self, open: OpenFile, skip: u64) -> Looked {
+    /// Searches a file and skips the first `skip` lines of its result.
+    pub(super) fn search(&mut self, open: OpenFile, skip: u64) -> FileResult {
         self.skip = skip;
         let length = match open.stat.size {
             WHOLE.. => None,
             _ => match self.read(&open) {
                 Ok(length) => length,
-                Err(_) => return Looked::Unreadable,
+                Err(_) => return FileResult::Unreadable,
             },
         };
         let Some(length) = length else { return self.search_stream(open) };
@@ -152,37 +160,39 @@ impl<'a, M: Matcher> Finder<'a, M> {
         let bytes = &self.buffer[..length];
         let marked = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
         if !marked && memchr::memchr(0, &bytes[..length.min(SNIFFED)]).is_some() {
-            // Nearly always a binary file, but UTF-16 without a mark looks like this, too.
+            // Nearly always a binary file, but UTF-16 without a byte order mark also contains NULs.
             return match Source::new(bytes.to_vec()) {
                 Ok(source) => self.search_text(source.text().as_bytes()),
-                Err(_) => Looked::Binary,
+                Err(_) => FileResult::Binary,
             };
         }
-        let mut collect = Collect::new(&self.matcher, self.wants, self.skip);
+        let mut collect = Collect::new(&self.matcher, self.options, self.skip);
         if self.whole.search_slice(&self.matcher, bytes, &mut collect).is_err() {
-            return Looked::Unreadable;
+            return FileResult::Unreadable;
         }
         let Collect { hits, undecodable, .. } = collect;
         if hits.count > 0 && !marked && memchr::memchr(0, bytes).is_some() {
-            return Looked::Binary;
+            return FileResult::Binary;
         }
+        // Most files are UTF-8: decoding is tried only where it can change the result.
         let other_encoding =
-            undecodable || (hits.count == 0 && self.foreign && std::str::from_utf8(bytes).is_err());
+            undecodable || (hits.count == 0 && self.non_ascii && std::str::from_utf8(bytes).is_err());
         if other_encoding && let Ok(source) = Source::new(bytes.to_vec()) {
             return self.search_text(source.text().as_bytes());
         }
-        looked(hits)
+        result_of(hits)
     }
 
-    fn search_text(&mut self, text: &[u8]) -> Looked {
-        let mut collect = Collect::new(&self.matcher, self.wants, self.skip);
+    fn search_text(&mut self, text: &[u8]) -> FileResult {
+        let mut collect = Collect::new(&self.matcher, self.options, self.skip);
         match self.whole.search_slice(&self.matcher, text, &mut collect) {
-            Ok(()) => looked(collect.hits),
-            Err(_) => Looked::Unreadable,
+            Ok(()) => result_of(collect.hits),
+            Err(_) => FileResult::Unreadable,
         }
     }
 
-    /// Reads a small file with one call, if it has not grown; nothing comes of one that has grown large.
+    /// Reads a small file into the buffer, with one call unless it has grown. Returns its length, or `None` if it has
+    /// grown beyond [`WHOLE`].
     fn read(&mut self, open: &OpenFile) -> io::Result<Option<usize>> {
         let size = usize::try_from(open.stat.size).unwrap_or(0);
         let mut length = 0;
@@ -202,31 +212,31 @@ impl<'a, M: Matcher> Finder<'a, M> {
         }
     }
 
-    fn search_stream(&mut self, open: OpenFile) -> Looked {
+    fn search_stream(&mut self, open: OpenFile) -> FileResult {
         self.signal.count(1, open.stat.size);
         if (&open.file).rewind().is_err() {
-            return Looked::Unreadable;
+            return FileResult::Unreadable;
         }
-        let mut collect = Collect::new(&self.matcher, self.wants, self.skip);
+        let mut collect = Collect::new(&self.matcher, self.options, self.skip);
         let reader = Stoppable { inner: &open.file, signal: self.signal, read: 0 };
         match self.stream.search_reader(&self.matcher, reader, &mut collect) {
-            Ok(()) if collect.binary => Looked::Binary,
-            Ok(()) => looked(collect.hits),
+            Ok(()) if collect.binary => FileResult::Binary,
+            Ok(()) => result_of(collect.hits),
             Err(error) if is_too_long(&error) => match self.stream.multi_line_with_matcher(&self.matcher) {
-                true => Looked::TooLarge,
+                true => FileResult::TooLarge,
                 false => self.search_windows(open),
             },
-            Err(_) if self.signal.is_stopped() => Looked::GivenUp,
-            Err(_) => Looked::Unreadable,
+            Err(_) if self.signal.is_stopped() => FileResult::Interrupted,
+            Err(_) => FileResult::Unreadable,
         }
     }
 
-    /// Searches a file that has lines too long to be held.
-    fn search_windows(&mut self, open: OpenFile) -> Looked {
+    /// Searches a file with lines that are too long to be held, in overlapping windows.
+    fn search_windows(&mut self, open: OpenFile) -> FileResult {
         use std::os::unix::fs::FileExt as _;
         let mut window = vec![0; WINDOW + OVERLAP];
         let (mut base, mut lines_before, mut last) = (0_u64, 0_u64, 0_u64);
-        let mut hits = Hits::default();
+        let mut hits = FileMatches::default();
         while !self.signal.stops_after(base) {
             let mut length = 0;
             while length < window.len() {
@@ -234,24 +244,27 @@ impl<'a, M: Matcher> Finder<'a, M> {
                     Ok(0) => break,
                     Ok(read) => length += read,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(_) => return Looked::Unreadable,
+                    Err(_) => return FileResult::Unreadable,
                 }
             }
             let part = &window[..length];
             if memchr::memchr(0, part).is_some() {
-                return Looked::Binary;
+                return FileResult::Binary;
             }
+            // Matches that begin in the overlap belong to the next window.
             let owned = if length == window.len() { WINDOW } else { length };
-            // The last byte before comes along: what follows it is not the beginning of a line or a word.
+            // Each window but the first begins with the last byte of the one before: the matcher needs it to tell that
+            // no line or word begins here.
             let lead = usize::from(base > 0);
             let mut at = lead;
-            // How many lines end before `counted`: each part is looked at once, however much matches.
+            // Number of lines that end before `counted`. Incremental, so that line ends are counted once, however many
+            // matches there are.
             let (mut ended, mut counted) = (lines_before, lead);
             while let Ok(Some(found)) = self.matcher.find_at(part, at)
                 && found.start() < owned
             {
                 if self.signal.stops_after(base) {
-                    return Looked::GivenUp;
+                    return FileResult::Interrupted;
                 }
                 ended += memchr::memchr_iter(b'\n', &part[counted..found.start()]).count() as u64;
                 counted = found.start();
@@ -263,62 +276,75 @@ impl<'a, M: Matcher> Finder<'a, M> {
                 last = number;
                 hits.count += 1;
                 let start = memchr::memrchr(b'\n', &part[..found.start()]).map_or(0, |end| end + 1);
-                let more = match self.wants.what {
+                let more = match self.options.mode {
                     LineMode::Any => false,
                     LineMode::Count => true,
                     LineMode::Lines { .. } => {
                         let gap = hits.lines.last().is_some_and(|before| before.number + 1 < number);
-                        hits.push(self.skip, self.wants, || {
+                        hits.push(self.skip, self.options, || {
                             let place = found.start() - start..found.end() - start;
-                            let (text, column) = shown(&part[start..at], Some(place), self.wants.chars);
+                            let (text, column) =
+                                truncated(&part[start..at], Some(place), self.options.line_chars);
                             Line { number, column, text, gap }
                         })
                     }
                 };
                 if !more {
-                    return looked(hits);
+                    return result_of(hits);
                 }
             }
             if owned == length {
-                return looked(hits);
+                return result_of(hits);
             }
             lines_before += memchr::memchr_iter(b'\n', &part[lead..owned]).count() as u64;
             base += owned as u64 - 1;
         }
-        Looked::GivenUp
+        FileResult::Interrupted
     }
 }
 
+/// Whether the searcher failed because a line exceeds its heap limit. It has no error type of its own for this.
 fn is_too_long(error: &io::Error) -> bool {
     error.to_string().contains("allocation limit")
 }
 
-fn looked(hits: Hits) -> Looked {
-    if hits.count == 0 { Looked::Nothing } else { Looked::Hits(hits) }
+fn result_of(hits: FileMatches) -> FileResult {
+    if hits.count == 0 { FileResult::NoMatch } else { FileResult::Matches(hits) }
 }
 
-/// Takes what a search finds.
+/// A [`Sink`] that collects matches and context lines.
 struct Collect<'a, M> {
     matcher: &'a M,
-    wants: Wants,
+    options: CollectOptions,
     skip: u64,
-    hits: Hits,
+    hits: FileMatches,
+    /// Whether lines are missing before the next one.
     gap: bool,
+    /// Whether a NUL was found.
     binary: bool,
+    /// Whether a collected line is not UTF-8.
     undecodable: bool,
 }
 
 impl<'a, M: Matcher> Collect<'a, M> {
-    fn new(matcher: &'a M, wants: Wants, skip: u64) -> Self {
-        Self { matcher, wants, skip, hits: Hits::default(), gap: false, binary: false, undecodable: false }
+    fn new(matcher: &'a M, options: CollectOptions, skip: u64) -> Self {
+        Self {
+            matcher,
+            options,
+            skip,
+            hits: FileMatches::default(),
+            gap: false,
+            binary: false,
+            undecodable: false,
+        }
     }
 
     fn push(&mut self, number: u64, line: &[u8], place: Option<Range<usize>>) -> bool {
         let gap = std::mem::take(&mut self.gap);
-        let Self { hits, wants, skip, undecodable, .. } = self;
-        hits.push(*skip, *wants, || {
+        let Self { hits, options, skip, undecodable, .. } = self;
+        hits.push(*skip, *options, || {
             *undecodable |= std::str::from_utf8(line).is_err();
-            let (text, column) = shown(line, place, wants.chars);
+            let (text, column) = truncated(line, place, options.line_chars);
             Line { number, column, text, gap }
         })
     }
@@ -328,7 +354,7 @@ impl<M: Matcher> Sink for Collect<'_, M> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        match self.wants.what {
+        match self.options.mode {
             LineMode::Any => {
                 self.hits.count = 1;
                 return Ok(false);
@@ -347,7 +373,7 @@ impl<M: Matcher> Sink for Collect<'_, M> {
             }
             LineMode::Lines { .. } => {}
         }
-        // Where a match goes over several lines, only its beginning is in a line of its own.
+        // A match over several lines has a column in its first line only.
         let mut start =
             self.matcher.find(found.bytes()).ok().flatten().map(|found| found.start()..found.end());
         for (number, line) in (found.line_number().unwrap_or(1)..).zip(found.lines()) {
@@ -382,8 +408,8 @@ impl<M: Matcher> Sink for Collect<'_, M> {
     }
 }
 
-/// A line as it is shown, cut around the match if it is long, and the character where the match begins.
-fn shown(line: &[u8], place: Option<Range<usize>>, chars: usize) -> (String, Option<usize>) {
+/// The text of a line, truncated around the match if it is long, and the column of the match in the whole line.
+fn truncated(line: &[u8], place: Option<Range<usize>>, chars: usize) -> (String, Option<usize>) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let start = place.as_ref().map(|place| place.start.min(line.len()));
@@ -391,7 +417,8 @@ fn shown(line: &[u8], place: Option<Range<usize>>, chars: usize) -> (String, Opt
     if line.len() <= chars {
         return (String::from_utf8_lossy(line).into_owned(), column);
     }
-    // A character has at most four bytes, so this much of the line is enough to show.
+    // A character has at most four bytes, so a window of this many bytes holds enough characters. Its ends move to the
+    // next character boundary.
     let around = start.unwrap_or(0);
     let inside = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let from = around.saturating_sub(4 * chars);
@@ -404,7 +431,7 @@ fn shown(line: &[u8], place: Option<Range<usize>>, chars: usize) -> (String, Opt
     if from == 0 && to == line.len() && all.len() <= chars {
         return (text.into_owned(), column);
     }
-    // A third of what is shown comes before the match, unless the line ends before the rest is filled.
+    // A third of the shown characters comes before the match, or more if the line ends early.
     let first = before.saturating_sub(chars / 3).min(all.len().saturating_sub(chars));
     let last = (first + chars).min(all.len());
     let mut cut = String::new();

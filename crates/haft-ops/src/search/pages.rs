@@ -1,5 +1,5 @@
-//! Where pages of a search ended, so that the next one goes on from there instead of searching for what was
-//! told already. Only places are remembered, and what is there is read anew: nothing told is old.
+//! A cache of the positions at which pages of a search ended, so that the next page resumes there instead of searching
+//! again from the start. Only positions are cached, never results: each page is read from the files as they are.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -9,35 +9,35 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-/// So many places are remembered.
-const KEPT: usize = 64;
+/// Number of cached positions.
+const CAPACITY: usize = 64;
 
-/// The place of a file in the order of a search.
+/// Sort key of a file in the order of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OrderKey {
-    /// When it was changed, where that is the order.
+    /// Time of its last change, if the search sorts by time.
     pub(super) newest: Option<Reverse<SystemTime>>,
-    /// The folder, as a walk orders them.
+    /// Key of its folder; see [`WalkKey`](super::walk::WalkKey).
     pub(super) folder: Vec<u8>,
-    /// Its name in it.
+    /// Its name in that folder.
     pub(super) name: OsString,
 }
 
-/// Where a page ended.
+/// The position at which a page ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    /// The file.
+    /// The file in which it ended.
     pub(super) place: OrderKey,
-    /// How many entries of it were told.
-    pub(super) told: u64,
+    /// Number of entries of this file that were already reported.
+    pub(super) reported: u64,
 }
 
-/// The ends of the pages that a session was told.
+/// Cache of page ends of a session: search identity, number of skipped entries, position. The oldest comes first.
 #[derive(Debug, Default)]
 pub(super) struct Pages(Mutex<VecDeque<(u64, u64, Position)>>);
 
 impl Pages {
-    /// Where the page that begins after so many entries of a search begins.
+    /// The position of the page of a search that begins after `skip` entries.
     pub(super) fn find(&self, search: u64, skip: u64) -> Option<Position> {
         let pages = self.0.lock();
         pages
@@ -50,14 +50,14 @@ impl Pages {
     pub(super) fn remember(&self, search: u64, skip: u64, position: Position) {
         let mut pages = self.0.lock();
         pages.retain(|(known, at, _)| (*known, *at) != (search, skip));
-        if pages.len() >= KEPT {
+        if pages.len() >= CAPACITY {
             pages.pop_front();
         }
         pages.push_back((search, skip, position));
     }
 }
 
-/// What tells one search from another.
+/// Hash that identifies a search: equal for equal pattern, filter and order.
 pub(super) fn identity(search: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     search.hash(&mut hasher);

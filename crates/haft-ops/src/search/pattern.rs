@@ -1,82 +1,85 @@
-//! What is searched for, made ready to search with.
+//! Search patterns, and compiling them: with the `regex` engine, or with PCRE2 where that is built in and the pattern
+//! needs it. Knows nothing of files.
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use haft_core::{Fault, FaultKind};
 use parking_lot::Mutex;
 
-/// A longer pattern is not taken.
+/// Maximum length of a pattern in bytes.
 const MAX_PATTERN: usize = 64 << 10;
-/// So many characters of a pattern are shown when it cannot be read.
+/// Characters of a pattern that an error message shows.
 const MAX_SHOWN: usize = 500;
-/// A pattern that takes more than this when it is compiled is refused.
+/// Maximum size in bytes of a compiled pattern.
 const MAX_COMPILED: usize = 10 << 20;
-/// What each thread may use to search faster.
-const MAX_CACHED: usize = 8 << 20;
-/// So many patterns are kept compiled: models search for the same thing in several places.
-const KEPT: usize = 16;
+/// Size in bytes of the lazy DFA's cache, per thread.
+const DFA_CACHE: usize = 8 << 20;
+/// Number of compiled patterns in the cache: models search for the same pattern in several places.
+const CACHE_CAPACITY: usize = 16;
 
-/// What is searched for.
+/// A search pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// The pattern.
+    /// The text of the pattern.
     pub text: String,
-    /// How it is written.
+    /// Whether the text is a regular expression or a literal.
     pub syntax: Syntax,
-    /// Whether capital and small letters differ.
+    /// Case sensitivity.
     pub case: Case,
-    /// Where it may match.
+    /// Whether only whole words match.
     pub bounds: Bounds,
-    /// Over how many lines it may match.
+    /// Whether a match may span several lines.
     pub span: Span,
 }
 
-/// How a pattern is written.
+/// Syntax of a search pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syntax {
-    /// As a regular expression.
+    /// A regular expression.
     Regex,
-    /// As the text itself.
+    /// A literal string.
     Literal,
 }
 
-/// Whether capital and small letters differ.
+/// Case sensitivity of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Case {
-    /// They do.
+    /// Upper and lower case differ.
     Sensitive,
-    /// They do not.
+    /// Upper and lower case are equal.
     Insensitive,
 }
 
-/// Where a pattern may match.
+/// Word boundaries of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bounds {
-    /// Anywhere.
+    /// A match may be part of a word.
     Anywhere,
-    /// Only whole words.
+    /// A match consists of whole words.
     Words,
 }
 
-/// Over how many lines a pattern may match.
+/// Whether a match may span several lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Span {
-    /// Within one.
+    /// A match lies within one line.
     Line,
-    /// Over several, and `.` matches a line end.
+    /// A match may span several lines, and `.` matches a line terminator.
     Lines,
 }
 
-/// A pattern that is ready to search with.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(super) enum Compiled {
     Regex(RegexMatcher),
+    /// Compiled by PCRE2.
     #[cfg(feature = "pcre2")]
     Perl(grep_pcre2::RegexMatcher),
 }
 
 impl Pattern {
-    /// Makes it ready to search with.
+    /// The compiled pattern, from the cache or compiled now.
     pub(super) fn compiled(&self) -> Result<Compiled, Fault> {
+        // Least recently used first.
         static CACHE: Mutex<Vec<(Pattern, Compiled)>> = Mutex::new(Vec::new());
         let mut cache = CACHE.lock();
         if let Some(at) = cache.iter().position(|(pattern, _)| pattern == self) {
@@ -86,7 +89,7 @@ impl Pattern {
             return Ok(compiled);
         }
         let compiled = self.compile()?;
-        if cache.len() >= KEPT {
+        if cache.len() >= CACHE_CAPACITY {
             cache.remove(0);
         }
         cache.push((self.clone(), compiled.clone()));
@@ -116,13 +119,15 @@ impl Pattern {
             .multi_line(true)
             .crlf(true)
             .size_limit(MAX_COMPILED)
-            .dfa_size_limit(MAX_CACHED);
+            .dfa_size_limit(DFA_CACHE);
         match self.span {
-            // What belongs to the end of a line is no part of it, unless it is asked for.
+            // With `crlf`, a carriage return before a newline is part of the terminator and never matches, unless the
+            // pattern names it.
             Span::Line if self.names_return() => builder.line_terminator(Some(b'\n')),
             Span::Line => &mut builder,
             Span::Lines => builder.line_terminator(None).dot_matches_new_line(true),
         };
+        // A literal newline compiles, but no single line can match it.
         let literal = self.syntax == Syntax::Literal && self.span == Span::Line && self.text.contains('\n');
         match builder.build(&self.text) {
             Ok(matcher) if !literal => Ok(Compiled::Regex(matcher)),
@@ -131,12 +136,13 @@ impl Pattern {
         }
     }
 
+    /// Whether the pattern names a carriage return (heuristic: any code point in braces counts).
     fn names_return(&self) -> bool {
         let escapes = ["\\r", "\\x0d", "\\x0D", "\\x{"];
         self.text.contains('\r') || escapes.iter().any(|escape| self.text.contains(escape))
     }
 
-    /// The pattern as Perl would read it, where that is built in and it needs it.
+    /// Compiles a pattern with look-around or back-references with PCRE2; `None` for other patterns.
     #[cfg(feature = "pcre2")]
     fn perl(&self) -> Option<Result<Compiled, Fault>> {
         if !is_perl(&self.text) {
@@ -161,11 +167,13 @@ impl Pattern {
         None
     }
 
+    /// The fault for a pattern that does not compile.
     fn fault(&self, error: &str) -> Fault {
         if error.contains("\\n") && error.contains("not allowed") {
             return over_lines(&self.text);
         }
-        // The error tells of the pattern as it is wrapped for the search; this one of what was written.
+        // The matcher wraps the pattern before it compiles it, and its error quotes the wrapped one. Parsing again
+        // gives an error about the pattern as written.
         let error = match regex_syntax::ast::parse::Parser::new().parse(&self.text) {
             Err(error) => format!("{}, at character {}", error.kind(), error.span().start.column),
             Ok(_) => error.trim().to_owned(),
@@ -196,7 +204,7 @@ fn over_lines(pattern: &str) -> Fault {
         .with("pattern", pattern)
 }
 
-/// Whether a pattern has what only Perl and its kin know.
+/// Whether a pattern uses syntax that only Perl-compatible engines support (heuristic).
 fn is_perl(pattern: &str) -> bool {
     let groups = ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?R", "(?|", "\\K", "\\G"];
     let digit_after = |mark: &str| {

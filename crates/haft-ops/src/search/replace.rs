@@ -1,5 +1,6 @@
-//! Searching and replacing over files: planned whole before anybody is asked, made at once or not at all, and
-//! recorded as one change.
+//! Search and replace over files. The whole replacement is planned before approval, so the preview shows all of it, and
+//! applied atomically as one entry of the journal. Knows nothing of how the search runs (`grep`) or how files are
+//! written (`patch`).
 
 use std::sync::Arc;
 
@@ -14,57 +15,59 @@ use crate::patch::{self, PatchFate, Planned};
 use crate::{Knowledge, Patched};
 use haft_text::{Draft, Follows, Mismatch, Source, TextSplice, count_of};
 
-/// More files are not changed at once.
+/// Maximum number of files that one replacement changes.
 const MAX_FILES: u64 = 2000;
-/// Files with more bytes than this together are not changed at once.
+/// Maximum size in bytes of all files that one replacement changes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Searches, and replaces what is found where that is asked for.
+/// A content search, with an optional replacement of the matches.
 pub struct Sweep {
     grep: Arc<Grep>,
     replacing: Option<Arc<Substitution>>,
-    plan: Option<Plan>,
+    /// The planned replacement, once it was checked.
+    plan: Option<ReplacePlan>,
 }
 
-/// What comes instead of what is found.
+/// The replacement of the matches of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substitution {
-    /// The text; `\1` and `\g<name>` stand for groups of the pattern.
+    /// Replacement text; `\1` and `\g<name>` stand for capture groups of the pattern.
     pub with: String,
-    /// How many places must be found, if that is known.
+    /// Number of places that must match, if the caller gives one; otherwise nothing is replaced.
     pub expected: Option<u64>,
-    /// Whether it is only shown what would change.
+    /// Dry run: report what would change, and change nothing.
     pub only_shown: bool,
 }
 
-/// What came of it.
+/// Result of a [`Sweep`].
 pub enum Swept {
-    /// What was found.
+    /// The matches of a search without a replacement.
     Found(GrepResult),
-    /// What was replaced, or would be.
+    /// The replacement that was made, or would be in a dry run.
     Replaced(Replaced),
 }
 
-/// What was replaced.
+/// Result of a replacement over files.
 pub struct Replaced {
-    /// How many places in all.
+    /// Number of places that were replaced in all files.
     pub places: u64,
-    /// How many places in each file.
+    /// Number of places in each file, in the order of `patched`.
     pub counts: Vec<u64>,
-    /// The files, in the same order.
+    /// The changed files.
     pub patched: Patched,
-    /// How many files were searched.
+    /// Number of files that were searched.
     pub searched: u64,
 }
 
-struct Plan {
+/// A replacement with the new content of every file.
+struct ReplacePlan {
     files: Vec<Planned>,
     counts: Vec<u64>,
     searched: u64,
 }
 
 impl Sweep {
-    /// A search, or a replacement that is still to be planned.
+    /// A search, or a replacement that is planned later.
     pub fn new(grep: Grep, replacing: Option<Substitution>) -> Self {
         Self { grep: Arc::new(grep), replacing: replacing.map(Arc::new), plan: None }
     }
@@ -74,7 +77,8 @@ impl Sweep {
         self.replacing.as_ref().is_some_and(|replacing| !replacing.only_shown)
     }
 
-    async fn planned(&mut self, replacing: Arc<Substitution>, cx: &Context) -> Result<Plan, Fault> {
+    /// The plan of [`check`](Operation::check), or a new one.
+    async fn planned(&mut self, replacing: Arc<Substitution>, cx: &Context) -> Result<ReplacePlan, Fault> {
         if let Some(plan) = self.plan.take() {
             return Ok(plan);
         }
@@ -110,6 +114,7 @@ impl Sweep {
     }
 }
 
+/// The fault for a search that did not cover everything: replacing a part of the matches would be misleading.
 fn unfinished(why: &str) -> Fault {
     Fault::failed(format!("{why}; nothing was replaced"))
         .hint("search fewer files: name a folder, or a pattern of file names")
@@ -136,7 +141,7 @@ impl Operation for Sweep {
             let grep = Arc::unwrap_or_clone(self.grep);
             return grep.run(cx).await.map(Swept::Found);
         };
-        let Plan { files, counts, searched } = self.planned(replacing.clone(), cx).await?;
+        let ReplacePlan { files, counts, searched } = self.planned(replacing.clone(), cx).await?;
         let patched = match replacing.only_shown || files.is_empty() {
             true => patch::shown(files),
             false => patch::commit(files, cx).await?,
@@ -145,20 +150,21 @@ impl Operation for Sweep {
     }
 }
 
+/// Computes the new content of every file with matches.
 fn plan(
     matcher: &impl Matcher,
     replacing: &Substitution,
     found: GrepResult,
     cx: &Context,
-) -> Result<Plan, Fault> {
+) -> Result<ReplacePlan, Fault> {
     let template = Template::parse(&replacing.with, matcher)?;
-    let mut plan = Plan { files: Vec::new(), counts: Vec::new(), searched: found.searched };
+    let mut plan = ReplacePlan { files: Vec::new(), counts: Vec::new(), searched: found.searched };
     let mut held = 0;
     for file in found.files {
-        let named = cx.workspace().display(&file.path);
+        let name = cx.workspace().display(&file.path);
         cx.workspace().require_writable(&file.path)?;
-        let Some(current) = Current::read(&file.path, &named, cx)? else { continue };
-        current.require_known(&file.path, &named, Knowledge::Current, cx)?;
+        let Some(current) = Current::read(&file.path, &name, cx)? else { continue };
+        current.require_known(&file.path, &name, Knowledge::Current, cx)?;
         held += current.bytes.len();
         if held > MAX_BYTES {
             return Err(unfinished(&format!("the files have more than {MAX_BYTES} bytes together")));
@@ -171,10 +177,10 @@ fn plan(
         let mut draft = Draft::new(&source);
         draft.apply(splices, Follows::Nothing).map_err(|problem| {
             let mismatch = Mismatch { edit: 1, of: 1, problem };
-            Fault::new(FaultKind::Encoding, format!("`{named}`: {}", mismatch.message())).at(&named)
+            Fault::new(FaultKind::Encoding, format!("`{name}`: {}", mismatch.message())).at(&name)
         })?;
         let content = draft.done().splices.content(&Bytes::from(source.into_bytes()));
-        plan.files.push(Planned::new(file.path, &named, PatchFate::Updated, current, content, cx));
+        plan.files.push(Planned::new(file.path, &name, PatchFate::Updated, current, content, cx));
         plan.counts.push(count);
     }
     let places: u64 = plan.counts.iter().sum();
@@ -194,7 +200,7 @@ fn plan(
     }
 }
 
-/// What is replaced in a text, and at how many places. A place that stays as it is does not count.
+/// The edits of a text, and their number. A match whose replacement equals it does not count.
 fn splices(matcher: &impl Matcher, template: &Template, text: &str) -> (Vec<TextSplice>, u64) {
     let mut splices = Vec::new();
     let Ok(mut captures) = matcher.new_captures() else { return (splices, 0) };
@@ -215,11 +221,12 @@ fn splices(matcher: &impl Matcher, template: &Template, text: &str) -> (Vec<Text
     (splices, count)
 }
 
-/// Text with places for groups.
-struct Template(Vec<Part>);
+/// A replacement text, split into literal parts and references to capture groups.
+struct Template(Vec<TemplatePart>);
 
-enum Part {
+enum TemplatePart {
     Text(String),
+    /// Index of a capture group; 0 is the whole match.
     Group(usize),
 }
 
@@ -232,10 +239,10 @@ impl Template {
             .hint("groups are counted from 1; `\\\\` stands for a backslash")
         };
         let groups = matcher.capture_count();
-        let mut parts = vec![Part::Text(String::new())];
-        let push = |parts: &mut Vec<Part>, char: char| match parts.last_mut() {
-            Some(Part::Text(text)) => text.push(char),
-            _ => parts.push(Part::Text(char.to_string())),
+        let mut parts = vec![TemplatePart::Text(String::new())];
+        let push = |parts: &mut Vec<TemplatePart>, char: char| match parts.last_mut() {
+            Some(TemplatePart::Text(text)) => text.push(char),
+            _ => parts.push(TemplatePart::Text(char.to_string())),
         };
         let mut rest = text.chars().peekable();
         while let Some(char) = rest.next() {
@@ -250,7 +257,7 @@ impl Template {
                         number.push(next);
                     }
                     let group = number.parse().ok().filter(|group| *group < groups.max(1));
-                    parts.push(Part::Group(group.ok_or_else(|| unknown(&number))?));
+                    parts.push(TemplatePart::Group(group.ok_or_else(|| unknown(&number))?));
                 }
                 Some('g') if rest.peek() == Some(&'<') => {
                     rest.next();
@@ -259,7 +266,7 @@ impl Template {
                         Ok(number) => Some(number).filter(|number| *number < groups.max(1)),
                         Err(_) => matcher.capture_index(&name),
                     };
-                    parts.push(Part::Group(group.ok_or_else(|| unknown(&name))?));
+                    parts.push(TemplatePart::Group(group.ok_or_else(|| unknown(&name))?));
                 }
                 Some('n') => push(&mut parts, '\n'),
                 Some('t') => push(&mut parts, '\t'),
@@ -273,10 +280,11 @@ impl Template {
         Ok(Self(parts))
     }
 
+    /// The replacement text for one match.
     fn filled(&self, captures: &impl grep_matcher::Captures, text: &str) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Group(group) => captures
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Group(group) => captures
                 .get(*group)
                 .and_then(|found| text.get(found.start()..found.end()))
                 .unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Which files are looked at: by ignore files, patterns, file types, names that begin with a dot. The rules
-//! and their precedence are ripgrep's, whose crates read them.
+//! Which files a search covers: by ignore files, globs, file types, and names that begin with a dot. The rules and their
+//! precedence are ripgrep's, whose crates parse them. Knows nothing of the walk that applies them.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -13,85 +13,85 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
-/// The files that say what is ignored, the weightiest first. The last is git's.
+/// Names of ignore files, in order of precedence. The last is git's.
 const IGNORE_FILES: [&str; 3] = [".rgignore", ".ignore", ".gitignore"];
+/// Index of the first rules that only count within one repository: `.gitignore`, then git's `exclude`.
 const GIT: usize = 2;
-/// Of a larger ignore file only the beginning is read.
+/// Bytes of an ignore file that are read.
 const MAX_IGNORE_FILE: u64 = 1 << 20;
 
-/// Which files are looked at.
+/// Filter that decides which files a search covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
-    /// What becomes of names that begin with a dot.
+    /// Treatment of names that begin with a dot.
     pub hidden: Hidden,
-    /// What becomes of what ignore files name.
+    /// Treatment of files that ignore files name.
     pub ignored: Ignored,
-    /// Folders of these names are left out.
+    /// Names of folders to leave out.
     pub skipped: Vec<String>,
-    /// Only files that one of these patterns names; those that begin with `!` leave files out. A pattern
-    /// without a slash names files in any folder, one with a slash is read from the top of the workspace or
-    /// from the folder that is searched.
+    /// Globs of which a file must match one; those that begin with `!` exclude files. A glob without a slash matches
+    /// files in any folder; one with a slash is relative to the root of the workspace or to the searched folder.
     pub globs: Vec<String>,
-    /// Only files of these types, by ripgrep's names.
+    /// File types to search, by ripgrep's names; empty for all.
     pub types: Vec<String>,
-    /// Only files whose names end in a dot and one of these, in small letters.
+    /// File name extensions to search, in lower case and without the dot; empty for all.
     pub extensions: Vec<String>,
-    /// How many folders deep; a file in the folder itself is at 1.
+    /// Maximum depth; a file in the searched folder itself has depth 1.
     pub depth: Option<usize>,
 }
 
-/// What becomes of names that begin with a dot.
+/// Treatment of names that begin with a dot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hidden {
-    /// They are left out, with everything below them.
+    /// Leave them out, with everything below them.
     #[default]
     Skip,
-    /// They are looked at like others, git's own folder excepted.
+    /// Include them, except for the folder `.git`.
     Show,
 }
 
-/// What becomes of what ignore files name.
+/// Treatment of files that ignore files name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ignored {
-    /// It is left out.
+    /// Leave them out.
     #[default]
     Skip,
-    /// It is looked at like the rest.
+    /// Include them.
     Show,
 }
 
-/// A filter that is ready to be asked.
+/// A [`Filter`] with its globs and types compiled.
 pub(super) struct Rules {
     filter: Filter,
-    wanted: Override,
-    unwanted: Override,
+    includes: Override,
+    excludes: Override,
     types: Types,
 }
 
-/// The ignore files of a folder, and those of the folders above it.
+/// The ignore rules of a folder, linked to those of the folders above it.
 pub(super) struct Level {
     above: Option<Arc<Level>>,
     files: [Option<Gitignore>; 3],
-    /// Git's own list beside its ignore files.
+    /// `.git/info/exclude`.
     exclude: Option<Gitignore>,
-    /// Whether a repository begins here: rules of git from further up do not count.
+    /// Whether the folder is the root of a repository: git's rules from folders above do not apply below it.
     repository: bool,
 }
 
 impl Rules {
     pub(super) fn new(filter: &Filter) -> Result<Self, Fault> {
-        let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
+        let (excludes, includes): (Vec<&String>, Vec<&String>) =
             filter.globs.iter().partition(|glob| glob.starts_with('!'));
-        let (wanted, unwanted) = (overrides(&wanted)?, overrides(&unwanted)?);
-        Ok(Self { filter: filter.clone(), wanted, unwanted, types: types(&filter.types)? })
+        let (includes, excludes) = (overrides(&includes)?, overrides(&excludes)?);
+        Ok(Self { filter: filter.clone(), includes, excludes, types: types(&filter.types)? })
     }
 
-    /// Whether files so deep are looked at.
+    /// Whether files at this depth are within the maximum depth.
     pub(super) fn reaches(&self, depth: usize) -> bool {
         self.filter.depth.is_none_or(|most| depth <= most)
     }
 
-    /// Reads the ignore files that are in a folder.
+    /// Reads the ignore files of a folder. Returns the level above where the folder has none.
     pub(super) fn level(
         &self,
         folder: &OpenFolder,
@@ -130,8 +130,8 @@ impl Rules {
             && extension.is_none_or(|extension| !self.filter.extensions.contains(&extension))
     }
 
-    /// Whether a file or folder is left out. `path` is below the folder that the rules of the levels start from,
-    /// `folder` below the one that is searched.
+    /// Whether the filter excludes a file or folder. `path` is relative to the topmost folder whose ignore files apply,
+    /// `folder` to the searched one.
     pub(super) fn leaves_out(
         &self,
         path: &Path,
@@ -145,15 +145,16 @@ impl Rules {
         }
         if !self.filter.globs.is_empty() {
             let below = folder.join(name);
-            if [path, &below].iter().any(|path| self.unwanted.matched(path, is_folder).is_ignore()) {
+            if [path, &below].iter().any(|path| self.excludes.matched(path, is_folder).is_ignore()) {
                 return true;
             }
-            match [path, &below].map(|path| self.wanted.matched(path, is_folder)) {
+            match [path, &below].map(|path| self.includes.matched(path, is_folder)) {
                 [Match::Whitelist(_), _] | [_, Match::Whitelist(_)] => return false,
                 [Match::Ignore(_), _] => return true,
                 _ => {}
             }
         }
+        // A rule or type that includes a name explicitly also includes it if it begins with a dot, as in ripgrep.
         let mut wanted = false;
         match level.map_or(Match::None, |level| level.matched(path, is_folder)) {
             Match::Ignore(_) => return true,
@@ -177,6 +178,7 @@ impl Rules {
 }
 
 impl Level {
+    /// The rule that decides about a path: of each kind of ignore file the nearest one, then the kind with precedence.
     fn matched(&self, path: &Path, is_folder: bool) -> Match<&ignore::gitignore::Glob> {
         let mut found = [Match::None, Match::None, Match::None, Match::None];
         let mut repository = false;
@@ -195,7 +197,7 @@ impl Level {
         found.into_iter().find(|found| !found.is_none()).unwrap_or(Match::None)
     }
 
-    /// The rule by which a file or folder is left out, and the file that it is in.
+    /// The rule that excludes a file or folder, and the ignore file with that rule.
     pub(super) fn rule(&self, path: &Path, is_folder: bool) -> Option<(String, String)> {
         match self.matched(path, is_folder) {
             Match::Ignore(glob) => {
@@ -215,7 +217,7 @@ fn read_rules(folder: &OpenFolder, name: &str, root: &Path, shown: &Path) -> Opt
     let from: PathBuf = shown.join(name);
     let mut builder = GitignoreBuilder::new(root);
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // A line that is no rule does not take the others with it, as in git.
+        // A malformed line does not invalidate the others, as in git.
         let _ = builder.add_line(Some(from.clone()), line);
     }
     builder.build().ok().filter(|rules| !rules.is_empty())

@@ -1,30 +1,32 @@
-//! How a search that is under way is told to stop, and how it tells how far it has come.
+//! The stop flag and the progress counters of a running search, shared by its worker threads and the task that waits
+//! for them. Knows nothing of what is searched.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Why a search stopped before it had seen everything.
+/// StopReason a search stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// There is as much as was wanted.
+pub(super) enum StopReason {
+    /// The page is full.
     Enough = 1,
-    /// The time is up.
+    /// The timeout has expired.
     Time = 2,
-    /// Nobody waits for it any more.
+    /// The call was cancelled, or the task that waited for the search is gone.
     Cancelled = 3,
 }
 
-/// Shared by those who search and those who wait.
+/// Stop flag and progress counters of one search.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
+    /// Zero while the search runs, otherwise a [`StopReason`].
     stopped: AtomicU8,
     pub(super) files: AtomicU64,
     pub(super) bytes: AtomicU64,
 }
 
 impl Signal {
-    /// Stops the search; the first reason counts.
-    pub(super) fn stop(&self, why: Why) {
+    /// Stops the search. The first reason is kept.
+    pub(super) fn stop(&self, why: StopReason) {
         let _ = self.stopped.compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);
     }
 
@@ -32,16 +34,16 @@ impl Signal {
         self.stopped.load(Ordering::Acquire) != 0
     }
 
-    /// Whether a file of which so much is read is given up.
+    /// Whether the search of a file must end after `read` bytes of it. On a timeout, [`MIN_READ`] bytes are still read.
     pub(super) fn stops_after(&self, read: u64) -> bool {
         match self.why() {
-            Some(Why::Time) => read >= AT_LEAST,
+            Some(StopReason::Time) => read >= MIN_READ,
             why => why.is_some(),
         }
     }
 
-    pub(super) fn why(&self) -> Option<Why> {
-        [Why::Enough, Why::Time, Why::Cancelled]
+    pub(super) fn why(&self) -> Option<StopReason> {
+        [StopReason::Enough, StopReason::Time, StopReason::Cancelled]
             .into_iter()
             .find(|why| *why as u8 == self.stopped.load(Ordering::Acquire))
     }
@@ -52,10 +54,11 @@ impl Signal {
     }
 }
 
-/// As much of a file is read even when the time is up, so that whoever goes on gets past it.
-const AT_LEAST: u64 = 32 << 20;
+/// Bytes of a file that are read even after the timeout: without this minimum, a search that resumes at a large file
+/// would never get past it.
+const MIN_READ: u64 = 32 << 20;
 
-/// Reads until the search is stopped.
+/// A reader that fails once the search is stopped.
 pub(super) struct Stoppable<'a, R> {
     pub(super) inner: R,
     pub(super) signal: &'a Signal,

@@ -1,5 +1,6 @@
-//! Walking a tree of folders, on several threads, beneath open handles. Files of a folder come before the
-//! folders in it, both by name, so that the order is the same every time.
+//! Walking a tree of folders on several threads, beneath open handles, so that no link swapped in on the way leads out.
+//! The files of a folder come before its subfolders, both by name, so the order is deterministic. Knows nothing of
+//! what is searched for: the caller's `visit` sees the files.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,71 +11,72 @@ use haft_core::{AbsPath, Context, Fault};
 use haft_sandbox::{Kind, Name, OpenFolder, PathErrorKind, names};
 use parking_lot::Mutex;
 
-use super::ordered::{Done, Publish};
+use super::ordered::{Publish, WorkResult};
 use super::rules::{Level, Rules};
 
-/// So many files of a folder are one piece of work.
+/// Number of files of a folder that form one work item.
 const BATCH: usize = 32;
-/// So many folders that could not be read are named.
+/// Number of unreadable paths that are reported by name.
 const MAX_NAMED: usize = 5;
 
-/// A place in the order: the names of the folders on the way, each ended by a zero byte, and a file of the
-/// folder; the empty name comes before all files.
+/// Sort key of a file in a walk: the names of the folders on its path, each terminated by a zero byte, and the name of
+/// the file. The empty name sorts before all files of the folder.
 pub(super) type WalkKey = (Vec<u8>, OsString);
 
-/// Further down than this, only every so manieth folder is kept open: a process may not have many.
+/// Depth up to which each folder's handle stays open. Below it, only every 32nd does, because the number of file
+/// descriptors of a process is limited.
 const KEPT_OPEN: usize = 32;
-/// No longer path can be opened by anybody.
+/// The kernel's limit for a path (`PATH_MAX` without the NUL); longer ones cannot be opened by name.
 const MAX_PATH: usize = 4095;
 
-/// An open folder on the way.
+/// A folder of the walk.
 pub(super) struct Folder {
-    /// None if it is opened again from the one above when it is needed.
+    /// Its handle; none if it is reopened from its parent when needed.
     kept: Option<Arc<OpenFolder>>,
     above: Option<Arc<Folder>>,
-    /// Its path below the folder that the walk began with.
+    /// Its path relative to the root of the walk.
     pub(super) below: PathBuf,
-    /// The same, to compare.
+    /// Its part of a [`WalkKey`].
     pub(super) key: Vec<u8>,
-    /// Its path below the folder that the ignore files are read from.
+    /// Its path relative to the topmost folder whose ignore files apply.
     anchored: PathBuf,
-    /// The rules for what is in it.
+    /// The ignore rules for its entries.
     level: Option<Arc<Level>>,
     depth: usize,
 }
 
-/// Work of a walk.
+/// A work item of a walk.
 pub(super) enum Step {
-    /// A folder to be opened and read.
+    /// Open a folder and read its entries.
     Folder { parent: Arc<Folder>, name: OsString },
-    /// The folder that the walk begins with.
+    /// Read the entries of the root of the walk.
     Top(Box<Folder>),
-    /// Some of its files.
+    /// Visit some files of a folder.
     Files { folder: Arc<Folder>, names: Vec<Name> },
 }
 
-/// A walk: what all threads share.
+/// The options and the shared state of a walk.
 pub(super) struct Walk<'a> {
     pub(super) rules: &'a Rules,
-    pub(super) missed: &'a Missed,
-    /// Where to begin, if not at the beginning.
+    pub(super) unreadable: &'a UnreadableLog,
+    /// The first file to visit, where the walk resumes.
     pub(super) from: Option<WalkKey>,
-    /// Whether folders and links are told as well as files.
+    /// Whether folders and links are visited as well as files.
     pub(super) all_kinds: bool,
-    /// How many files are one piece of work.
+    /// Number of files that form one work item.
     pub(super) batch: usize,
-    /// Files whose content nobody is to read, where their names are told.
-    pub(super) hidden: Option<Hidden>,
+    /// Files to leave out because rules hide their content. None where only names are reported.
+    pub(super) hidden: Option<HiddenContent>,
 }
 
-/// Files whose content is not to be read.
-pub(super) struct Hidden {
+/// Files below a folder whose content permission rules hide.
+pub(super) struct HiddenContent {
     by: Vec<Arc<dyn HiddenFiles>>,
     root: AbsPath,
 }
 
-impl Hidden {
-    /// What rules hide below a folder, if they hide anything.
+impl HiddenContent {
+    /// The files that rules hide below a folder; none if no rule hides any.
     pub(super) fn below(root: &AbsPath, cx: &Context) -> Option<Self> {
         let by = cx.hidden_files();
         (!by.is_empty()).then(|| Self { by, root: root.clone() })
@@ -86,11 +88,11 @@ impl Hidden {
     }
 }
 
-/// What could not be looked at.
+/// Collects the paths that could not be read: their number, and the first few as they are shown.
 #[derive(Debug, Default)]
-pub(super) struct Missed(Mutex<(u64, Vec<String>)>);
+pub(super) struct UnreadableLog(Mutex<(u64, Vec<String>)>);
 
-impl Missed {
+impl UnreadableLog {
     pub(super) fn add(&self, path: &Path) {
         self.push(format!("`{}`", names::show_on_a_line(path)));
     }
@@ -99,12 +101,13 @@ impl Missed {
         self.push(format!("`{}` ({why})", names::show_on_a_line(path)));
     }
 
-    fn push(&self, named: String) {
-        let mut missed = self.0.lock();
-        missed.0 += 1;
-        if missed.1.len() < MAX_NAMED {
-            missed.1.push(named);
-            missed.1.sort();
+    fn push(&self, shown: String) {
+        let mut unreadable = self.0.lock();
+        unreadable.0 += 1;
+        if unreadable.1.len() < MAX_NAMED {
+            unreadable.1.push(shown);
+            // Threads report in any order.
+            unreadable.1.sort();
         }
     }
 
@@ -117,14 +120,14 @@ impl Missed {
 /// Files and folders that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
-    /// How many.
+    /// Number of unreadable paths.
     pub count: u64,
-    /// Some of them, as they are shown.
+    /// The first few of them, quoted for display.
     pub named: Vec<String>,
 }
 
 impl Unreadable {
-    /// What to tell of them.
+    /// A note for the reply, if any path was unreadable.
     pub fn note(&self) -> Option<String> {
         let rest = self.count.saturating_sub(self.named.len() as u64);
         let named = self.named.join(", ");
@@ -137,7 +140,7 @@ impl Unreadable {
 }
 
 impl Folder {
-    /// Opens it again if it is not open any more. Nothing is followed on the way.
+    /// Its handle, reopened from its parents if it was closed. Follows no links.
     fn handle(&self) -> Result<Arc<OpenFolder>, PathErrorKind> {
         match (&self.kept, &self.above, self.below.file_name()) {
             (Some(handle), ..) => Ok(handle.clone()),
@@ -147,7 +150,7 @@ impl Folder {
     }
 }
 
-/// A folder that was read, and the first of its files.
+/// A folder whose entries were read, with the first batch of its files.
 struct Expanded {
     folder: Arc<Folder>,
     handle: Arc<OpenFolder>,
@@ -155,11 +158,11 @@ struct Expanded {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(rules: &'a Rules, missed: &'a Missed) -> Self {
-        Self { rules, missed, from: None, all_kinds: false, batch: BATCH, hidden: None }
+    pub(super) fn new(rules: &'a Rules, unreadable: &'a UnreadableLog) -> Self {
+        Self { rules, unreadable, from: None, all_kinds: false, batch: BATCH, hidden: None }
     }
 
-    /// The first step: opens the folder and reads the ignore files above it, as far as the workspace goes.
+    /// The first work item: opens the root, after reading the ignore files of all folders above it in the workspace.
     pub(super) fn begin(&self, root: &AbsPath, cx: &Context) -> Result<(WalkKey, Step), Fault> {
         let workspace = cx.workspace();
         let mut above = Vec::new();
@@ -191,7 +194,7 @@ impl<'a> Walk<'a> {
         Ok(((Vec::new(), OsString::new()), Step::Top(Box::new(folder))))
     }
 
-    /// The rule that leaves a path below a folder out, or a folder on the way, and the file that it is in.
+    /// The ignore rule that excludes a path below a folder, or one of its parents, and the file with that rule.
     pub(super) fn ignored_by(&self, root: &AbsPath, below: &Path, cx: &Context) -> Option<(String, String)> {
         let (_, Step::Top(mut folder)) = self.begin(root, cx).ok()? else { return None };
         let mut parts = below.iter().peekable();
@@ -212,13 +215,13 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Takes a step: what comes up further on is published, and `visit` sees the files.
+    /// Processes a work item: publishes further items, and calls `visit` with the files.
     pub(super) fn step<F>(
         &self,
         step: Step,
         publish: &Publish<'_, WalkKey, Step>,
-        visit: impl FnOnce(&Folder, &OpenFolder, &[Name]) -> Done<WalkKey, F>,
-    ) -> Done<WalkKey, F> {
+        visit: impl FnOnce(&Folder, &OpenFolder, &[Name]) -> WorkResult<WalkKey, F>,
+    ) -> WorkResult<WalkKey, F> {
         let expanded = match step {
             Step::Files { folder, names } => {
                 folder.handle().ok().map(|handle| Expanded { folder, handle, names })
@@ -232,7 +235,7 @@ impl<'a> Walk<'a> {
         };
         match expanded {
             Some(Expanded { folder, handle, names }) => visit(&folder, &handle, &names),
-            None => Done { found: Vec::new(), looked: 0, rest: None },
+            None => WorkResult { found: Vec::new(), examined: 0, resume_at: None },
         }
     }
 
@@ -245,10 +248,10 @@ impl<'a> Walk<'a> {
         };
         let handle = match opened {
             Ok(handle) => Arc::new(handle),
-            // Gone, or something else by now.
+            // The folder was removed or replaced since its parent was read.
             Err(PathErrorKind::NotFound | PathErrorKind::LinkAppeared) => return None,
             Err(_) => {
-                self.missed.add(&below);
+                self.unreadable.add(&below);
                 return None;
             }
         };
@@ -266,7 +269,7 @@ impl<'a> Walk<'a> {
         Some((folder, handle))
     }
 
-    /// Reads a folder: its folders and most of its files are published, the first of its files come back.
+    /// Reads a folder. Publishes its subfolders and all batches of its files but the first, which it returns.
     fn expand(
         &self,
         mut folder: Folder,
@@ -274,16 +277,17 @@ impl<'a> Walk<'a> {
         publish: &Publish<'_, WalkKey, Step>,
     ) -> Option<Expanded> {
         let Ok(entries) = handle.names() else {
-            self.missed.add(&folder.below);
+            self.unreadable.add(&folder.below);
             return None;
         };
         folder.level = self.rules.level(&handle, &entries, &folder.anchored, folder.level.as_ref());
-        let (mut files, folders) = self.sorted_out(&folder, entries);
+        let (mut files, folders) = self.partition(&folder, entries);
         let folder = Arc::new(folder);
         let below = |name: OsString| {
             ((child_key(&folder.key, &name), OsString::new()), Step::Folder { parent: folder.clone(), name })
         };
         let mut more: Vec<(WalkKey, Step)> = folders.into_iter().map(below).collect();
+        // From the end, so that each batch is split off without moving the files before it.
         let mut part = files.len() / self.batch;
         while part > 0 {
             let names = files.split_off(part * self.batch);
@@ -297,8 +301,8 @@ impl<'a> Walk<'a> {
         Some(Expanded { folder, handle, names: files })
     }
 
-    /// The files that are looked at, by name, and the folders that are gone into.
-    fn sorted_out(&self, folder: &Folder, entries: Vec<Name>) -> (Vec<Name>, Vec<OsString>) {
+    /// The entries that the filter lets through: files to visit, sorted by name, and folders to descend into.
+    fn partition(&self, folder: &Folder, entries: Vec<Name>) -> (Vec<Name>, Vec<OsString>) {
         let depth = folder.depth + 1;
         let mut path = folder.anchored.clone();
         let (mut files, mut folders) = (Vec::new(), Vec::new());
@@ -313,11 +317,11 @@ impl<'a> Walk<'a> {
             let out =
                 self.rules.leaves_out(&path, &folder.below, &entry.name, is_folder, folder.level.as_deref());
             path.pop();
-            let is_hidden = |hidden: &Hidden| !is_folder && hidden.hides(&folder.below, &entry.name);
+            let is_hidden = |hidden: &HiddenContent| !is_folder && hidden.hides(&folder.below, &entry.name);
             if out || self.hidden.as_ref().is_some_and(is_hidden) {
                 continue;
             }
-            if is_folder && self.rules.reaches(depth + 1) && !self.is_before(&folder.key, &entry.name) {
+            if is_folder && self.rules.reaches(depth + 1) && !self.is_before_start(&folder.key, &entry.name) {
                 folders.push(entry.name.clone());
             }
             if (!is_folder || self.all_kinds) && self.rules.reaches(depth) {
@@ -331,8 +335,8 @@ impl<'a> Walk<'a> {
         (files, folders)
     }
 
-    /// Whether everything in a folder comes before the place to begin with.
-    fn is_before(&self, parent: &[u8], name: &OsStr) -> bool {
+    /// Whether a folder, with everything below it, precedes the position at which the walk resumes.
+    fn is_before_start(&self, parent: &[u8], name: &OsStr) -> bool {
         self.from.as_ref().is_some_and(|(from, _)| {
             let key = child_key(parent, name);
             key < *from && !from.starts_with(&key)

@@ -1,4 +1,5 @@
-//! Commands that run while others go on. They end with the session.
+//! Background commands: starting, listing, reading their output, ending them. They end with the session at the latest. Knows
+//! nothing of how a dialect names its tools for this.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,103 +14,104 @@ use tokio::sync::watch;
 
 use super::{Command, Printed, begin, in_words};
 
-/// What the commands in the background are to others.
+/// Name of the background commands in claims.
 const TASKS: &str = "background commands";
-/// So many commands run in the background at once.
+/// Largest number of commands that run in the background at once.
 const MAX_RUNNING: usize = 32;
-/// Of so many that have ended the output is kept.
+/// Number of ended commands whose output is kept.
 const MAX_ENDED: usize = 64;
 
-/// Looks at a command in the background, or at all of them.
+/// Reads the new output of a background command, or lists all of them.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// Which; all if none is named.
+    /// Id of the command. Default: list all.
     pub id: Option<String>,
-    /// How long it is waited for at most, if at all.
+    /// Longest time to wait for the command's end. Default: do not wait.
     pub wait: Option<Duration>,
 }
 
-/// What became of a command so far, or which there are.
+/// Result of [`Look`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
-    /// One of them.
+    /// State of one command.
     At {
-        /// What it printed since it was last looked at.
+        /// Output since the last call.
         text: String,
-        /// Whether it still runs.
+        /// Whether the command still runs.
         state: TaskState,
     },
-    /// All of them, the latest last.
+    /// All commands, the latest last.
     All(Vec<TaskListed>),
 }
 
-/// Whether a command still runs.
+/// State of a background command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// It does.
+    /// The command runs.
     Running,
-    /// It has ended.
+    /// The command ended by itself.
     Ended(Exit),
-    /// It was ended because somebody wanted that.
+    /// The command was killed by a call or at the end of the session.
     Killed,
 }
 
-/// Ends a command in the background.
+/// Kills a background command.
 #[derive(Clone, Debug)]
 pub struct Kill {
-    /// Which.
+    /// Id of the command.
     pub id: String,
 }
 
-/// A command in the background.
+/// Entry in the list of background commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskListed {
-    /// By what it is asked for.
+    /// Id of the command.
     pub id: String,
-    /// What was run.
+    /// Text of the command.
     pub command: String,
-    /// Whether it still runs.
+    /// Whether the command still runs.
     pub state: TaskState,
-    /// How many bytes it printed that nobody has looked at.
+    /// Bytes of output that no call has read.
     pub unread: u64,
 }
 
-/// The commands that a session has in the background.
+/// The background commands of a session.
 #[derive(Default)]
 pub struct Tasks(Mutex<TaskTable>);
 
 #[derive(Default)]
 struct TaskTable {
     count: u64,
-    tasks: BTreeMap<u64, Arc<OneTask>>,
+    tasks: BTreeMap<u64, Arc<BackgroundTask>>,
 }
 
-struct OneTask {
+struct BackgroundTask {
     command: String,
-    /// Whether the model knows that it has ended.
-    told: AtomicBool,
+    /// Whether a reply has reported the end to the model.
+    reported: AtomicBool,
+    /// The output, and the position up to which calls have read it.
     printed: Mutex<(Printed, u64)>,
     state: watch::Receiver<TaskState>,
     kill: watch::Sender<bool>,
     work: tokio::task::AbortHandle,
 }
 
-impl Drop for OneTask {
+impl Drop for BackgroundTask {
     fn drop(&mut self) {
-        // What it runs in ends with it.
+        // Dropping the future drops the sandbox, which ends all processes in it.
         self.work.abort();
     }
 }
 
 impl Tasks {
-    fn known(&self) -> MutexGuard<'_, TaskTable> {
+    fn table(&self) -> MutexGuard<'_, TaskTable> {
         self.0.lock()
     }
 
-    /// All of them, the latest last.
+    /// Lists all commands, the latest last.
     pub fn list(&self) -> Vec<TaskListed> {
-        let known = self.known();
-        let list = known.tasks.iter().map(|(number, task)| {
+        let table = self.table();
+        let list = table.tasks.iter().map(|(number, task)| {
             let printed = task.printed.lock();
             TaskListed {
                 id: format!("bash_{number}"),
@@ -121,24 +123,24 @@ impl Tasks {
         list.collect()
     }
 
-    /// What the model does not know yet: which of them have ended by themselves.
-    pub(super) fn news(&self) -> Vec<String> {
-        let known = self.known();
-        let news = known.tasks.iter().filter_map(|(number, task)| {
+    /// Notes about commands that have ended by themselves since the last reply; marks them as reported.
+    pub(super) fn unreported_ends(&self) -> Vec<String> {
+        let table = self.table();
+        let notes = table.tasks.iter().filter_map(|(number, task)| {
             let TaskState::Ended(exit) = *task.state.borrow() else { return None };
-            let is_new = !task.told.swap(true, Ordering::Relaxed);
+            let is_new = !task.reported.swap(true, Ordering::Relaxed);
             is_new.then(|| format!("`bash_{number}` in the background has ended: {}", ended_in_words(exit)))
         });
-        news.collect()
+        notes.collect()
     }
 
-    fn find(&self, id: &str) -> Result<Arc<OneTask>, Fault> {
-        let known = self.known();
+    fn find(&self, id: &str) -> Result<Arc<BackgroundTask>, Fault> {
+        let table = self.table();
         let number = id.strip_prefix("bash_").and_then(|number| number.parse().ok());
-        if let Some(task) = number.and_then(|number: u64| known.tasks.get(&number)) {
+        if let Some(task) = number.and_then(|number: u64| table.tasks.get(&number)) {
             return Ok(task.clone());
         }
-        let all: Vec<String> = known.tasks.keys().map(|number| format!("bash_{number}")).collect();
+        let all: Vec<String> = table.tasks.keys().map(|number| format!("bash_{number}")).collect();
         let fault = Fault::new(FaultKind::NotFound, format!("there is no command `{id}` in the background"))
             .with("id", id);
         let listed: Vec<&str> = all.iter().rev().take(10).map(String::as_str).collect();
@@ -149,33 +151,35 @@ impl Tasks {
     }
 }
 
-/// Starts a command and does not wait for it. Gives what it is asked for by.
+/// Starts a command in the background and returns its id.
 pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fault> {
     let tasks = cx.session().extension::<Tasks>();
-    let is_running = |task: &Arc<OneTask>| *task.state.borrow() == TaskState::Running;
-    let running = tasks.known().tasks.values().filter(|task| is_running(task)).count();
+    let is_running = |task: &Arc<BackgroundTask>| *task.state.borrow() == TaskState::Running;
+    let running = tasks.table().tasks.values().filter(|task| is_running(task)).count();
     if running >= MAX_RUNNING {
         return Err(Fault::failed(format!("{running} commands run in the background already"))
             .hint("end one of them first"));
     }
     let (mut running, _) = begin(command, Output::Joined, cx).await?;
-    let (tell_state, state) = watch::channel(TaskState::Running);
+    let (state_sender, state) = watch::channel(TaskState::Running);
     let (kill, mut killed) = watch::channel(false);
-    let (hand_over, handed) = tokio::sync::oneshot::channel::<std::sync::Weak<OneTask>>();
+    // The task's entry holds the abort handle of its future, and the future writes into the entry: the channel closes the
+    // circle, and the weak reference lets the entry end the future when it is dropped.
+    let (entry_sender, entry) = tokio::sync::oneshot::channel::<std::sync::Weak<BackgroundTask>>();
     let number = {
-        let mut known = tasks.known();
-        known.count += 1;
-        known.count
+        let mut table = tasks.table();
+        table.count += 1;
+        table.count
     };
     let id = format!("bash_{number}");
     let (inside, name) = (cx.after_the_call(), id.clone());
     let work = tokio::spawn(async move {
-        let mut over = std::pin::pin!(inside.cancelled());
-        let Ok(task) = handed.await else { return };
+        let mut session_end = std::pin::pin!(inside.cancelled());
+        let Ok(task) = entry.await else { return };
         let mut is_killed = false;
         let state = loop {
-            let happened = tokio::select! {
-                happened = running.next() => happened.map(|happened| match happened {
+            let event = tokio::select! {
+                event = running.next() => event.map(|event| match event {
                     RunEvent::Output(_, bytes) => Some(bytes.to_vec()),
                     RunEvent::Ended(_) => None,
                 }),
@@ -184,14 +188,14 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                     running.kill();
                     continue;
                 }
-                // What a session started does not outlast it.
-                () = &mut over, if !is_killed => {
+                // No command outlives its session.
+                () = &mut session_end, if !is_killed => {
                     is_killed = true;
                     running.kill();
                     continue;
                 }
             };
-            match happened {
+            match event {
                 Ok(Some(bytes)) => {
                     inside.output(&String::from_utf8_lossy(&bytes));
                     let Some(task) = task.upgrade() else { return };
@@ -202,12 +206,12 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                 Err(_) => break TaskState::Killed,
             }
         };
-        let notes = running.ended().map(|ended| super::set_aside(ended, &inside)).unwrap_or_default();
+        let notes = running.ended().map(|ended| super::set_aside_notes(ended, &inside)).unwrap_or_default();
         if let (Some(task), false) = (task.upgrade(), notes.is_empty()) {
-            let told = format!("\nnote: {}\n", notes.join("\nnote: "));
-            task.printed.lock().0.add(told.as_bytes(), || None);
+            let text = format!("\nnote: {}\n", notes.join("\nnote: "));
+            task.printed.lock().0.add(text.as_bytes(), || None);
         }
-        tell_state.send_replace(state);
+        state_sender.send_replace(state);
         inside.finished(
             &name,
             &match state {
@@ -216,20 +220,20 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
             },
         );
     });
-    let task = Arc::new(OneTask {
+    let task = Arc::new(BackgroundTask {
         command: command.text.clone(),
-        told: AtomicBool::new(false),
-        printed: Mutex::new((Printed::behind(), 0)),
+        reported: AtomicBool::new(false),
+        printed: Mutex::new((Printed::background(), 0)),
         state,
         kill,
         work: work.abort_handle(),
     });
-    let _ = hand_over.send(Arc::downgrade(&task));
-    let mut known = tasks.known();
-    known.tasks.insert(number, task);
-    let ended: Vec<u64> = known.tasks.iter().filter(|(_, task)| !is_running(task)).map(|(n, _)| *n).collect();
+    let _ = entry_sender.send(Arc::downgrade(&task));
+    let mut table = tasks.table();
+    table.tasks.insert(number, task);
+    let ended: Vec<u64> = table.tasks.iter().filter(|(_, task)| !is_running(task)).map(|(n, _)| *n).collect();
     for old in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
-        known.tasks.remove(old);
+        table.tasks.remove(old);
     }
     Ok(id)
 }
@@ -260,7 +264,7 @@ impl Operation for Look {
         }
         let state = *task.state.borrow();
         if state != TaskState::Running {
-            task.told.store(true, Ordering::Relaxed);
+            task.reported.store(true, Ordering::Relaxed);
         }
         let mut printed = task.printed.lock();
         let (text, end) = printed.0.since(printed.1);

@@ -1,21 +1,21 @@
-//! Whether a command failed because of its sandbox. A program that is refused something says so in its own words, so
-//! this is told from what it printed, and only of commands that failed in a sandbox with all layers that could be the reason.
+//! Heuristic for failures that the sandbox caused. A program reports a refused access in its own words, so this searches
+//! the output of failed commands for such words, and only if an active layer can be the cause. Knows nothing of the command.
 
 use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{Layer, Policy, Report};
 use haft_sandbox::sandbox::{Layers, Network};
 
-/// What a sandbox refused.
+/// Access that the sandbox refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// To change files.
+    /// Changing files.
     Files,
-    /// To reach the network.
+    /// Using the network.
     Network,
 }
 
 impl Blocked {
-    /// What it is called.
+    /// Name for replies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -24,12 +24,12 @@ impl Blocked {
     }
 }
 
-/// As far back as is looked, in bytes.
-const LOOKED_AT: usize = 64 << 10;
+/// Bytes at the end of the output to search.
+const SEARCHED_BYTES: usize = 64 << 10;
 
-/// What programs say when a file cannot be changed.
+/// Words of programs that cannot change a file, in lower case.
 const FILES: [&str; 4] = ["read-only file system", "permission denied", "operation not permitted", "erofs"];
-/// What programs say when there is no network.
+/// Words of programs that have no network, in lower case.
 const NETWORK: [&str; 14] = [
     "could not resolve host",
     "couldn't resolve host",
@@ -47,12 +47,12 @@ const NETWORK: [&str; 14] = [
     "dns error",
 ];
 
-/// What the sandbox refused a command that ended like this and printed that.
+/// Determines what the sandbox most likely refused, from the exit status and the output of a command.
 pub(super) fn blocked(exit: Exit, printed: &[&[u8]], policy: &Policy, report: &Report) -> Vec<Blocked> {
     if exit == Exit::Code(0) || policy.layers == Layers::None {
         return Vec::new();
     }
-    let end = |bytes: &[u8]| bytes[bytes.len().saturating_sub(LOOKED_AT)..].to_ascii_lowercase();
+    let end = |bytes: &[u8]| bytes[bytes.len().saturating_sub(SEARCHED_BYTES)..].to_ascii_lowercase();
     let texts: Vec<Vec<u8>> = printed.iter().map(|bytes| end(bytes)).collect();
     let says = |words: &[&str]| {
         words

@@ -1,5 +1,5 @@
-//! `sed -i` as an edit: what it makes of a file is known before it runs, so it is shown to whoever is asked, made
-//! through the journal, and can be undone.
+//! `sed -i` as an edit: haft computes the result itself, shows the diff before the approval and commits it through the
+//! journal, so that it can be undone. Scripts that it does not understand run as ordinary commands.
 
 use bytes::Bytes;
 use haft_core::{AbsPath, Context, Fault, FaultKind};
@@ -9,24 +9,24 @@ use crate::change::Current;
 use crate::patch::{self, PatchFate, Planned};
 use haft_shell::InPlace;
 
-/// A file that is edited by a command.
+/// The edit of one file by a `sed -i` command.
 #[derive(Clone, Debug)]
-pub(super) struct Edit {
+pub(super) struct SedEdit {
     sed: std::sync::Arc<InPlace>,
     path: AbsPath,
 }
 
-/// What a host says will come of a command that edits a file, because it has shown that to somebody.
+/// Result of an editing command that a host has predicted and shown to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreseen {
-    /// The file.
+    /// Path of the file.
     pub file: String,
-    /// All of its content afterwards.
+    /// Complete content after the command.
     pub content: String,
 }
 
-impl Edit {
-    /// The edit that a command is, if its file is one of the workspace.
+impl SedEdit {
+    /// The edit, if haft can make it: the file is in the workspace, the session has a journal, and sed keeps no backup.
     pub(super) fn of(sed: InPlace, dir: &AbsPath, cx: &Context) -> Option<Self> {
         if sed.backup.is_some() || cx.session().journal().is_none() {
             return None;
@@ -36,7 +36,7 @@ impl Edit {
         Some(Self { sed: sed.into(), path: place.path })
     }
 
-    /// The change, or nothing if it is better left to sed itself.
+    /// Plans the edit; `None` to leave it to sed itself. An empty plan means that nothing matched.
     pub(super) fn plan(&self, cx: &Context) -> Result<Option<Vec<Planned>>, Fault> {
         let named = &self.sed.file;
         cx.workspace().require_writable(&self.path)?;
@@ -50,7 +50,7 @@ impl Edit {
         Ok(Some(vec![Planned::new(self.path.clone(), named, PatchFate::Updated, current, content, cx)]))
     }
 
-    /// Checks that what was foreseen is what the command does.
+    /// Fails unless the command produces the predicted content.
     pub(super) fn require_foreseen(
         &self,
         foreseen: &Foreseen,
@@ -68,7 +68,7 @@ impl Edit {
     }
 }
 
-/// Says that a command does something else than was foreseen.
+/// Fault about a command that does not produce the predicted content.
 pub(super) fn not_foreseen(file: &str) -> Fault {
     Fault::new(FaultKind::Conflict, format!("the command does not make of `{file}` what was foreseen"))
         .hint(
@@ -77,7 +77,7 @@ pub(super) fn not_foreseen(file: &str) -> Fault {
         .at(file)
 }
 
-/// Makes the change, and says so.
+/// Commits the planned edit and returns notes about it.
 pub(super) async fn make(plan: Vec<Planned>, cx: &Context) -> Result<Vec<String>, Fault> {
     if plan.is_empty() {
         return Ok(vec!["nothing in the file matched, and nothing was changed".to_owned()]);

@@ -1,23 +1,24 @@
-//! What a command prints: its beginning and its end, however much there is in between.
+//! Output of a command: keeps the beginning and the end in memory and offloads the whole to a file once it exceeds both.
+//! Knows nothing of processes.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
 use haft_core::limits::OffloadFile;
 
-/// As much is held of the beginning, and as much of the end.
+/// Bytes to keep of the beginning, and again of the end.
 const HELD: usize = 2 << 20;
-/// The same for a command in the background, of which there may be many.
-const HELD_BEHIND: usize = 256 << 10;
+/// Bytes to keep of each end of a background command's output; less, because there may be many of them.
+const HELD_IN_BACKGROUND: usize = 256 << 10;
 
-/// The beginning and the end of what was printed. All of it is in a file, if it was more than that.
+/// Beginning and end of an output. If there is more in between, a file has the whole.
 #[derive(Debug)]
 pub struct Printed {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     held: usize,
     whole: Option<OffloadFile>,
-    /// How many bytes in all.
+    /// Length of the whole output in bytes.
     pub total: u64,
 }
 
@@ -28,15 +29,16 @@ impl Default for Printed {
 }
 
 impl Printed {
-    pub(super) fn behind() -> Self {
-        Self { held: HELD_BEHIND, ..Self::default() }
+    /// Output of a background command.
+    pub(super) fn background() -> Self {
+        Self { held: HELD_IN_BACKGROUND, ..Self::default() }
     }
 
-    /// Adds to it. `keep` begins a file for all of it, when it becomes too much to be held.
+    /// Appends bytes. Once the output exceeds what memory keeps, `keep` opens the file for the whole.
     pub(super) fn add(&mut self, bytes: &[u8], keep: impl FnOnce() -> Option<OffloadFile>) {
         let held = (self.head.len() + self.tail.len()) as u64;
         if self.whole.is_none() && held == self.total && held + bytes.len() as u64 > 2 * self.held as u64 {
-            // From here on something is lost that is not kept elsewhere.
+            // From here on, memory drops bytes: this is the last moment at which the file can get all of them.
             self.whole = keep();
             if let Some(whole) = &mut self.whole {
                 whole.add(&self.head);
@@ -56,28 +58,28 @@ impl Printed {
         self.tail.extend(rest);
     }
 
-    /// The file in which all of it is, or as many bytes from its beginning, if it was too much to be held.
+    /// The file with the offloaded output, and its length in bytes, which is less than the total if its size limit ended it.
     pub fn whole(&self) -> Option<(&Path, u64)> {
         self.whole.as_ref().map(|whole| (whole.path(), whole.bytes()))
     }
 
-    /// The end of it.
+    /// The kept end of the output.
     pub(super) fn end(&mut self) -> &[u8] {
         if self.tail.is_empty() { &self.head } else { self.tail.make_contiguous() }
     }
 
-    /// Whether nothing was printed.
+    /// Whether there is no output.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// How many bytes were not kept.
+    /// Bytes that memory did not keep.
     pub fn dropped(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// What was printed as text that does nothing to a terminal: without escapes, and of a line that was written
-    /// over only what was last there.
+    /// The kept output as text without terminal control sequences. Of a line that the program has overwritten, as progress
+    /// bars do, only the last version remains.
     pub fn text(&self) -> String {
         let mut bytes = self.head.clone();
         let dropped = self.dropped();
@@ -85,10 +87,10 @@ impl Printed {
             bytes.extend(format!("\n… {dropped} bytes left out …\n").into_bytes());
         }
         bytes.extend(&self.tail);
-        harmless(&String::from_utf8_lossy(&bytes))
+        without_controls(&String::from_utf8_lossy(&bytes))
     }
 
-    /// What was printed to the byte, as far as it is kept.
+    /// The kept output as bytes.
     #[cfg(feature = "git")]
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
@@ -96,7 +98,7 @@ impl Printed {
         bytes
     }
 
-    /// The same from a byte on, as far as it is kept, and where that ends.
+    /// The kept output from byte `from` on, as text without terminal control sequences, and the position after it.
     pub(super) fn since(&self, from: u64) -> (String, u64) {
         let tail_begins = self.total - self.tail.len() as u64;
         let mut bytes: Vec<u8> = Vec::new();
@@ -113,12 +115,12 @@ impl Printed {
             );
         }
         bytes.extend(self.tail.iter().skip(skipped));
-        (harmless(&String::from_utf8_lossy(&bytes)), self.total)
+        (without_controls(&String::from_utf8_lossy(&bytes)), self.total)
     }
 }
 
-/// Text without what would move a cursor, change colours or ring.
-pub(super) fn harmless(text: &str) -> String {
+/// Removes terminal control sequences, and applies carriage returns and backspaces.
+pub(super) fn without_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut line = 0;
     let mut chars = text.chars().peekable();
@@ -129,7 +131,7 @@ pub(super) fn harmless(text: &str) -> String {
                 line = out.len();
             }
             '\t' => out.push('\t'),
-            // What follows is written over what is there, unless the line ends here.
+            // A carriage return starts the line anew, unless it is part of a line end.
             '\r' if chars.peek() == Some(&'\n') => {}
             '\r' if chars.peek().is_some() => out.truncate(line),
             '\r' => {}
@@ -146,9 +148,10 @@ pub(super) fn harmless(text: &str) -> String {
     out
 }
 
+/// Skips the rest of an escape sequence.
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
-        // A sequence that ends with a letter or its like.
+        // A control sequence (CSI) ends with a character of this range.
         Some('[') => {
             for char in chars.by_ref() {
                 if ('@'..='~').contains(&char) {
@@ -156,7 +159,7 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
                 }
             }
         }
-        // A text for the terminal, which ends with a bell or another escape.
+        // A string for the terminal, such as a title (OSC), ends with a bell or an escape sequence.
         Some(']' | 'P' | 'X' | '^' | '_') => {
             while let Some(char) = chars.next() {
                 match char {
@@ -181,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginning_and_end_are_kept() {
+    fn keeps_the_beginning_and_the_end() {
         let mut printed = Printed::default();
         for round in 0..100_000 {
             printed
@@ -196,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_left_in_peace() {
-        assert_eq!(harmless("\u{1b}[1;31mred\u{1b}[0m \u{1b}]0;title\u{7}x\u{1b}(B"), "red x");
-        assert_eq!(harmless("10%\r50%\rdone\r\nnext"), "done\nnext");
-        assert_eq!(harmless("ab\u{8}c\u{7}\u{0}\u{1b}"), "ac");
-        assert_eq!(harmless("\u{1b}]52;c;aGk=\u{1b}\\after"), "after");
+    fn removes_terminal_control_sequences() {
+        assert_eq!(without_controls("\u{1b}[1;31mred\u{1b}[0m \u{1b}]0;title\u{7}x\u{1b}(B"), "red x");
+        assert_eq!(without_controls("10%\r50%\rdone\r\nnext"), "done\nnext");
+        assert_eq!(without_controls("ab\u{8}c\u{7}\u{0}\u{1b}"), "ac");
+        assert_eq!(without_controls("\u{1b}]52;c;aGk=\u{1b}\\after"), "after");
     }
 }

@@ -1,5 +1,5 @@
-//! Running a program with its arguments in the session's sandbox. No shell reads them, so nothing in them has a
-//! meaning of its own.
+//! Runs a program with arguments in a sandbox of the session, without a shell: no character of an argument needs quoting.
+//! Git, project tools and code use it. Knows nothing of those programs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,58 +9,60 @@ use haft_core::{AbsPath, Context, Fault};
 use haft_sandbox::sandbox::{Layer, Limits, Network, Output, Policy, Sandbox, Task, Visibility};
 
 use super::blocked::blocked;
-use super::{Attended, Moved, Ran, SandboxOptions, attend, enter, set_aside, unusable};
+use super::run::{Finished, set_aside_notes, start_fault, take_sandbox, wait_for_end};
+use super::{Moved, Ran, SandboxOptions};
 
-/// What a program may do to the files of the workspace.
+/// Access of a program to the files of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// Read them.
+    /// Read only.
     Read,
-    /// Change them.
+    /// Read and write.
     Write,
 }
 
-/// What a program sees besides the workspace.
+/// Files outside the workspace that a program sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surroundings {
-    /// What commands see.
+    /// All that shell commands see.
     #[default]
     All,
-    /// What is needed to run programs.
+    /// Only the system folders that programs need to run.
     System,
 }
 
-/// A program to be run.
+/// A program to run in the sandbox.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its path, or a name to be found in the `PATH` of the sandbox.
+    /// Path of the program, or a name to look up in the `PATH` of the sandbox.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<OsString>,
-    /// The folder it starts in.
+    /// Working directory.
     pub dir: AbsPath,
-    /// Variables added to those that commands have.
+    /// Environment variables in addition to those of shell commands.
     pub env: Vec<(OsString, OsString)>,
-    /// What it may do to the files of the workspace.
+    /// Access to the files of the workspace.
     pub may: May,
-    /// What else it sees.
+    /// Files that it sees outside the workspace.
     pub surroundings: Surroundings,
-    /// Whether it reaches the network, where that is not as it is set.
+    /// Network access. Default: as the settings say.
     pub network: Option<Network>,
-    /// Folders that it cannot do without where it sees only the system: where its interpreter is.
+    /// Folders that it needs besides the system folders, such as that of its interpreter; used with
+    /// [`Surroundings::System`].
     pub needs: Vec<PathBuf>,
-    /// Folders outside of the workspace that it may write to.
+    /// Folders outside the workspace that it may write to.
     pub also: Vec<PathBuf>,
-    /// How much it may use where nothing is set.
+    /// Default resource limits, where the settings have none.
     pub limits: Limits,
 }
 
-/// A sandbox that waits for its program.
+/// A sandbox that is set up and has no program yet.
 #[derive(Debug)]
 pub struct ReadySandbox(Sandbox);
 
 impl ReadySandbox {
-    /// Layers of these that do not stand, and why.
+    /// The layers among `wanted` that are not active, each with the reason.
     pub fn lacks(&self, wanted: &[Layer]) -> Vec<(Layer, String)> {
         let report = self.0.report();
         let why = |layer: &Layer| report.missing.iter().find(|(missing, _)| missing == layer);
@@ -75,7 +77,7 @@ impl ReadySandbox {
 }
 
 impl Program {
-    /// A program that may change the workspace, as commands may.
+    /// A program with write access to the workspace, like a shell command.
     pub fn new(program: impl Into<OsString>, dir: AbsPath) -> Self {
         Self {
             program: program.into(),
@@ -98,27 +100,27 @@ impl Program {
         self
     }
 
-    /// Adds a variable.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// The command as somebody would type it.
+    /// The command line as a user would type it in a shell.
     pub fn shown(&self) -> String {
         let program = Path::new(&self.program).file_name().unwrap_or(&self.program);
         let words = std::iter::once(program).chain(self.args.iter().map(OsString::as_os_str));
         words.map(quoted).collect::<Vec<_>>().join(" ")
     }
 
-    /// Makes its sandbox, so that it is known which layers will stand.
+    /// Sets up a sandbox for the program, so that the caller can check its layers before it runs anything.
     pub async fn hold(&self, cx: &Context) -> Result<ReadySandbox, Fault> {
-        let policy = cx.session().extension::<SandboxOptions>().ruled(self.policy(cx), cx).await?;
-        enter(&policy, Output::Apart, cx).await.map(ReadySandbox)
+        let policy = cx.session().extension::<SandboxOptions>().with_rules(self.policy(cx), cx).await?;
+        take_sandbox(&policy, Output::Apart, cx).await.map(ReadySandbox)
     }
 
-    /// Runs it. The error output comes apart.
+    /// Runs the program, in the sandbox `held` if there is one. Standard error comes apart.
     pub async fn run(
         &self,
         held: Option<ReadySandbox>,
@@ -143,10 +145,10 @@ impl Program {
             input: Vec::new(),
             reports_dir: false,
         };
-        let running = sandbox.run(task).await.map_err(unusable)?;
-        let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
-        let notes = set_aside(&ended, cx);
-        let (exit, left, hit, took) = (ended.exit, ended.left, ended.hit, start.elapsed());
+        let running = sandbox.run(task).await.map_err(start_fault)?;
+        let Finished { end, mut out, mut err, prompt } = wait_for_end(running, timeout, cx).await?;
+        let notes = set_aside_notes(&end, cx);
+        let (exit, left, hit, took) = (end.exit, end.left, end.hit, start.elapsed());
         let blocked = blocked(exit, &[out.end(), err.end()], &policy, &report);
         Ok(Ran {
             exit,
@@ -159,14 +161,15 @@ impl Program {
             hit,
             meaning: None,
             blocked,
-            asked,
+            prompt,
             notes,
         })
     }
 
+    /// Policy of the sandbox. The user's limits take precedence over those of the program.
     fn policy(&self, cx: &Context) -> Policy {
         let sandbox_options = cx.session().extension::<SandboxOptions>();
-        let mut policy = sandbox_options.policy_to(self.may, cx);
+        let mut policy = sandbox_options.policy_with(self.may, cx);
         policy.write.extend(self.also.iter().filter(|path| haft_sandbox::user::exists(path)).cloned());
         policy.network = self.network.unwrap_or(policy.network);
         let (limits, own) = (&mut policy.limits, self.limits);
@@ -185,19 +188,19 @@ impl Program {
     }
 }
 
-/// Where a program is, by `PATH`. Folders of the workspace do not count: what lies there was written by
-/// somebody else than whoever installed programs.
+/// Finds a program by `PATH`, except in folders of the workspace: its content is not trusted, and a planted program would
+/// take the place of an installed one.
 pub fn find(name: &str, cx: &Context) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = cx.session_workspace().folders();
-    let is_ours = |dir: &Path| folders.iter().any(|folder| dir.starts_with(&folder.path));
+    let is_in_workspace = |dir: &Path| folders.iter().any(|folder| dir.starts_with(&folder.path));
     std::env::split_paths(&path)
-        .filter(|dir| dir.is_absolute() && !is_ours(dir))
+        .filter(|dir| dir.is_absolute() && !is_in_workspace(dir))
         .map(|dir| dir.join(name))
         .find(|path| haft_sandbox::user::exists(path))
 }
 
-/// A word as a shell would have to be given it.
+/// Quotes a word for a shell, where it needs quotes.
 fn quoted(word: &OsStr) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%^".contains(c);
     let word = haft_sandbox::names::show(word);
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_want_it() {
+    fn quotes_words_with_special_characters() {
         let words = ["plain-1.2/x", "", "a b", "it's", "$(x)"];
         let shown: Vec<String> = words.iter().map(|word| quoted(word.as_ref())).collect();
         assert_eq!(shown, ["plain-1.2/x", "''", "'a b'", r"'it'\''s'", "'$(x)'"]);

@@ -1,4 +1,5 @@
-//! What commands of a session may do: the sandbox that is made of its workspace and settings.
+//! Sandbox policy of a session's commands, from the workspace, the settings and the rules: writable and hidden paths,
+//! network, environment variables and limits. haft-sandbox enforces it. Knows nothing of processes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use super::{Command, May};
 use haft_rules::{Rules, SessionJudge};
 use haft_sandbox::sandbox::{self, Layer, Layers, Limits, Network, Policy, Sandbox, SandboxPool, Visibility};
 
-/// In a folder that can be written, what makes other programs run something.
+/// Names in a writable folder that commands cannot change: other programs run code because of them.
 const GUARDED: [&str; 11] = [
     ".haft",
     ".git/hooks",
@@ -28,7 +29,7 @@ const GUARDED: [&str; 11] = [
     ".husky",
 ];
 
-/// In the home of the user, what says who they are.
+/// Files and folders with credentials, in the user's home folder; commands do not see them.
 const CREDENTIALS: [&str; 18] = [
     ".ssh",
     ".gnupg",
@@ -50,11 +51,11 @@ const CREDENTIALS: [&str; 18] = [
     ".bash_history",
 ];
 
-/// Words in the names of variables that hold secrets.
+/// Parts of the names of variables that hold secrets.
 const SECRET: [&str; 9] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"];
 
-/// Variables by which others get into a shell, or a shell to others.
+/// Variables that inject code into a shell, or that lead out of the sandbox to an agent or a daemon.
 const DANGEROUS: [&str; 10] = [
     "BASH_ENV",
     "ENV",
@@ -68,8 +69,8 @@ const DANGEROUS: [&str; 10] = [
     "DBUS_SESSION_BUS_ADDRESS",
 ];
 
-/// Nobody is there to turn pages or to write a text.
-const DISARMED: [(&str, &str); 11] = [
+/// Variables that turn off pagers, editors and prompts, because no person is at the terminal.
+const NONINTERACTIVE: [(&str, &str); 11] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
     ("MANPAGER", "cat"),
@@ -83,26 +84,27 @@ const DISARMED: [(&str, &str); 11] = [
     ("NO_COLOR", "1"),
 ];
 
-/// A repository may belong to somebody else than who asks about it: in a sandbox it can do no harm.
+/// Git configuration that accepts repositories of another user, as in a container. Git refuses them because their
+/// configuration could run code; in the sandbox it can do no harm.
 const GIT: [(&str, &str); 3] =
     [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
 
-/// What commands of a session may do: what can be set.
+/// Settings of the sandbox for the commands of a session.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
-    /// Whether there are layers.
+    /// Whether the layers are on.
     pub layers: Layers,
-    /// Layers without which nothing is run.
+    /// Layers without which no command runs.
     pub required: Vec<Layer>,
-    /// Whether commands reach the network.
+    /// Network access of commands.
     pub network: Network,
-    /// Files and folders that they do not see, besides those that hold credentials.
+    /// Files and folders that commands do not see, in addition to those with credentials.
     pub hidden: Vec<PathBuf>,
-    /// Variables that they get although they look like secrets.
+    /// Environment variables that commands get although their names look like those of secrets.
     pub passed: Vec<String>,
-    /// Whether they get what the user's own shell sets up.
+    /// Whether commands get the environment of the user's login shell.
     pub profile: Profile,
-    /// How much each of them may use, and how much all together.
+    /// Resource limits of each command and of all commands together.
     pub limits: Limits,
 }
 
@@ -120,38 +122,38 @@ impl Default for SandboxOptions {
     }
 }
 
-/// Whether commands get the environment that the user's own shell sets up.
+/// Whether commands get the environment of the user's login shell.
 #[derive(Clone, Debug, Default)]
 pub enum Profile {
-    /// They do; the shell is asked once in a session.
+    /// Yes; each session runs the login shell once.
     #[default]
     Asked,
-    /// They do, and what the shell said is kept here for other sessions.
+    /// Yes; this store caches the environment for other sessions.
     Kept(Store),
-    /// They get what haft itself got.
+    /// No; commands get haft's own environment.
     Ignored,
 }
 
-/// The sandboxes of a session.
+/// The sandbox pool of a session, and the cached environment of its commands.
 #[derive(Debug, Default)]
-pub(super) struct Cages {
-    ready: OnceLock<SandboxPool>,
+pub(super) struct SessionSandboxes {
+    pool: OnceLock<SandboxPool>,
     env: OnceCell<Env>,
 }
 
-impl Cages {
-    /// Those that are ready.
-    pub(super) fn ready(&self, sandbox_options: &SandboxOptions) -> &SandboxPool {
-        self.ready.get_or_init(|| SandboxPool::new(sandbox_options.limits.quota()))
+impl SessionSandboxes {
+    /// The pool, created on first use.
+    pub(super) fn pool(&self, sandbox_options: &SandboxOptions) -> &SandboxPool {
+        self.pool.get_or_init(|| SandboxPool::new(sandbox_options.limits.quota()))
     }
 }
 
 impl SandboxOptions {
-    /// The policy for a command.
+    /// Policy for a shell command.
     pub(super) fn policy(&self, command: &Command, cx: &Context) -> Policy {
         let workspace = cx.session_workspace();
         if command.free || self.layers == Layers::None {
-            // Whoever lets a command do what it likes does not mean haft's own settings.
+            // Approval of a command without layers does not extend to haft's own settings.
             let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
             return Policy {
                 layers: Layers::None,
@@ -162,24 +164,24 @@ impl SandboxOptions {
             };
         }
         if !command.is_read_only() {
-            return self.policy_to(May::Write, cx);
+            return self.policy_with(May::Write, cx);
         }
-        // Nobody was asked about what it does not show: it sees no more than the workspace, the programs of the system
-        // and what was asked about.
-        let mut policy = self.policy_to(May::Read, cx);
+        // A read-only command needs no approval, so it sees only the workspace, the system's programs and the paths in its
+        // claims, which the approval covers.
+        let mut policy = self.policy_with(May::Read, cx);
         policy.sees = Visibility::Listed;
         policy.read.extend(program_folders());
         policy.read.extend(command.reads_outside(cx));
         policy
     }
 
-    /// The policy for whatever runs in a sandbox with all layers.
-    pub(super) fn policy_to(&self, may: May, cx: &Context) -> Policy {
+    /// Policy for a program with this access to the workspace, with the layers that are set.
+    pub(super) fn policy_with(&self, may: May, cx: &Context) -> Policy {
         let workspace = cx.session_workspace();
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
-            // What is guarded is not for commands to change, even where a tool may.
+            // Commands cannot change guarded folders, although some tools can.
             let may_write = folder.access == FolderAccess::Write && !workspace.guards(&folder.path);
             if may_write { write.push(path) } else { read.push(path) }
         }
@@ -187,7 +189,7 @@ impl SandboxOptions {
             read.append(&mut write);
             write.push(focus.as_path().to_owned());
         }
-        // Git keeps what it knows of a linked working tree elsewhere.
+        // The repository of a linked Git working tree is in another folder.
         let mut others = Vec::new();
         for shared in write.clone().iter().filter_map(|folder| sandbox::shared_repository(folder)) {
             write.push(shared.repository);
@@ -197,7 +199,7 @@ impl SandboxOptions {
             read.clone().iter().filter_map(|folder| Some(sandbox::shared_repository(folder)?.repository)),
         );
         if may == May::Read {
-            // Should it write after all, that fails.
+            // If the command writes after all, the layers refuse it.
             read.append(&mut write);
         }
         let own = workspace.guarded().iter().map(|place| place.as_path().to_owned());
@@ -217,40 +219,39 @@ impl SandboxOptions {
         }
     }
 
-    /// What a command that failed may have tried in vain: it is not told so by the programs it ran.
-    pub(super) fn guarded_in(&self, command: &Command) -> Option<&'static str> {
-        let is_caged = !command.free && self.layers != Layers::None;
-        GUARDED.into_iter().find(|name| is_caged && command.text.contains(name))
+    /// A guarded name in the text of a command, as a likely cause of its failure: the errors of programs do not say so.
+    pub(super) fn guarded_name_in(&self, command: &Command) -> Option<&'static str> {
+        let is_sandboxed = !command.free && self.layers != Layers::None;
+        GUARDED.into_iter().find(|name| is_sandboxed && command.text.contains(name))
     }
 
-    /// The environment of commands, made when it is first asked for.
+    /// Environment of commands, computed on first use and cached for the session.
     pub(super) async fn env(&self, cx: &Context) -> Env {
-        let sandboxes = cx.session().extension::<Cages>();
-        let made = sandboxes.env.get_or_init(|| async {
+        let sandboxes = cx.session().extension::<SessionSandboxes>();
+        let cached = sandboxes.env.get_or_init(|| async {
             let is_kept = |name: &OsString| {
                 is_passed_on(name) || self.passed.iter().any(|passed| name == passed.as_str())
             };
             let own: Env = std::env::vars_os().filter(|(name, _)| is_kept(name)).collect();
-            let kept = match &self.profile {
-                Profile::Ignored => None,
-                Profile::Asked => Some(None),
-                Profile::Kept(store) => Some(Some(store)),
+            let store = match &self.profile {
+                Profile::Ignored => return noninteractive(own),
+                Profile::Asked => None,
+                Profile::Kept(store) => Some(store),
             };
-            let Some(kept) = kept else { return disarmed(own) };
-            // Profiles say more than a workspace is about, but change nothing.
+            // Start-up files of a shell read from all over the home folder, and need to write nothing.
             let hidden = self.hidden();
             let read = std::env::var_os("HOME").map(PathBuf::from).into_iter().collect();
             let policy =
                 Policy { layers: self.layers, read, hidden, limits: self.limits, ..Policy::default() };
-            let of_user = profile::of_user(&own, policy, kept).await;
-            disarmed(profile::merged(own, of_user))
+            let user_env = profile::user_env(&own, policy, store).await;
+            noninteractive(profile::merged(own, user_env))
         });
-        made.await.clone()
+        cached.await.clone()
     }
 
-    /// The policy, with what the rules of the session forbid in it: what is not to be read is not there, and what is
-    /// not to be changed cannot be.
-    pub(super) async fn ruled(&self, mut policy: Policy, cx: &Context) -> Result<Policy, Fault> {
+    /// Adds the session's rules to a policy: hides the files that rules forbid to read, and makes those that rules forbid
+    /// to change read-only.
+    pub(super) async fn with_rules(&self, mut policy: Policy, cx: &Context) -> Result<Policy, Fault> {
         let Some(rules) =
             SessionJudge::rules(cx)?.filter(|rules| rules.hide_something() || rules.guard_something())
         else {
@@ -260,14 +261,19 @@ impl SandboxOptions {
             return Ok(policy);
         }
         let workspace = cx.session_workspace().clone();
-        let (hidden, guarded) = haft_core::blocking(move || Ok(ruled_out(&rules, &workspace))).await?;
+        let (hidden, guarded) = haft_core::blocking(move || Ok(forbidden_paths(&rules, &workspace))).await?;
         policy.hidden.extend(hidden);
         policy.guarded.extend(guarded);
         Ok(policy)
     }
 
-    /// Refuses to go on where rules forbid files that the sandbox cannot keep a command from.
-    pub(super) fn require_held(&self, sandbox: &Sandbox, is_free: bool, cx: &Context) -> Result<(), Fault> {
+    /// Fails if rules forbid files and the sandbox lacks the layer that enforces it.
+    pub(super) fn require_enforced(
+        &self,
+        sandbox: &Sandbox,
+        is_free: bool,
+        cx: &Context,
+    ) -> Result<(), Fault> {
         let forbids =
             SessionJudge::rules(cx)?.is_some_and(|rules| rules.hide_something() || rules.guard_something());
         if is_free || !forbids || sandbox.report().has(Layer::View) {
@@ -280,7 +286,7 @@ impl SandboxOptions {
         .hint("commands need a mount namespace for that: `haft doctor` tells why there is none, `sandbox.layers` may say so"))
     }
 
-    /// What no command sees.
+    /// Paths that no command sees.
     fn hidden(&self) -> Vec<PathBuf> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
@@ -288,21 +294,21 @@ impl SandboxOptions {
     }
 }
 
-/// A name that no file has.
+/// A name that no file has, to test whether a rule covers every name in a folder.
 const ANY_NAME: &str = "\u{1}any name at all";
 
-/// What rules keep from being read, and what they keep from being changed.
-fn ruled_out(rules: &Rules, workspace: &haft_core::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
+/// Existing paths that rules forbid to read, and paths that rules forbid to change.
+fn forbidden_paths(rules: &Rules, workspace: &haft_core::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut hidden, mut guarded) = (rules.hidden_outside(), Vec::new());
     let mut folders: Vec<AbsPath> = workspace.folders().iter().map(|folder| folder.path.clone()).collect();
     while let Some(folder) = folders.pop() {
         for entry in workspace.names(&folder).unwrap_or_default() {
             let path = folder.child(&entry.name);
             let is_folder = entry.kind == Kind::Directory;
-            // Where every name would be forbidden, the folder is, and with it what is made in it.
+            // If a rule forbids every name in a folder, guarding the folder itself also covers files that do not exist yet.
             let any = path.child(OsStr::new(ANY_NAME));
             if is_folder && rules.hides(&path) {
-                // File by file: a folder that seems empty would be committed as deleted.
+                // Hides file by file: Git would take the files of a folder that seems empty for deleted.
                 folders.push(path);
             } else if rules.hides(&path) {
                 hidden.push(path.as_path().to_owned());
@@ -316,7 +322,7 @@ fn ruled_out(rules: &Rules, workspace: &haft_core::Workspace) -> (Vec<PathBuf>, 
     (hidden, guarded)
 }
 
-/// Folders of programs that are not those of the system.
+/// Folders of `PATH` outside the system folders.
 fn program_folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_foreign = |folder: &PathBuf| {
@@ -325,8 +331,8 @@ fn program_folders() -> Vec<PathBuf> {
     std::env::split_paths(&path).filter(is_foreign).collect()
 }
 
-/// Whether a variable is passed on although nobody said so: it neither looks like a secret, nor makes a shell or a
-/// linker do something.
+/// Whether commands get a variable by default: its name does not look like that of a secret, and it has no power over a
+/// shell, the dynamic linker or Git.
 pub(super) fn is_passed_on(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let upper = name.to_uppercase();
@@ -335,9 +341,9 @@ pub(super) fn is_passed_on(name: &OsStr) -> bool {
     !is_dangerous && !SECRET.iter().any(|word| upper.contains(word))
 }
 
-/// An environment in which nothing turns pages or asks for a text.
-fn disarmed(env: Env) -> Env {
-    let is_disarmed = |name: &OsString| DISARMED.iter().any(|(other, _)| name == other);
-    let disarmed = DISARMED.into_iter().chain(GIT).map(|(name, value)| (name.into(), value.into()));
-    env.into_iter().filter(|(name, _)| !is_disarmed(name)).chain(disarmed).collect()
+/// Adds the variables that turn off pagers, editors and prompts.
+fn noninteractive(env: Env) -> Env {
+    let is_replaced = |name: &OsString| NONINTERACTIVE.iter().any(|(other, _)| name == other);
+    let added = NONINTERACTIVE.into_iter().chain(GIT).map(|(name, value)| (name.into(), value.into()));
+    env.into_iter().filter(|(name, _)| !is_replaced(name)).chain(added).collect()
 }

@@ -1,8 +1,8 @@
-//! How a command ended, in words.
+//! Exit status of a command in words, for replies.
 
 use haft_sandbox::Exit;
 
-/// How a command ended, in words; nothing if it succeeded.
+/// Exit status in words; `None` after exit code 0.
 pub fn in_words(exit: Exit) -> Option<String> {
     Some(match exit {
         Exit::Code(0) => return None,
@@ -18,6 +18,7 @@ pub fn in_words(exit: Exit) -> Option<String> {
     })
 }
 
+/// Name of a signal, with the usual cause where it has one.
 fn signal_name(signal: i32) -> String {
     let name = match signal {
         1 => "SIGHUP",

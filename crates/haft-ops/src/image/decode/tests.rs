@@ -19,7 +19,7 @@ fn noise(width: u32, height: u32) -> RgbImage {
 }
 
 #[test]
-fn what_fits_stays_byte_for_byte() {
+fn an_image_that_fits_stays_byte_for_byte() {
     let plain = RgbImage::from_pixel(30, 20, Rgb([1, 2, 3]));
     let mut webp = Vec::new();
     WebPEncoder::new_lossless(&mut webp).write_image(&plain, 30, 20, ExtendedColorType::Rgb8).unwrap();
@@ -38,7 +38,7 @@ fn what_fits_stays_byte_for_byte() {
 }
 
 #[test]
-fn what_is_too_large_is_scaled_with_its_shape_kept() {
+fn a_large_image_is_scaled_and_keeps_its_aspect_ratio() {
     let drawing = written(RgbImage::from_pixel(4000, 100, Rgb([9, 9, 9])), ImageFormat::Png);
     let fitted = fit(drawing).unwrap();
     assert_eq!((fitted.media_type, fitted.width, fitted.height), ("image/png", 1568, 39));
@@ -51,7 +51,7 @@ fn what_is_too_large_is_scaled_with_its_shape_kept() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_written_anew_though_its_sides_fit() {
+fn a_large_file_is_encoded_again_even_if_its_sides_fit() {
     let bytes = written(noise(1500, 900), ImageFormat::Png);
     assert!(bytes.len() > MAX_BYTES);
     let fitted = fit(bytes).unwrap();
@@ -60,7 +60,7 @@ fn a_file_that_is_too_large_is_written_anew_though_its_sides_fit() {
 }
 
 #[test]
-fn a_picture_that_lies_on_its_side_is_turned() {
+fn exif_orientation_is_applied() {
     let jpeg = written(RgbImage::from_pixel(40, 20, Rgb([200, 0, 0])), ImageFormat::Jpeg);
     // APP1 with one EXIF entry: orientation 6, a quarter turn.
     let exif = b"\xFF\xE1\0\x22Exif\0\0MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
@@ -70,7 +70,7 @@ fn a_picture_that_lies_on_its_side_is_turned() {
 }
 
 #[test]
-fn bombs_are_refused_before_they_are_decoded() {
+fn decompression_bombs_are_refused_before_decoding() {
     let mut png = written(RgbImage::from_pixel(1, 1, Rgb([0, 0, 0])), ImageFormat::Png);
     png[16..20].copy_from_slice(&50_000_u32.to_be_bytes());
     png[20..24].copy_from_slice(&50_000_u32.to_be_bytes());
@@ -83,7 +83,7 @@ fn bombs_are_refused_before_they_are_decoded() {
 }
 
 #[test]
-fn what_is_broken_is_said_to_be() {
+fn truncated_images_are_broken_and_other_files_unknown() {
     let png = written(noise(60, 60), ImageFormat::Png);
     for broken in [&png[..png.len() / 2], &png[..20], b"GIF89a", b"\xFF\xD8\xFF", b"RIFF\0\0\0\0WEBP"] {
         assert!(matches!(fit(broken.to_vec()), Err(ImageProblem::Broken(_))), "{:?}", fit(broken.to_vec()));
@@ -101,14 +101,14 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn what_begins_like_a_picture_and_is_none_is_broken() {
+fn a_file_with_only_an_image_signature_is_broken() {
     for bytes in [b"\x89PNG\r\n\x1a\n rest".as_slice(), b"GIF89a"] {
         assert!(matches!(fit(bytes.to_vec()), Err(ImageProblem::Broken(_))));
     }
 }
 
 #[tokio::test]
-async fn pictures_in_the_replies_of_any_tool_are_made_smaller() {
+async fn images_in_the_reply_of_any_tool_are_scaled_down() {
     use haft_core::replies::Content;
     use haft_core::{Call, Engine, Reply, Workspace, function};
 

@@ -1,4 +1,4 @@
-//! What programs for JavaScript and TypeScript print.
+//! Parsing the output of JavaScript and TypeScript programs: test runners, eslint and tsc.
 
 use std::sync::LazyLock;
 
@@ -6,10 +6,10 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::python::line as as_line;
-use super::{Counts, Problem, Severity, Understood, number};
+use super::{Counts, ParsedOutput, Problem, Severity, number};
 
-/// TAP where there is any, otherwise what jest, vitest and mocha print.
-pub(super) fn tests(text: &str) -> Understood {
+/// Parses TAP, or else the output of jest, vitest or mocha.
+pub(super) fn tests(text: &str) -> ParsedOutput {
     if text.lines().any(|line| line.starts_with("TAP version") || line.starts_with("1..")) {
         return tap(text);
     }
@@ -29,7 +29,7 @@ pub(super) fn tests(text: &str) -> Understood {
                     (problem.file, problem.line, problem.column) = (Some(file), row, column);
                 }
             } else if !trimmed.is_empty() && problem.file.is_none() && !is_source(trimmed) {
-                // Of mocha, the rest of the title comes first.
+                // In mocha's output, the first line is the second part of the title.
                 if problem.message.is_empty() && trimmed.ends_with(':') && !trimmed.contains(' ') {
                     let test = problem.test.get_or_insert_default();
                     *test = format!("{test} {}", trimmed.trim_end_matches(':'));
@@ -42,7 +42,7 @@ pub(super) fn tests(text: &str) -> Understood {
     }
     problems.extend(current);
     problems.dedup_by(|later, earlier| later.test == earlier.test);
-    Understood { problems, counts: totals(text), ..Understood::default() }
+    ParsedOutput { problems, counts: totals(text), ..ParsedOutput::default() }
 }
 
 /// The first line of a failure: `● a › b`, `FAIL  file > a > b`, or `1) a` before a deeper line.
@@ -59,17 +59,18 @@ fn title(line: &str, next: Option<&str>) -> Option<String> {
     is_title.then(|| name.to_owned())
 }
 
-/// A line of source that is shown: `> 1 | code`, or the mark below it.
+/// Whether a line quotes source code, as in `> 1 | code`, or marks a column below it.
 fn is_source(line: &str) -> bool {
     let rest = line.trim_start_matches(['>', ' ']).trim_start_matches(|c: char| c.is_ascii_digit());
     rest.trim_start().starts_with('|')
 }
 
+/// Whether a line ends the details of a failure.
 fn is_over(line: &str) -> bool {
     ["Test Suites:", "Tests:", " Test Files ", "⎯⎯⎯"].iter().any(|start| line.starts_with(start))
 }
 
-/// `at f (file:1:2)` or `❯ file:1:2`, in a file of the project.
+/// Parses a stack frame, `at f (file:1:2)` or `❯ file:1:2`, in a file of the project.
 fn place(line: &str) -> Option<(String, Option<u64>, Option<u64>)> {
     static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"^(?:at (?:.*\()?|❯ (?:\S+ )?)(?:file://)?([^\s()]+):(\d+):(\d+)\)?$").ok()
@@ -80,7 +81,8 @@ fn place(line: &str) -> Option<(String, Option<u64>, Option<u64>)> {
     (!foreign).then(|| (file.to_owned(), number(found.get(2)), number(found.get(3))))
 }
 
-fn tap(text: &str) -> Understood {
+/// Parses TAP with the YAML blocks of `node --test`.
+fn tap(text: &str) -> ParsedOutput {
     static PLACE: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"\(?(?:file://)?([^\s()']+):(\d+):(\d+)\)?'?$").ok());
     let (mut problems, mut counts): (Vec<Problem>, Counts) = (Vec::new(), Counts::default());
@@ -107,7 +109,8 @@ fn tap(text: &str) -> Understood {
                         is_error = false;
                         let found = PLACE.as_ref().and_then(|place| place.captures(trimmed.trim_end()));
                         if let Some(found) = found.filter(|found| !found[1].starts_with("node:")) {
-                            // The stack knows better than where the test begins, and its first line best.
+                            // The first stack frame is more precise than the location where the test begins. Until
+                            // the end of the block, `code` marks that a frame was found.
                             let of_stack = !trimmed.starts_with("location:");
                             if problem.file.is_none() || (of_stack && problem.code.is_none()) {
                                 problem.file = found.get(1).map(|file| file.as_str().to_owned());
@@ -139,14 +142,14 @@ fn tap(text: &str) -> Understood {
         problem.code = None;
         problem.message = problem.message.trim().to_owned();
     }
-    Understood { problems, counts: Some(counts), ..Understood::default() }
+    ParsedOutput { problems, counts: Some(counts), ..ParsedOutput::default() }
 }
 
-/// `Tests:       1 failed, 1 skipped, 1 passed`, `Tests  1 failed | 1 passed`, or `1 passing`.
+/// Parses the summary: `Tests:       1 failed, 1 skipped, 1 passed`, `Tests  1 failed | 1 passed`, or `1 passing`.
 fn totals(text: &str) -> Option<Counts> {
     static COUNT: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"(\d+) (passed|passing|failed|failing|skipped|pending|todo)").ok());
-    let told = |line: &&str| {
+    let is_summary = |line: &&str| {
         let line = line.trim_start();
         line.starts_with("Tests:")
             || line.starts_with("Tests  ")
@@ -155,7 +158,7 @@ fn totals(text: &str) -> Option<Counts> {
     let mut counts = None;
     for found in text
         .lines()
-        .filter(told)
+        .filter(is_summary)
         .flat_map(|line| COUNT.iter().flat_map(move |count| count.captures_iter(line)))
     {
         let counts = counts.get_or_insert_with(Counts::default);
@@ -169,21 +172,21 @@ fn totals(text: &str) -> Option<Counts> {
     counts
 }
 
-/// `eslint -f json`.
-pub(super) fn eslint(out: &str) -> Understood {
-    let Ok(Value::Array(files)) = serde_json::from_str::<Value>(out) else { return Understood::default() };
+/// Parses `eslint -f json`.
+pub(super) fn eslint(out: &str) -> ParsedOutput {
+    let Ok(Value::Array(files)) = serde_json::from_str::<Value>(out) else { return ParsedOutput::default() };
     let mut problems = Vec::new();
     for file in &files {
         let path = file.get("filePath").and_then(Value::as_str).map(str::to_owned);
-        for told in file.get("messages").and_then(Value::as_array).into_iter().flatten() {
-            let at = |name: &str| told.get(name).and_then(Value::as_u64);
+        for message in file.get("messages").and_then(Value::as_array).into_iter().flatten() {
+            let at = |name: &str| message.get(name).and_then(Value::as_u64);
             problems.push(Problem {
                 severity: if at("severity") == Some(1) { Severity::Warning } else { Severity::Error },
                 file: path.clone(),
                 line: at("line"),
                 column: at("column"),
-                code: told.get("ruleId").and_then(Value::as_str).map(str::to_owned),
-                message: told.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                code: message.get("ruleId").and_then(Value::as_str).map(str::to_owned),
+                message: message.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
                 ..Problem::default()
             });
         }
@@ -192,11 +195,11 @@ pub(super) fn eslint(out: &str) -> Understood {
         0 => "no problems found\n".to_owned(),
         _ => problems.iter().map(as_line).collect(),
     };
-    Understood { problems, log, ..Understood::default() }
+    ParsedOutput { problems, log, ..ParsedOutput::default() }
 }
 
-/// `file(1,2): error TS1: message`.
-pub(super) fn tsc(out: &str) -> Understood {
+/// Parses the output of tsc: `file(1,2): error TS1: message`.
+pub(super) fn tsc(out: &str) -> ParsedOutput {
     static LINE: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^(.+?)\((\d+),(\d+)\): (error|warning) (TS\d+): (.*)$").ok());
     let problem = |line: &str| {
@@ -211,5 +214,5 @@ pub(super) fn tsc(out: &str) -> Understood {
             ..Problem::default()
         })
     };
-    Understood { problems: out.lines().filter_map(problem).collect(), ..Understood::default() }
+    ParsedOutput { problems: out.lines().filter_map(problem).collect(), ..ParsedOutput::default() }
 }

@@ -1,14 +1,14 @@
-//! What programs for Python print.
+//! Parsing the output of Python programs: pytest, unittest, ruff and black.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Counts, Problem, Understood, number};
+use super::{Counts, ParsedOutput, Problem, number};
 
-/// `pytest -rfE --tb=short`.
-pub(super) fn pytest(out: &str) -> Understood {
+/// Parses `pytest -rfE --tb=short`.
+pub(super) fn pytest(out: &str) -> ParsedOutput {
     static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(\S.*?\.py):(\d+): in ").ok());
     static INSIDE: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#"^E\s+File "(.+?)", line (\d+)"#).ok());
@@ -27,7 +27,7 @@ pub(super) fn pytest(out: &str) -> Understood {
             current = Some(Problem { test: Some(test.to_owned()), ..Problem::default() });
         } else if let Some(problem) = &mut current {
             if let Some(place) = PLACE.as_ref().and_then(|place| place.captures(line)) {
-                // The innermost place in the project's own files is where it failed.
+                // Frames come from the outside in: the last one in the project's own files is where it failed.
                 let file = place.get(1).map_or("", |file| file.as_str());
                 if !file.starts_with('/') && !file.contains("site-packages") {
                     problem.file = Some(file.to_owned());
@@ -45,10 +45,10 @@ pub(super) fn pytest(out: &str) -> Understood {
     }
     problems.extend(current);
     let last = out.lines().rev().find(|line| line.starts_with('=') && line.contains(" in "));
-    Understood { problems, counts: last.map(totals), ..Understood::default() }
+    ParsedOutput { problems, counts: last.map(totals), ..ParsedOutput::default() }
 }
 
-/// `2 failed, 2 passed, 1 skipped, 1 error`.
+/// Parses the summary of pytest: `2 failed, 2 passed, 1 skipped, 1 error`.
 fn totals(line: &str) -> Counts {
     let mut counts = Counts::default();
     let words: Vec<&str> =
@@ -65,8 +65,8 @@ fn totals(line: &str) -> Counts {
     counts
 }
 
-/// `python -m unittest -v`.
-pub(super) fn unittest(text: &str) -> Understood {
+/// Parses `python -m unittest -v`.
+pub(super) fn unittest(text: &str) -> ParsedOutput {
     static PLACE: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#"^  File "(.+?)", line (\d+)(?:, in (\S+))?"#).ok());
     static RAN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^Ran (\d+) tests? in ").ok());
@@ -109,12 +109,12 @@ pub(super) fn unittest(text: &str) -> Understood {
         }
     }
     problems.extend(current);
-    Understood { problems, counts, ..Understood::default() }
+    ParsedOutput { problems, counts, ..ParsedOutput::default() }
 }
 
-/// `ruff check --output-format=json`.
-pub(super) fn ruff(out: &str) -> Understood {
-    let Ok(Value::Array(items)) = serde_json::from_str::<Value>(out) else { return Understood::default() };
+/// Parses `ruff check --output-format=json`.
+pub(super) fn ruff(out: &str) -> ParsedOutput {
+    let Ok(Value::Array(items)) = serde_json::from_str::<Value>(out) else { return ParsedOutput::default() };
     let problem = |item: &Value| {
         let at = |name: &str| item.get("location")?.get(name)?.as_u64();
         let word = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -132,10 +132,10 @@ pub(super) fn ruff(out: &str) -> Understood {
         0 => "no problems found\n".to_owned(),
         _ => problems.iter().map(line).collect(),
     };
-    Understood { problems, log, ..Understood::default() }
+    ParsedOutput { problems, log, ..ParsedOutput::default() }
 }
 
-/// A problem as a line for people, where the program was asked for something else.
+/// A problem as a line for a log, where the program printed JSON.
 pub(super) fn line(problem: &Problem) -> String {
     let Problem { file, line, column, code, message, .. } = problem;
     let place = [file.clone(), line.map(|at| at.to_string()), column.map(|at| at.to_string())];
@@ -147,8 +147,8 @@ pub(super) fn line(problem: &Problem) -> String {
     )
 }
 
-/// `ruff format --check`, as it was and as it is.
-pub(super) fn ruff_format(text: &str) -> Understood {
+/// Parses `ruff format --check`, in the old format and in the current one.
+pub(super) fn ruff_format(text: &str) -> ParsedOutput {
     let mut files: Vec<String> = Vec::new();
     let mut problems = Vec::new();
     let mut is_unformatted = false;
@@ -167,15 +167,15 @@ pub(super) fn ruff_format(text: &str) -> Understood {
             problems.push(Problem { message: message.to_owned(), ..Problem::default() });
         }
     }
-    Understood { files, problems, ..Understood::default() }
+    ParsedOutput { files, problems, ..ParsedOutput::default() }
 }
 
-/// `black --check`.
-pub(super) fn black(err: &str) -> Understood {
+/// Parses `black --check`.
+pub(super) fn black(err: &str) -> ParsedOutput {
     let starts = |start: &'static str| err.lines().filter_map(move |line| line.strip_prefix(start));
     let files = starts("would reformat ").map(str::to_owned).collect();
     let wrong = starts("error: cannot format ");
     let problems =
         wrong.map(|message| Problem { message: message.to_owned(), ..Problem::default() }).collect();
-    Understood { files, problems, ..Understood::default() }
+    ParsedOutput { files, problems, ..ParsedOutput::default() }
 }

@@ -1,22 +1,24 @@
-//! What cargo and the tests of Rust print.
+//! Parsing the output of cargo: compiler messages as JSON, and the output of libtest.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Counts, Problem, Severity, Understood, number};
+use super::{Counts, ParsedOutput, Problem, Severity, number};
 
-/// Messages of the compiler are JSON, a line each, and everything else is what tests print.
-pub(super) fn cargo(out: &str, err: &str) -> Understood {
-    let (mut found, mut log, mut tests) = (Understood::default(), String::new(), String::new());
+/// Parses `cargo … --message-format=json`: compiler messages are lines of JSON, all other lines come from tests.
+pub(super) fn cargo(out: &str, err: &str) -> ParsedOutput {
+    let (mut found, mut log, mut tests) = (ParsedOutput::default(), String::new(), String::new());
     for line in out.lines() {
         let message = if line.starts_with("{\"") { serde_json::from_str::<Value>(line).ok() } else { None };
         match message {
             Some(message) if message.get("reason").is_some() => {
-                let Some(told) = message.get("message") else { continue };
-                log.push_str(told.get("rendered").and_then(Value::as_str).unwrap_or_default());
-                found.problems.extend(diagnostic(told).filter(|problem| !found.problems.contains(problem)));
+                let Some(diagnosis) = message.get("message") else { continue };
+                log.push_str(diagnosis.get("rendered").and_then(Value::as_str).unwrap_or_default());
+                found
+                    .problems
+                    .extend(diagnostic(diagnosis).filter(|problem| !found.problems.contains(problem)));
             }
             _ => {
                 tests.push_str(line);
@@ -25,13 +27,14 @@ pub(super) fn cargo(out: &str, err: &str) -> Understood {
         }
     }
     let (failed, counts) = libtest(&tests);
-    // What fails to run matters more than what the compiler finds odd.
+    // Failed tests come before compiler warnings.
     found.problems.splice(0..0, failed);
     found.counts = counts;
     found.log = format!("{err}{log}{tests}");
     found
 }
 
+/// A compiler message with a location, as a problem.
 fn diagnostic(message: &Value) -> Option<Problem> {
     let severity = match message.get("level")?.as_str()? {
         "warning" => Severity::Warning,
@@ -41,7 +44,7 @@ fn diagnostic(message: &Value) -> Option<Problem> {
     let spans = message.get("spans")?.as_array()?;
     let span = spans.iter().find(|span| span.get("is_primary") == Some(&Value::Bool(true)));
     let at = |name: &str| span.and_then(|span| span.get(name)?.as_u64());
-    // The summary at the end, which has no place, is told by the counts.
+    // The compiler's summary at the end has no location and repeats what the problems say.
     span?;
     Some(Problem {
         severity,
@@ -54,7 +57,7 @@ fn diagnostic(message: &Value) -> Option<Problem> {
     })
 }
 
-/// The failures and the counts of every `test result:`.
+/// Parses the failures in the output of libtest, and adds up the counts of every `test result:`.
 fn libtest(text: &str) -> (Vec<Problem>, Option<Counts>) {
     static PANIC: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^thread '.*' (?:\(\d+\) )?panicked at (.+?):(\d+):(\d+):$").ok());
@@ -71,7 +74,7 @@ fn libtest(text: &str) -> (Vec<Problem>, Option<Counts>) {
             problems.extend(test.take());
         } else if let Some(test) = &mut test {
             if let Some(place) = PANIC.as_ref().and_then(|panic| panic.captures(line)) {
-                // The first panic is why; others follow from it.
+                // The first panic is the cause; later ones follow from it.
                 if test.file.is_none() {
                     test.file = place.get(1).map(|file| file.as_str().to_owned());
                     (test.line, test.column) = (number(place.get(2)), number(place.get(3)));

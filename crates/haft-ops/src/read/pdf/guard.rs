@@ -1,5 +1,6 @@
-//! What must not reach the library that reads PDFs: streams that unpack to more than there is memory for,
-//! and structures that it would follow until the stack or the patience is gone.
+//! Checks before a document reaches the PDF library: rejects decompression bombs, and structures that the library would
+//! follow until the stack overflows or the time limit is reached. The checks follow the library's own order of work and
+//! must not be weaker than its parser.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
@@ -8,25 +9,26 @@ use flate2::read::ZlibDecoder;
 use pdf_extract::content::Content;
 use pdf_extract::{Dictionary, Document, Object, ObjectId, Stream};
 
-use super::Problem;
+use super::PdfProblem;
 
-/// The largest part of a document, unpacked.
+/// Largest stream after decompression, in bytes.
 const MAX_UNPACKED: u64 = 64 * 1024 * 1024;
-/// Deflate makes nothing smaller than this.
+/// Highest compression ratio of Deflate. A stream that is small enough for it needs no trial decompression.
 const MAX_RATIO: u64 = 1032;
-/// Longer streams in the other, older packing are not unpacked.
+/// Longest stream in LZW, the older compression, for which there is no trial decompression.
 const MAX_LZW: usize = 128 * 1024;
-/// How deep the tree of pages and drawings within drawings may be.
+/// Deepest page tree, and deepest nesting of drawings (form XObjects).
 const MAX_DEPTH: usize = 50;
-/// How many operations a page may be, drawings within drawings counted as often as they are drawn.
+/// Largest number of operations of a page; nested drawings count as often as they are drawn.
 const MAX_STEPS: u64 = 3_000_000;
 
-fn bomb() -> Problem {
-    Problem::Bomb((MAX_UNPACKED / 1024 / 1024) as usize)
+fn bomb() -> PdfProblem {
+    PdfProblem::Bomb((MAX_UNPACKED / 1024 / 1024) as usize)
 }
 
-/// Looks at what is unpacked already when a document is opened: all of it together has a limit.
-pub(super) fn check_packed_objects(bytes: &[u8]) -> Result<(), Problem> {
+/// Checks the streams that the library decompresses as soon as it opens a document, object and cross-reference streams.
+/// Their sizes count together, because the library keeps all of them in memory.
+pub(super) fn check_packed_objects(bytes: &[u8]) -> Result<(), PdfProblem> {
     let mut left = MAX_UNPACKED;
     for at in memchr::memmem::find_iter(bytes, b"stream") {
         if bytes[..at].ends_with(b"end") {
@@ -35,7 +37,7 @@ pub(super) fn check_packed_objects(bytes: &[u8]) -> Result<(), Problem> {
         let start = at + b"stream".len();
         let before = &bytes[at.saturating_sub(4096)..at];
         let dictionary = memchr::memmem::rfind(before, b" obj").map_or(before, |from| &before[from..]);
-        // A name may be written with its letters as numbers, so what has any is looked at, too.
+        // A name can spell its letters as `#` and a code, so a dictionary with any `#` may hide one of these names.
         let is_opened = [&b"/ObjStm"[..], b"/XRef", b"#"]
             .iter()
             .any(|name| memchr::memmem::find(dictionary, name).is_some());
@@ -54,10 +56,10 @@ pub(super) fn check_packed_objects(bytes: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How long a stream is unpacked, up to one more than the most.
-fn unpacked(packed: &[u8], most: u64) -> u64 {
-    let mut unpacked = ZlibDecoder::new(packed).take(most + 1);
-    // A stream that cannot be unpacked to its end is the library's matter.
+/// Length of a stream after decompression; stops at `max + 1`.
+fn unpacked(packed: &[u8], max: u64) -> u64 {
+    let mut unpacked = ZlibDecoder::new(packed).take(max + 1);
+    // An error in the stream ends the count: reporting it is up to the library.
     let mut chunk = vec![0; 64 * 1024];
     let mut length = 0;
     while let Ok(read @ 1..) = unpacked.read(&mut chunk) {
@@ -66,15 +68,15 @@ fn unpacked(packed: &[u8], most: u64) -> u64 {
     length
 }
 
-fn check_unpacked(packed: &[u8]) -> Result<(), Problem> {
+fn check_unpacked(packed: &[u8]) -> Result<(), PdfProblem> {
     if packed.len() as u64 * MAX_RATIO <= MAX_UNPACKED || unpacked(packed, MAX_UNPACKED) <= MAX_UNPACKED {
         return Ok(());
     }
     Err(bomb())
 }
 
-/// Looks at all streams. Pictures are emptied: they have no text, and the library would read them as drawings.
-pub(super) fn check_streams(document: &mut Document) -> Result<(), Problem> {
+/// Checks all streams. Empties images: they have no text, and the library would parse them as drawings.
+pub(super) fn check_streams(document: &mut Document) -> Result<(), PdfProblem> {
     for object in document.objects.values_mut() {
         let Object::Stream(stream) = object else { continue };
         if stream.dict.get(b"Subtype").and_then(Object::as_name).is_ok_and(|name| name == b"Image") {
@@ -95,18 +97,18 @@ pub(super) fn check_streams(document: &mut Document) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Looks at what a page inherits and draws, as the library would.
+/// Checks what a page inherits and draws, in the way in which the library would follow it.
 pub(super) fn check_page(document: &Document, page: ObjectId) -> Result<(), String> {
     let dictionary = document.get_dictionary(page).map_err(|error| error.to_string())?;
     let resources = inherited(document, dictionary)?;
     let empty = Dictionary::new();
     let content = document.get_page_content(page).map_err(|error| error.to_string())?;
-    let mut drawn = Drawn { document, known: HashMap::new(), within: HashSet::new() };
-    let steps = drawn.steps(&content, resources.unwrap_or(&empty), 0)?;
+    let mut cost = DrawingCost { document, cache: HashMap::new(), within: HashSet::new() };
+    let steps = cost.steps(&content, resources.unwrap_or(&empty), 0)?;
     if steps > MAX_STEPS { Err("it is too much to draw".to_owned()) } else { Ok(()) }
 }
 
-/// The resources of a page or of the nearest folder of pages above it.
+/// Resources of a page, or those of its nearest ancestor in the page tree.
 fn inherited<'a>(document: &'a Document, page: &'a Dictionary) -> Result<Option<&'a Dictionary>, String> {
     let mut found = None;
     let mut at = page;
@@ -126,20 +128,22 @@ fn dictionary_in<'a>(document: &'a Document, within: &'a Dictionary, key: &[u8])
     document.dereference(within.get(key).ok()?).ok()?.1.as_dict().ok()
 }
 
-/// How much there is to draw, drawings within drawings included.
-struct Drawn<'a> {
+/// Counts the operations of a page including its nested drawings, without drawing them.
+struct DrawingCost<'a> {
     document: &'a Document,
-    /// What is known already, by the drawing and where its names come from.
-    known: HashMap<(*const Stream, *const Dictionary), u64>,
+    /// Results so far, by drawing and by the dictionary in which it looks up names. Without the cache, drawings that nest
+    /// would cost exponential time here, too.
+    cache: HashMap<(*const Stream, *const Dictionary), u64>,
+    /// The chain of drawings being counted, to detect one that contains itself.
     within: HashSet<*const Stream>,
 }
 
-impl<'a> Drawn<'a> {
+impl<'a> DrawingCost<'a> {
     fn steps(&mut self, content: &[u8], resources: &'a Dictionary, depth: usize) -> Result<u64, String> {
         let drawings = dictionary_in(self.document, resources, b"XObject");
         let operations = match Content::decode(content) {
             Ok(content) => content.operations,
-            // The library will say what is wrong.
+            // The library reports what is wrong with it.
             Err(_) => return Ok(0),
         };
         let mut steps = operations.len() as u64;
@@ -163,7 +167,7 @@ impl<'a> Drawn<'a> {
     fn drawing(&mut self, stream: &'a Stream, outer: &'a Dictionary, depth: usize) -> Result<u64, String> {
         let resources = dictionary_in(self.document, &stream.dict, b"Resources").unwrap_or(outer);
         let key = (std::ptr::from_ref(stream), std::ptr::from_ref(resources));
-        if let Some(steps) = self.known.get(&key) {
+        if let Some(steps) = self.cache.get(&key) {
             return Ok(*steps);
         }
         if depth > MAX_DEPTH || !self.within.insert(key.0) {
@@ -172,7 +176,7 @@ impl<'a> Drawn<'a> {
         let content = stream.decompressed_content().unwrap_or_else(|_| stream.content.clone());
         let steps = self.steps(&content, resources, depth)?;
         self.within.remove(&key.0);
-        self.known.insert(key, steps);
+        self.cache.insert(key, steps);
         Ok(steps)
     }
 }

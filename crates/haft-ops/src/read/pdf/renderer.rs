@@ -1,5 +1,5 @@
-//! A page drawn by a program that people have installed for it, in the sandbox. The program is never one that lies in the
-//! workspace, where anybody could have put it.
+//! Renders a page as an image with an installed program, `pdftoppm` or `mutool`, in the sandbox. Never runs a program from
+//! the workspace, because the workspace is not trusted.
 
 use bytes::Bytes;
 use std::ffi::OsString;
@@ -11,16 +11,17 @@ use haft_core::Context;
 use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{self, Limits};
 
-/// How long drawing one page may take.
+/// Time limit for rendering one page.
 const TIME: Duration = Duration::from_secs(20);
-/// The largest picture that is taken from a program.
+/// Largest image that a renderer may return, in bytes.
 const MAX_PICTURE: usize = 64 * 1024 * 1024;
-/// How much memory a program may take for it.
+/// Memory limit of a renderer, in bytes.
 const MEMORY: u64 = 1 << 30;
+/// Renderers, the preferred one first.
 const PROGRAMS: [&str; 2] = ["pdftoppm", "mutool"];
 
-/// A picture of a page, or why there is none.
-pub(super) async fn draw(bytes: &Bytes, page: u32, cx: &Context) -> Result<Fitted, String> {
+/// Renders a page. The error says why there is no image.
+pub(super) async fn render(bytes: &Bytes, page: u32, cx: &Context) -> Result<Fitted, String> {
     let limits =
         Limits { memory: Some(MEMORY), processes: Some(16), file_size: Some(MEMORY), ..Limits::default() };
     for program in PROGRAMS {
@@ -28,16 +29,17 @@ pub(super) async fn draw(bytes: &Bytes, page: u32, cx: &Context) -> Result<Fitte
         else {
             continue;
         };
-        let drawing = sandbox::filter(&place, arguments(program, page), bytes.to_vec(), limits, MAX_PICTURE);
-        let drawn = match tokio::time::timeout(TIME, drawing).await {
+        let rendering =
+            sandbox::filter(&place, arguments(program, page), bytes.to_vec(), limits, MAX_PICTURE);
+        let rendered = match tokio::time::timeout(TIME, rendering).await {
             Err(_) => return Err(format!("`{program}` took too long to draw it")),
             Ok(Err(error)) => return Err(format!("it could not be drawn: {error}")),
-            Ok(Ok(drawn)) => drawn,
+            Ok(Ok(rendered)) => rendered,
         };
-        if drawn.ended.exit != Exit::Code(0) {
+        if rendered.ended.exit != Exit::Code(0) {
             return Err(format!("`{program}` failed to draw it"));
         }
-        let fitted = tokio::task::spawn_blocking(move || fit(drawn.output)).await;
+        let fitted = tokio::task::spawn_blocking(move || fit(rendered.output)).await;
         let fitted = fitted.map_err(|error| error.to_string())?;
         return fitted
             .map_err(|problem| format!("the picture that `{program}` made of it is none: {problem}"));
@@ -45,7 +47,7 @@ pub(super) async fn draw(bytes: &Bytes, page: u32, cx: &Context) -> Result<Fitte
     Err("no renderer (pdftoppm or mutool) was found".to_owned())
 }
 
-/// Where a program may be: what `PATH` names, but nothing inside of the workspace.
+/// Candidate paths of a program: the folders of `PATH`, except those inside the workspace.
 fn places(program: &str, cx: &Context) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let outside = |folder: &PathBuf| {
@@ -55,7 +57,7 @@ fn places(program: &str, cx: &Context) -> Vec<PathBuf> {
     std::env::split_paths(&path).filter(outside).map(|folder| folder.join(program)).collect()
 }
 
-/// The arguments by which a program draws a page of its standard input as PNG on its standard output.
+/// Arguments with which a program renders a page of the PDF on its standard input as PNG on its standard output.
 fn arguments(program: &str, page: u32) -> Vec<OsString> {
     let (page, side) = (page.to_string(), MAX_SIDE.to_string());
     let args: &[&str] = match program {

@@ -1,10 +1,10 @@
 use super::*;
 
-fn until() -> Until {
-    Until(Instant::now() + Duration::from_secs(20))
+fn deadline() -> Deadline {
+    Deadline(Instant::now() + Duration::from_secs(20))
 }
 
-/// A document of objects as they are written, the first being its root.
+/// Builds a document of the given objects; the first one is its catalog.
 fn pdf(objects: &[String]) -> Vec<u8> {
     let mut out = b"%PDF-1.4\n".to_vec();
     let mut places = Vec::new();
@@ -57,49 +57,49 @@ fn line(text: &str) -> String {
 }
 
 #[test]
-fn text_comes_by_page() {
+fn extracts_the_text_of_each_page() {
     let bytes = with_contents(&[&line("first"), &line("second"), "0 0 10 10 re f"]);
-    let read = extract(&bytes, None, &until()).unwrap();
+    let read = extract(&bytes, None, &deadline()).unwrap();
     assert_eq!((read.total, read.next), (3, None));
     let texts: Vec<&str> = read.pages.iter().map(|(_, text)| text.as_ref().unwrap().trim()).collect();
     assert_eq!(texts, ["first", "second", ""]);
     let pages = Pages::parse("2").unwrap();
-    assert_eq!(extract(&bytes, Some(&pages), &until()).unwrap().pages[0].0, 2);
+    assert_eq!(extract(&bytes, Some(&pages), &deadline()).unwrap().pages[0].0, 2);
     let none = Pages::parse("7").unwrap();
-    assert_eq!(extract(&bytes, Some(&none), &until()), Err(Problem::NoSuchPage { total: 3 }));
+    assert_eq!(extract(&bytes, Some(&none), &deadline()), Err(PdfProblem::NoSuchPage { total: 3 }));
 }
 
 #[test]
-fn at_most_twenty_pages_at_once() {
+fn reads_at_most_twenty_pages_per_call() {
     let line = line("x");
     let bytes = with_contents(&[line.as_str(); 25]);
-    let read = extract(&bytes, None, &until()).unwrap();
+    let read = extract(&bytes, None, &deadline()).unwrap();
     assert_eq!((read.total, read.pages.len(), read.next), (25, MAX_PAGES, Some(21)));
 }
 
 #[test]
-fn what_is_broken_is_said_to_be() {
+fn reports_broken_documents_and_documents_without_pages() {
     for bytes in [&b"%PDF-1.4\nnothing"[..], b"%PDF-", &with_contents(&["x"])[..100]] {
-        assert!(matches!(extract(bytes, None, &until()), Err(Problem::Broken(_))));
+        assert!(matches!(extract(bytes, None, &deadline()), Err(PdfProblem::Broken(_))));
     }
     let no_pages = pdf(&[CATALOG.to_owned(), "<< /Type /Pages /Kids [] /Count 0 >>".to_owned()]);
-    assert_eq!(extract(&no_pages, None, &until()), Err(Problem::Empty));
+    assert_eq!(extract(&no_pages, None, &deadline()), Err(PdfProblem::Empty));
 }
 
 #[test]
-fn a_tree_of_pages_that_leads_in_circles_ends() {
+fn a_cyclic_page_tree_ends() {
     let circle = pdf(&[
         CATALOG.to_owned(),
         "<< /Type /Pages /Kids [3 0 R 2 0 R] /Count 2 /Parent 2 0 R >>".to_owned(),
         "<< /Type /Page /Parent 2 0 R >>".to_owned(),
     ]);
-    if let Ok(read) = extract(&circle, None, &until()) {
+    if let Ok(read) = extract(&circle, None, &deadline()) {
         assert!(read.pages.iter().all(|(_, text)| text.is_err()));
     }
 }
 
 #[test]
-fn a_drawing_within_itself_costs_a_page() {
+fn a_drawing_within_itself_fails_only_its_page() {
     let form = |resources: &str| stream(&format!("/Type /XObject /Subtype /Form {resources}"), "/X Do");
     for resources in ["", "/Resources << /XObject << /X 5 0 R >> >>"] {
         let bytes = pdf(&[
@@ -110,13 +110,13 @@ fn a_drawing_within_itself_costs_a_page() {
             stream("", "/X Do"),
             form(resources),
         ]);
-        let read = extract(&bytes, None, &until()).unwrap();
+        let read = extract(&bytes, None, &deadline()).unwrap();
         assert_eq!(read.pages, [(1, Err("it draws itself within itself".to_owned()))]);
     }
 }
 
 #[test]
-fn drawings_that_multiply_are_counted_before_they_are_drawn() {
+fn nested_drawings_are_counted_before_they_are_drawn() {
     let mut objects = vec![
         CATALOG.to_owned(),
         "<< /Type /Pages /Kids [3 0 R] /Count 1 /MediaBox [0 0 9 9] >>".to_owned(),
@@ -128,17 +128,17 @@ fn drawings_that_multiply_are_counted_before_they_are_drawn() {
         objects.push(stream(&resources, &"/X Do ".repeat(10)));
     }
     objects.push(stream("/Subtype /Form", "q Q"));
-    let read = extract(&pdf(&objects), None, &until()).unwrap();
+    let read = extract(&pdf(&objects), None, &deadline()).unwrap();
     assert_eq!(read.pages, [(1, Err("it is too much to draw".to_owned()))]);
 }
 
 #[test]
-fn a_hundred_thousand_arrays_in_each_other_are_refused_or_read() {
+fn a_hundred_thousand_nested_arrays_are_refused() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let mut objects = vec![CATALOG.to_owned(), "<< /Type /Pages /Kids [] /Count 0 >>".to_owned()];
     objects.push(deep);
     let bytes = pdf(&objects);
-    assert!(extract(&bytes, None, &until()).is_err());
+    assert!(extract(&bytes, None, &deadline()).is_err());
 }
 
 #[test]
@@ -160,17 +160,17 @@ fn a_stream_that_unpacks_to_gigabytes_is_refused() {
             let mut dictionary = pdf_extract::Dictionary::new();
             dictionary.set("Filter", pdf_extract::Object::Name(b"FlateDecode".to_vec()));
             document.add_object(pdf_extract::Stream::new(dictionary, packed.clone()));
-            assert_eq!(guard::check_streams(&mut document), Err(Problem::Bomb(64)));
+            assert_eq!(guard::check_streams(&mut document), Err(PdfProblem::Bomb(64)));
         } else {
             bytes.splice(0..8, bomb);
-            assert_eq!(extract(&bytes, None, &until()), Err(Problem::Bomb(64)));
+            assert_eq!(extract(&bytes, None, &deadline()), Err(PdfProblem::Bomb(64)));
         }
     }
 }
 
-/// Each of them is small enough; all of them together are not.
+/// Each stream is below the limit; their sum is not.
 #[test]
-fn many_streams_that_unpack_to_much_are_refused() {
+fn streams_that_unpack_to_gigabytes_together_are_refused() {
     use std::io::Write as _;
     let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     let zeros = vec![b' '; 1024 * 1024];
@@ -188,5 +188,5 @@ fn many_streams_that_unpack_to_much_are_refused() {
     }
     let mut bytes = with_contents(&["x"]);
     bytes.splice(0..8, bomb);
-    assert_eq!(extract(&bytes, None, &until()), Err(Problem::Bomb(64)));
+    assert_eq!(extract(&bytes, None, &deadline()), Err(PdfProblem::Bomb(64)));
 }

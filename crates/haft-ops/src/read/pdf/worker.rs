@@ -1,5 +1,5 @@
-//! The worker that reads a PDF in the sandbox: the file on its standard input, which pages as its argument, the text as JSON
-//! on its standard output.
+//! The worker process that reads a PDF in the sandbox. It gets the file on its standard input and the page list as its
+//! argument, and writes the text as JSON to its standard output. This file has both ends of that protocol.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -8,51 +8,54 @@ use std::time::Instant;
 use bytes::Bytes;
 use haft_sandbox::sandbox::{self, LimitHit, Limits, Worker};
 
-use super::{Extracted, MAX_PAGE_TEXT, MAX_PAGES, Pages, Problem, STACK, TIME, Until, thread};
+use super::{Deadline, Extracted, MAX_PAGE_TEXT, MAX_PAGES, Pages, PdfProblem, STACK, TIME, thread};
 
-/// Reads PDFs in the sandbox. A program that is to read PDFs names it to `sandbox::arm_with`.
+/// Worker that reads PDFs in the sandbox. A program that reads PDFs passes it to `sandbox::arm_with`.
 pub const PDF_WORKER: Worker = Worker { name: "pdf", run };
 
-/// How much memory it may take.
+/// Memory limit of the worker, in bytes.
 pub(super) const MEMORY: u64 = 1 << 30;
 
-/// Has the worker read a PDF. The outer error says that it could not be run.
-pub(super) async fn extract(bytes: &Bytes, wanted: Option<&Pages>) -> io::Result<Result<Extracted, Problem>> {
+/// Reads a PDF with the worker. The outer error means that the worker could not be started.
+pub(super) async fn extract(
+    bytes: &Bytes,
+    wanted: Option<&Pages>,
+) -> io::Result<Result<Extracted, PdfProblem>> {
     let limits = Limits {
         memory: Some(MEMORY),
         cpu: Some(TIME.as_secs()),
         processes: Some(16),
-        // The file itself comes as one in memory.
+        // The sandbox passes the PDF as a memory file, to which this limit applies as well.
         file_size: Some(MEMORY),
         ..Limits::default()
     };
     let args = wanted.map(|wanted| serde_json::to_string(wanted).map(OsString::from)).transpose()?;
-    // JSON writes some characters as six.
-    let most = 6 * MAX_PAGES * MAX_PAGE_TEXT;
-    let done =
-        sandbox::work(PDF_WORKER.name, args.into_iter().collect(), bytes.to_vec(), limits, most).await?;
-    let broken = || Problem::Broken("it crashed what reads it".to_owned());
+    // JSON escapes some characters with six bytes.
+    let max_output = 6 * MAX_PAGES * MAX_PAGE_TEXT;
+    let done = sandbox::work(PDF_WORKER.name, args.into_iter().collect(), bytes.to_vec(), limits, max_output)
+        .await?;
+    let broken = || PdfProblem::Broken("it crashed what reads it".to_owned());
     Ok(match serde_json::from_slice(&done.output) {
         Ok(answer) => answer,
         Err(_) if done.ended.hit == Some(LimitHit::Memory) || done.error.contains("memory allocation") => {
-            Err(Problem::Memory)
+            Err(PdfProblem::Memory)
         }
-        Err(_) if done.ended.hit == Some(LimitHit::Cpu) => Err(Problem::Slow),
+        Err(_) if done.ended.hit == Some(LimitHit::Cpu) => Err(PdfProblem::Slow),
         Err(_) => Err(broken()),
     })
 }
 
-/// What the worker does.
+/// Entry point of the worker process.
 fn run(args: Vec<OsString>) -> io::Result<()> {
     let pages =
         args.first().map(|pages| serde_json::from_slice::<Pages>(pages.as_encoded_bytes())).transpose()?;
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
-    // The library panics on much of what it does not expect; no word of that belongs anywhere.
+    // The library's panics are part of normal work here (`catch_panic`): their messages would only be noise.
     std::panic::set_hook(Box::new(|_| {}));
-    let reading = move || super::extract(&bytes, pages.as_ref(), &Until(Instant::now() + TIME));
+    let reading = move || super::extract(&bytes, pages.as_ref(), &Deadline(Instant::now() + TIME));
     let thread = thread::Builder::new().stack_size(STACK).spawn(reading)?;
     let answer =
-        thread.join().unwrap_or_else(|_| Err(Problem::Broken("it crashed what reads it".to_owned())));
+        thread.join().unwrap_or_else(|_| Err(PdfProblem::Broken("it crashed what reads it".to_owned())));
     io::stdout().lock().write_all(&serde_json::to_vec(&answer)?)
 }

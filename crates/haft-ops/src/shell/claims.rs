@@ -1,4 +1,5 @@
-//! What a command claims: the command itself, for rules about commands, and what it touches, as far as that shows.
+//! Claims of a shell command: the command line itself, for rules about commands, and the paths and hosts that its text
+//! shows. A command whose accesses are not all known claims everything. Knows nothing of rules.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
 use haft_shell::{Accesses, ParsedCommand};
 
-/// Folders in which the system has its programs and settings. Whoever reads there learns nothing about the user;
-/// and a sandbox has temporary folders of its own.
+/// Folders that need no claim: they hold the programs and settings of the system and nothing about the user, and the
+/// temporary folders of a sandbox are private.
 const SYSTEM: [&str; 14] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/nix",
     "/tmp", "/var/tmp",
@@ -19,60 +20,61 @@ fn is_of_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Everything that a command may touch.
-pub(super) fn claims(
+/// Claims of a command.
+pub(super) fn of_command(
     text: &str,
-    understood: &Arc<ParsedCommand>,
-    touches: &Accesses,
+    parsed: &Arc<ParsedCommand>,
+    accesses: &Accesses,
     is_read_only: bool,
     is_free: bool,
     cx: &Context,
 ) -> Claims {
-    let line = Resource::Command(CommandLine::new(text).with_analysis(understood.clone()));
+    let line = Resource::Command(CommandLine::new(text).with_analysis(parsed.clone()));
     let mut claims = match is_read_only {
         true => Claims::none().read(line),
         false => Claims::none().write(line),
     };
-    for path in &touches.reads {
+    for path in &accesses.reads {
         if let Some(place) = place(path, cx) {
             claims = claims.read(Resource::Path(place));
         }
     }
-    // What is written to devices and the private temporary folder touches nobody else.
-    let written: Vec<AbsPath> = touches.writes.iter().filter_map(|path| place(path, cx)).collect();
+    // `place` drops devices and private temporary folders: writing there affects no other call.
+    let written: Vec<AbsPath> = accesses.writes.iter().filter_map(|path| place(path, cx)).collect();
     for place in &written {
-        // Of a folder that something is put into, only that changes.
+        // `cp a folder/` names the folder and the new file: only the file changes.
         let is_above = |other: &AbsPath| other != place && other.is_within(place);
         let is_folder = || cx.workspace().stat(place).is_ok_and(|stat| stat.kind == Kind::Directory);
         if !(written.iter().any(is_above) && is_folder()) {
             claims = claims.write(Resource::Path(place.clone()));
         }
     }
-    for host in &touches.hosts {
+    for host in &accesses.hosts {
         claims = claims.write(Resource::Host(host.clone()));
     }
-    match (touches.incomplete.is_some() || is_free, is_read_only) {
+    match (accesses.incomplete.is_some() || is_free, is_read_only) {
         (true, true) => claims.read(Resource::Everything),
         (true, false) => claims.write(Resource::Everything),
         (false, _) => claims,
     }
 }
 
-/// The place that a path of a command means: where links lead within the workspace, or as it is written outside of
-/// it. None for the places that every command may use.
+/// Resolves a path of a command to the path to claim: inside the workspace, where symbolic links lead; outside, as it is
+/// written. `None` for the folders that every command may use.
 fn place(path: &Path, cx: &Context) -> Option<AbsPath> {
     let workspace = cx.workspace();
-    // A link may lead out: then what counts is where it leads.
+    // A link may lead out of the workspace: then its target counts.
     match workspace.reaching(workspace.root(), &names::show(path), FolderAccess::Read) {
         Ok((_, found)) if workspace.access(&found.path).is_some() => Some(found.path),
         Ok((_, found)) if is_of_system(found.path.as_path()) => None,
         Ok((_, found)) => Some(found.path),
         Err(_) if is_of_system(path) => None,
-        // What is not there leads nowhere else.
+        // A missing path is no link.
         Err(error) if matches!(error.kind, PathErrorKind::NotFound | PathErrorKind::NotADirectory) => {
             Some(AbsPath::lexical(path))
         }
-        // What cannot be looked at is taken for what is named, or, where that would lie inside, for all there is.
+        // A path that cannot be examined may lead anywhere. Inside the workspace, where the name alone would be allowed,
+        // it therefore claims the whole file system.
         Err(_) => {
             let named = AbsPath::lexical(path);
             Some(if workspace.access(&named).is_some() { AbsPath::lexical(Path::new("/")) } else { named })

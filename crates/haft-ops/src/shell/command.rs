@@ -1,0 +1,169 @@
+//! A shell command before it runs: what its text proves about it, which resources it claims, and whether it is refused.
+//! Knows nothing of processes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft_core::{AbsPath, Access, Claims, Context, Fault, FaultKind, Resource};
+use haft_sandbox::Exit;
+use haft_shell::{self as shell, Interactive, ParsedCommand};
+
+use super::in_place::{self, Foreseen, SedEdit};
+
+/// Longest command in bytes, below the kernel's limit for one argument.
+const MAX_COMMAND: usize = 120_000;
+
+/// A shell command, parsed and classified.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub(super) text: String,
+    pub(super) dir: AbsPath,
+    /// Whether `dir` is the root as a fallback, because the requested folder no longer exists.
+    pub(super) fell_back: bool,
+    /// Whether the command runs without the layers of the sandbox.
+    pub(super) free: bool,
+    safety: Safety,
+    parsed: Arc<ParsedCommand>,
+    pub(super) claims: Claims,
+    /// The edit that the command is, if it is a `sed -i` that haft can make itself.
+    pub(super) edit: Option<SedEdit>,
+}
+
+/// Classification of a command by its text alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Safety {
+    /// Proven to change nothing. Its sandbox is read-only all the same.
+    ReadOnly,
+    /// May change something.
+    Unknown,
+    /// Can do irreversible harm, for this reason.
+    Harmful(String),
+}
+
+impl Command {
+    /// Parses and classifies a command that starts in `dir`. A free command runs without the layers of the sandbox, which
+    /// needs the user's approval. Fails if the command is catastrophic, such as the deletion of the whole disk, or if it
+    /// would change haft's own files.
+    pub fn new(text: &str, dir: AbsPath, free: bool, cx: &Context) -> Result<Self, Fault> {
+        if text.trim().is_empty() {
+            return Err(Fault::invalid("the command is empty").hint("say what to run"));
+        }
+        if text.contains('\0') {
+            return Err(Fault::invalid("the command contains a NUL character, which no shell takes"));
+        }
+        if text.len() > MAX_COMMAND {
+            return Err(Fault::new(
+                FaultKind::TooLarge,
+                format!("the command has {} bytes: at most {MAX_COMMAND} can be run", text.len()),
+            )
+            .hint("write it to a script in the workspace and run that"));
+        }
+        // The folder in which the last command ended may no longer exist.
+        let (dir, fell_back) = match cx.workspace().stat(&dir) {
+            Ok(_) => (dir, false),
+            Err(_) => (cx.workspace().root().clone(), true),
+        };
+        let parsed = Arc::new(shell::parse(text));
+        let harms = shell::sensitive(&parsed);
+        if let Some(found) = harms.iter().find(|found| found.catastrophic) {
+            return Err(Fault::new(FaultKind::Denied, format!("this is never run: {}", found.reason))
+                .hint("ask the user to do it, if it is really meant")
+                .with("command", text));
+        }
+        let safety = match harms.first() {
+            Some(found) => Safety::Harmful(found.reason.clone()),
+            None if shell::read_only(&parsed).proven() => Safety::ReadOnly,
+            None => Safety::Unknown,
+        };
+        let is_read_only = safety == Safety::ReadOnly && !free;
+        let accesses = shell::accesses(&parsed, dir.as_path());
+        let claims = super::claims::of_command(text, &parsed, &accesses, is_read_only, free, cx);
+        let edit = shell::in_place(&parsed).and_then(|sed| SedEdit::of(sed, &dir, cx));
+        if let Some(place) = guarded_path(&claims, cx) {
+            let shown = cx.workspace().display(place);
+            return Err(Fault::new(
+                FaultKind::Denied,
+                format!("`{shown}` is haft's own: no command changes it"),
+            )
+            .hint("ask the user to change it")
+            .with("command", text));
+        }
+        Ok(Self { text: text.to_owned(), dir, fell_back, free, safety, parsed, claims, edit })
+    }
+
+    /// Paths outside the workspace that the command reads. Its claims contain them, so the approval covers them.
+    pub(super) fn reads_outside(&self, cx: &Context) -> Vec<PathBuf> {
+        let paths = self.claims.iter().filter_map(|(_, resource)| match resource {
+            Resource::Path(path) if cx.session_workspace().access(path).is_none() => {
+                Some(path.as_path().to_owned())
+            }
+            _ => None,
+        });
+        paths.collect()
+    }
+
+    /// The text for bash.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the command runs without the layers of the sandbox.
+    pub fn is_free(&self) -> bool {
+        self.free
+    }
+
+    /// Whether the command is proven to change nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.safety == Safety::ReadOnly && !self.free
+    }
+
+    /// Why the command can do irreversible harm.
+    pub fn harm(&self) -> Option<&str> {
+        match &self.safety {
+            Safety::Harmful(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The part of the command that waits for keyboard input, and what to run instead.
+    pub fn waits(&self) -> Option<Interactive> {
+        shell::interactive(&self.parsed).into_iter().next()
+    }
+
+    /// Fails if the command waits for keyboard input, because there is none.
+    pub fn require_unattended(self) -> Result<Self, Fault> {
+        match self.waits() {
+            None => Ok(self),
+            Some(found) => Err(Fault::new(
+                FaultKind::InvalidInput,
+                format!("`{}` waits for somebody to type, and nobody can", found.what),
+            )
+            .hint(found.instead)
+            .with("command", &self.text)),
+        }
+    }
+
+    /// Fails unless the command's edit produces the content that the host has shown to the user.
+    pub fn require_foreseen(&self, foreseen: &Foreseen, cx: &Context) -> Result<(), Fault> {
+        match &self.edit {
+            Some(edit) => edit.require_foreseen(foreseen, &self.dir, cx),
+            None => Err(in_place::not_foreseen(&foreseen.file)),
+        }
+    }
+
+    /// Meaning of an exit code that is an answer and not an error, such as 1 of `grep`.
+    pub fn meaning(&self, exit: Exit, printed: bool) -> Option<&'static str> {
+        match exit {
+            Exit::Code(code) => shell::exit_code_meaning(&self.parsed, code, printed),
+            _ => None,
+        }
+    }
+}
+
+/// A path of haft's own files among the paths that the command would change.
+fn guarded_path<'a>(claims: &'a Claims, cx: &Context) -> Option<&'a AbsPath> {
+    claims.iter().find_map(|(access, resource)| match resource {
+        Resource::Path(path) if access == Access::Write && cx.workspace().guards(path) => Some(path),
+        _ => None,
+    })
+}

@@ -1,0 +1,171 @@
+//! Starts a command in a sandbox of the session and waits for its end, with a timeout, cancellation and a heuristic for
+//! prompts that get no answer. Knows nothing of the command's meaning.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_core::{Context, Fault, FaultKind};
+use haft_sandbox::Exit;
+use haft_sandbox::sandbox::{CommandEnd, Output, Policy, RunEvent, Running, Sandbox, Stream, Task};
+
+use super::sandbox_options::SessionSandboxes;
+use super::{Command, Printed, SandboxOptions, prompt};
+
+/// Time between the request to terminate and the kill.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A process that has ended, with its output.
+pub(super) struct Finished {
+    pub(super) end: CommandEnd,
+    pub(super) out: Printed,
+    pub(super) err: Printed,
+    /// Prompt at the end of the output, unless the process succeeded.
+    pub(super) prompt: Option<String>,
+}
+
+/// Collects the output of a process until it ends, its timeout is reached or the call is cancelled. A process that stays
+/// silent after a prompt is terminated before its timeout.
+pub(super) async fn wait_for_end(
+    mut running: Running,
+    timeout: Duration,
+    cx: &Context,
+) -> Result<Finished, Fault> {
+    let (mut out, mut err) = (Printed::default(), Printed::default());
+    let mut take = |stream: Stream, bytes: &[u8]| {
+        cx.output(&String::from_utf8_lossy(bytes));
+        let printed = if stream == Stream::Out { &mut out } else { &mut err };
+        printed.add(bytes, || cx.keep_output());
+        // A prompt leaves the cursor behind it: it has no line end.
+        if bytes.ends_with(b"\n") { None } else { prompt::prompt_in(printed.end()) }
+    };
+    let deadline = tokio::time::sleep(timeout);
+    tokio::pin!(deadline);
+    let mut waiting_at = None;
+    let ended = loop {
+        tokio::select! {
+            event = running.next() => match event.map_err(event_fault)? {
+                RunEvent::Output(stream, bytes) => waiting_at = take(stream, bytes),
+                RunEvent::Ended(ended) => break Ok(ended),
+            },
+            () = &mut deadline => break Err(Exit::TimedOut),
+            () = tokio::time::sleep(prompt::QUIET), if waiting_at.is_some() => break Err(Exit::TimedOut),
+            () = cx.cancelled() => break Err(Exit::Cancelled),
+        }
+    };
+    let ended = match ended {
+        Ok(ended) => ended,
+        // Processes that run on after a forced end say nothing about the command: they were about to be ended as well.
+        Err(exit) => CommandEnd { exit, left: Vec::new(), ..terminate(&mut running, &mut take).await? },
+    };
+    let prompt = waiting_at.filter(|_| ended.exit != Exit::Code(0));
+    // A process whose name can no longer be read has ended by itself.
+    let left = ended.left.into_iter().filter(|name| !name.is_empty()).collect();
+    let end = CommandEnd { left, ..ended };
+    Ok(Finished { end, out, err, prompt })
+}
+
+/// Starts a command in a sandbox with its policy.
+pub(super) async fn begin(
+    command: &Command,
+    output: Output,
+    cx: &Context,
+) -> Result<(Running, Policy), Fault> {
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
+    let policy = sandbox_options.with_rules(sandbox_options.policy(command, cx), cx).await?;
+    let sandbox = take_sandbox(&policy, output, cx).await?;
+    sandbox_options.require_enforced(&sandbox, command.free, cx)?;
+    let task = Task {
+        program: "/bin/bash".into(),
+        args: ["--noprofile", "--norc", "-c", "--", &command.text].map(Into::into).into(),
+        dir: command.dir.as_path().to_owned(),
+        env: sandbox_options.env(cx).await,
+        input: Vec::new(),
+        reports_dir: true,
+    };
+    Ok((sandbox.run(task).await.map_err(start_fault)?, policy))
+}
+
+/// Takes a sandbox from the session's pool. Fails if it lacks a layer that the settings require.
+pub(super) async fn take_sandbox(policy: &Policy, output: Output, cx: &Context) -> Result<Sandbox, Fault> {
+    let sandboxes = cx.session().extension::<SessionSandboxes>();
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
+    let sandbox = sandboxes.pool(&sandbox_options).take(policy, output).await.map_err(start_fault)?;
+    if let Some((layer, why)) =
+        sandbox.report().missing.iter().find(|(layer, _)| sandbox_options.required.contains(layer))
+    {
+        return Err(Fault::new(
+            FaultKind::Disabled,
+            format!("commands are to run behind {}, which cannot be had here: {why}", layer.made_of()),
+        )
+        .hint(
+            "`haft doctor` tells which layers are active here; the setting `sandbox.require` says which must",
+        ));
+    }
+    Ok(sandbox)
+}
+
+/// Fault about a sandbox or a command that could not be started.
+pub(super) fn start_fault(error: std::io::Error) -> Fault {
+    Fault::failed(format!("the command cannot be started: {error}"))
+}
+
+/// Fault about a lost connection to a running command.
+fn event_fault(error: std::io::Error) -> Fault {
+    Fault::failed(error.to_string())
+}
+
+/// Prepares a sandbox for the next command with the same policy, in the background: setting one up takes milliseconds.
+pub(super) fn prewarm(policy: Policy, output: Output, cx: &Context) {
+    let sandboxes = cx.session().extension::<SessionSandboxes>();
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
+    let sandboxes = Arc::downgrade(&sandboxes);
+    tokio::spawn(async move {
+        if let Some(sandboxes) = sandboxes.upgrade() {
+            sandboxes.pool(&sandbox_options).prepare(&policy, output).await;
+        }
+    });
+}
+
+/// Notes about files that the sandbox renamed because other programs would run something by their names.
+pub(super) fn set_aside_notes(end: &CommandEnd, cx: &Context) -> Vec<String> {
+    let shown = |path: &Path| {
+        let root = cx.session_workspace().root().as_path();
+        path.strip_prefix(root).unwrap_or(path).display().to_string()
+    };
+    let note = |path: &PathBuf| {
+        format!(
+            "what the command made was renamed to `{}`: by its name other programs would run something",
+            shown(path)
+        )
+    };
+    end.set_aside.iter().map(note).collect()
+}
+
+/// Collects the output of a process until it ends.
+async fn follow<T>(
+    running: &mut Running,
+    take: &mut impl FnMut(Stream, &[u8]) -> T,
+) -> Result<CommandEnd, Fault> {
+    loop {
+        match running.next().await.map_err(event_fault)? {
+            RunEvent::Output(stream, bytes) => drop(take(stream, bytes)),
+            RunEvent::Ended(ended) => return Ok(ended),
+        }
+    }
+}
+
+/// Terminates a process, and kills it after [`GRACE`].
+async fn terminate<T>(
+    running: &mut Running,
+    take: &mut impl FnMut(Stream, &[u8]) -> T,
+) -> Result<CommandEnd, Fault> {
+    running.terminate().await;
+    match tokio::time::timeout(GRACE, follow(running, take)).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            running.kill();
+            follow(running, take).await
+        }
+    }
+}

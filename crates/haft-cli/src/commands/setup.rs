@@ -25,7 +25,7 @@ pub(super) fn run(common: &Common, flags: &SetupFlags) -> anyhow::Result<ExitCod
         anstream::stdout().write_all(markdown::reference()?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let project = haft_host::looked_at(common.workspace.as_deref())?;
+    let project = haft_host::any_folder(common.workspace.as_deref())?;
     let places = Places::of(&project)?;
     if flags.clients.is_empty() && !flags.all {
         anyhow::ensure!(

@@ -5,6 +5,7 @@ mod asked;
 mod background;
 mod blocked;
 mod in_place;
+mod not_found;
 mod printed;
 mod profile;
 mod program;
@@ -31,6 +32,7 @@ pub use words::in_words;
 
 use in_place::Edit;
 use sandbox_options::Cages;
+use words::seconds;
 
 use super::patch::Planned;
 use haft_shell::{self as shell, Interactive, ParsedCommand};
@@ -59,12 +61,14 @@ pub struct Shell {
 pub struct Command {
     text: String,
     dir: AbsPath,
-    /// Whether that is the root, because the folder it was to start in is gone.
-    is_back: bool,
+    /// The folder it was to start in, if that is gone; then it does not run.
+    gone: Option<AbsPath>,
     free: bool,
     judged: Judged,
     understood: Arc<ParsedCommand>,
     claims: Claims,
+    /// Why the claims may not be all that it touches.
+    incomplete: Option<String>,
     edit: Option<Edit>,
 }
 
@@ -97,9 +101,9 @@ impl Command {
             .hint("write it to a script in the workspace and run that"));
         }
         // The folder that the last command ended in may be gone.
-        let (dir, is_back) = match cx.workspace().stat(&dir) {
-            Ok(_) => (dir, false),
-            Err(_) => (cx.workspace().root().clone(), true),
+        let (dir, gone) = match cx.workspace().stat(&dir) {
+            Ok(_) => (dir, None),
+            Err(_) => (cx.workspace().root().clone(), Some(dir)),
         };
         let understood = Arc::new(shell::parse(text));
         let harms = shell::sensitive(&understood);
@@ -116,6 +120,7 @@ impl Command {
         let is_read_only = judged == Judged::ReadOnly && !free;
         let touches = shell::accesses(&understood, dir.as_path());
         let claims = reach::claims(text, &understood, &touches, is_read_only, free, cx);
+        let incomplete = touches.incomplete;
         let edit = shell::in_place(&understood).and_then(|sed| Edit::of(sed, &dir, cx));
         if let Some(place) = guarded(&claims, cx) {
             let shown = cx.workspace().display(place);
@@ -126,7 +131,17 @@ impl Command {
             .hint("ask the user to change it")
             .with("command", text));
         }
-        Ok(Self { text: text.to_owned(), dir, is_back, free, judged, understood, claims, edit })
+        Ok(Self { text: text.to_owned(), dir, gone, free, judged, understood, claims, incomplete, edit })
+    }
+
+    /// Refuses to start anywhere else if the folder that commands were in is gone: the same words mean other files there.
+    fn require_folder(&self, cx: &Context) -> Result<(), Fault> {
+        let Some(gone) = &self.gone else { return Ok(()) };
+        cx.session().set_cwd(cx.workspace().root().clone());
+        let shown = cx.workspace().display(gone);
+        Err(Fault::new(FaultKind::NotFound, format!("the folder `{shown}`, in which commands were, is gone"))
+            .hint("nothing was run; the next command starts in the root of the workspace")
+            .with("command", &self.text))
     }
 
     /// What it reads outside of the workspace, which was asked about.
@@ -163,22 +178,35 @@ impl Command {
         }
     }
 
+    /// What it would change or reach, for the person who is asked about it.
+    pub fn effects(&self, cx: &Context) -> String {
+        reach::effects(&self.claims, self.incomplete.as_deref(), cx)
+    }
+
     /// What in it waits for somebody to type, and what to run instead.
     pub fn waits(&self) -> Option<Interactive> {
         shell::interactive(&self.understood).into_iter().next()
     }
 
-    /// Refuses it if it waits for somebody to type: nobody does.
+    /// Refuses a command that waits for a person to type, or that does not end by itself.
     pub fn require_unattended(self) -> Result<Self, Fault> {
-        match self.waits() {
-            None => Ok(self),
-            Some(found) => Err(Fault::new(
-                FaultKind::InvalidInput,
-                format!("`{}` waits for somebody to type, and nobody can", found.what),
-            )
-            .hint(found.instead)
-            .with("command", &self.text)),
-        }
+        let found = self.waits();
+        self.refuse_if(found)
+    }
+
+    /// Refuses a command for the background that waits for a person to type. There it may run without end.
+    pub fn require_unattended_in_background(self) -> Result<Self, Fault> {
+        let found = shell::interactive(&self.understood).into_iter().find(|found| !found.endless);
+        self.refuse_if(found)
+    }
+
+    fn refuse_if(self, found: Option<Interactive>) -> Result<Self, Fault> {
+        let Some(Interactive { what, instead, endless }) = found else { return Ok(self) };
+        let message = match endless {
+            true => format!("`{what}` does not end by itself"),
+            false => format!("`{what}` waits for somebody to type, and nobody can"),
+        };
+        Err(Fault::new(FaultKind::InvalidInput, message).hint(instead).with("command", &self.text))
     }
 
     /// Checks that it makes of a file what somebody was shown.
@@ -218,6 +246,8 @@ pub struct Ran {
     pub err: Printed,
     /// How long it took.
     pub took: Duration,
+    /// How long it was allowed to take.
+    pub limit: Duration,
     /// What it had started and was still running when it ended, and was ended with it.
     pub left: Vec<String>,
     /// The folder that it ended in, where that is another one.
@@ -250,6 +280,9 @@ impl Ran {
             (None, Some(asked)) if self.exit == Exit::TimedOut => {
                 format!("it was ended: it waited for an answer to `{asked}`, and nobody can give one")
             }
+            _ if self.exit == Exit::TimedOut => {
+                format!("the command was stopped after {} (timeout)", seconds(self.limit))
+            }
             _ => words,
         })
     }
@@ -278,6 +311,7 @@ impl Operation for Shell {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
+        self.command.require_folder(cx)?;
         let Some(edit) = &self.command.edit else { return Ok(None) };
         self.plan = edit.plan(cx)?;
         let diff: String = self.plan.iter().flatten().map(Planned::diff).collect();
@@ -305,6 +339,7 @@ impl Ran {
             out: Printed::default(),
             err: Printed::default(),
             took,
+            limit: took,
             left: Vec::new(),
             moved: Moved::No,
             report: Report::default(),
@@ -329,13 +364,6 @@ impl Shell {
         let report = running.report().clone();
         let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
         let mut notes = set_aside(&ended, cx);
-        if self.command.is_back {
-            cx.session().set_cwd(self.command.dir.clone());
-            notes.push(
-                "the folder that commands were in is gone: this one started in the root of the workspace"
-                    .to_owned(),
-            );
-        }
         notes.extend(cx.session().extension::<Tasks>().news());
         again(policy.clone(), self.output, cx);
         let moved = match (self.moves, &ended.dir) {
@@ -356,7 +384,9 @@ impl Shell {
             (None, _) => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
         };
         let (took, CommandEnd { left, hit, .. }) = (start.elapsed(), ended);
-        Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, asked, notes })
+        notes.extend(not_found::explain(exit, &self.command, cx).await);
+        let limit = timeout;
+        Ok(Ran { exit, out, err, took, limit, left, moved, report, hit, meaning, blocked, asked, notes })
     }
 }
 

@@ -28,7 +28,15 @@ static PROGRAMS: &[(&[&str], &str)] = &[
     (&["killall", "pkill"], "ends processes by name"),
     (&["crontab", "at", "batch"], "has something run later"),
     (&["shred", "srm", "wipe"], "deletes beyond recovery"),
-    (&["insmod", "rmmod", "modprobe", "sysctl", "kexec"], "changes the kernel"),
+    (&["insmod", "rmmod", "modprobe", "kexec"], "changes the kernel"),
+    (
+        &[
+            "iptables", "ip6tables", "iptables-restore", "ip6tables-restore", "nft", "ufw", "firewall-cmd",
+            "ebtables", "arptables", "ipset",
+        ],
+        "changes which connections are let through",
+    ),
+    (&["umount", "swapoff", "pivot_root", "losetup"], "changes what is mounted"),
     (&["dropdb", "dropuser"], "deletes a database"),
 ];
 
@@ -204,6 +212,26 @@ fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
         "chown" | "chgrp" if flag("R", &["--recursive"]) => {
             note("it changes the owner of whole folders", false)
         }
+        "mount" | "swapon" if operands().next().is_some() || has("-a") || has("--all") => {
+            note(&format!("`{}` changes what is mounted", command.name()), false);
+        }
+        "sysctl"
+            if has("-w")
+                || has("--write")
+                || has("-p")
+                || has("--system")
+                || args.iter().any(|arg| arg.contains('=')) =>
+        {
+            note("`sysctl` changes the kernel", false);
+        }
+        "ip" | "route" | "tc" | "ifconfig" | "nmcli"
+            if ["add", "del", "delete", "set", "flush", "replace", "change", "up", "down", "modify"]
+                .iter()
+                .any(|word| has(word)) =>
+        {
+            note("it changes how the network works", false);
+        }
+        "mke2fs" | "newfs" => note("it makes a file system where another may be", true),
         "kill"
             if has("-1")
                 && args.iter().filter(|arg| **arg == "-1").count()
@@ -212,7 +240,10 @@ fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
             note("it ends every process", false);
         }
         "systemctl" | "service"
-            if ["poweroff", "reboot", "halt", "stop", "disable", "mask", "enable", "restart", "start"]
+            if !command.argv.first().is_some_and(|program| program.text().starts_with('.'))
+                && [
+                    "poweroff", "reboot", "halt", "stop", "disable", "mask", "enable", "restart", "start",
+                ]
                 .iter()
                 .any(|word| has(word)) =>
         {

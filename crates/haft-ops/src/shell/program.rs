@@ -153,6 +153,7 @@ impl Program {
             out,
             err,
             took,
+            limit: timeout,
             left,
             moved: Moved::No,
             report,

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
+use haft_core::{AbsPath, Access, Claims, CommandLine, Context, Resource};
 use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
-use haft_shell::{Accesses, ParsedCommand};
+use haft_shell::{Accesses, ParsedCommand, Repository};
 
 /// Folders in which the system has its programs and settings. Whoever reads there learns nothing about the user;
 /// and a sandbox has temporary folders of its own.
@@ -48,6 +48,11 @@ pub(super) fn claims(
             claims = claims.write(Resource::Path(place.clone()));
         }
     }
+    match touches.repository {
+        Repository::Unused => {}
+        Repository::Read => claims = claims.read(Resource::State(REPOSITORY.into())),
+        Repository::Changed => claims = claims.write(Resource::State(REPOSITORY.into())),
+    }
     for host in &touches.hosts {
         claims = claims.write(Resource::Host(host.clone()));
     }
@@ -55,6 +60,39 @@ pub(super) fn claims(
         (true, true) => claims.read(Resource::Everything),
         (true, false) => claims.write(Resource::Everything),
         (false, _) => claims,
+    }
+}
+
+/// The data of git, apart from the files that are checked out.
+const REPOSITORY: &str = "the repository (`.git`)";
+/// Most files and hosts that are named to a person.
+const MAX_NAMED: usize = 3;
+
+/// What a command with these claims would change or reach, in words.
+pub(super) fn effects(claims: &Claims, incomplete: Option<&str>, cx: &Context) -> String {
+    let (mut changed, mut reached) = (Vec::new(), Vec::new());
+    for (access, resource) in claims.iter() {
+        match (resource, access) {
+            (Resource::Path(path), Access::Write) => {
+                changed.push(format!("`{}`", cx.workspace().display(path)))
+            }
+            (Resource::State(name), Access::Write) => changed.push(name.to_string()),
+            (Resource::Host(host), _) => reached.push(format!("`{host}`")),
+            _ => {}
+        }
+    }
+    let parts =
+        [("changes", changed), ("reaches", reached)].into_iter().filter(|(_, names)| !names.is_empty());
+    let mut parts: Vec<String> = parts.map(|(verb, names)| format!("it {verb} {}", listed(&names))).collect();
+    parts.extend(incomplete.map(str::to_owned));
+    if parts.is_empty() { "it can change things".to_owned() } else { parts.join("; ") }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(MAX_NAMED) {
+        Some(more @ 1..) => format!("{shown} and {more} more"),
+        _ => shown,
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) const ASK: &str = "if it is needed, ask the user to run it";
 
 /// The part of a command that waits for input, if any.
 pub(super) fn waits_for_input(command: &str) -> Option<shell::Interactive> {
-    shell::interactive(&shell::parse(command)).into_iter().next()
+    shell::interactive(&shell::parse(command)).into_iter().find(|found| !found.endless)
 }
 
 /// Refuses a command line that contains a banned command, at any position, or that may: what a shell is fed and cannot

@@ -97,8 +97,7 @@ fn names_of_command(command: &Command, names: &mut BTreeSet<String>) {
     }
     // Words in code are commands only if the code can start programs.
     if wrap::takes_code(command) && code::may_start_programs(command).is_some() {
-        let words = code::texts(command).into_iter().flat_map(scan::tokens);
-        words.for_each(|token| scan::names_of(&token, names));
+        code::texts(command).into_iter().flat_map(code::words).for_each(|word| scan::names_of(word, names));
     }
 }
 

@@ -24,6 +24,12 @@ pub(super) fn texts(command: &Command) -> Vec<&str> {
     texts
 }
 
+/// The words of a text in any language that could be names of programs.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./+".contains(c);
+    text.split(move |c| !is_part(c)).filter(|word| !word.is_empty())
+}
+
 /// The reason why the code of a command may start programs that the text does not show.
 pub(super) fn may_start_programs(command: &Command) -> Option<String> {
     let name = command.name();

@@ -13,6 +13,15 @@ const MAKEFILES: [&str; 3] = ["Makefile", "makefile", "GNUmakefile"];
 /// The files that commands write, by base name, with what is written to them.
 type Written = BTreeMap<String, Vec<Input>>;
 
+/// Where the shell looks for programs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Search {
+    /// In the folders of the environment.
+    Usual,
+    /// Wherever the command line says.
+    Anywhere,
+}
+
 impl Walk {
     /// Follows the files that the command line writes and runs.
     pub(super) fn run_written_files(&mut self) {
@@ -27,8 +36,12 @@ impl Walk {
         if written.is_empty() {
             return;
         }
+        // With another `PATH`, a bare name may be a file that is written.
+        let sets_path =
+            commands.iter().flat_map(|command| &command.assignments).any(|set| set.name == "PATH");
+        let search = if sets_path { Search::Anywhere } else { Search::Usual };
         for (index, command) in commands.iter().enumerate() {
-            for file in run_files(command) {
+            for file in run_files(command, search) {
                 let Some(inputs) = written.get(scan::basename(file)) else { continue };
                 let is_shell = wrap::is_shell(command.name()) || !wrap::takes_code(command);
                 let language = if is_shell { Language::Shell } else { Language::Other };
@@ -81,7 +94,11 @@ impl Walk {
                 for source in sources {
                     let copied = match written.get(scan::basename(source)) {
                         Some(_) => true,
-                        None => source.starts_with("/dev/") || source.starts_with("/proc/"),
+                        // A program of the system under another name, or what a descriptor gives.
+                        None => {
+                            ["/dev/", "/proc/"].iter().any(|folder| source.starts_with(folder))
+                                || source.contains("bin/")
+                        }
                     };
                     if copied {
                         for file in [target, source] {
@@ -101,7 +118,7 @@ fn command_text(command: &Command) -> &str {
 }
 
 /// The files that a command runs: its own program if that is a path, and scripts among its arguments.
-fn run_files(command: &Command) -> Vec<&str> {
+fn run_files(command: &Command, search: Search) -> Vec<&str> {
     let mut files = feed::script_files(command);
     let program = command_text(command);
     if program.contains('/')

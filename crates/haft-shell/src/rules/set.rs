@@ -140,9 +140,8 @@ impl RuleSet {
             return None;
         }
         let args = command.args().filter(|_| !wrap::takes_targets(command));
-        let words: Vec<String> =
-            args.chain(command.code.iter().map(String::as_str)).flat_map(scan::tokens).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let fed = command.code.iter().map(String::as_str);
+        let words: Vec<&str> = args.chain(fed).flat_map(code::words).collect();
         let named = words.iter().enumerate().filter_map(|(n, word)| {
             let following = words.get(n + 1..).unwrap_or_default();
             let candidates = names(word).into_iter().flat_map(|name| self.candidates(&name));

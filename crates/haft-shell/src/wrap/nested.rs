@@ -72,6 +72,10 @@ pub(crate) fn nested(command: &Command) -> Vec<Nested> {
     in_options(name, args, &mut nested);
     if is_shell(name) || matches!(name, "su" | "runuser" | "sg" | "script") {
         nested.extend(script_of_shell(args));
+        if !is_shell(name) {
+            // `runuser -u USER COMMAND`, `sg GROUP COMMAND`.
+            nested.push(any_of(args));
+        }
     } else if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" {
         // The dynamic loader, which runs the program that it is given.
         let program = args.iter().position(|arg| !arg.text().starts_with('-')).unwrap_or(args.len());
@@ -93,7 +97,7 @@ pub(crate) fn nested(command: &Command) -> Vec<Nested> {
                 .filter(|(_, (kind, _))| is_program(kind))
                 .map(|(arg, (_, script))| Nested::part(script, arg)),
         );
-    } else if name == "hyperfine" {
+    } else if matches!(name, "hyperfine" | "concurrently") {
         nested.extend(args.iter().filter(|arg| !arg.text().starts_with('-')).map(Nested::script));
     } else if matches!(name, "alias" | "hash" | "mapfile" | "readarray" | "complete" | "compgen" | "bind") {
         nested.push(any_of(args));

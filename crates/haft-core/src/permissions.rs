@@ -408,15 +408,19 @@ fn changes_plan(claims: &Claims, cx: &Context) -> bool {
         && claims.iter().all(|(access, resource)| access == Access::Read || is_plan(resource))
 }
 
-/// What a call would change or reach, as far as its claims name it.
-fn effects(claims: &Claims, cx: &Context) -> Option<String> {
+/// What a call would change or reach, for people, as far as its claims name it: "it changes `a.txt`".
+pub fn effects(claims: &Claims, cx: &Context) -> Option<String> {
     let mut changed: Vec<String> = Vec::new();
     let mut reached: Vec<String> = Vec::new();
     for (access, resource) in claims.iter() {
         match (resource, access) {
             (Resource::Path(path), Access::Write) => {
-                changed.push(format!("`{}`", cx.workspace().display(path)))
+                changed.push(match cx.workspace().display(path).as_str() {
+                    "." => "files in the workspace".to_owned(),
+                    path => format!("`{path}`"),
+                })
             }
+            (Resource::State(name), Access::Write) => changed.push(name.to_string()),
             (Resource::Host(host), _) => reached.push(format!("`{host}`")),
             _ => {}
         }

@@ -334,7 +334,11 @@ impl Collector<'_> {
                 self.read(&Word::literal(path));
             }
             if name == "git" {
-                self.out.repository = self.out.repository.max(subcommands::repository(command));
+                let repository = subcommands::repository(command);
+                self.out.repository = self.out.repository.max(repository);
+                if repository == Repository::Changed && subcommands::uses_network(command) {
+                    self.out.incomplete = Some("it talks to another repository".to_owned());
+                }
             }
             if READS_CWD.contains(&name) || name == "git" {
                 match &self.cwd {
@@ -344,7 +348,7 @@ impl Collector<'_> {
                 }
             }
         } else if !wrap::is_wrapper(name) || wrap::is_runner(command) {
-            self.mark_incomplete(format!("what `{name}` touches is not known"));
+            self.mark_incomplete(format!("what `{name}` changes or reaches is not known"));
         }
     }
 

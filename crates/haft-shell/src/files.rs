@@ -122,6 +122,7 @@ fn run_files(command: &Command, search: Search) -> Vec<&str> {
     let mut files = feed::script_files(command);
     let program = command_text(command);
     if program.contains('/')
+        || search == Search::Anywhere
         || command.argv.first().is_some_and(|first| first.doubt() == Some(&Doubt::Expansion))
     {
         files.push(program);

@@ -197,8 +197,13 @@ fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
             let open = args.iter().any(|arg| {
                 matches!(arg.trim_start_matches('0'), "777" | "666" | "a+rwx" | "a+w" | "ugo+rwx" | "o+w")
             });
-            if flag("R", &["--recursive"]) && (open || operands().any(is_everything)) {
+            if flag("R", &["--recursive"]) && open {
                 note("it opens whole folders to everybody", false);
+            } else if flag("R", &["--recursive"]) && operands().any(is_everything) {
+                note(
+                    "it changes the permissions of everything in a root, a home, or the folder it is in",
+                    false,
+                );
             }
             if args.iter().any(|arg| {
                 arg.contains("+s")

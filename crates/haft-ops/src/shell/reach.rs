@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{AbsPath, Access, Claims, CommandLine, Context, Resource};
+use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
 use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
 use haft_shell::{Accesses, ParsedCommand, Repository};
@@ -65,35 +65,11 @@ pub(super) fn claims(
 
 /// The data of git, apart from the files that are checked out.
 const REPOSITORY: &str = "the repository (`.git`)";
-/// Most files and hosts that are named to a person.
-const MAX_NAMED: usize = 3;
-
 /// What a command with these claims would change or reach, in words.
 pub(super) fn effects(claims: &Claims, incomplete: Option<&str>, cx: &Context) -> String {
-    let (mut changed, mut reached) = (Vec::new(), Vec::new());
-    for (access, resource) in claims.iter() {
-        match (resource, access) {
-            (Resource::Path(path), Access::Write) => {
-                changed.push(format!("`{}`", cx.workspace().display(path)))
-            }
-            (Resource::State(name), Access::Write) => changed.push(name.to_string()),
-            (Resource::Host(host), _) => reached.push(format!("`{host}`")),
-            _ => {}
-        }
-    }
-    let parts =
-        [("changes", changed), ("reaches", reached)].into_iter().filter(|(_, names)| !names.is_empty());
-    let mut parts: Vec<String> = parts.map(|(verb, names)| format!("it {verb} {}", listed(&names))).collect();
-    parts.extend(incomplete.map(str::to_owned));
+    let named = haft_core::permissions::effects(claims, cx);
+    let parts: Vec<String> = named.into_iter().chain(incomplete.map(str::to_owned)).collect();
     if parts.is_empty() { "it can change things".to_owned() } else { parts.join("; ") }
-}
-
-fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(MAX_NAMED) {
-        Some(more @ 1..) => format!("{shown} and {more} more"),
-        _ => shown,
-    }
 }
 
 /// The place that a path of a command means: where links lead within the workspace, or as it is written outside of

@@ -145,10 +145,11 @@ impl RuleSet {
         let named = words.iter().enumerate().filter_map(|(n, word)| {
             let following = words.get(n + 1..).unwrap_or_default();
             let candidates = names(word).into_iter().flat_map(|name| self.candidates(&name));
-            candidates.filter(|n| self.rules[*n].denies_scanned(word, following)).min()
+            let rule = candidates.filter(|n| self.rules[*n].denies_scanned(word, following)).min()?;
+            Some((rule, *word))
         });
-        if let Some(rule) = named.min() {
-            return found(rule, format!("the code for `{}` names it", command.name()));
+        if let Some((rule, word)) = named.min() {
+            return found(rule, format!("the code for `{}` contains `{word}`", command.name()));
         }
         code::may_start_programs(command).and_then(|because| found(0, because))
     }

@@ -3,13 +3,20 @@
 
 use super::{Command, Word, sed, wrap};
 
-/// Parts of names with which languages start programs or evaluate text.
+/// Names with which languages start programs, evaluate text or reach what can.
 #[rustfmt::skip]
 const STARTS: &[&str] = &[
-    "system", "popen", "subprocess", "exec", "spawn", "fork", "eval", "child_process", "shell", "compile",
-    "__", "importlib", "getattr", "globals", "locals", "ctypes", "pty", "runpy", "require(", "constructor",
-    "Function", "binding", "Process", "send", "syscall", "qx", "%x", "`", "syscmd", "ProcessBuilder", "Runtime",
-    "!", "\\!", "Invoke", "Start-", "open3", "do(", "Deno.", "Bun.", "os.startfile", "posix",
+    "eval", "fork", "vfork", "qx", "getattr", "globals", "locals", "vars", "compile", "subprocess", "child_process",
+    "ctypes", "pty", "runpy", "importlib", "binding", "constructor", "Function", "globalThis", "syscmd", "esyscmd",
+    "passthru", "proc_open", "call_user_func", "send", "public_send", "const_get", "instance_eval", "class_eval",
+    "syscall", "shell", "open3", "ProcessBuilder", "Runtime", "Deno", "Bun", "posix", "startfile", "Invoke",
+];
+/// Beginnings of such names: `execSync`, `spawnSync`, `popen2`, `system`, `shell_exec`, `__import__`.
+const BEGINNINGS: &[&str] = &["exec", "spawn", "posix_spawn", "popen", "Popen", "system", "shell_", "__"];
+/// Programs whose own commands run others behind a `!`.
+const WITH_BANG: &[&str] = &[
+    "vim", "vi", "nvim", "view", "ex", "ed", "dc", "gdb", "lldb", "psql", "mysql", "mariadb", "sqlite",
+    "sqlite3", "gnuplot",
 ];
 
 /// The code that a command gets, in its arguments and on its input.
@@ -50,7 +57,7 @@ pub(super) fn may_start_programs(command: &Command) -> Option<String> {
         "sed" | "gsed" => sed::may_run(command),
         name if name.ends_with("awk") => texts(command).iter().any(|text| awk_starts(text)),
         "make" | "gmake" | "just" | "ninja" => command.code.iter().any(|text| !text.trim().is_empty()),
-        _ => texts(command).iter().any(|text| can_start(text)),
+        _ => texts(command).iter().any(|text| can_start(name, text)),
     };
     starts.then(|| format!("the code for `{name}` can start other programs"))
 }
@@ -73,10 +80,33 @@ fn awk_program(command: &Command) -> Option<&Word> {
     None
 }
 
-/// Whether code of an unknown language can start programs.
-pub(super) fn can_start(text: &str) -> bool {
-    let without_comparison = text.replace("!=", "").replace("#!", "");
-    STARTS.iter().any(|part| without_comparison.contains(part))
+/// Whether code for an interpreter can start programs.
+fn can_start(interpreter: &str, text: &str) -> bool {
+    let is = |names: &[&str]| names.iter().any(|name| interpreter.starts_with(name));
+    let (is_python, is_script) = (is(&["python", "pypy"]), is(&["node", "bun", "deno"]));
+    // Statements of a database and patterns, which start nothing.
+    let text =
+        if is_python { text.replace(".execute", "").replace("re.compile", "") } else { text.to_owned() };
+    let names = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
+    let mut names =
+        names.filter(|name| !(is_python && matches!(*name, "__name__" | "__main__" | "__file__")));
+    let starts =
+        |name: &str| STARTS.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
+    // A pipe as the name of a file, a property that is put together, a module whose name is.
+    names.any(starts)
+        || ["|\"", "|'", "\"|", "'|", "%x", "]("].iter().any(|part| text.contains(part))
+        || (text.contains('`') && !is_script)
+        || (text.contains('!') && WITH_BANG.contains(&interpreter))
+        || ["require(", "import("].iter().any(|call| !takes_literals(&text, call))
+}
+
+/// Whether all calls of a function have a literal text as their only argument.
+fn takes_literals(text: &str, call: &str) -> bool {
+    text.split(call).skip(1).all(|behind| {
+        let quote = behind.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let rest = quote.and_then(|quote| behind.get(1..)?.split_once(quote));
+        rest.is_some_and(|(_, after)| after.starts_with(')'))
+    })
 }
 
 /// Whether an awk program runs a command: `system`, `getline`, or a pipe.

@@ -102,7 +102,7 @@ pub(super) fn fed(command: &Command) -> Option<(Language, Vec<&Input>)> {
         inputs.push(&command.input);
         inputs.extend(&command.other_inputs);
     }
-    if files.iter().any(|file| *file == DESCRIPTOR) {
+    if files.contains(&DESCRIPTOR) {
         inputs.extend(&command.substituted);
     }
     inputs.retain(|input| **input != Input::Empty);

@@ -45,6 +45,11 @@ pub(super) fn is_shell(name: &str) -> bool {
     lookup(name).is_some_and(|entry| entry.shell)
 }
 
+/// Whether a shell reads scripts otherwise than bash does.
+pub(super) fn is_foreign_shell(name: &str) -> bool {
+    matches!(name, "zsh" | "fish" | "csh" | "tcsh" | "yash" | "elvish" | "nu" | "pwsh")
+}
+
 pub(super) fn is_interpreter(name: &str) -> bool {
     interpreter(name).is_some()
 }

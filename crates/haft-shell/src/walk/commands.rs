@@ -91,7 +91,11 @@ impl Walk {
     }
 
     /// Walks a script that a command runs.
-    pub(super) fn nested_script(&mut self, by: &str, text: &str, input: Input) {
+    fn nested_script(&mut self, by: &str, text: &str, input: Input) {
+        if wrap::is_foreign_shell(by) {
+            let what = format!("`{by}` runs a script in a language of its own");
+            self.out.add_doubt(Doubt::Unread(what));
+        }
         self.out.add_doubt(Doubt::Runs(by.to_owned()));
         let at = self.out.commands.len();
         self.in_subshell(|walk| walk.sharing(input, false, |walk| walk.script(text)));

@@ -362,7 +362,7 @@ pub(crate) fn needs_approval(
             _,
         ) => reason.clone(),
         (_, _, Sensitivity::Extreme) => format!("`{}` can do harm that cannot be undone", spec.name),
-        _ => format!("`{}` can change things", spec.name),
+        _ => effects(claims, cx).unwrap_or_else(|| format!("`{}` can change things", spec.name)),
     };
     let advice = match mode {
         _ if outside.is_some() => Some("the user can add the folder with `--add-dir`".to_owned()),
@@ -408,6 +408,42 @@ fn changes_plan(claims: &Claims, cx: &Context) -> bool {
     !claims.is_read_only()
         && claims.iter().all(|(access, resource)| access == Access::Read || is_plan(resource))
 }
+
+/// What a call would change or reach, for people, as far as its claims name it: "it changes `a.txt`".
+pub fn effects(claims: &Claims, cx: &Context) -> Option<String> {
+    let mut changed: Vec<String> = Vec::new();
+    let mut reached: Vec<String> = Vec::new();
+    for (access, resource) in claims.iter() {
+        match (resource, access) {
+            (Resource::Path(path), Access::Write) => {
+                changed.push(match cx.workspace().display(path).as_str() {
+                    "." => "files in the workspace".to_owned(),
+                    path => format!("`{path}`"),
+                })
+            }
+            (Resource::State(name), Access::Write) => changed.push(name.to_string()),
+            (Resource::Host(host), _) => reached.push(format!("`{host}`")),
+            _ => {}
+        }
+    }
+    let parts =
+        [("changes", changed), ("reaches", reached)].into_iter().filter(|(_, names)| !names.is_empty());
+    let parts: Vec<String> = parts
+        .map(|(verb, names)| {
+            let more = names.len().saturating_sub(MAX_NAMED);
+            let named = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+            if more == 0 {
+                format!("it {verb} {named}")
+            } else {
+                format!("it {verb} {named} and {more} more")
+            }
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Most files and hosts that the reason of a question names.
+const MAX_NAMED: usize = 3;
 
 fn lies_outside(path: &AbsPath, cx: &Context) -> String {
     match cx.alias_of(path) {

@@ -69,9 +69,7 @@ async fn requests_and_answers_are_events() {
     let mut events = rig.engine.activity().subscribe_to(&[EventKind::Asked, EventKind::Answered]);
     rig.note("a", "x").await;
     let events = drain(&mut events);
-    assert!(
-        matches!(&events[0].payload, EventPayload::Asked { reason } if reason == "`note` can change things")
-    );
+    assert!(matches!(&events[0].payload, EventPayload::Asked { reason } if reason == "it changes `a`"));
     assert!(matches!(&events[1].payload, EventPayload::Answered { answer } if answer == "allowed once"));
     assert_eq!(events.len(), 2);
 }

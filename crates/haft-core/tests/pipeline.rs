@@ -131,7 +131,7 @@ async fn the_approver_sees_the_whole_call() {
     assert_eq!(request.session, *rig.session.id());
     assert_eq!(request.input, json!({"path": "a", "text": "x"}));
     assert_eq!(request.preview.as_ref().unwrap().diff, "+x");
-    assert_eq!(request.reason, "`note` can change things");
+    assert_eq!(request.reason, "it changes `a`");
     let path = rig.session.cwd().child("a".as_ref());
     assert_eq!(request.claims, Claims::none().write(Resource::Path(path.clone())));
     let rule = Rule(format!("note({path})"));

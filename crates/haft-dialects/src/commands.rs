@@ -10,12 +10,12 @@ use haft_ops::{Blocked, Command, Moved, Outcome, Ran};
 use haft_shell as shell;
 
 /// Whether a command needs approval.
-pub(super) fn approval(command: &Command) -> Approval {
+pub(super) fn approval(command: &Command, cx: &Context) -> Approval {
     match (command.harm(), command.is_free()) {
         (_, true) => Approval::NeededRegardless("the command would run without the sandbox".to_owned()),
         (Some(harm), false) => Approval::NeededAlways(harm.to_owned()),
         (None, false) if command.is_read_only() => Approval::NotNeeded,
-        (None, false) => Approval::BySensitivity,
+        (None, false) => Approval::Needed(command.effects(cx)),
     }
 }
 
@@ -24,19 +24,26 @@ pub(super) const ASK: &str = "if it is needed, ask the user to run it";
 
 /// The part of a command that waits for input, if any.
 pub(super) fn waits_for_input(command: &str) -> Option<shell::Interactive> {
-    shell::interactive(&shell::parse(command)).into_iter().next()
+    shell::interactive(&shell::parse(command)).into_iter().find(|found| !found.endless)
 }
 
-/// Refuses a command line that contains a banned command, at any position.
+/// Refuses a command line that contains a banned command, at any position, or that may: what a shell is fed and cannot
+/// be read could be one.
 pub(super) fn require_allowed(command: &str) -> Result<(), Fault> {
-    let found = shell::banned(&shell::parse(command));
-    let Some(banned) = found.first() else { return Ok(()) };
-    Err(Fault::new(
-        FaultKind::Denied,
-        format!("`{}` is not allowed here ({})", banned.word, banned.category.name()),
-    )
-    .hint("do it another way, or ask the user to run it")
-    .with("command", command))
+    let understood = shell::parse(command);
+    let fault = match (shell::banned(&understood).first(), shell::unread(&understood)) {
+        (Some(banned), _) => Fault::new(
+            FaultKind::Denied,
+            format!("`{}` is not allowed here ({})", banned.word, banned.category.name()),
+        )
+        .hint("do it another way, or ask the user to run it"),
+        (None, Some(doubt)) => {
+            Fault::new(FaultKind::Denied, format!("{doubt}, and some programs are not allowed here"))
+                .hint("write the commands out, with literal words and without a shell in between")
+        }
+        (None, None) => return Ok(()),
+    };
+    Err(fault.with("command", command))
 }
 
 /// The outcome of a command in the foreground.
@@ -101,7 +108,8 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
     }
     if ran.exit == Exit::TimedOut && ran.prompt.is_none() {
         notes.push(
-            "it was ended with everything that it had started; `timeout` gives it more time".to_owned(),
+            "everything that the command had started was ended with it; `timeout` gives it more time"
+                .to_owned(),
         );
     }
     notes.extend(ran.hit.map(|hit| describe_quota(hit).to_owned()));

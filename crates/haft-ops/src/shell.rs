@@ -7,6 +7,7 @@ mod blocked;
 mod claims;
 mod command;
 mod in_place;
+mod not_found;
 mod printed;
 mod profile;
 mod program;
@@ -68,6 +69,8 @@ pub struct Ran {
     pub err: Printed,
     /// Duration of the run.
     pub took: Duration,
+    /// How long it was allowed to take.
+    pub limit: Duration,
     /// Names of processes that the command had left running; the sandbox ended them.
     pub left: Vec<String>,
     /// Whether later commands start in another folder.
@@ -100,6 +103,9 @@ impl Ran {
             (None, Some(prompt)) if self.exit == Exit::TimedOut => {
                 format!("it was ended: it waited for an answer to `{prompt}`, and nobody can give one")
             }
+            _ if self.exit == Exit::TimedOut => {
+                format!("the command was stopped after {} (timeout)", words::seconds(self.limit))
+            }
             _ => words,
         })
     }
@@ -128,6 +134,7 @@ impl Operation for Shell {
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {
+        self.command.require_folder(cx)?;
         let Some(edit) = &self.command.edit else { return Ok(None) };
         self.plan = edit.plan(cx)?;
         let diff: String = self.plan.iter().flatten().map(Planned::diff).collect();
@@ -155,6 +162,7 @@ impl Ran {
             out: Printed::default(),
             err: Printed::default(),
             took,
+            limit: took,
             left: Vec::new(),
             moved: Moved::No,
             report: Report::default(),
@@ -179,13 +187,6 @@ impl Shell {
         let report = running.report().clone();
         let Finished { end, mut out, mut err, prompt } = wait_for_end(running, timeout, cx).await?;
         let mut notes = set_aside_notes(&end, cx);
-        if self.command.fell_back {
-            cx.session().set_cwd(self.command.dir.clone());
-            notes.push(
-                "the folder that commands were in is gone: this one started in the root of the workspace"
-                    .to_owned(),
-            );
-        }
         notes.extend(cx.session().extension::<Tasks>().unreported_ends());
         prewarm(policy.clone(), self.output, cx);
         let moved = match (self.moves, &end.dir) {
@@ -207,7 +208,9 @@ impl Shell {
             (None, _) => blocked::blocked(exit, &[out.end(), err.end()], &policy, &report),
         };
         let (took, CommandEnd { left, hit, .. }) = (start.elapsed(), end);
-        Ok(Ran { exit, out, err, took, left, moved, report, hit, meaning, blocked, prompt, notes })
+        notes.extend(not_found::explain(exit, &self.command, cx).await);
+        let limit = timeout;
+        Ok(Ran { exit, out, err, took, limit, left, moved, report, hit, meaning, blocked, prompt, notes })
     }
 }
 

@@ -148,8 +148,10 @@ impl Compiled {
         self.commands.denies(understood).map(|rule| &self.command_rules[rule])
     }
 
-    pub(super) fn might_deny_command(&self, understood: &ParsedCommand) -> Option<&ToolRule> {
-        self.commands.might_deny(understood).map(|rule| &self.command_rules[rule])
+    /// A rule that might mean a command, and the part of the command that is not certain.
+    pub(super) fn might_deny_command(&self, understood: &ParsedCommand) -> Option<(&ToolRule, String)> {
+        let found = self.commands.might_deny(understood)?;
+        Some((&self.command_rules[found.rule], found.because))
     }
 
     pub(super) fn allows_command(&self, understood: &ParsedCommand) -> Option<(&ToolRule, bool)> {

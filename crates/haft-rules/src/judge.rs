@@ -1,6 +1,6 @@
 //! Judges calls by the rules of the settings and by the rules granted since, in the session or permanently.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_core::permissions::{HiddenFiles, Judge, Question, Rule, Scope, Verdict};
@@ -126,13 +126,22 @@ impl Judge for RuleJudge {
         let called = CallFacts { tool: &spec.name, claims, workspace: cx.session_workspace() };
         let rules = self.rules(cx)?;
         let ruling = rules.rule_on(&called);
-        // In bypass mode no person is asked about an uncertain command, so a deny rule that might mean it must hold.
-        let check_uncertain = cx.session().mode() == Mode::Bypass
-            && ruling.as_ref().is_none_or(|ruling| ruling.effect != Effect::Deny);
-        if let Some((rule, command)) = check_uncertain.then(|| rules.might_deny(claims)).flatten() {
-            return Ok(Verdict::Deny(format!(
-                "`{command}` may run what the rule `{rule}` denies: it does not tell for certain what it runs"
-            )));
+        // What a command runs may not be certain. In bypass mode no person is asked about that, so a deny rule that
+        // might mean it must hold; elsewhere a rule that allows does not cover it, unless it names exactly this command.
+        let bypasses = cx.session().mode() == Mode::Bypass;
+        let check_uncertain = match &ruling {
+            Some(ruling) if ruling.effect == Effect::Allow => bypasses || !ruling.exactly,
+            Some(ruling) => bypasses && ruling.effect != Effect::Deny,
+            None => bypasses,
+        };
+        if let Some((rule, because)) = check_uncertain.then(|| rules.might_deny(claims)).flatten() {
+            let doubt = format!("{because}, and the rule `{rule}` denies what it could be");
+            return Ok(match bypasses {
+                true => Verdict::Deny(format!(
+                    "{doubt}; write the commands out, with literal words and without a shell or an interpreter in between"
+                )),
+                false => Verdict::Ask(doubt),
+            });
         }
         let Some(Ruling { effect, rule, about, exactly }) = ruling else {
             return Ok(Verdict::Abstain);
@@ -146,7 +155,8 @@ impl Judge for RuleJudge {
 
     fn offer(&self, question: &Question<'_>) -> Vec<Rule> {
         let book = self.source.book(question.cx).ok();
-        book.and_then(|book| offer(question, &known(&book, question.cx))).unwrap_or_default()
+        book.and_then(|book| offer(question, &known(&book, question.cx), self.home.as_deref()))
+            .unwrap_or_default()
     }
 
     fn hidden_files(&self, cx: &Context) -> Option<Arc<dyn HiddenFiles>> {
@@ -174,16 +184,34 @@ impl Judge for RuleJudge {
     }
 }
 
-/// The narrowest rules that would allow a call.
-fn offer(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
+/// The narrowest rules that would allow a call; none if no rule that can be offered would.
+fn offer(question: &Question<'_>, known: &KnownTools, home: Option<&Path>) -> Option<Vec<Rule>> {
     let Question { spec, claims, cx, .. } = question;
     let workspace = cx.session_workspace();
-    if let Some(line) = command(claims) {
-        let understood = line.analysis::<ParsedCommand>();
-        let understood = understood.unwrap_or_else(|| Arc::new(shell::parse(line.text())));
-        let rules = shell::offered_rules(&understood);
-        return Some(rules.into_iter().map(|rule| Rule(format!("{}({rule})", spec.name))).collect());
-    }
+    let allows = |rules: &Vec<Rule>| {
+        let mut book = RuleBook::new(known.clone());
+        let added = rules.iter().all(|rule| book.add(Effect::Allow, &rule.0, "offered").is_ok());
+        let called = CallFacts { tool: &spec.name, claims, workspace };
+        let ruling = added.then(|| Rules::new(&book, workspace, home).rule_on(&called)).flatten();
+        ruling.is_some_and(|ruling| ruling.effect == Effect::Allow)
+    };
+    let Some(line) = command(claims) else { return path_rules(question, known).filter(allows) };
+    let understood = line.analysis::<ParsedCommand>();
+    let understood = understood.unwrap_or_else(|| Arc::new(shell::parse(line.text())));
+    let named = |rules: Vec<String>| -> Vec<Rule> {
+        rules.into_iter().map(|rule| Rule(format!("{}({rule})", spec.name))).collect()
+    };
+    // A rule with a wildcard does not extend to files outside of the workspace; one that names them does.
+    [shell::offered_rules(&understood), shell::exact_rules(&understood)]
+        .into_iter()
+        .map(named)
+        .find(|rules| !rules.is_empty() && allows(rules))
+}
+
+/// Rules about the paths, hosts and state that a call accesses.
+fn path_rules(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
+    let Question { spec, claims, cx, .. } = question;
+    let workspace = cx.session_workspace();
     let mut rules: Vec<Rule> = Vec::new();
     for (access, resource) in claims.iter() {
         let rule = match resource {
@@ -192,11 +220,14 @@ fn offer(question: &Question<'_>, known: &KnownTools) -> Option<Vec<Rule>> {
                 if inside && access == Access::Read {
                     continue;
                 }
+                let shown = workspace.display(path);
                 let pattern = match inside {
-                    true => format!("./{}", workspace.display(path)),
-                    false => path.to_string(),
+                    // A rule about the whole workspace.
+                    true if shown == "." => "./**".to_owned(),
+                    true => globset::escape(&format!("./{shown}")),
+                    false => globset::escape(&path.to_string()),
                 };
-                ToolRule::on_path(&spec.name, &globset::escape(&pattern), known)?
+                ToolRule::on_path(&spec.name, &pattern, known)?
             }
             Resource::Host(host) => ToolRule::parse(&format!("{}(domain:{host})", spec.name), known).ok()?,
             Resource::State(_) | Resource::Everything => ToolRule::parse(&spec.name, known).ok()?,

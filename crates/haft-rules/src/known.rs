@@ -13,7 +13,7 @@ use super::book::Class;
 ///
 /// ```
 /// use haft_core::{Category, Spec};
-/// use haft_rules::{KnownTools, Written};
+/// use haft_rules::{KnownTools, ToolRule};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Deploy {
@@ -23,8 +23,8 @@ use super::book::Class;
 ///
 /// let deploy = Spec::of::<Deploy>("deploy", "Deploys the project").category(Category::File);
 /// let known = KnownTools::none().with(&deploy);
-/// assert!(Written::parse("deploy(targets/*.toml)", &known).is_ok());
-/// assert!(Written::parse("deplyo", &known).is_err(), "probably a typing mistake");
+/// assert!(ToolRule::parse("deploy(targets/*.toml)", &known).is_ok());
+/// assert!(ToolRule::parse("deplyo", &known).is_err(), "probably a typing mistake");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownTools(Arc<BTreeMap<Arc<str>, Kind>>);

@@ -96,12 +96,10 @@ impl Rules {
             .or_else(|| self.allow_all_parts(called))
     }
 
-    /// A deny rule that might mean a claimed command whose programs are not certain, and the command.
+    /// A deny rule that might mean a claimed command which is not certain, and the part that is not.
     pub fn might_deny(&self, claims: &Claims) -> Option<(&ToolRule, String)> {
         claims.iter().find_map(|(_, resource)| match resource {
-            Resource::Command(line) => {
-                Some((self.deny.might_deny_command(&parsed(line))?, line.text().to_owned()))
-            }
+            Resource::Command(line) => self.deny.might_deny_command(&parsed(line)),
             _ => None,
         })
     }

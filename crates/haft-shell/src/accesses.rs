@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::options::Options;
 use super::programs::{Profile, profile};
-use super::{Command, Cwd, Doubt, ParsedCommand, RedirectKind, Word, sed, wrap};
+use super::{Command, Cwd, Doubt, ParsedCommand, RedirectKind, Word, rules, sed, subcommands, wrap};
 
 /// Files and hosts that a command accesses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,8 +17,22 @@ pub struct Accesses {
     pub writes: BTreeSet<PathBuf>,
     /// Hosts that it connects to.
     pub hosts: BTreeSet<String>,
+    /// Whether it uses git's own data, in `.git`.
+    pub repository: Repository,
     /// Why the lists may be incomplete; `None` if they are complete.
     pub incomplete: Option<String>,
+}
+
+/// How a command uses the data of a git repository, apart from the files that are checked out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Repository {
+    /// Not at all.
+    #[default]
+    Unused,
+    /// Reads it.
+    Read,
+    /// Changes it.
+    Changed,
 }
 
 /// Programs that write all their operands, and nothing else.
@@ -56,9 +70,26 @@ const PLAIN_OPTIONS: &[(&str, &str, &[&str])] = &[
     ("tee", "ai", &["--append"]),
     ("unlink", "", &[]),
     ("truncate", "", &[]),
-    ("chmod", "Rvf", &["--recursive"]),
-    ("chown", "Rvfh", &["--recursive"]),
-    ("chgrp", "Rvfh", &["--recursive"]),
+    ("chmod", "Rvfc", &["--recursive", "--verbose", "--changes", "--silent", "--quiet", "--reference"]),
+    (
+        "chown",
+        "RvfhcHLP",
+        &[
+            "--recursive",
+            "--verbose",
+            "--changes",
+            "--silent",
+            "--quiet",
+            "--reference",
+            "--from",
+            "--no-dereference",
+        ],
+    ),
+    (
+        "chgrp",
+        "RvfhcHLP",
+        &["--recursive", "--verbose", "--changes", "--silent", "--quiet", "--reference", "--no-dereference"],
+    ),
     ("install", "", &[]),
     ("shred", "fuvz", &[]),
     ("mkfifo", "", &[]),
@@ -70,10 +101,36 @@ fn unknown_option(command: &Command) -> Option<&str> {
     let (_, short, long) = PLAIN_OPTIONS.iter().find(|(name, ..)| *name == program)?;
     let is_plain = |arg: &&str| match arg.strip_prefix('-') {
         None | Some("" | "-") => true,
-        Some(rest) if rest.starts_with('-') => long.contains(arg),
+        Some(rest) if rest.starts_with('-') => {
+            long.contains(&arg.split_once('=').map_or(*arg, |(option, _)| option))
+        }
+        Some(_) if is_mode(program, arg) => true,
         Some(letters) => letters.chars().all(|letter| short.contains(letter)),
     };
     command.args().find(|arg| !is_plain(arg))
+}
+
+/// Whether an argument that looks like an option is a mode: `chmod -x f`.
+fn is_mode(program: &str, arg: &str) -> bool {
+    let is_part = |c: char| "rwxXstugo=+-,".contains(c);
+    program == "chmod"
+        && arg.len() > 1
+        && arg.starts_with('-')
+        && !arg.starts_with("--")
+        && arg.chars().all(is_part)
+}
+
+/// The first operand of programs that take a mode or an owner before the files.
+fn mode_or_owner<'a>(command: &Command, operands: &[&'a Word]) -> Option<&'a Word> {
+    let name = command.name();
+    let takes_one = matches!(name, "chmod" | "chown" | "chgrp");
+    let given = command.args().any(|arg| arg.starts_with("--reference") || is_mode(name, arg));
+    operands.first().copied().filter(|_| takes_one && !given)
+}
+
+/// The value of `--reference=FILE`, which is read.
+fn reference(command: &Command) -> Option<Word> {
+    command.args().find_map(|arg| arg.strip_prefix("--reference=")).map(Word::literal)
 }
 
 /// Programs whose first operand is a pattern, not a file.
@@ -212,8 +269,12 @@ impl Collector<'_> {
         let name = command.name();
         let mut operands: Vec<&Word> =
             command.argv.iter().skip(1).filter(|word| !word.text().starts_with('-')).collect();
-        if let Some(pattern) = search_pattern(command) {
-            operands.retain(|word| !std::ptr::eq(*word, pattern));
+        let skipped = [search_pattern(command), mode_or_owner(command, &operands)];
+        for word in skipped.into_iter().flatten() {
+            operands.retain(|operand| !std::ptr::eq(*operand, word));
+        }
+        if rules::has_subcommands(name) {
+            operands = subcommands::files(command);
         }
         self.hosts(command, &operands);
         if !program.is_literal() {
@@ -223,6 +284,7 @@ impl Collector<'_> {
             self.mark_incomplete(format!("what `{option}` does to what `{name}` writes is not known"));
         } else if WRITERS.contains(&name) {
             operands.iter().for_each(|word| self.write(word));
+            reference(command).iter().for_each(|word| self.read(word));
         } else if COPIERS.contains(&name) {
             operands.iter().for_each(|word| self.read(word));
             operands
@@ -271,6 +333,13 @@ impl Collector<'_> {
             for (_, path) in named.filter(|(_, path)| name == "git" && !path.is_empty()) {
                 self.read(&Word::literal(path));
             }
+            if name == "git" {
+                let repository = subcommands::repository(command);
+                self.out.repository = self.out.repository.max(repository);
+                if repository == Repository::Changed && subcommands::uses_network(command) {
+                    self.out.incomplete = Some("it talks to another repository".to_owned());
+                }
+            }
             if READS_CWD.contains(&name) || name == "git" {
                 match &self.cwd {
                     Some(cwd) if self.out.reads.contains(&**cwd) => {}
@@ -278,8 +347,8 @@ impl Collector<'_> {
                     None => self.mark_incomplete(Doubt::Folder.to_string()),
                 }
             }
-        } else if !wrap::is_wrapper(name) || wrap::is_runner(name) {
-            self.mark_incomplete(format!("what `{name}` touches is not known"));
+        } else if !wrap::is_wrapper(name) || wrap::is_runner(command) {
+            self.mark_incomplete(format!("what `{name}` changes or reaches is not known"));
         }
     }
 
@@ -293,6 +362,9 @@ impl Collector<'_> {
             .filter_map(|arg| arg.strip_prefix("--")?.split_once('='))
             .map(|(_, value)| Word::literal(value));
         values.for_each(|word| self.read(&word));
+        if name == "git" && subcommands::only_changes_repository(command) {
+            return;
+        }
         if let Some(why) = profile.objection(command) {
             let mut args = command.argv.iter().skip(1);
             while let Some(arg) = args.next() {
@@ -310,14 +382,19 @@ impl Collector<'_> {
     }
 
     fn hosts(&mut self, command: &Command, operands: &[&Word]) {
-        for text in command.args().filter(|text| text.contains(':')) {
+        // The text of a message is no address.
+        let skips = command.name() == "git" && !subcommands::uses_network(command);
+        for text in command.args().filter(|text| !skips && text.contains(':')) {
             if let Some((_, rest)) = text.split_once("://") {
                 let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
                 self.host(authority.rsplit('@').next().unwrap_or_default());
             }
         }
         match command.name() {
+            "git" if !subcommands::uses_network(command) => {}
             "ssh" | "scp" | "sftp" | "rsync" | "git" | "mosh" => {
+                let addresses = subcommands::operands(command);
+                let operands = if command.name() == "git" { addresses.as_slice() } else { operands };
                 for (n, word) in operands.iter().enumerate() {
                     let text = word.text();
                     let scp = text

@@ -1,6 +1,8 @@
 //! Commands that a dialect may refuse outright, by category.
 
-use super::ParsedCommand;
+use std::collections::BTreeSet;
+
+use super::{Command, Cwd, Doubt, ParsedCommand, Word, code, scan, wrap};
 
 /// A category of commands that a dialect may refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,13 +66,48 @@ pub struct Banned {
     pub category: Category,
 }
 
-/// The banned commands among all words that could be run, through any wrapper.
+/// The banned commands that a command line may run, through any wrapper, variable or code.
 pub fn banned(understood: &ParsedCommand) -> Vec<Banned> {
+    let mut names = understood.nearby.clone();
+    for command in understood.commands() {
+        names_of_command(command, &mut names);
+    }
+    understood.scanned().iter().for_each(|token| scan::names_of(token, &mut names));
     let listed = Category::ALL
         .into_iter()
         .flat_map(|category| category.commands().iter().map(move |word| (category, *word)));
     listed
-        .filter(|(_, word)| understood.words().contains(*word))
+        .filter(|(_, word)| names.contains(*word))
         .map(|(category, word)| Banned { word, category })
         .collect()
+}
+
+/// The part of a command that runs something which is not in its text, so that it may be a banned command.
+pub fn unread(understood: &ParsedCommand) -> Option<&Doubt> {
+    understood.doubts().iter().find(|doubt| matches!(doubt, Doubt::Unread(_)))
+}
+
+fn names_of_command(command: &Command, names: &mut BTreeSet<String>) {
+    let Some(first) = command.argv.first() else { return };
+    if !is_own_program(command, first) {
+        scan::names_of(first.text(), names);
+    }
+    if !first.is_literal() {
+        scan::tokens(first.raw()).for_each(|token| scan::names_of(&token, names));
+    }
+    // Words in code are commands only if the code can start programs.
+    if wrap::takes_code(command) && code::may_start_programs(command).is_some() {
+        code::texts(command).into_iter().flat_map(code::words).for_each(|word| scan::names_of(word, names));
+    }
+}
+
+/// Whether a program is a file of the project, such as `./service`, and not one of the system.
+fn is_own_program(command: &Command, program: &Word) -> bool {
+    let is_below = |path: &str| !path.starts_with('/') && path.split('/').all(|name| name != "..");
+    let in_project = match &command.cwd {
+        Cwd::Start => true,
+        Cwd::At(path) => is_below(path),
+        Cwd::Unknown => false,
+    };
+    program.is_literal() && program.text().contains('/') && is_below(program.text()) && in_project
 }

@@ -51,6 +51,15 @@ pub enum Doubt {
     InlineCode(String),
     /// This program runs another one.
     Runs(String),
+    /// A part that runs something which is not in the text, such as a shell that is fed through a pipe.
+    Unread(String),
+}
+
+impl Doubt {
+    /// Whether the text does not show all programs that the command runs: a rule that denies may mean any of them.
+    pub(super) fn hides_programs(&self) -> bool {
+        matches!(self, Self::Unread(_) | Self::TooLong | Self::TooDeep | Self::Syntax)
+    }
 }
 
 impl Display for Doubt {
@@ -81,6 +90,7 @@ impl Display for Doubt {
             Self::Evaluates(name) => write!(f, "`{name}` evaluates text or changes how commands are read"),
             Self::InlineCode(name) => write!(f, "`{name}` runs code that is part of the command"),
             Self::Runs(name) => write!(f, "`{name}` runs another program"),
+            Self::Unread(what) => write!(f, "{what}, which cannot be read beforehand"),
         }
     }
 }

@@ -15,8 +15,8 @@ const COMPARE: &[&str] = &["diff", "cmp", "sdiff", "colordiff", "zdiff", "comm"]
 /// ```
 /// use haft_shell as shell;
 /// let found = shell::parse("cd src && grep -r unlikely .");
-/// assert_eq!(shell::meaning(&found, 1, false), Some("nothing was found"));
-/// assert_eq!(shell::meaning(&found, 2, true), None);
+/// assert_eq!(shell::exit_code_meaning(&found, 1, false), Some("nothing was found"));
+/// assert_eq!(shell::exit_code_meaning(&found, 2, true), None);
 /// ```
 pub fn exit_code_meaning(understood: &ParsedCommand, code: i32, printed: bool) -> Option<&'static str> {
     let source = understood.exit_code_source.as_ref()?;

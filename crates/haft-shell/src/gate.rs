@@ -46,6 +46,11 @@ pub(super) fn text(text: &str) -> Option<Doubt> {
     None
 }
 
+/// The text with an ordinary character in place of each hidden one.
+pub(super) fn without_hidden(text: &str) -> String {
+    text.chars().map(|c| if is_hidden(c) { '_' } else { c }).collect()
+}
+
 /// The reason why tokens must not be parsed, if there is one.
 pub(super) fn tokens(tokens: &[Token]) -> Option<Doubt> {
     let (mut branches, mut keywords) = (0, 0);

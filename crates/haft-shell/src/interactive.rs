@@ -1,32 +1,37 @@
 //! Commands that wait for a person to type, and what to run instead.
 
-use super::{Command, ParsedCommand, wrap};
+use super::feed::Input;
+use super::{Command, ParsedCommand, scan, wrap};
 
-/// A command that waits for a person.
+/// A command that waits for a person, or does not end by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interactive {
     /// The program, with its subcommand where that matters.
     pub what: String,
     /// Advice: what to run instead.
     pub instead: &'static str,
+    /// Whether it does not end by itself, without waiting for a person. Such a command can run in the background.
+    pub endless: bool,
 }
 
-/// Programs that are always interactive.
+/// Editors: programs that wait for a person with any arguments, unless [`is_scripted`] says otherwise.
+#[rustfmt::skip]
+const EDITORS: &[&str] = &[
+    "vi", "vim", "nvim", "nano", "emacs", "pico", "joe", "micro", "helix", "hx", "ed", "ex", "code", "view",
+    "vimdiff",
+];
+/// Programs that show a page at a time on a terminal, and print everything elsewhere.
+const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "info"];
+
+/// Programs that are interactive unless [`is_scripted`] says otherwise.
 static ALWAYS: &[(&[&str], &str)] = &[
-    (
-        &[
-            "vi", "vim", "nvim", "nano", "emacs", "pico", "joe", "micro", "helix", "hx", "ed", "ex", "code",
-            "view", "vimdiff",
-        ],
-        "change the file with an editing tool, or with `sed -i`",
-    ),
-    (&["less", "more", "most", "pg"], "use `cat`, `head` or `tail`"),
+    (EDITORS, "change the file with an editing tool, or with `sed -i`"),
     (&["man", "info"], "add `| cat`, or run the command with `--help`"),
+    (PAGERS, "use `cat`, `head` or `tail`"),
     (
         &["top", "htop", "btop", "atop", "iotop", "glances", "nvtop"],
         "use `ps aux --sort=-%cpu | head`, or `top -b -n 1`",
     ),
-    (&["watch"], "run the command once"),
     (&["telnet", "ftp", "sftp", "nc", "ncat"], "use `curl`, or give the input with `<`"),
     (&["tmux", "screen", "byobu"], "run the command by itself, in the background if need be"),
     (&["passwd", "visudo", "vipw", "chsh", "chfn"], "ask the user to do it"),
@@ -35,6 +40,7 @@ static ALWAYS: &[(&[&str], &str)] = &[
         "use a command that prints its result",
     ),
     (&["read", "select"], "give the value as an argument or a variable"),
+    (&["cat", "tee"], "name a file, or give the text with `|`, `<` or `<<`"),
 ];
 
 /// Programs that are interactive unless their input is redirected or one of these options is given.
@@ -45,18 +51,19 @@ static WITHOUT_OPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["sqlcmd"], &["-Q", "-q", "-i"], "pass the statement with `-Q`"),
 ];
 
-/// The parts of a command that wait for a person.
+/// The parts of a command that wait for a person, or do not end by themselves.
 pub fn interactive(understood: &ParsedCommand) -> Vec<Interactive> {
     let mut found: Vec<Interactive> = Vec::new();
     for command in understood.commands() {
-        let Some(instead) = alternative(command) else { continue };
+        let endless = endless_alternative(command);
+        let Some(instead) = endless.or_else(|| alternative(command, understood)) else { continue };
         let second = command
             .args()
             .find(|arg| !arg.starts_with('-'))
             .filter(|_| matches!(command.name(), "git" | "npm" | "yarn" | "docker" | "cargo"));
         let what =
             second.map_or_else(|| command.name().to_owned(), |second| format!("{} {second}", command.name()));
-        let one = Interactive { what, instead };
+        let one = Interactive { what, instead, endless: endless.is_some() };
         if !found.contains(&one) {
             found.push(one);
         }
@@ -64,31 +71,102 @@ pub fn interactive(understood: &ParsedCommand) -> Vec<Interactive> {
     found
 }
 
-/// What to run instead of a command; `None` if it is not interactive.
-fn alternative(command: &Command) -> Option<&'static str> {
+/// What to run instead of a command that does not end by itself, unless something else ends it or nothing waits for it.
+fn endless_alternative(command: &Command) -> Option<&'static str> {
+    if command.background || command.limited {
+        return None;
+    }
+    let has =
+        |options: &[&str]| command.args().any(|arg| options.iter().any(|option| arg.starts_with(option)));
+    let follows =
+        || short_option(command, 'f') || short_option(command, 'F') || has(&["--follow", "--retry"]);
+    match command.name() {
+        "tail" if follows() && !has(&["--pid"]) => {
+            Some("use `tail -n 100`, or run it in the background or under `timeout`")
+        }
+        "journalctl" if follows() => Some("leave `-f` away, or run it in the background or under `timeout`"),
+        "watch" => Some("run the command once"),
+        "ssh" if short_option(command, 'N') && !short_option(command, 'f') => {
+            Some("run it in the background")
+        }
+        _ => None,
+    }
+}
+
+fn short_option(command: &Command, letter: char) -> bool {
+    let options = command.args().take_while(|arg| *arg != "--");
+    options.into_iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
+}
+
+/// Whether a program that usually waits for a person does not with these arguments, or where its output goes.
+fn is_scripted(command: &Command, has_input: bool) -> bool {
+    let short = |letter| short_option(command, letter);
+    let has = |options: &[&str]| command.args().any(|arg| options.contains(&arg));
+    let sets = |names: &[&str]| {
+        command.assignments.iter().any(|assignment| names.contains(&assignment.name.as_str()))
+    };
+    match command.name() {
+        "ed" | "ex" | "gdb" | "lldb" if has_input => true,
+        "ex" | "vi" | "vim" | "nvim" | "view" | "vimdiff" => {
+            let quits = |arg: &str| {
+                let script = arg.trim_start_matches(['+', ':']);
+                matches!(script.trim_end_matches('!'), "q" | "qa" | "qall" | "wq" | "wqa" | "x" | "xa" | "cq")
+            };
+            (short('e') || short('E') || command.name() == "ex") && short('s')
+                || has(&["--headless"])
+                || command.args().any(quits)
+        }
+        "emacs" => has(&["--batch", "-batch", "--script", "-script"]),
+        "code" => command.args().next().is_some_and(|arg| arg.starts_with("--")),
+        "man" => {
+            command.captured || ['k', 'f', 'w', 'P'].into_iter().any(short) || sets(&["PAGER", "MANPAGER"])
+        }
+        "info" => command.captured || short('o') || has(&["--output"]),
+        "less" | "more" | "most" | "pg" => command.captured,
+        "top" | "htop" => short('b'),
+        "nc" | "ncat" => has_input || short('z') || short('l') && command.background,
+        "telnet" | "ftp" => has_input,
+        "sftp" => has_input || short('b'),
+        "tmux" => {
+            !matches!(
+                command.args().find(|arg| !arg.starts_with('-')),
+                None | Some("new" | "new-session" | "attach" | "attach-session" | "a")
+            ) || short('d')
+        }
+        "screen" => short('d') || short('D') || has(&["-ls", "-list"]) || short('X'),
+        "passwd" => short('S') || short('l') || short('d') || has(&["--stdin", "--status"]),
+        "visudo" => short('c'),
+        "fzf" => short('f') || command.args().any(|arg| arg.starts_with("--filter")),
+        "gdb" | "lldb" => short('b') || has(&["--batch"]),
+        "read" => has_input || short('t'),
+        "select" => has_input,
+        "cat" => {
+            has_input
+                || command.args().any(|arg| {
+                    arg != "-" && (!arg.starts_with('-') || arg.len() > 2 && arg.starts_with("--"))
+                })
+        }
+        "tee" => has_input,
+        _ => false,
+    }
+}
+
+/// What to run instead of a command; `None` if it does not wait for a person.
+fn alternative(command: &Command, understood: &ParsedCommand) -> Option<&'static str> {
     let name = command.name();
     let args: Vec<&str> = command.args().collect();
-    let has_input = command.piped
-        || command
-            .redirects
-            .iter()
-            .any(|redirect| matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here));
-    let has = |word: &str| args.contains(&word);
-    let options = args.split(|arg| *arg == "--").next().unwrap_or_default();
-    let short = |letter: char| {
-        options.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
+    let redirected = |redirect: &super::Redirect| {
+        matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here)
     };
+    let has_input =
+        command.piped || command.input != Input::Empty || command.redirects.iter().any(redirected);
+    let has = |word: &str| args.contains(&word);
+    let short = |letter: char| short_option(command, letter);
     if matches!(args.as_slice(), ["--version" | "-V" | "--help" | "-h"]) {
         return None;
     }
-    if matches!(name, "top" | "htop") && short('b')
-        || name == "read" && has_input
-        || matches!(name, "nc" | "ncat") && short('z')
-    {
-        return None;
-    }
     if let Some((_, instead)) = ALWAYS.iter().find(|(names, _)| names.contains(&name)) {
-        return Some(instead);
+        return (!is_scripted(command, has_input)).then_some(instead);
     }
     if let Some((_, options, instead)) = WITHOUT_OPTIONS.iter().find(|(names, ..)| names.contains(&name)) {
         let has_option = args.iter().any(|arg| options.iter().any(|option| arg.starts_with(option)));
@@ -96,14 +174,28 @@ fn alternative(command: &Command) -> Option<&'static str> {
     }
     let operands = args.iter().filter(|arg| !arg.starts_with('-')).count();
     match name {
-        "ssh" => (operands < 2 && !has_input)
+        "ssh" => (!wrap::has_command(command) && !has_input && !short('N'))
             .then_some("give the command to run behind the host, with `-o BatchMode=yes`"),
         "sudo" => (!short('n') && !short('S'))
             .then_some("it may ask for a password: use `sudo -n`, or ask the user"),
         "su" => (!short('c')).then_some("pass the command with `-c`; it may ask for a password"),
         "redis-cli" => (operands == 0 && !has_input).then_some("give the command as arguments"),
         "sqlite3" => (operands < 2 && !has_input).then_some("give the statement behind the file"),
-        "git" => git_alternative(&args, &has, &short),
+        "git" => git_alternative(&args, &has, &short, Surroundings::of(command, understood, has_input)),
+        "bash" | "sh" | "zsh" | "fish" | "dash" | "ksh" if operands == 0 && !has_input && !short('c') => {
+            Some("pass the script with `-c`")
+        }
+        "bc" | "dc" if operands == 0 && !has_input && !short('e') => Some("pipe the sum into it"),
+        name if wrap::is_interpreter(name) => interpreter_alternative(&args, operands, has_input),
+        "irb" | "ghci" | "ipython" | "iex" | "jshell" | "spark-shell" | "pry" | "utop" | "sbcl" | "clj" => {
+            (operands == 0 && !has_input).then_some("run a script")
+        }
+        "docker" | "podman" if (short('t') || has("--tty")) && (short('i') || has("--interactive")) => {
+            Some("leave `-it` away")
+        }
+        "crontab" if short('e') => Some("give a file to `crontab`"),
+        // A question that its input answers.
+        _ if has_input => None,
         "npm" | "yarn" | "pnpm" if has("init") && !(short('y') || has("--yes")) => Some("use `init -y`"),
         "npm" | "yarn" | "pnpm" if has("login") || has("adduser") => Some("set a token in the environment"),
         "apt" | "apt-get" | "yum" | "dnf"
@@ -114,25 +206,47 @@ fn alternative(command: &Command) -> Option<&'static str> {
         }
         "pacman" if !has("--noconfirm") => Some("add `--noconfirm`"),
         "pip" | "pip3" if has("uninstall") && !(short('y') || has("--yes")) => Some("add `-y`"),
-        "docker" | "podman" if (short('t') || has("--tty")) && (short('i') || has("--interactive")) => {
-            Some("leave `-it` away")
-        }
         "gh" if has("login") => Some("set `GH_TOKEN`"),
-        "crontab" if short('e') => Some("give a file to `crontab`"),
         "rm" | "cp" | "mv" if short('i') => Some("leave `-i` away"),
         "find" if has("-ok") || has("-okdir") => Some("use `-exec`"),
-        "bash" | "sh" | "zsh" | "fish" | "dash" | "ksh" if operands == 0 && !has_input && !short('c') => {
-            Some("pass the script with `-c`")
-        }
-        "tail" if (short('f') || short('F') || has("--follow")) => {
-            Some("use `tail -n 100`: it does not end by itself")
-        }
-        "bc" | "dc" if operands == 0 && !has_input && !short('e') => Some("pipe the sum into it"),
-        name if wrap::is_interpreter(name) => interpreter_alternative(&args, operands, has_input),
-        "irb" | "ghci" | "ipython" | "iex" | "jshell" | "spark-shell" | "pry" | "utop" | "sbcl" | "clj" => {
-            (operands == 0 && !has_input).then_some("run a script")
-        }
         _ => None,
+    }
+}
+
+/// What decides whether git opens an editor or asks.
+struct Surroundings {
+    /// Whether an editor is set that needs no person.
+    has_editor: bool,
+    /// Whether an editor for lists of commits is set that needs no person.
+    has_sequence_editor: bool,
+    /// Whether something answers its questions.
+    has_input: bool,
+}
+
+impl Surroundings {
+    fn of(command: &Command, understood: &ParsedCommand, has_input: bool) -> Self {
+        let is_set = |names: &[&str], settings: &[&str]| {
+            let unattended = |value: &str| {
+                let program = value.split_whitespace().next().unwrap_or_default();
+                !EDITORS.contains(&scan::basename(program.trim_matches(['\'', '"'])))
+            };
+            let assigned = understood.commands().iter().any(|other| {
+                let exported = matches!(other.name(), "export" | "env" | "declare" | "typeset");
+                let written = other.args().filter(|_| exported).filter_map(|arg| arg.split_once('='));
+                let own = other.assignments.iter().filter_map(|assignment| {
+                    Some((assignment.name.as_str(), assignment.value.as_ref()?.text()))
+                });
+                own.chain(written).any(|(name, value)| names.contains(&name) && unattended(value))
+            });
+            let configured = command.args().filter_map(|arg| arg.split_once('=')).any(|(name, value)| {
+                settings.iter().any(|setting| name.eq_ignore_ascii_case(setting)) && unattended(value)
+            });
+            assigned || configured
+        };
+        let editors = ["GIT_EDITOR", "EDITOR", "VISUAL"];
+        let has_editor = is_set(&editors, &["core.editor", "-ccore.editor"]);
+        let has_sequence_editor = is_set(&["GIT_SEQUENCE_EDITOR"], &["sequence.editor"]) || has_editor;
+        Self { has_editor, has_sequence_editor, has_input }
     }
 }
 
@@ -151,18 +265,22 @@ fn git_alternative(
     args: &[&str],
     has: &impl Fn(&str) -> bool,
     short: &impl Fn(char) -> bool,
+    surroundings: Surroundings,
 ) -> Option<&'static str> {
     let edits = |quiet: &[&str]| !args.iter().any(|arg| quiet.iter().any(|quiet| arg.starts_with(quiet)));
-    if has("rebase") && (short('i') || has("--interactive")) {
+    let Surroundings { has_editor, has_sequence_editor, has_input } = surroundings;
+    if has("rebase") && (short('i') || has("--interactive")) && !has_sequence_editor {
         return Some("set `GIT_SEQUENCE_EDITOR`, or use `git rebase --onto` or `git cherry-pick`");
     }
     let stashes = has("stash") && !["show", "list", "apply", "pop", "drop"].into_iter().any(has);
     if (has("add") || has("checkout") || has("reset") || stashes || has("commit") || has("restore"))
         && (has("-p") || has("--patch") || (has("add") && (short('i') || short('e'))))
+        && !has_input
     {
         return Some("name the files");
     }
     if has("commit")
+        && !has_editor
         && !short('m')
         && !short('F')
         && !short('C')
@@ -170,13 +288,13 @@ fn git_alternative(
     {
         return Some("pass the message with `-m`");
     }
-    if has("tag") && short('a') && !short('m') && !short('F') {
+    if has("tag") && short('a') && !short('m') && !short('F') && !has_editor {
         return Some("pass the message with `-m`");
     }
     if has("mergetool") || has("difftool") || has("citool") || has("gui") {
         return Some("use `git diff` and edit the files");
     }
-    if has("clean") && short('i') {
+    if has("clean") && short('i') && !has_input {
         return Some("use `git clean -n`, then `-f`");
     }
     (has("config") && (short('e') || has("--edit"))).then_some("set the value with `git config NAME VALUE`")

@@ -6,8 +6,11 @@
 
 mod accesses;
 mod banned;
+mod code;
 mod doubt;
 mod exit_code;
+mod feed;
+mod files;
 mod gate;
 mod git;
 mod in_place;
@@ -19,22 +22,26 @@ mod rules;
 mod scan;
 mod sed;
 mod sensitive;
+mod subcommands;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod walk;
 mod word;
 mod wrap;
 
 use std::collections::BTreeSet;
 
-pub use accesses::{Accesses, accesses};
-pub use banned::{Banned, Category, banned};
+use feed::Input;
+
+pub use accesses::{Accesses, Repository, accesses};
+pub use banned::{Banned, Category, banned, unread};
 pub use doubt::Doubt;
 pub use exit_code::exit_code_meaning;
 pub use in_place::{InPlace, in_place};
 pub use interactive::{Interactive, interactive};
 pub use read_only::{Proof, read_only};
-pub use rules::{BadRule, Coverage, Rule, RuleSet, Side, matches, offered_rules};
+pub use rules::{BadRule, Coverage, MightDeny, Rule, RuleSet, Side, exact_rules, matches, offered_rules};
 pub use sensitive::{Sensitive, sensitive};
 pub use word::Word;
 
@@ -64,6 +71,8 @@ pub struct ParsedCommand {
     /// Words that could be commands, from text that the parser could not read.
     scanned: Vec<String>,
     words: BTreeSet<String>,
+    /// All words of the text if a program that it runs is not certain: any of them may become one.
+    nearby: BTreeSet<String>,
     /// The simple command that sets the exit code, if that is certain.
     exit_code_source: Option<ExitCodeSource>,
 }
@@ -153,6 +162,18 @@ pub struct Command {
     pub by: Option<WrappedBy>,
     /// Whether its standard input comes from another command or a file outside of it.
     pub piped: bool,
+    /// Whether its standard output goes to another command or a file.
+    captured: bool,
+    /// Whether something ends it after a while: `timeout`.
+    limited: bool,
+    /// Its standard input, as far as the text shows it.
+    input: Input,
+    /// Here-documents on other descriptors than standard input.
+    other_inputs: Vec<Input>,
+    /// What process substitutions in its arguments print.
+    substituted: Vec<Input>,
+    /// Code of another language than the shell's that it gets from its input.
+    code: Vec<String>,
 }
 
 impl Command {

@@ -314,5 +314,5 @@ fn version(command: &Command) -> Result<(), String> {
             | ("python" | "python3" | "cargo" | "rustc" | "pip" | "pip3", ["-V"])
             | ("node" | "npm" | "ruby" | "perl", ["-v"])
     );
-    if fits { Ok(()) } else { Err(format!("`{}` can do anything", command.name())) }
+    if fits { Ok(()) } else { Err(format!("what `{}` changes or reaches is not known", command.name())) }
 }

@@ -3,9 +3,9 @@
 
 mod set;
 
-pub use set::{Coverage, RuleSet};
+pub use set::{Coverage, MightDeny, RuleSet};
 
-use super::{Command, Cwd, ParsedCommand, Word, programs, scan, wrap};
+use super::{Command, Cwd, Doubt, ParsedCommand, Word, programs, scan, wrap};
 
 /// A rule for commands.
 ///
@@ -133,6 +133,32 @@ impl Rule {
         named && self.follow(rest, &args)
     }
 
+    /// The word with which the rule might mean a command: one that is not certain, in place of a word of the rule.
+    fn might_deny<'a>(&self, command: &'a Command) -> Option<&'a Word> {
+        let (_, rest) = self.words.split_first()?;
+        let mut args = command.argv.iter().skip(1);
+        for pattern in rest {
+            let mut may_be_value = false;
+            loop {
+                let arg = args.next()?;
+                if glob_matches(pattern, arg.text()) {
+                    break;
+                }
+                let is_certain =
+                    matches!(arg.doubt(), None | Some(Doubt::Backslash | Doubt::Quoting | Doubt::Tilde));
+                if arg.text().starts_with('-') {
+                    may_be_value = true;
+                } else if std::mem::take(&mut may_be_value) {
+                } else if is_certain {
+                    return None;
+                } else {
+                    return Some(arg);
+                }
+            }
+        }
+        None
+    }
+
     /// Whether the rule may mean a word of text that the parser could not read, with the words behind it.
     fn denies_scanned(&self, word: &str, following: &[&str]) -> bool {
         let Some((program, rest)) = self.words.split_first() else { return false };
@@ -186,8 +212,19 @@ pub fn matches(rule: &str, understood: &ParsedCommand, side: Side) -> bool {
     }
 }
 
-/// The rules to offer for a command, one for each of its parts; none if a part should not be allowed permanently.
+/// The rules to offer for a command, one for each of its parts; none if a part should not be allowed permanently. A
+/// rule covers whatever begins with the same program and subcommand, or for a program that destroys something exactly
+/// the command.
 pub fn offered_rules(understood: &ParsedCommand) -> Vec<String> {
+    rules_for(understood, is_destructive)
+}
+
+/// The rules that cover exactly a command, one for each of its parts; none if a part should not be allowed permanently.
+pub fn exact_rules(understood: &ParsedCommand) -> Vec<String> {
+    rules_for(understood, |_| true)
+}
+
+fn rules_for(understood: &ParsedCommand, is_exact: impl Fn(&Command) -> bool) -> Vec<String> {
     if !understood.doubts().is_empty() || !super::sensitive(understood).is_empty() {
         return Vec::new();
     }
@@ -202,13 +239,16 @@ pub fn offered_rules(understood: &ParsedCommand) -> Vec<String> {
         if !may_offer(command) || programs::risk(command).is_some() {
             return Vec::new();
         }
-        let words: Vec<String> =
-            command.argv.iter().take(prefix_len(command)).map(|word| escape(word.text())).collect();
+        let (length, end) = match is_exact(command) {
+            true => (command.argv.len(), ""),
+            false => (prefix_len(command), ":*"),
+        };
+        let words: Vec<String> = command.argv.iter().take(length).map(|word| escape(word.text())).collect();
         // The syntax of rules has no empty words.
         if words.iter().any(String::is_empty) {
             return Vec::new();
         }
-        let rule = format!("{}:*", words.join(" "));
+        let rule = format!("{}{end}", words.join(" "));
         if !rules.contains(&rule) {
             rules.push(rule);
         }
@@ -260,7 +300,7 @@ fn may_offer(command: &Command) -> bool {
 /// Whether a rule with a wildcard may cover a command: not one that runs the command or code in its arguments.
 fn wildcard_may_cover(command: &Command) -> bool {
     let name = command.name();
-    let runs = wrap::is_shell(name) || wrap::is_runner(name) || wrap::is_wrapper(name);
+    let runs = wrap::is_shell(name) || wrap::is_runner(command) || wrap::is_wrapper(name);
     !runs && wrap::doubts(command).is_empty() && wrap::nested(command).is_empty()
 }
 
@@ -285,6 +325,28 @@ static SUBCOMMANDS: &[(&[&str], usize)] = &[
         2,
     ),
 ];
+
+/// Whether the first operand of a program is a subcommand, and not a file.
+pub(super) fn has_subcommands(name: &str) -> bool {
+    SUBCOMMANDS.iter().any(|(heads, _)| heads.contains(&name))
+}
+
+/// Programs, with or without a subcommand, that destroy or publish something: a rule that is offered for them covers
+/// exactly the command, never what else they could be given.
+#[rustfmt::skip]
+static DESTRUCTIVE: &[&str] = &[
+    "rm", "rmdir", "unlink", "shred", "mv", "dd", "truncate", "chmod", "chown", "chgrp", "kill", "ln",
+    "git push", "git reset", "git clean", "git restore", "git checkout", "git rebase", "git branch", "git tag",
+    "git stash", "git rm", "npm publish", "cargo publish", "gh pr", "gh release", "gh repo",
+];
+
+fn is_destructive(command: &Command) -> bool {
+    let is_named = |names: &&&str| {
+        let mut words = command.argv.iter().map(Word::text);
+        names.split(' ').all(|name| words.next() == Some(name))
+    };
+    DESTRUCTIVE.iter().find(is_named).is_some()
+}
 
 /// How many words of a command an offered rule keeps.
 fn prefix_len(command: &Command) -> usize {

@@ -1,7 +1,7 @@
 //! Parses sed's command line and scripts: `s`, `d`, `p` and a few more commands with addresses. Refuses everything that
 //! could run or write something, and every ambiguous syntax.
 
-use super::{Command, Word};
+use super::{Command, Doubt, Word};
 
 /// A parsed sed command line.
 #[derive(Debug, Default)]
@@ -60,6 +60,37 @@ pub(super) fn read_only(command: &Command) -> Result<(), String> {
         Some(_) => Err("`sed -i` changes files".to_owned()),
         None => Err("the sed script is not known to only print".to_owned()),
     }
+}
+
+/// Whether a sed command may run programs: with the command `e`, or the flag `e` of `s`.
+pub(super) fn may_run(command: &Command) -> bool {
+    if call(command).is_some() || command.args().any(|arg| arg == "--sandbox") {
+        return false;
+    }
+    let substitutes = |word: &Word| word.doubt() == Some(&Doubt::Substitution);
+    command.argv.iter().skip(1).any(|word| substitutes(word) || may_contain_e(word.text()))
+        || command.code.iter().any(|script| may_contain_e(script))
+}
+
+/// Whether an `e` in a text is at a place where it may be a command or a flag.
+fn may_contain_e(script: &str) -> bool {
+    let text = script.strip_prefix("-e").or_else(|| script.strip_prefix("--expression=")).unwrap_or(script);
+    if text.starts_with('-') {
+        return false;
+    }
+    let before = |c: char| !c.is_alphabetic() || "gpiImMe".contains(c);
+    let after = |c: char| c.is_whitespace() || c.is_ascii_digit() || ";}#gpiImMwe".contains(c);
+    let chars: Vec<char> = text.chars().collect();
+    let flags = |at: usize| {
+        // The letters in front of it must all be flags, up to a delimiter.
+        let letters = chars.iter().take(at).rev().take_while(|c| c.is_alphanumeric());
+        let mut letters = letters.peekable();
+        letters.peek().is_none() || letters.all(|c| before(*c))
+    };
+    chars
+        .iter()
+        .enumerate()
+        .any(|(at, c)| *c == 'e' && chars.get(at + 1).is_none_or(|c| after(*c)) && flags(at))
 }
 
 /// Parses a sed command; `None` if it is refused.

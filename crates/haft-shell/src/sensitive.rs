@@ -28,7 +28,15 @@ static PROGRAMS: &[(&[&str], &str)] = &[
     (&["killall", "pkill"], "ends processes by name"),
     (&["crontab", "at", "batch"], "has something run later"),
     (&["shred", "srm", "wipe"], "deletes beyond recovery"),
-    (&["insmod", "rmmod", "modprobe", "sysctl", "kexec"], "changes the kernel"),
+    (&["insmod", "rmmod", "modprobe", "kexec"], "changes the kernel"),
+    (
+        &[
+            "iptables", "ip6tables", "iptables-restore", "ip6tables-restore", "nft", "ufw", "firewall-cmd",
+            "ebtables", "arptables", "ipset",
+        ],
+        "changes which connections are let through",
+    ),
+    (&["umount", "swapoff", "pivot_root", "losetup"], "changes what is mounted"),
     (&["dropdb", "dropuser"], "deletes a database"),
 ];
 
@@ -189,8 +197,13 @@ fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
             let open = args.iter().any(|arg| {
                 matches!(arg.trim_start_matches('0'), "777" | "666" | "a+rwx" | "a+w" | "ugo+rwx" | "o+w")
             });
-            if flag("R", &["--recursive"]) && (open || operands().any(is_everything)) {
+            if flag("R", &["--recursive"]) && open {
                 note("it opens whole folders to everybody", false);
+            } else if flag("R", &["--recursive"]) && operands().any(is_everything) {
+                note(
+                    "it changes the permissions of everything in a root, a home, or the folder it is in",
+                    false,
+                );
             }
             if args.iter().any(|arg| {
                 arg.contains("+s")
@@ -204,6 +217,26 @@ fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
         "chown" | "chgrp" if flag("R", &["--recursive"]) => {
             note("it changes the owner of whole folders", false)
         }
+        "mount" | "swapon" if operands().next().is_some() || has("-a") || has("--all") => {
+            note(&format!("`{}` changes what is mounted", command.name()), false);
+        }
+        "sysctl"
+            if has("-w")
+                || has("--write")
+                || has("-p")
+                || has("--system")
+                || args.iter().any(|arg| arg.contains('=')) =>
+        {
+            note("`sysctl` changes the kernel", false);
+        }
+        "ip" | "route" | "tc" | "ifconfig" | "nmcli"
+            if ["add", "del", "delete", "set", "flush", "replace", "change", "up", "down", "modify"]
+                .iter()
+                .any(|word| has(word)) =>
+        {
+            note("it changes how the network works", false);
+        }
+        "mke2fs" | "newfs" => note("it makes a file system where another may be", true),
         "kill"
             if has("-1")
                 && args.iter().filter(|arg| **arg == "-1").count()
@@ -212,7 +245,10 @@ fn check_command(command: &Command, note: &mut impl FnMut(&str, bool)) {
             note("it ends every process", false);
         }
         "systemctl" | "service"
-            if ["poweroff", "reboot", "halt", "stop", "disable", "mask", "enable", "restart", "start"]
+            if !command.argv.first().is_some_and(|program| program.text().starts_with('.'))
+                && [
+                    "poweroff", "reboot", "halt", "stop", "disable", "mask", "enable", "restart", "start",
+                ]
                 .iter()
                 .any(|word| has(word)) =>
         {

@@ -2,16 +2,20 @@
 //! list or a pipeline of simple commands adds a doubt. A script that the parser rejects adds a doubt, and all its words
 //! as possible commands. Which programs run others is decided in `wrap`.
 
+mod commands;
+mod redirects;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use brush_parser::ast::{self, CommandPrefixOrSuffixItem as Item, CompoundCommand as Compound};
 use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 
+use super::feed::{self, Input};
+use super::variables::Variables;
 use super::word::{Quoting, scripts};
-use super::wrap::{self, Nested};
+use super::wrap;
 use super::{
-    Assignment, Command, Cwd, Doubt, ExitCodeSource, ParsedCommand, Preceding, Redirect, RedirectKind, Word,
-    WrappedBy, gate, scan,
+    Assignment, Command, Cwd, Doubt, ExitCodeSource, ParsedCommand, Preceding, RedirectKind, Word, gate, scan,
 };
 
 /// Deepest nesting of scripts within scripts and wrappers within wrappers that the walk follows.
@@ -33,33 +37,67 @@ pub(super) fn read(text: &str) -> ParsedCommand {
         options,
         cwd: Cwd::Start,
         background: false,
-        has_input: false,
+        input: Input::Empty,
+        captured: false,
+        variables: Variables::default(),
+        names_are_certain: !may_redefine(text),
         depth: 0,
         words: 0,
+        scanned_up_to: 0,
     };
     walk.script(text);
+    walk.run_written_files();
+    walk.expand_variables(text);
     walk.out.collect_words();
     walk.out
 }
 
-struct Walk {
-    out: ParsedCommand,
+/// Whether a text may give the names of programs another meaning, with functions, aliases or another `PATH`.
+fn may_redefine(text: &str) -> bool {
+    let closes = |after: &str| after.trim_start_matches([' ', '\t']).starts_with(')');
+    text.match_indices('(').any(|(at, _)| text.get(at + 1..).is_some_and(closes))
+        || ["function", "alias", "enable", "hash", "PATH"].iter().any(|part| text.contains(part))
+}
+
+pub(super) struct Walk {
+    pub(super) out: ParsedCommand,
     options: ParserOptions,
     cwd: Cwd,
     background: bool,
-    /// Whether an enclosing compound command has its standard input redirected or piped.
-    has_input: bool,
+    /// Standard input of the enclosing compound command.
+    input: Input,
+    /// Whether the standard output of the enclosing compound command goes to another command or a file.
+    captured: bool,
+    /// Values that are assigned to variables.
+    pub(super) variables: Variables,
+    /// Whether `echo`, `printf` and `cat` are certain to be the usual ones.
+    names_are_certain: bool,
     /// Number of enclosing scripts and wrappers.
     depth: usize,
     /// Number of words visited so far.
     words: usize,
+    /// Number of commands whose words are scanned.
+    scanned_up_to: usize,
 }
 
 impl Walk {
+    /// Whether the programs that print text are certain to be the usual ones.
+    pub(super) fn names_are_certain(&self) -> bool {
+        self.names_are_certain
+    }
+
     fn script(&mut self, text: &str) {
-        if let Some(doubt) = gate::text(text) {
-            self.unreadable(text, doubt);
-            return;
+        match gate::text(text) {
+            Some(doubt @ Doubt::Character(_)) => {
+                self.unreadable(text, doubt);
+                // For the shell these are characters like any other.
+                let plain = gate::without_hidden(text);
+                return if gate::text(&plain).is_none() {
+                    self.script(&plain)
+                };
+            }
+            Some(doubt) => return self.unreadable(text, doubt),
+            None => {}
         }
         if text.contains("\\\n") {
             self.out.add_doubt(Doubt::Continuation);
@@ -142,49 +180,67 @@ impl Walk {
 
     fn pipeline(&mut self, pipeline: &ast::Pipeline) {
         let before = self.cwd.clone();
-        let mut first = self.out.commands.len();
+        let outer_captured = self.captured;
+        let mut input = None;
         for (n, command) in pipeline.seq.iter().enumerate() {
             let at = self.out.commands.len();
-            self.command(command, n > 0);
-            if n > 0 {
-                self.script_piped_to_shell(first, at);
+            let is_last = n + 1 == pipeline.seq.len();
+            self.captured = outer_captured || !is_last;
+            let own = self.command(command, input.take());
+            if !is_last {
+                input = Some(self.output(own, at));
             }
             // Each part of a pipeline runs in a subshell with its own working directory.
             if pipeline.seq.len() > 1 {
                 self.cwd.clone_from(&before);
             }
-            first = at;
         }
+        self.captured = outer_captured;
     }
 
-    /// Follows `echo SCRIPT | sh`: the printed text is a script of its own.
-    fn script_piped_to_shell(&mut self, from: usize, to: usize) {
-        let (Some(printer), Some(shell)) = (self.out.commands.get(from), self.out.commands.get(to)) else {
-            return;
+    /// What a part of a pipeline prints: its own command, and the first of all commands that were found in it.
+    fn output(&self, own: Option<usize>, first: usize) -> Input {
+        let Some(mut at) = own.filter(|_| self.names_are_certain) else {
+            let names: Vec<&str> = self
+                .out
+                .commands
+                .iter()
+                .skip(first)
+                .map(Command::name)
+                .filter(|name| !name.is_empty())
+                .collect();
+            return Input::Unread(match names.as_slice() {
+                [] => "another part of it prints".to_owned(),
+                [name, ..] => format!("`{name}` prints"),
+            });
         };
-        if matches!(printer.name(), "echo" | "printf") && wrap::reads_script(shell) {
-            let script = printer.args().collect::<Vec<_>>().join(" ");
-            self.in_subshell(|walk| walk.script(&script));
+        // A transparent wrapper prints what its command prints.
+        while let Some(next) = self.out.commands.get(at + 1)
+            && next.by.as_ref().is_some_and(|by| by.transparent)
+        {
+            at += 1;
         }
+        self.out.commands.get(at).map(feed::printed).unwrap_or_default()
     }
 
-    fn command(&mut self, command: &ast::Command, piped: bool) {
+    /// Walks a command with an input from a pipe, and returns the index of its own entry if it is a simple command.
+    fn command(&mut self, command: &ast::Command, piped: Option<Input>) -> Option<usize> {
         match command {
-            ast::Command::Simple(simple) => self.simple(simple, piped),
+            ast::Command::Simple(simple) => return Some(self.simple(simple, piped)),
             ast::Command::Compound(compound, redirects) => {
-                self.redirects(redirects.as_ref());
-                let outer = self.has_input;
-                self.has_input |=
-                    piped || redirects.as_ref().is_some_and(|list| list.0.iter().any(redirects_input));
-                self.compound(compound);
-                self.has_input = outer;
+                let own = self.redirects(redirects.as_ref());
+                let input = own.or(piped).unwrap_or_else(|| self.input.clone());
+                let captured =
+                    redirects.as_ref().is_some_and(|list| list.0.iter().any(redirects::redirects_output));
+                self.sharing(input, captured, |walk| walk.compound(compound));
             }
             ast::Command::Function(function) => {
                 self.out.add_doubt(Doubt::Function);
                 // A call of the function runs its body, so its name counts as a possible command.
                 self.out.scanned.push(function.fname.value.clone());
                 self.redirects(function.body.1.as_ref());
-                self.compound(&function.body.0);
+                let input = Input::Unread("callers of a function print".to_owned());
+                self.sharing(input, false, |walk| walk.compound(&function.body.0));
             }
             ast::Command::ExtendedTest(test, redirects) => {
                 self.out.add_doubt(Doubt::ControlFlow);
@@ -192,6 +248,20 @@ impl Walk {
                 self.test(&test.expr);
             }
         }
+        None
+    }
+
+    /// Walks several commands that share an input.
+    fn sharing(&mut self, input: Input, captured: bool, walk: impl FnOnce(&mut Self)) {
+        if let Input::Text(text) = &input {
+            self.out.scan(text);
+        }
+        let outer = std::mem::replace(&mut self.input, input.shared());
+        let outer_captured = self.captured;
+        self.captured |= captured;
+        walk(self);
+        self.captured = outer_captured;
+        self.input = outer;
     }
 
     fn test(&mut self, expr: &ast::ExtendedTestExpr) {
@@ -213,10 +283,15 @@ impl Walk {
     /// Reads a word that bash evaluates as arithmetic: bash runs a substitution in an array index even if it is
     /// quoted, as in `[[ 'a[$(x)]' -eq 0 ]]`.
     fn evaluated_word(&mut self, word: &ast::Word) {
-        if word.value.contains('[') {
-            self.scan_scripts(&word.value);
-        }
+        self.evaluated_text(&word.value);
         self.word(&word.value);
+    }
+
+    /// Walks the substitutions in the array indices of a text that bash evaluates as a name or as arithmetic.
+    fn evaluated_text(&mut self, text: &str) {
+        if text.contains('[') {
+            self.scan_scripts(text);
+        }
     }
 
     fn compound(&mut self, compound: &Compound) {
@@ -246,7 +321,8 @@ impl Walk {
             Compound::ForClause(clause) => {
                 self.out.add_doubt(Doubt::ControlFlow);
                 for word in clause.values.iter().flatten() {
-                    self.word(&word.value);
+                    let word = self.word(&word.value);
+                    self.variables.assign(&clause.variable_name, &word);
                 }
                 self.list(&clause.body.list);
             }
@@ -284,7 +360,8 @@ impl Walk {
                     // In `coproc NAME command`, bash may take the name for the command.
                     self.out.scanned.push(name.value.clone());
                 }
-                self.command(&process.body, false);
+                let input = Input::Unread("a coprocess gets".to_owned());
+                self.command(&process.body, Some(input));
             }
         }
         if !matches!(compound, Compound::BraceGroup(_)) {
@@ -292,11 +369,14 @@ impl Walk {
         }
     }
 
-    fn simple(&mut self, simple: &ast::SimpleCommand, piped: bool) {
+    /// Walks a simple command, and returns the index of its entry.
+    fn simple(&mut self, simple: &ast::SimpleCommand, piped: Option<Input>) -> usize {
         let mut command = Command {
             cwd: self.cwd.clone(),
             background: self.background,
-            piped: piped || self.has_input,
+            piped: piped.is_some() || self.input != Input::Empty,
+            captured: self.captured,
+            input: piped.unwrap_or_else(|| self.input.clone()),
             ..Command::default()
         };
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
@@ -315,12 +395,27 @@ impl Walk {
         for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
             self.item(item, &mut command);
         }
-        self.add_command(command);
+        if command.name() == "exec" && command.argv.len() == 1 && command.input != self.input {
+            // `exec < file` changes the input of everything that follows.
+            self.input = Input::Unread("a file or another command gives".to_owned());
+        }
+        self.add_command(command)
     }
 
     fn item(&mut self, item: &Item, command: &mut Command) {
         match item {
-            Item::IoRedirect(redirect) => command.redirects.extend(self.redirect(redirect)),
+            Item::IoRedirect(redirect) => {
+                let (redirect, input) = self.redirect(redirect);
+                match input {
+                    Some((0, input)) => command.input = input,
+                    Some((_, input)) => command.other_inputs.push(input),
+                    None => {}
+                }
+                command.captured |= redirect.as_ref().is_some_and(|redirect| {
+                    matches!(redirect.kind, RedirectKind::Write | RedirectKind::Append)
+                });
+                command.redirects.extend(redirect);
+            }
             Item::Word(word) => command.argv.push(self.word(&word.value)),
             Item::AssignmentWord(assignment, word) => {
                 if let ast::AssignmentValue::Array(_) = assignment.value {
@@ -328,12 +423,23 @@ impl Walk {
                 }
                 command.argv.push(self.word(&word.value));
             }
-            Item::ProcessSubstitution(_, subshell) => {
-                self.out.add_doubt(Doubt::Substitution);
-                command.argv.push(Word::doubtful("/dev/fd/63", Doubt::Substitution));
-                self.in_subshell(|walk| walk.list(&subshell.list));
+            Item::ProcessSubstitution(kind, subshell) => {
+                command.argv.push(Word::doubtful(feed::DESCRIPTOR, Doubt::Substitution));
+                command.substituted.extend(self.process_substitution(kind, subshell));
             }
         }
+    }
+
+    /// Walks a list, and returns the index of its command if it is one simple command in the foreground.
+    fn single(&mut self, list: &ast::CompoundList) -> Option<usize> {
+        if let [ast::CompoundListItem(and_or, ast::SeparatorOperator::Sequence)] = list.0.as_slice()
+            && and_or.additional.is_empty()
+            && let [ast::Command::Simple(simple)] = and_or.first.seq.as_slice()
+        {
+            return Some(self.simple(simple, None));
+        }
+        self.list(list);
+        None
     }
 
     fn assignment(&mut self, assignment: &ast::Assignment) -> Assignment {
@@ -350,74 +456,27 @@ impl Walk {
                 if wrap::names_program(&name) {
                     self.out.scan(&word.value);
                 }
-                Some(self.word(&word.value))
+                // Arithmetic evaluates the values of variables, too.
+                self.evaluated_text(&word.value);
+                let value = self.word(&word.value);
+                if wrap::names_command(&name) && !value.is_literal() {
+                    self.out
+                        .add_doubt(Doubt::Unread(format!("`{name}` names a command in `{}`", value.raw())));
+                }
+                self.variables.assign(&name, &value);
+                Some(value)
             }
             ast::AssignmentValue::Array(items) => {
-                for word in items.iter().flat_map(|(key, value)| key.iter().chain([value])) {
-                    self.word(&word.value);
+                let mut values = Vec::new();
+                for (key, value) in items {
+                    key.iter().for_each(|key| drop(self.word(&key.value)));
+                    values.push(self.word(&value.value));
                 }
+                self.variables.assign_list(&name, &values);
                 None
             }
         };
         Assignment { name, value }
-    }
-
-    fn redirects(&mut self, list: Option<&ast::RedirectList>) {
-        let mut command = Command { cwd: self.cwd.clone(), ..Command::default() };
-        for redirect in list.iter().flat_map(|list| &list.0) {
-            command.redirects.extend(self.redirect(redirect));
-        }
-        if !command.redirects.is_empty() {
-            self.out.commands.push(command);
-        }
-    }
-
-    fn redirect(&mut self, redirect: &ast::IoRedirect) -> Option<Redirect> {
-        use ast::{IoFileRedirectKind as K, IoFileRedirectTarget as T, IoRedirect as R};
-        Some(match redirect {
-            R::File(_, kind, target) => {
-                let kind = match kind {
-                    K::Read => RedirectKind::Read,
-                    K::Write | K::Clobber => RedirectKind::Write,
-                    K::Append => RedirectKind::Append,
-                    K::ReadAndWrite => RedirectKind::ReadWrite,
-                    K::DuplicateInput | K::DuplicateOutput => RedirectKind::Duplicate,
-                };
-                match target {
-                    T::Filename(word) => Redirect { kind, target: self.word(&word.value) },
-                    T::Fd(fd) => {
-                        Redirect { kind: RedirectKind::Duplicate, target: Word::literal(&fd.to_string()) }
-                    }
-                    T::ProcessSubstitution(_, subshell) => {
-                        self.out.add_doubt(Doubt::Substitution);
-                        self.in_subshell(|walk| walk.list(&subshell.list));
-                        return None;
-                    }
-                    T::Duplicate(word) => {
-                        let target = self.word(&word.value);
-                        // `>&name` writes a file unless the name is a descriptor.
-                        let is_fd = target.text().bytes().all(|c| c.is_ascii_digit() || c == b'-');
-                        Redirect { kind: if is_fd { kind } else { RedirectKind::Write }, target }
-                    }
-                }
-            }
-            R::HereDocument(_, document) => {
-                self.out.add_doubt(Doubt::HereDocument);
-                let body = &document.doc.value;
-                if document.requires_expansion {
-                    self.scan_scripts(body);
-                }
-                Redirect { kind: RedirectKind::Here, target: Word::literal(body) }
-            }
-            R::HereString(_, word) => {
-                self.out.add_doubt(Doubt::HereDocument);
-                Redirect { kind: RedirectKind::Here, target: self.word(&word.value) }
-            }
-            R::OutputAndError(word, append) => Redirect {
-                kind: if *append { RedirectKind::Append } else { RedirectKind::Write },
-                target: self.word(&word.value),
-            },
-        })
     }
 
     /// Reads a word, and walks the scripts that the shell runs to expand it.
@@ -471,102 +530,6 @@ impl Walk {
         let before = self.cwd.clone();
         walk(self);
         self.cwd = before;
-    }
-
-    /// Adds a simple command, and the commands that it runs if it is a wrapper.
-    fn add_command(&mut self, command: Command) {
-        if wrap::changes_folder(command.name()) {
-            self.change_folder(&command);
-        }
-        for doubt in wrap::doubts(&command) {
-            self.out.add_doubt(doubt);
-        }
-        self.words += command.argv.len();
-        let nested = wrap::nested(&command);
-        if nested.is_empty() {
-            self.out.commands.push(command);
-            return;
-        }
-        let (cwd, background, piped) = (command.cwd.clone(), command.background, command.piped);
-        let name = command.name().to_owned();
-        self.out.commands.push(command);
-        if self.depth > MAX_DEPTH || self.words > MAX_WORDS {
-            self.out.add_doubt(Doubt::TooDeep);
-            let words = self
-                .out
-                .commands
-                .last()
-                .into_iter()
-                .flat_map(Command::args)
-                .map(str::to_owned)
-                .collect::<Vec<_>>();
-            words.iter().for_each(|word| self.out.scan(word));
-            return;
-        }
-        self.depth += 1;
-        for nested in nested {
-            match nested {
-                Nested::Command { argv, transparent } => {
-                    let by = WrappedBy { name: name.clone(), transparent };
-                    if !transparent {
-                        self.out.add_doubt(Doubt::Runs(name.clone()));
-                    }
-                    let cwd = cwd.clone();
-                    self.add_command(Command {
-                        argv,
-                        cwd,
-                        background,
-                        piped,
-                        by: Some(by),
-                        ..Command::default()
-                    });
-                }
-                Nested::Script(script) => self.in_subshell(|walk| {
-                    walk.out.add_doubt(Doubt::Runs(name.clone()));
-                    let at = walk.out.commands.len();
-                    walk.script(&script);
-                    let by = WrappedBy { name: name.clone(), transparent: false };
-                    for command in walk.out.commands.iter_mut().skip(at) {
-                        command.by.get_or_insert_with(|| by.clone());
-                    }
-                }),
-                Nested::AnyOf(words) => {
-                    self.out.add_doubt(Doubt::Runs(name.clone()));
-                    words.iter().for_each(|word| self.out.scan(word));
-                }
-            }
-        }
-        self.depth -= 1;
-    }
-
-    fn change_folder(&mut self, command: &Command) {
-        let target = match command.argv.as_slice() {
-            [_, target] => Some(target),
-            [_, dashes, target] if dashes.text() == "--" => Some(target),
-            _ => None,
-        };
-        let known = target.filter(|target| command.name() == "cd" && target.is_literal());
-        let known = known.map(Word::text).filter(|target| !target.is_empty() && !target.starts_with('-'));
-        self.cwd = match (known, &self.cwd) {
-            (Some(target), _) if target.starts_with('/') => Cwd::At(target.to_owned()),
-            (Some(target), Cwd::Start) => Cwd::At(target.to_owned()),
-            (Some(target), Cwd::At(at)) => Cwd::At(format!("{at}/{target}")),
-            _ => {
-                self.out.add_doubt(Doubt::Folder);
-                Cwd::Unknown
-            }
-        };
-    }
-}
-
-/// Whether a redirection provides standard input.
-fn redirects_input(redirect: &ast::IoRedirect) -> bool {
-    match redirect {
-        ast::IoRedirect::File(_, kind, _) => {
-            matches!(kind, ast::IoFileRedirectKind::Read | ast::IoFileRedirectKind::ReadAndWrite)
-        }
-        ast::IoRedirect::HereDocument(..) | ast::IoRedirect::HereString(..) => true,
-        ast::IoRedirect::OutputAndError(..) => false,
     }
 }
 

@@ -119,6 +119,23 @@ fn a_project_grant_is_not_asked_again_and_can_be_removed() {
 }
 
 #[test]
+fn a_grant_for_a_path_outside_ends_the_question() {
+    for (command, rule) in
+        [("command=ls /mnt", "Bash(ls /mnt)"), ("command=cat /srv/a /srv/b", "Bash(cat /srv/a /srv/b)")]
+    {
+        let fixture = two_files();
+        let mut seat = Seat::take(&fixture, &["call", "Bash", command], &[]);
+        seat.sees("always means").sees(rule).sees("> ").types("p");
+        seat.leaves();
+        let (_, screen) = Seat::take(&fixture, &["call", "Bash", command], &[]).leaves();
+        assert!(!screen.contains("wants to run"), "{screen}");
+        // Another path is another question.
+        let other = fixture.run(&["rules", "check", "Bash", "command=ls /media"]);
+        assert!(other.stdout.starts_with("ask: "), "{other:?}");
+    }
+}
+
+#[test]
 fn another_rule_can_be_written() {
     let fixture = two_files();
     let mut seat = Seat::take(&fixture, &WRITE, &[]);

@@ -153,3 +153,55 @@ fn trust_ends_when_the_settings_of_a_project_change() {
     assert_eq!(fixture.run(&["trust", "--yes"]).code, 0);
     assert_eq!(fixture.run(&["rules", "check", "Bash", "command=make"]).code, 0);
 }
+
+/// The rules that the answer to a call without permission names.
+fn offered(fixture: &Fixture, call: &[&str]) -> Vec<String> {
+    let asked = fixture.run(call);
+    assert_eq!(asked.code, 1, "{asked:?}");
+    let (_, rules) = asked.stdout.split_once("with the rule").unwrap_or_default();
+    rules.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_rule_that_is_offered_ends_the_question() {
+    for (call, expected) in [
+        (["call", "Bash", "command=rm one.txt"], "Bash(rm one.txt)"),
+        (["call", "Bash", "command=touch new.txt"], "Bash(touch:*)"),
+        (["call", "Bash", "command=cargo test"], "Bash(cargo test:*)"),
+    ] {
+        let fixture = two_files();
+        let rules = offered(&fixture, &call);
+        assert_eq!(rules, [expected], "{call:?}");
+        for rule in &rules {
+            assert_eq!(fixture.run(&["rules", "allow", rule]).code, 0, "{rule}");
+        }
+        let [_, tool, input] = call;
+        let checked = fixture.run(&["rules", "check", tool, input]);
+        assert!(checked.stdout.starts_with("allow: by the rule"), "{call:?}: {checked:?}");
+    }
+    let fixture = two_files();
+    fixture.run(&["rules", "allow", "Bash(rm one.txt)"]);
+    let other = fixture.run(&["rules", "check", "Bash", "command=rm two.txt"]);
+    assert!(other.stdout.starts_with("ask: "), "{other:?}");
+}
+
+#[test]
+fn what_a_command_touches_is_told_truly() {
+    let fixture = two_files();
+    let check =
+        |command: &str| fixture.run(&["rules", "check", "Bash", &format!("command={command}")]).stdout;
+    for (command, not) in
+        [("git push", "reads  push"), ("cargo test", "reads  test"), ("npm install", "reads  install")]
+    {
+        assert!(!check(command).contains(not), "{}", check(command));
+    }
+    let commit = check("git commit -m 'fix: a'");
+    assert!(commit.contains("writes the repository (`.git`)") && !commit.contains("everything"), "{commit}");
+    assert!(commit.starts_with("ask: it changes the repository (`.git`)\n"), "{commit}");
+    assert!(
+        check("chown root one.txt").starts_with("ask: it changes `one.txt`\n"),
+        "{}",
+        check("chown root one.txt")
+    );
+    assert!(check("cargo test").starts_with("ask: "), "{}", check("cargo test"));
+}

@@ -75,8 +75,8 @@ impl Tool for Bash {
         Ok(Shell::new(command, Some(timeout), Output::Apart, false))
     }
 
-    fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
-        commands::approval(&op.command)
+    fn approval(_input: &Input, op: &Shell, cx: &Context) -> Approval {
+        commands::approval(&op.command, cx)
     }
 
     fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {

@@ -61,8 +61,8 @@ impl Tool for Bash {
         Ok(Shell::new(command, Some(timeout), Output::Joined, false))
     }
 
-    fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
-        commands::approval(&op.command)
+    fn approval(_input: &Input, op: &Shell, cx: &Context) -> Approval {
+        commands::approval(&op.command, cx)
     }
 
     fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {

@@ -72,7 +72,11 @@ impl Tool for Bash {
     fn lower(input: &Input, cx: &Context) -> Result<Shell, Fault> {
         let timeout = input.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT);
         let free = input.dangerously_disable_sandbox;
-        let command = Command::new(&input.command, cx.cwd(), free, cx)?.require_unattended()?;
+        let command = Command::new(&input.command, cx.cwd(), free, cx)?;
+        let command = match input.run_in_background {
+            true => command.require_unattended_in_background()?,
+            false => command.require_unattended()?,
+        };
         if let Some(SimulatedSedEdit { file_path, new_content }) = &input.simulated_sed_edit {
             let foreseen = Foreseen { file: file_path.clone(), content: new_content.clone() };
             command.require_foreseen(&foreseen, cx)?;
@@ -81,8 +85,8 @@ impl Tool for Bash {
         Ok(Shell::new(command, timeout, Output::Joined, true))
     }
 
-    fn approval(_input: &Input, op: &Shell, _cx: &Context) -> Approval {
-        commands::approval(&op.command)
+    fn approval(_input: &Input, op: &Shell, cx: &Context) -> Approval {
+        commands::approval(&op.command, cx)
     }
 
     fn render(_input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
 use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
-use haft_shell::{Accesses, ParsedCommand};
+use haft_shell::{Accesses, ParsedCommand, Repository};
 
 /// Folders that need no claim: they hold the programs and settings of the system and nothing about the user, and the
 /// temporary folders of a sandbox are private.
@@ -49,6 +49,11 @@ pub(super) fn of_command(
             claims = claims.write(Resource::Path(place.clone()));
         }
     }
+    match accesses.repository {
+        Repository::Unused => {}
+        Repository::Read => claims = claims.read(Resource::State(REPOSITORY.into())),
+        Repository::Changed => claims = claims.write(Resource::State(REPOSITORY.into())),
+    }
     for host in &accesses.hosts {
         claims = claims.write(Resource::Host(host.clone()));
     }
@@ -57,6 +62,16 @@ pub(super) fn of_command(
         (true, false) => claims.write(Resource::Everything),
         (false, _) => claims,
     }
+}
+
+/// The data of git, apart from the files that are checked out.
+const REPOSITORY: &str = "the repository (`.git`)";
+
+/// What a command with these claims would change or reach, in words.
+pub(super) fn effects(claims: &Claims, incomplete: Option<&str>, cx: &Context) -> String {
+    let named = haft_core::permissions::effects(claims, cx);
+    let parts: Vec<String> = named.into_iter().chain(incomplete.map(str::to_owned)).collect();
+    if parts.is_empty() { "it can change things".to_owned() } else { parts.join("; ") }
 }
 
 /// Resolves a path of a command to the path to claim: inside the workspace, where symbolic links lead; outside, as it is

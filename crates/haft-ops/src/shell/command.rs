@@ -18,13 +18,15 @@ const MAX_COMMAND: usize = 120_000;
 pub struct Command {
     pub(super) text: String,
     pub(super) dir: AbsPath,
-    /// Whether `dir` is the root as a fallback, because the requested folder no longer exists.
-    pub(super) fell_back: bool,
+    /// The requested folder, if it no longer exists; then the command does not run.
+    missing_dir: Option<AbsPath>,
     /// Whether the command runs without the layers of the sandbox.
     pub(super) free: bool,
     safety: Safety,
-    parsed: Arc<ParsedCommand>,
+    pub(super) parsed: Arc<ParsedCommand>,
     pub(super) claims: Claims,
+    /// Why the claims may be incomplete.
+    incomplete: Option<String>,
     /// The edit that the command is, if it is a `sed -i` that haft can make itself.
     pub(super) edit: Option<SedEdit>,
 }
@@ -59,9 +61,9 @@ impl Command {
             .hint("write it to a script in the workspace and run that"));
         }
         // The folder in which the last command ended may no longer exist.
-        let (dir, fell_back) = match cx.workspace().stat(&dir) {
-            Ok(_) => (dir, false),
-            Err(_) => (cx.workspace().root().clone(), true),
+        let (dir, missing_dir) = match cx.workspace().stat(&dir) {
+            Ok(_) => (dir, None),
+            Err(_) => (cx.workspace().root().clone(), Some(dir)),
         };
         let parsed = Arc::new(shell::parse(text));
         let harms = shell::sensitive(&parsed);
@@ -78,6 +80,7 @@ impl Command {
         let is_read_only = safety == Safety::ReadOnly && !free;
         let accesses = shell::accesses(&parsed, dir.as_path());
         let claims = super::claims::of_command(text, &parsed, &accesses, is_read_only, free, cx);
+        let incomplete = accesses.incomplete;
         let edit = shell::in_place(&parsed).and_then(|sed| SedEdit::of(sed, &dir, cx));
         if let Some(place) = guarded_path(&claims, cx) {
             let shown = cx.workspace().display(place);
@@ -88,7 +91,17 @@ impl Command {
             .hint("ask the user to change it")
             .with("command", text));
         }
-        Ok(Self { text: text.to_owned(), dir, fell_back, free, safety, parsed, claims, edit })
+        Ok(Self { text: text.to_owned(), dir, missing_dir, free, safety, parsed, claims, incomplete, edit })
+    }
+
+    /// Fails if the requested folder no longer exists: in another one the same words mean other files.
+    pub(super) fn require_folder(&self, cx: &Context) -> Result<(), Fault> {
+        let Some(missing) = &self.missing_dir else { return Ok(()) };
+        cx.session().set_cwd(cx.workspace().root().clone());
+        let shown = cx.workspace().display(missing);
+        Err(Fault::new(FaultKind::NotFound, format!("the folder `{shown}`, in which commands were, is gone"))
+            .hint("nothing was run; the next command starts in the root of the workspace")
+            .with("command", &self.text))
     }
 
     /// Paths outside the workspace that the command reads. Its claims contain them, so the approval covers them.
@@ -125,22 +138,35 @@ impl Command {
         }
     }
 
+    /// What the command would change or reach, for the person who is asked about it.
+    pub fn effects(&self, cx: &Context) -> String {
+        super::claims::effects(&self.claims, self.incomplete.as_deref(), cx)
+    }
+
     /// The part of the command that waits for keyboard input, and what to run instead.
     pub fn waits(&self) -> Option<Interactive> {
         shell::interactive(&self.parsed).into_iter().next()
     }
 
-    /// Fails if the command waits for keyboard input, because there is none.
+    /// Fails if the command waits for keyboard input, of which there is none, or does not end by itself.
     pub fn require_unattended(self) -> Result<Self, Fault> {
-        match self.waits() {
-            None => Ok(self),
-            Some(found) => Err(Fault::new(
-                FaultKind::InvalidInput,
-                format!("`{}` waits for somebody to type, and nobody can", found.what),
-            )
-            .hint(found.instead)
-            .with("command", &self.text)),
-        }
+        let found = self.waits();
+        self.refuse_if(found)
+    }
+
+    /// Fails if the command waits for keyboard input. In the background it may run without end.
+    pub fn require_unattended_in_background(self) -> Result<Self, Fault> {
+        let found = shell::interactive(&self.parsed).into_iter().find(|found| !found.endless);
+        self.refuse_if(found)
+    }
+
+    fn refuse_if(self, found: Option<Interactive>) -> Result<Self, Fault> {
+        let Some(Interactive { what, instead, endless }) = found else { return Ok(self) };
+        let message = match endless {
+            true => format!("`{what}` does not end by itself"),
+            false => format!("`{what}` waits for somebody to type, and nobody can"),
+        };
+        Err(Fault::new(FaultKind::InvalidInput, message).hint(instead).with("command", &self.text))
     }
 
     /// Fails unless the command's edit produces the content that the host has shown to the user.

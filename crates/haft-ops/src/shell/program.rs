@@ -155,6 +155,7 @@ impl Program {
             out,
             err,
             took,
+            limit: timeout,
             left,
             moved: Moved::No,
             report,

@@ -13,9 +13,17 @@ pub fn in_words(exit: Exit) -> Option<String> {
         }
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("ended by {}", signal_name(signal)),
-        Exit::TimedOut => "its time was up".to_owned(),
+        Exit::TimedOut => "it was stopped at its time limit".to_owned(),
         Exit::Cancelled => "it was cancelled".to_owned(),
     })
+}
+
+/// A duration in seconds: `120 s`, `0.5 s`.
+pub(super) fn seconds(duration: std::time::Duration) -> String {
+    match duration.subsec_millis() {
+        0 => format!("{} s", duration.as_secs()),
+        _ => format!("{} s", (duration.as_secs_f64() * 1000.0).round() / 1000.0),
+    }
 }
 
 /// Name of a signal, with the usual cause where it has one.

@@ -2,12 +2,35 @@
 
 use std::path::Path;
 
+use haft_sandbox::sandbox::{Policy, Visibility};
+
 use crate::{Rig, Test, tests};
 
 pub(crate) const TESTS: &[(&str, Test)] = tests![nothing_is_written_outside, what_is_hidden_is_not_seen,];
 
 /// Those that are about the view, which is one of the layers.
-pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![attributes_outside_stay, temporary_files_are_private];
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![
+    attributes_outside_stay,
+    temporary_files_are_private,
+    a_folder_to_read_stays_visible_in_a_hidden_one,
+];
+
+fn a_folder_to_read_stays_visible_in_a_hidden_one(rig: &Rig) {
+    let kept = rig.path("secret/deep/kept");
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::write(kept.join("file"), "kept").unwrap();
+    for sees in [Visibility::Everything, Visibility::Listed] {
+        let policy = Policy { read: vec![kept.clone()], sees, ..rig.policy.clone() };
+        let path = kept.display();
+        assert_eq!(rig.with(&policy, &format!("cat {path}/file")).out, "kept");
+        for script in
+            [format!("cat {path}/../../key"), format!("echo x > {path}/file"), format!("touch {path}/../x")]
+        {
+            let done = rig.with(&policy, &script);
+            assert!(!done.succeeded(), "{script}: {}", done.out);
+        }
+    }
+}
 
 fn nothing_is_written_outside(rig: &Rig) {
     let outside = rig.path("outside");

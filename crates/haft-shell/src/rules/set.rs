@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Command, Doubt, ParsedCommand, Word, scan, wrap};
+use super::super::{Command, Doubt, ParsedCommand, Word, code, scan, wrap};
 use super::{Piece, Rule, glob_matches, is_cd_below, names, parts_of, widened_glob};
 
 /// Rules for commands, indexed by program.
@@ -21,6 +21,15 @@ pub struct Coverage {
     pub by: usize,
     /// Whether rules without a wildcard cover every part: their author wrote down exactly this command.
     pub exact: bool,
+}
+
+/// A rule that might mean a command, without certainty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MightDeny {
+    /// Index of the rule.
+    pub rule: usize,
+    /// The part of the command that is not certain, for people.
+    pub because: String,
 }
 
 impl RuleSet {
@@ -96,14 +105,20 @@ impl RuleSet {
         commands.chain(texts).min()
     }
 
-    /// Index of a rule that might mean a part of a command whose program is not certain: a variable or a glob in place
-    /// of the program, or code for an interpreter.
-    pub fn might_deny(&self, understood: &ParsedCommand) -> Option<usize> {
-        understood.commands().iter().filter_map(|command| self.might_deny_one(command)).min()
+    /// A rule that might mean a part of a command which is not certain: a variable or a glob in place of a word,
+    /// code for an interpreter, or something that runs without being in the text.
+    pub fn might_deny(&self, understood: &ParsedCommand) -> Option<MightDeny> {
+        if self.is_empty() {
+            return None;
+        }
+        let hidden = understood.doubts().iter().find(|doubt| doubt.hides_programs());
+        let hidden = hidden.map(|doubt| MightDeny { rule: 0, because: doubt.to_string() });
+        hidden.or_else(|| understood.commands().iter().find_map(|command| self.might_deny_one(command)))
     }
 
-    fn might_deny_one(&self, command: &Command) -> Option<usize> {
+    fn might_deny_one(&self, command: &Command) -> Option<MightDeny> {
         let first = command.argv.first()?;
+        let found = |rule: usize, because: String| Some(MightDeny { rule, because });
         let expansion: Vec<Piece> = match first.doubt() {
             // The text is certain enough for `denies`.
             None | Some(Doubt::Backslash | Doubt::Quoting | Doubt::Tilde) => Vec::new(),
@@ -112,18 +127,31 @@ impl RuleSet {
         };
         let fits = |rule: &Rule| rule.program().is_none_or(|program| glob_matches(&expansion, &program));
         if !expansion.is_empty() {
-            return self.rules.iter().position(fits);
+            let rule = self.rules.iter().position(fits)?;
+            return found(rule, format!("the program that `{}` stands for is not certain", first.raw()));
+        }
+        let candidates = names(first.text()).into_iter().flat_map(|name| self.candidates(&name));
+        if let Some((rule, word)) =
+            candidates.filter_map(|n| Some((n, self.rules[n].might_deny(command)?))).min_by_key(|(n, _)| *n)
+        {
+            return found(rule, format!("what `{}` becomes is not certain", word.raw()));
         }
         if !wrap::takes_code(command) {
             return None;
         }
-        let words: Vec<String> = command.args().flat_map(scan::tokens).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let args = command.args().filter(|_| !wrap::takes_targets(command));
+        let fed = command.code.iter().map(String::as_str);
+        let words: Vec<&str> = args.chain(fed).flat_map(code::words).collect();
         let named = words.iter().enumerate().filter_map(|(n, word)| {
             let following = words.get(n + 1..).unwrap_or_default();
-            self.candidates(word).filter(|n| self.rules[*n].denies_scanned(word, following)).min()
+            let candidates = names(word).into_iter().flat_map(|name| self.candidates(&name));
+            let rule = candidates.filter(|n| self.rules[*n].denies_scanned(word, following)).min()?;
+            Some((rule, *word))
         });
-        named.min()
+        if let Some((rule, word)) = named.min() {
+            return found(rule, format!("the code for `{}` contains `{word}`", command.name()));
+        }
+        code::may_start_programs(command).and_then(|because| found(0, because))
     }
 
     fn denies_one(&self, command: &Command) -> Option<usize> {

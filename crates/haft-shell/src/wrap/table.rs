@@ -102,7 +102,23 @@ pub(super) static WRAPPERS: &[Wrapper] = &[
     wrapper("proxychains4", "q", "f"),
     wrapper("firejail", "", ""),
     wrapper("bwrap", "", ""),
-    wrapper("hyperfine", "iN", "wmMrspPLSnu"),
+    wrapper("gosu", "", "").operands(1),
+    wrapper("su-exec", "", "").operands(1),
+    wrapper("tini", "gsvw", "pe"),
+    wrapper("dumb-init", "cv", "r"),
+    wrapper("choom", "", "np"),
+    wrapper("chronic", "ev", ""),
+    wrapper("ifne", "n", ""),
+    wrapper("eatmydata", "", ""),
+    wrapper("faketime", "fm", "").operands(1),
+    wrapper("rlwrap", "aAcEiImnNrRWX", "bCdDfFgHloPqsStwzM"),
+    wrapper("xvfb-run", "al", "efnpsw").long(&["--server-args", "--server-num", "--auth-file", "--error-file"]),
+    wrapper("cpulimit", "bfiqrz", "elpP").long(&["--limit", "--pid", "--exe", "--path"]),
+    wrapper("perf", "", "").operands(1),
+    wrapper("sshpass", "ev", "fdpP"),
+    wrapper("cross-env", "", "").kind(WrapperKind::Assigning),
+    wrapper("dotenv", "", "ef"),
+    wrapper("sem", "", "j").long(&["--id", "--jobs"]).kind(WrapperKind::Joined),
     wrapper("watch", "bcdegptxwC", "nq").long(&["--interval", "--equexit"]).kind(WrapperKind::Joined),
     wrapper("parallel", "kmXuq0r", "jISaNLnPsdE")
         .long(&["--jobs", "--colsep", "--joblog", "--results", "--delay"])
@@ -159,16 +175,129 @@ pub(super) const INTERPRETERS: &[(&str, &str)] = &[
     ("sqlite", "c"),
     ("psql", "c"),
     ("mysql", "e"),
+    ("expect", "c"),
+    ("dc", "e"),
+    ("m4", ""),
+    ("gnuplot", "e"),
+    ("irb", ""),
+    ("octave", ""),
+    ("ocaml", "e"),
+    ("racket", "e"),
+    ("jshell", ""),
+    ("iex", "e"),
 ];
+
+/// A program that runs others which it fetches or configures itself.
+pub(super) struct Runner {
+    pub(super) name: &'static str,
+    /// Subcommands behind which the command stands; empty if it stands behind the options of the program.
+    pub(super) after: &'static [&'static str],
+    pub(super) kind: RunnerKind,
+}
+
+/// Where the command of a runner is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunnerKind {
+    /// Its first operand is the program.
+    Command,
+    /// Any of its words may be the program.
+    Anywhere,
+    /// Its operands are targets of a build, which are defined in a file; only values of variables may be commands.
+    Targets,
+    /// As `Command`, but only with one of the subcommands; without them it runs nothing that it is given.
+    Subcommand,
+}
+
+const fn runner(name: &'static str, kind: RunnerKind, after: &'static [&'static str]) -> Runner {
+    Runner { name, after, kind }
+}
 
 /// Programs that run others which they fetch or configure themselves.
 #[rustfmt::skip]
-pub(super) const RUNNERS: &[&str] = &[
-    "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl", "kubectl", "nix", "nix-shell",
-    "devbox", "direnv", "mise", "asdf", "rtx", "conda", "mamba", "poetry", "pipenv", "hatch", "tox",
-    "nox", "vagrant", "make", "gmake", "ninja", "just", "rake", "ant", "gradle", "mvn", "bazel", "lxc",
-    "distrobox", "toolbox", "flatpak", "snap", "at", "batch", "crontab", "screen", "tmux", "expect",
-    "script", "su", "runuser", "sg", "newgrp",
+pub(super) static RUNNERS: &[Runner] = &[
+    runner("npx", RunnerKind::Command, &[]),
+    runner("bunx", RunnerKind::Command, &[]),
+    runner("pnpx", RunnerKind::Command, &[]),
+    runner("uvx", RunnerKind::Command, &[]),
+    runner("pipx", RunnerKind::Command, &["run"]),
+    runner("npm", RunnerKind::Subcommand, &["exec", "x"]),
+    runner("pnpm", RunnerKind::Subcommand, &["exec", "dlx"]),
+    runner("yarn", RunnerKind::Subcommand, &["exec", "dlx"]),
+    runner("bun", RunnerKind::Subcommand, &["x"]),
+    runner("uv", RunnerKind::Subcommand, &["run"]),
+    runner("bundle", RunnerKind::Subcommand, &["exec"]),
+    runner("rustup", RunnerKind::Subcommand, &["run"]),
+    runner("docker", RunnerKind::Anywhere, &["run", "exec", "create", "debug"]),
+    runner("podman", RunnerKind::Anywhere, &["run", "exec", "create", "debug"]),
+    runner("nerdctl", RunnerKind::Anywhere, &["run", "exec", "create", "debug"]),
+    runner("kubectl", RunnerKind::Anywhere, &["run", "exec", "debug"]),
+    runner("nix", RunnerKind::Anywhere, &["run", "shell", "develop"]),
+    runner("nix-shell", RunnerKind::Anywhere, &[]),
+    runner("devbox", RunnerKind::Command, &["run"]),
+    runner("direnv", RunnerKind::Anywhere, &["exec"]),
+    runner("mise", RunnerKind::Anywhere, &["exec", "x", "run"]),
+    runner("rtx", RunnerKind::Anywhere, &["exec", "x", "run"]),
+    runner("asdf", RunnerKind::Anywhere, &["exec"]),
+    runner("conda", RunnerKind::Anywhere, &["run"]),
+    runner("mamba", RunnerKind::Anywhere, &["run"]),
+    runner("poetry", RunnerKind::Command, &["run"]),
+    runner("pipenv", RunnerKind::Command, &["run"]),
+    runner("hatch", RunnerKind::Command, &["run"]),
+    runner("tox", RunnerKind::Targets, &[]),
+    runner("nox", RunnerKind::Targets, &[]),
+    runner("vagrant", RunnerKind::Anywhere, &["ssh"]),
+    runner("make", RunnerKind::Targets, &[]),
+    runner("gmake", RunnerKind::Targets, &[]),
+    runner("ninja", RunnerKind::Targets, &[]),
+    runner("just", RunnerKind::Targets, &[]),
+    runner("rake", RunnerKind::Targets, &[]),
+    runner("ant", RunnerKind::Targets, &[]),
+    runner("gradle", RunnerKind::Targets, &[]),
+    runner("mvn", RunnerKind::Targets, &[]),
+    runner("bazel", RunnerKind::Targets, &[]),
+    runner("lxc", RunnerKind::Anywhere, &["exec"]),
+    runner("distrobox", RunnerKind::Anywhere, &["enter"]),
+    runner("toolbox", RunnerKind::Anywhere, &["run"]),
+    runner("flatpak", RunnerKind::Anywhere, &["run"]),
+    runner("snap", RunnerKind::Anywhere, &["run"]),
+    runner("at", RunnerKind::Anywhere, &[]),
+    runner("batch", RunnerKind::Anywhere, &[]),
+    runner("crontab", RunnerKind::Anywhere, &[]),
+    runner("screen", RunnerKind::Anywhere, &[]),
+    runner("tmux", RunnerKind::Anywhere, &[]),
+    runner("expect", RunnerKind::Anywhere, &[]),
+    runner("script", RunnerKind::Anywhere, &[]),
+    runner("su", RunnerKind::Anywhere, &[]),
+    runner("runuser", RunnerKind::Anywhere, &[]),
+    runner("sg", RunnerKind::Anywhere, &[]),
+    runner("newgrp", RunnerKind::Anywhere, &[]),
+];
+
+/// Options whose value is a command: programs, short options, long options.
+#[rustfmt::skip]
+pub(super) static RUNNING_OPTIONS: &[(&[&str], &str, &[&str])] = &[
+    (
+        &["tar", "gtar", "bsdtar"], "IF",
+        &[
+            "--checkpoint-action", "--to-command", "--use-compress-program", "--rsh-command", "--rmt-command",
+            "--info-script", "--new-volume-script",
+        ],
+    ),
+    (&["rsync"], "e", &["--rsh", "--rsync-path"]),
+    (&["zip"], "T", &["--unzip-command"]),
+    (&["split"], "", &["--filter"]),
+    (&["sort"], "", &["--compress-program"]),
+    (&["man"], "PH", &["--pager", "--html"]),
+    (&["ssh", "scp", "sftp"], "oS", &[]),
+    (&["rg"], "", &["--pre", "--hostname-bin"]),
+    (&["fzf"], "", &["--preview", "--bind"]),
+    (&["nc", "ncat", "netcat"], "ec", &["--exec", "--sh-exec"]),
+    (&["start-stop-daemon"], "xa", &["--exec", "--startas"]),
+    (&["npm", "npx", "pnpm", "pnpx", "yarn"], "c", &["--call"]),
+    (&["nix", "nix-shell"], "c", &["--run", "--command"]),
+    (&["make", "gmake"], "E", &["--eval"]),
+    (&["wget"], "", &["--use-askpass"]),
+    (&["nodemon", "watchexec", "cargo-watch"], "xs", &["--exec", "--shell"]),
 ];
 
 /// Builtins that evaluate text, or change how the shell reads or runs later commands.

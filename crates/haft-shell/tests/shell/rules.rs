@@ -207,3 +207,97 @@ fn a_command_touches_the_files_and_hosts_that_it_names() {
     assert!(touches("cat $x").incomplete.is_some());
     assert!(touches("sort -o out in").writes.contains(Path::new("/ws/out")));
 }
+
+#[test]
+fn a_mode_or_an_owner_is_no_file() {
+    let writes = |command: &str| {
+        let found = shell::accesses(&shell::parse(command), Path::new("/ws"));
+        let shown = found.writes.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+        (shown, found.incomplete)
+    };
+    for (command, expected) in [
+        ("chmod -R 700 .", "/ws"),
+        ("chmod 644 a b", "/ws/a /ws/b"),
+        ("chmod u+x,g-w a", "/ws/a"),
+        ("chmod -x a", "/ws/a"),
+        ("chmod -R -w src", "/ws/src"),
+        ("chmod --recursive 700 src", "/ws/src"),
+        ("chmod --reference=a b c", "/ws/b /ws/c"),
+        ("chmod -- 700 a", "/ws/a"),
+        ("chown root src", "/ws/src"),
+        ("chown -R root:root src lib", "/ws/lib /ws/src"),
+        ("chown --reference=a b", "/ws/b"),
+        ("chown --from=a b c", "/ws/c"),
+        ("chgrp -R users src", "/ws/src"),
+        ("chgrp --reference=a src", "/ws/src"),
+        ("sudo -n chown root src", "/ws/src"),
+    ] {
+        assert_eq!(writes(command).0, expected, "{command}");
+    }
+    assert_eq!(writes("chmod -R 700 .").1, None);
+    let found = shell::accesses(&shell::parse("chmod --reference=a b"), Path::new("/ws"));
+    assert!(found.reads.contains(Path::new("/ws/a")));
+}
+
+#[test]
+fn a_subcommand_is_no_file() {
+    let touches = |command: &str| shell::accesses(&shell::parse(command), Path::new("/ws"));
+    for command in [
+        "git push",
+        "git push origin main",
+        "git commit -m 'fix: a.b and c/d'",
+        "git commit -am x",
+        "git checkout -b feature",
+        "git fetch origin",
+        "git tag v1.0",
+        "cargo test",
+        "cargo test name -p crate",
+        "npm install",
+        "npm install left-pad@1.2.3",
+        "npm run build",
+        "pip install requests==2.0",
+        "go build",
+    ] {
+        let reads = touches(command).reads;
+        let named: Vec<&PathBuf> = reads.iter().filter(|path| path.as_path() != Path::new("/ws")).collect();
+        assert!(named.is_empty(), "{command}: {named:?}");
+        assert!(touches(command).hosts.is_empty(), "{command}");
+    }
+    for (command, path) in [
+        ("git add src/a.rs", "/ws/src/a.rs"),
+        ("git diff a.txt", "/ws/a.txt"),
+        ("git show HEAD:.env", "/ws/.env"),
+        ("git checkout -- a.txt", "/ws/a.txt"),
+        ("python3 app.py", "/ws/app.py"),
+        ("go test ./pkg", "/ws/pkg"),
+    ] {
+        assert!(touches(command).reads.contains(Path::new(path)), "{command}: {:?}", touches(command).reads);
+    }
+    use shell::Repository;
+    for (command, repository, complete) in [
+        ("git commit -m x", Repository::Changed, true),
+        ("git add a", Repository::Changed, true),
+        ("git tag v1", Repository::Changed, true),
+        ("git log", Repository::Read, true),
+        ("git push", Repository::Changed, false),
+        ("git checkout main", Repository::Changed, false),
+        ("git -c core.pager=x commit -m y", Repository::Changed, false),
+        ("ls", Repository::Unused, true),
+    ] {
+        let found = touches(command);
+        assert_eq!((found.repository, found.incomplete.is_none()), (repository, complete), "{command}");
+    }
+}
+
+#[test]
+fn for_a_program_that_destroys_only_the_exact_command_is_offered() {
+    let offered = |command: &str| shell::offered_rules(&shell::parse(command));
+    assert_eq!(offered("rm file.txt"), ["rm file.txt"]);
+    assert_eq!(offered("rm 'a b'"), [r"rm a\ b"]);
+    assert_eq!(offered("mv a b"), ["mv a b"]);
+    assert_eq!(offered("chmod 644 a"), ["chmod 644 a"]);
+    assert_eq!(offered("git push origin main"), ["git push origin main"]);
+    assert_eq!(offered("rmdir a && ls"), ["rmdir a", "ls:*"]);
+    assert_eq!(shell::exact_rules(&shell::parse("ls /mnt && pwd")), ["ls /mnt", "pwd"]);
+    assert!(!allowed(&["rm file.txt"], "rm file.txt other.txt"));
+}

@@ -102,7 +102,7 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
         guard(path, &policy.write)?;
     }
     for path in &policy.hidden {
-        hide(path)?;
+        hide(path, &policy.read)?;
     }
     Ok(())
 }
@@ -245,17 +245,24 @@ pub(in super::super) fn release(path: &Path) {
     }
 }
 
-/// Covers a path: a folder with an empty one, a file with `/dev/null`.
-fn hide(path: &Path) -> io::Result<()> {
+/// Covers a path: a folder with an empty one, a file with `/dev/null`. Folders below it that may be read stay visible.
+fn hide(path: &Path, read: &[PathBuf]) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => {
-            tmpfs(path, "700", 4096)?;
+            let stays = |folder: &&PathBuf| *folder != path && folder.starts_with(path) && folder.is_dir();
+            let cloned = read.iter().filter(stays).map(|folder| Ok((folder, clone_mounts(folder)?)));
+            let shown: Vec<(&PathBuf, OwnedFd)> = cloned.collect::<io::Result<_>>()?;
+            // What stays must be reachable for the command's own user.
+            tmpfs(path, if shown.is_empty() { "700" } else { "755" }, 4096)?;
+            for (folder, tree) in &shown {
+                attach(tree, folder)?;
+            }
             read_only(path, Depth::All)
         }
         Ok(found) if found.is_file() => attach(&clone_mounts(Path::new("/dev/null"))?, path),
         // The link's target could be read by its own name, so that is hidden.
         Ok(found) if found.is_symlink() => match path.canonicalize() {
-            Ok(target) if target != path && !target.is_symlink() => hide(&target),
+            Ok(target) if target != path && !target.is_symlink() => hide(&target, read),
             _ => Ok(()),
         },
         _ => Ok(()),

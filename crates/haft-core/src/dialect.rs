@@ -65,7 +65,8 @@ pub trait Dialect: Send + Sync + 'static {
         text_notes(reply, notes);
     }
 
-    /// Whether the engine refuses a call that repeats an earlier one of the same turn and would get an equal reply.
+    /// Whether the engine refuses a call that repeats an earlier one of the same turn while nothing that it depends on has
+    /// changed.
     fn refuses_repeats(&self) -> bool {
         false
     }

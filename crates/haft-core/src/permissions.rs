@@ -323,7 +323,7 @@ pub(crate) fn needs_approval(
     let is_extreme = regardless
         || spec.sensitivity == Sensitivity::Extreme
         || matches!(approval, Approval::NeededAlways(_));
-    if mode == Mode::Plan && !is_allowed_in_plan(spec, claims, cx) {
+    if mode == Mode::Plan && !is_allowed_in_plan(question, approval) {
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
     }
@@ -387,13 +387,17 @@ pub(crate) fn needs_approval(
 }
 
 /// Whether plan mode permits a call: it changes nothing, or only the plan.
-fn is_allowed_in_plan(spec: &Spec, claims: &Claims, cx: &Context) -> bool {
-    // The claims of a command are complete, so they alone show that it changes nothing.
-    let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
+fn is_allowed_in_plan(question: &Question<'_>, approval: &Approval) -> bool {
+    let Question { spec, claims, cx, .. } = question;
     if spec.in_plan {
         return true;
     }
-    let is_complete = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
+    // The claims of a command are complete. So are those of a call for which its tool wants no approval, even if other
+    // calls of the tool change things.
+    let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
+    let is_complete = spec.read_only
+        || *approval == Approval::NotNeeded
+        || claims.iter().any(|(_, resource)| is_command(resource));
     is_complete && claims.is_read_only() || changes_plan(claims, cx)
 }
 

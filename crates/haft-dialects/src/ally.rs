@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use haft_core::dialect::Failed;
 use haft_core::{AbsPath, Context, Dialect, DynTool, Fault, FaultKind, Reply};
+use haft_sandbox::names;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::checks::FileCheck;
 use super::{note_in_object, tool, with_notes};
-use haft_ops::{Changed, Filter, Ignored};
-use haft_text::shorten_long_lines;
+use haft_ops::{Changed, Fate, Filter, Ignored};
+use haft_text::{clip_for_reply, shorten_long_lines};
 
 mod ally_write;
 #[cfg(feature = "commands")]
@@ -155,6 +156,8 @@ struct Edited {
 }
 
 fn edited(edits: usize, changed: Changed, cx: &Context) -> Reply {
+    // Somebody may have agreed to some parts of the change only.
+    let edits = if changed.in_part { changed.replaced.min(edits) } else { edits };
     with_file(changed, cx, |file| Edited { edits_applied: edits, file })
 }
 
@@ -171,29 +174,59 @@ struct ChangedFile {
     file_check: Option<FileCheck>,
     /// Files that were modified last
     recently_modified: Vec<String>,
-    /// What changed
+    /// How many lines are new
+    lines_added: usize,
+    /// How many lines are gone
+    lines_removed: usize,
+    /// What changed; left out for a new file
     #[serde(skip_serializing_if = "String::is_empty")]
     diff: String,
 }
 
 /// The reply to a change. `fields` wraps the file's fields in those of the tool.
 fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(ChangedFile) -> T) -> Reply {
-    let Changed { path, number, diff, notes, checked, .. } = changed;
+    let Changed { path, fate, number, diff, notes, checked, .. } = changed;
+    let (lines_added, lines_removed) = (diff.added, diff.removed);
+    // The model has just written all of a new file.
+    let diff = if fate == Fate::Created { String::new() } else { shown_diff(&diff.text) };
     let file = ChangedFile {
         file_path: path.to_string(),
         patch_number: number,
         file_check: checked.map(FileCheck::from),
         recently_modified: recently_modified(number.and(Some(&path)), cx),
-        diff: shorten_long_lines(&diff.text).into_owned(),
+        lines_added,
+        lines_removed,
+        diff,
     };
     with_notes(success(fields(file)), notes)
+}
+
+/// A unified diff as a reply shows it.
+fn shown_diff(diff: &str) -> String {
+    clip_for_reply(&shorten_long_lines(diff)).into_owned()
 }
 
 /// The files of the session that were modified last, `current` first.
 fn recently_modified(current: Option<&AbsPath>, cx: &Context) -> Vec<String> {
     let before = cx.session().modified();
     let before = before.iter().filter(|path| Some(*path) != current && cx.workspace().stat(path).is_ok());
-    current.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
+    current.into_iter().chain(before).take(MAX_RECENT).map(|path| spelt(path, cx)).collect()
+}
+
+/// A path as the model writes it: relative to the current folder if it is below, and absolute otherwise.
+fn spelt(path: &AbsPath, cx: &Context) -> String {
+    match path.as_path().strip_prefix(cx.cwd()) {
+        Ok(below) if !below.as_os_str().is_empty() => names::show(below),
+        _ => names::show(path.as_path()),
+    }
+}
+
+/// A path relative to the workspace's root, as the model writes it.
+#[cfg(feature = "project")]
+fn spelt_below_root(path: &str, cx: &Context) -> String {
+    let root = cx.workspace().root();
+    // The current folder is the root unless the session has a focus.
+    if cx.cwd() == *root { path.to_owned() } else { spelt(&cx.workspace().lexical_path(root, path), cx) }
 }
 
 /// The dialect's name for a kind of fault.

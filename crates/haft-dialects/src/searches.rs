@@ -32,7 +32,19 @@ pub(super) fn no_match(found: &GrepResult, skipped: u64) -> String {
         _ if skipped > 0 => {
             format!("nothing comes after the first {skipped} entries: there are no more than that")
         }
-        _ => match (found.searched.saturating_sub(found.binary), found.binary) {
+        _ => {
+            let nothing = no_match_at_all(found);
+            match found.ignored {
+                0 => nothing,
+                1 => format!("{nothing}; 1 entry that ignore files name was not searched"),
+                ignored => format!("{nothing}; {ignored} entries that ignore files name were not searched"),
+            }
+        }
+    }
+}
+
+fn no_match_at_all(found: &GrepResult) -> String {
+    match (found.searched.saturating_sub(found.binary), found.binary) {
             (0, 0) if found.unreadable.count > 0 => "no file could be searched".to_owned(),
             (0, 0) => {
                 "no file was searched: there is none, or all are left out by the patterns, by ignore files or by a dot before their names"
@@ -50,8 +62,7 @@ pub(super) fn no_match(found: &GrepResult, skipped: u64) -> String {
                     format!("{binary} binary files were")
                 }
             ),
-        },
-    }
+        }
 }
 
 /// Notes about a search in files. `offset` names the parameter to continue with.

@@ -118,7 +118,7 @@ impl Dialect for Workspace {
         if let Some(hint) = fault.hint_text() {
             details.insert("hint".into(), json!(hint));
         }
-        let error = json!({"code": code(fault.kind()), "message": fault.message(), "details": details});
+        let error = json!({"code": code(fault), "message": fault.message(), "details": details});
         Reply::object(json!({"ok": false, "error": error})).failed()
     }
 
@@ -151,8 +151,11 @@ enum Encoding {
 }
 
 /// The dialect's code for a kind of fault.
-fn code(kind: FaultKind) -> &'static str {
-    match kind {
+fn code(fault: &Fault) -> &'static str {
+    match fault.kind() {
+        // A branch or a program, and no file.
+        FaultKind::NotFound if fault.path().is_none() => "NOT_FOUND",
+        FaultKind::Exists if fault.path().is_none() => "ALREADY_EXISTS",
         FaultKind::Outside | FaultKind::OutsideFocus | FaultKind::BadPath => "INVALID_PATH",
         FaultKind::NotFound => "FILE_NOT_FOUND",
         FaultKind::Denied | FaultKind::AccessDenied => "PERMISSION_DENIED",

@@ -53,6 +53,8 @@ pub enum To {
     /// All of it is this text, in the file's encoding and with its line ends. A new file is written like its
     /// neighbours.
     Text(String),
+    /// All of it is this text as UTF-8, whatever the encoding and the line ends were before.
+    Utf8(String),
     /// All of it is this, to the byte.
     Bytes(Vec<u8>),
     /// Texts in it are replaced, one after another.
@@ -67,7 +69,7 @@ impl To {
     /// How many bytes of it are new.
     fn len(&self) -> u64 {
         let bytes = match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Utf8(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Edits(edits) => edits.iter().map(|edit| edit.old.len() + edit.new.len()).sum(),
             Self::Lines(edits) => edits.len(),
@@ -150,6 +152,8 @@ pub struct Changed {
     pub size: u64,
     /// How many places were changed.
     pub replaced: usize,
+    /// Whether somebody agreed to some of the places only.
+    pub in_part: bool,
     /// What changed, as a unified diff.
     pub diff: Diff,
     /// What changed, with the line numbers as they are now.
@@ -249,14 +253,14 @@ impl Operation for Change {
         let left_out =
             all.iter().enumerate().filter(|(part, _)| !chosen.contains(part)).map(|(_, hunk)| hunk.as_str());
         let left_out = left_out.collect();
-        plan.replace(kept);
+        plan.reduce(kept, all.len().min(chosen.len()));
         Ok(left_out)
     }
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {
         let plan = self.planned(cx).await?;
         let ChangeRequest { path, .. } = &*self.asked;
-        let Plan { before, content, replaced, mut notes, splices, mut shown } = plan;
+        let Plan { before, content, replaced, mut notes, splices, mut shown, cell, in_part } = plan;
         let fate = match &before {
             None => Fate::Created,
             Some(before) if before.hash == content.hash() => Fate::Same,
@@ -274,6 +278,7 @@ impl Operation for Change {
                 number: None,
                 size,
                 replaced: 0,
+                in_part,
                 diff,
                 short,
                 notes,
@@ -312,8 +317,9 @@ impl Operation for Change {
             None => None,
         };
         notes.extend(recorded.notes);
-        let path = path.clone();
-        Ok(Changed { path, fate, number: Some(recorded.number), size, replaced, diff, short, notes, checked })
+        let (path, short) = (path.clone(), cell.unwrap_or(short));
+        let number = Some(recorded.number);
+        Ok(Changed { path, fate, number, size, replaced, in_part, diff, short, notes, checked })
     }
 }
 

@@ -5,6 +5,7 @@ mod call;
 mod parse;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use haft_core::{AbsPath, Claims, CommandLine, Context, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::names;
@@ -20,6 +21,39 @@ pub struct Repository {
     pub dir: AbsPath,
     /// As it was asked for.
     pub named: String,
+}
+
+/// Where a repository's own paths start, seen from the workspace.
+enum Top {
+    /// In the workspace, with this before its paths.
+    Below(String),
+    /// Above the workspace, whose paths have this before them; the folder itself comes before all others.
+    Above(String, AbsPath),
+}
+
+impl Top {
+    /// A path of the repository as a path of the workspace.
+    fn shown(&self, path: &str) -> String {
+        match self {
+            Self::Below(prefix) => format!("{prefix}{path}"),
+            Self::Above(prefix, top) => {
+                path.strip_prefix(prefix).map_or_else(|| format!("{top}/{path}"), str::to_owned)
+            }
+        }
+    }
+
+    /// What comes before the paths in a diff.
+    fn prefix(&self) -> &str {
+        match self {
+            Self::Below(prefix) => prefix,
+            Self::Above(..) => "",
+        }
+    }
+}
+
+/// A path as the beginning of longer ones.
+fn as_prefix(path: &Path) -> String {
+    path.iter().map(|name| format!("{}/", names::show(name))).collect()
 }
 
 /// A commit, a branch or a tag, by a name that is no option.
@@ -315,7 +349,7 @@ impl Operation for GitCommit {
         let commit = self.repository.commit(&head, cx).await?;
         let args = ["show", "--format=", "--numstat", "-z", "--no-renames", "HEAD"].map(OsString::from);
         let files = parse::counts(&self.repository.git(May::Read, args.into(), cx).await?);
-        Ok((commit, files))
+        Ok((commit, self.repository.placed(files, cx)))
     }
 }
 
@@ -374,7 +408,34 @@ impl Repository {
     async fn status(&self, cx: &Context) -> Result<WorkingTree, Fault> {
         let args =
             ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all"].map(OsString::from);
-        Ok(parse::standing(&self.git(May::Read, args.into(), cx).await?))
+        let mut tree = parse::standing(&self.git(May::Read, args.into(), cx).await?);
+        let top = self.top(cx);
+        for entry in &mut tree.entries {
+            entry.path = top.shown(&entry.path);
+            entry.from = entry.from.take().map(|from| top.shown(&from));
+        }
+        Ok(tree)
+    }
+
+    /// Files with their paths as the workspace has them.
+    fn placed(&self, mut files: Vec<FileCount>, cx: &Context) -> Vec<FileCount> {
+        let top = self.top(cx);
+        for file in &mut files {
+            file.path = top.shown(&file.path);
+            file.from = file.from.take().map(|from| top.shown(&from));
+        }
+        files
+    }
+
+    /// Where the repository's own paths start, seen from the workspace.
+    fn top(&self, cx: &Context) -> Top {
+        let root = cx.workspace().root().as_path();
+        let mut folders = self.dir.as_path().ancestors();
+        let top = folders.find(|folder| haft_sandbox::user::exists(&folder.join(".git"))).unwrap_or(root);
+        match (top.strip_prefix(root), root.strip_prefix(top)) {
+            (Err(_), Ok(above)) => Top::Above(as_prefix(above), AbsPath::lexical(top)),
+            (below, _) => Top::Below(as_prefix(below.unwrap_or(Path::new("")))),
+        }
     }
 
     async fn commit(&self, revision: &Revision, cx: &Context) -> Result<Commit, Fault> {
@@ -395,6 +456,9 @@ impl Repository {
         paths: &[AbsPath],
         cx: &Context,
     ) -> Result<GitDiffed, Fault> {
+        let top = self.top(cx);
+        let [before, after] = [("src", "a"), ("dst", "b")]
+            .map(|(side, mark)| format!("--{side}-prefix={mark}/{}", top.prefix()));
         let with = |form: &[&str]| -> Vec<OsString> {
             let mut args = vec![command.into(), "--no-ext-diff".into(), "--no-textconv".into()];
             args.extend(form.iter().map(OsString::from));
@@ -405,7 +469,7 @@ impl Repository {
         };
         let files = parse::counts(&self.git(May::Read, with(&["--numstat", "-z"]), cx).await?);
         let lines = format!("--unified={around}");
-        let text = self.git(May::Read, with(&["--patch", &lines]), cx).await?;
-        Ok(GitDiffed { files, text: parse::harmless(&text) })
+        let text = self.git(May::Read, with(&["--patch", &lines, &before, &after]), cx).await?;
+        Ok(GitDiffed { files: self.placed(files, cx), text: parse::harmless(&text) })
     }
 }

@@ -71,7 +71,7 @@ pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Resul
         if cx.is_cancelled() {
             return Err(cx.cancelled_fault());
         }
-        let place = cx.workspace().resolve(base, path)?;
+        let place = cx.reach(base, path, FolderAccess::Read)?;
         if place.stat.is_some() {
             return Ok(place.path);
         }

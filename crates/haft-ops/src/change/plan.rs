@@ -23,6 +23,10 @@ pub(super) struct Plan {
     pub(super) splices: Option<Splices>,
     /// What changes, in both forms, once that is known.
     pub(super) shown: Option<(Diff, Diff)>,
+    /// Whether it is a part of what was asked for.
+    pub(super) in_part: bool,
+    /// What changes in the source of a notebook's cell, which is all that a model needs to see of it.
+    pub(super) cell: Option<Diff>,
 }
 
 /// Opens the file that is to be changed, if there is one.
@@ -50,6 +54,7 @@ pub(super) fn plan(asked: &ChangeRequest, open: Option<OpenFile>, cx: &Context) 
     let editing = cx.session().extension::<Editing>();
     let made = match to {
         To::Text(text) => whole(asked, text, before.as_ref(), &editing, cx)?,
+        To::Utf8(text) => exact(asked, text, before.as_ref(), &editing)?,
         To::Bytes(bytes) => NewContent::all(bytes.clone().into()),
         To::Edits(edits) => edited(asked, before.as_mut(), |source| {
             plan_edits(source, edits, editing.manner)
@@ -71,8 +76,8 @@ pub(super) fn plan(asked: &ChangeRequest, open: Option<OpenFile>, cx: &Context) 
         .hint("there is nothing to do")
         .at(named));
     }
-    let NewContent { content, splices, replaced, notes } = made;
-    let mut plan = Plan { before, content, replaced, notes, splices, shown: None };
+    let NewContent { content, splices, replaced, notes, cell } = made;
+    let mut plan = Plan { before, content, replaced, notes, splices, shown: None, cell, in_part: false };
     // What takes long is done here, where nobody else waits for it.
     if plan.held() > SMALL {
         plan.shown(named);
@@ -87,17 +92,19 @@ struct NewContent {
     splices: Option<Splices>,
     replaced: usize,
     notes: Vec<String>,
+    /// What changes in the source of a cell.
+    cell: Option<Diff>,
 }
 
 impl NewContent {
     fn all(content: Content) -> Self {
-        Self { content, splices: None, replaced: 1, notes: Vec::new() }
+        Self { content, splices: None, replaced: 1, notes: Vec::new(), cell: None }
     }
 }
 
 fn require_parent(asked: &ChangeRequest, cx: &Context) -> Result<(), Fault> {
     let ChangeRequest { path, named, to, terms } = asked;
-    if !matches!(to, To::Text(_) | To::Bytes(_)) {
+    if !matches!(to, To::Text(_) | To::Utf8(_) | To::Bytes(_)) {
         return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     }
     if named.ends_with('/') {
@@ -131,11 +138,7 @@ fn whole(
 ) -> Result<NewContent, Fault> {
     let named = &asked.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
-    let old = source.as_ref().map_or("", |source| source.text());
-    if let Some((line, found)) = placeholder(old, text, editing.manner) {
-        let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
-        return Err(fault(named, mismatch.message(), mismatch.hint()));
-    }
+    require_complete(asked, source.as_ref().map_or("", |source| source.text()), text, editing)?;
     let unwritable = |hint: &str, error: haft_text::Unwritable| {
         Fault::new(FaultKind::Encoding, format!("`{named}`: {error}")).hint(hint).at(named)
     };
@@ -169,6 +172,25 @@ fn whole(
     Ok(NewContent { notes, ..NewContent::all(bytes.into()) })
 }
 
+/// All of the text is new, and written as it is given.
+fn exact(
+    asked: &ChangeRequest,
+    text: &str,
+    before: Option<&Current>,
+    editing: &Editing,
+) -> Result<NewContent, Fault> {
+    let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
+    require_complete(asked, source.as_ref().map_or("", |source| source.text()), text, editing)?;
+    Ok(NewContent::all(text.as_bytes().to_vec().into()))
+}
+
+/// Refuses a text that has a reminder of code where the code should be.
+fn require_complete(asked: &ChangeRequest, old: &str, text: &str, editing: &Editing) -> Result<(), Fault> {
+    let Some((line, found)) = placeholder(old, text, editing.manner) else { return Ok(()) };
+    let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
+    Err(fault(&asked.named, mismatch.message(), mismatch.hint()))
+}
+
 /// Parts of the text are new.
 fn edited(
     asked: &ChangeRequest,
@@ -189,7 +211,8 @@ fn edited(
     notes.extend(planned.notes.iter().map(ToString::to_string));
     before.bytes = source.into_bytes().into();
     let content = planned.splices.content(&before.bytes);
-    Ok(NewContent { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
+    let splices = Some(planned.splices);
+    Ok(NewContent { content, replaced: planned.replaced, notes, splices, cell: None })
 }
 
 /// A cell is new, or gone, or says something else.
@@ -207,14 +230,19 @@ fn cell(
     let planned =
         plan_cell(&source, edit).map_err(|problem| fault(named, problem.message(), Some(problem.hint())))?;
     let CellPlanned { bytes, cell_id, number, was, .. } = planned;
-    if edit.mode != CellMode::Delete
-        && let Some((line, found)) =
-            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.manner)
-    {
-        let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
-        return Err(fault(named, mismatch.message(), mismatch.hint()));
+    if edit.mode != CellMode::Delete {
+        require_complete(asked, was.as_deref().unwrap_or_default(), &edit.source, editing)?;
     }
     let mut made = NewContent::all(bytes.into());
+    let source = if edit.mode == CellMode::Delete { "" } else { &edit.source };
+    let side = |text| Side { name: named, bytes: str::as_bytes(text) };
+    let (_, mut short) =
+        unified_and_short(side(was.as_deref().unwrap_or_default()), side(source), DiffLimits::default());
+    if edit.mode == CellMode::Insert {
+        // The model has just written all of it.
+        short.text.clear();
+    }
+    made.cell = Some(short);
     if edit.mode == CellMode::Insert {
         let id = cell_id.map(|id| format!(" and has the id `{id}`")).unwrap_or_default();
         made.notes.push(format!("the new cell is number {number}{id}"));
@@ -259,8 +287,9 @@ impl Plan {
         shown.get_or_insert_with(|| differing(named, before.as_ref(), content, splices.as_ref()))
     }
 
-    /// Makes it a plan for other content.
-    pub(super) fn replace(&mut self, content: Vec<u8>) {
-        (self.content, self.splices, self.shown) = (content.into(), None, None);
+    /// Makes it a plan for content with only so many places changed.
+    pub(super) fn reduce(&mut self, content: Vec<u8>, places: usize) {
+        (self.replaced, self.in_part) = (places, true);
+        (self.content, self.splices, self.shown, self.cell) = (content.into(), None, None, None);
     }
 }

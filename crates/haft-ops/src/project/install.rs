@@ -56,6 +56,8 @@ pub struct Install {
     manager: Manager,
     names: Vec<String>,
     program: Program,
+    /// What downloads the packages, where that is a step of its own.
+    fetch: Option<Program>,
 }
 
 /// What came of it.
@@ -143,12 +145,18 @@ impl Install {
         require_writable(&project, cx)?;
         let manager = manager.map_or_else(|| Manager::of(&project, cx), Ok)?;
         let program = program(&project, manager, names, kept, cx)?;
-        Ok(Self { project, manager, names: names.to_vec(), program })
+        // `cargo add` only writes the manifest, and what runs later may have no network.
+        let fetch =
+            (manager == Manager::Cargo).then(|| Program { args: vec!["fetch".into()], ..program.clone() });
+        Ok(Self { project, manager, names: names.to_vec(), program, fetch })
     }
 
     /// What is to be run, as somebody would type it.
     pub fn command(&self) -> String {
-        self.program.shown()
+        match &self.fetch {
+            Some(fetch) => format!("{} && {}", self.program.shown(), fetch.shown()),
+            None => self.program.shown(),
+        }
     }
 }
 
@@ -168,19 +176,23 @@ impl Operation for Install {
     }
 
     async fn run(self, cx: &Context) -> Result<Installed, Fault> {
-        let ran = self.program.run(None, TIMEOUT, cx).await?;
-        let log = format!("{}{}", ran.out.text(), ran.err.text());
+        let mut ran = self.program.run(None, TIMEOUT, cx).await?;
+        let mut log = format!("{}{}", ran.out.text(), ran.err.text());
+        if let Some(fetch) = self.fetch.as_ref().filter(|_| ran.exit == Exit::Code(0)) {
+            ran = fetch.run(None, TIMEOUT, cx).await?;
+            log.push_str(&format!("{}{}", ran.out.text(), ran.err.text()));
+        }
         match ran.exit {
             Exit::Cancelled => return Err(cx.cancelled_fault()),
             Exit::TimedOut => {
-                let told = format!("`{}` was ended after {} s", self.program.shown(), TIMEOUT.as_secs());
+                let told = format!("`{}` was ended after {} s", self.command(), TIMEOUT.as_secs());
                 return Err(Fault::new(FaultKind::Timeout, told).with("output", log));
             }
             _ => {}
         }
         let notes = explained(&ran, &log, cx);
         let (exit, took) = (ran.exit, ran.took);
-        Ok(Installed { manager: self.manager.name(), command: self.program.shown(), exit, took, log, notes })
+        Ok(Installed { manager: self.manager.name(), command: self.command(), exit, took, log, notes })
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
+use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Mode, Operation, Preview, Resource};
 use haft_sandbox::Exit;
 
 use super::plan::{self, Plan};
 use super::read::{Counts, Problem, understood};
 use super::{Project, confines, explained, require_writable};
-use crate::shell::ReadySandbox;
+use crate::shell::{May, ReadySandbox};
 
 /// Runs what tells whether a project is as it should be.
 #[derive(Debug)]
@@ -76,10 +76,13 @@ impl Verify {
             ))
             .hint("make a call for each project"));
         }
-        require_writable(&project, cx)?;
+        let only_reads = work == Work::Lint && cx.session().mode() == Mode::Plan;
+        if !only_reads {
+            require_writable(&project, cx)?;
+        }
         let whole = |path: &AbsPath| *path == project.root;
         let named: Vec<AbsPath> = paths.iter().filter(|path| !whole(path)).cloned().collect();
-        let plan = match &work {
+        let mut plan = match &work {
             Work::Tests(filter) => {
                 let filter = filter.as_deref();
                 if let Some(filter) =
@@ -96,6 +99,11 @@ impl Verify {
             Work::Lint => plan::lint(&project, &named, false, cx)?,
             Work::Mend => plan::lint(&project, &named, true, cx)?,
         };
+        if only_reads {
+            plan.program.may = May::Read;
+            // Its cache cannot be in the project then.
+            plan.program = plan.program.env("CARGO_TARGET_DIR", "/tmp/cargo-target");
+        }
         Ok(Self { project, paths: named, timeout, plan, work, held: None })
     }
 
@@ -113,7 +121,11 @@ impl Operation for Verify {
     }
 
     fn claims(&self) -> Claims {
-        Claims::none().write(Resource::Path(self.project.root.clone()))
+        let root = Resource::Path(self.project.root.clone());
+        match self.plan.program.may {
+            May::Read => Claims::none().read(root),
+            May::Write => Claims::none().write(root),
+        }
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {

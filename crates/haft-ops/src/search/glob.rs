@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -25,6 +26,8 @@ const MAX_PATTERN: usize = 4 << 10;
 const MAX_BEGINNING: u64 = 64 << 10;
 const MAX_LINE_CHARS: usize = 500;
 const MAX_SHOWN: usize = 80_000;
+/// So many names are looked at to find out why nothing fits.
+const MAX_NEAR: usize = 20_000;
 
 /// Finds files by their names.
 #[derive(Clone, Debug)]
@@ -147,7 +150,15 @@ impl Globs {
         };
         let mut root = folder.clone();
         let mut fits = Fits::Names(rest.split('/').filter(|part| *part != ".").collect::<Vec<_>>().join("/"));
-        if !named.is_empty() {
+        // A name without wildcards that is not there is a pattern that nothing fits, if its folder is there.
+        let nothing = rest.is_empty() && !named.is_empty() && is_missing(named, folder, cx);
+        let (base, name) = named.rsplit_once('/').unwrap_or(("", named));
+        if nothing && !name.is_empty() && (base.is_empty() || existing_folder(base, folder, cx).is_ok()) {
+            fits = Fits::Names(globset::escape(name));
+            if !base.is_empty() {
+                root = existing_folder(base, folder, cx)?.path;
+            }
+        } else if !named.is_empty() {
             let (place, stat) = existing(named, folder, cx)?;
             root = match (stat.kind, place.path.parent(), place.path.file_name()) {
                 (Kind::Directory, ..) => place.path,
@@ -235,6 +246,11 @@ impl Matcher {
 fn names_a_file(pattern: &str, folder: &AbsPath, cx: &Context) -> bool {
     let found = || cx.workspace().resolve(folder, pattern).ok()?.stat;
     !pattern.contains(['*', '?']) && found().is_some_and(|stat| stat.kind != Kind::Directory)
+}
+
+/// Whether a path could be there, and is not.
+fn is_missing(path: &str, folder: &AbsPath, cx: &Context) -> bool {
+    cx.workspace().resolve(folder, path).is_ok_and(|place| place.stat.is_none())
 }
 
 /// As much of a pattern as names a folder, and the rest.
@@ -398,13 +414,18 @@ impl Glob {
             ..filter.clone()
         };
         let rules = Rules::new(&everything).ok()?;
+        let looked = AtomicUsize::new(0);
         let near = |_: &OpenFolder, below: &Path, entry: &Name| {
+            if looked.fetch_add(1, Relaxed) >= MAX_NEAR {
+                return Some(Near(None));
+            }
             let fits = exact.is_match(below) || any_case.is_match(below) || deeper.is_match(below);
-            (fits && entry.kind != Kind::Directory).then(|| Near(below.to_owned()))
+            (fits && entry.kind != Kind::Directory).then(|| Near(Some(below.to_owned())))
         };
         let mut best: Option<(u8, PathBuf)> = None;
         walk_all(&self.globs.root, &rules, &missed, signal, cx, &near, |found| {
             for Near(path) in found {
+                let Some(path) = path else { return ControlFlow::Break(()) };
                 let rank = if exact.is_match(&path) { 0 } else { 1 + u8::from(!any_case.is_match(&path)) };
                 if best.as_ref().is_none_or(|(known, _)| rank < *known) {
                     best = Some((rank, path));
@@ -466,12 +487,12 @@ fn beginning(path: &AbsPath, lines: usize, cx: &Context) -> Beginning {
     Beginning::Text(source.text().lines().take(lines).map(cut).collect::<Vec<_>>().join("\n"))
 }
 
-/// A path that comes near.
-struct Near(PathBuf);
+/// A path that comes near; none once enough was looked at.
+struct Near(Option<PathBuf>);
 
 impl ordered::Weighed for Near {
     fn weight(&self) -> usize {
-        self.0.as_os_str().len()
+        self.0.as_ref().map_or(0, |path| path.as_os_str().len())
     }
 }
 

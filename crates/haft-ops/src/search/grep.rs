@@ -81,6 +81,8 @@ pub struct GrepResult {
     pub searched: u64,
     /// How many binary files were left out.
     pub binary: u64,
+    /// How many files and folders were left out because of ignore files.
+    pub ignored: u64,
     /// What could not be read.
     pub unreadable: Unreadable,
 }
@@ -209,6 +211,7 @@ impl Grep {
         found.searched = signal.files.load(Ordering::Relaxed);
         found.binary = search.binary.into_inner();
         found.unreadable = search.missed.take();
+        found.ignored = rules.ignored();
         Ok(found)
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::{Fault, FaultKind, suggest};
 use haft_sandbox::{Kind, Name, OpenFolder, names};
@@ -66,6 +67,8 @@ pub(super) struct Rules {
     wanted: Override,
     unwanted: Override,
     types: Types,
+    /// How many files and folders ignore files have left out.
+    ignored: AtomicU64,
 }
 
 /// The ignore files of a folder, and those of the folders above it.
@@ -83,7 +86,13 @@ impl Rules {
         let (unwanted, wanted): (Vec<&String>, Vec<&String>) =
             filter.globs.iter().partition(|glob| glob.starts_with('!'));
         let (wanted, unwanted) = (overrides(&wanted)?, overrides(&unwanted)?);
-        Ok(Self { filter: filter.clone(), wanted, unwanted, types: types(&filter.types)? })
+        let types = types(&filter.types)?;
+        Ok(Self { filter: filter.clone(), wanted, unwanted, types, ignored: AtomicU64::new(0) })
+    }
+
+    /// How many files and folders ignore files have left out so far.
+    pub(super) fn ignored(&self) -> u64 {
+        self.ignored.load(Ordering::Relaxed)
     }
 
     /// Whether files so deep are looked at.
@@ -156,7 +165,10 @@ impl Rules {
         }
         let mut wanted = false;
         match level.map_or(Match::None, |level| level.matched(path, is_folder)) {
-            Match::Ignore(_) => return true,
+            Match::Ignore(_) => {
+                self.ignored.fetch_add(1, Ordering::Relaxed);
+                return true;
+            }
             Match::Whitelist(_) => wanted = true,
             Match::None => {}
         }

@@ -43,7 +43,7 @@ impl Decoder {
         if let Some(validator) = validator
             && !validator.is_valid(value)
         {
-            notes.extend(repair::repair(value, spec.input_schema()));
+            notes.extend(repair::repair(value, spec));
             let problems = problems(value, validator);
             if !problems.is_empty() {
                 return Err(explain(&problems, spec));
@@ -248,10 +248,15 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
 fn describe_inside(inner: &ValidationError<'_>, outer: &ValidationError<'_>, spec: &Spec) -> String {
     let text = describe(inner, spec);
     let outer = field(outer.instance_path().as_str());
-    if inner.instance_path().as_str().is_empty() && !outer.is_empty() {
-        text.replacen("`input`", &format!("`{outer}`"), 1)
-    } else {
-        text
+    let name = field(&pointer(inner));
+    match inner.instance_path().as_str() {
+        _ if outer == "input" => text,
+        "" if name == "input" => text.replacen("`input`", &format!("`{outer}`"), 1),
+        _ if name.starts_with(&outer) => text,
+        _ => {
+            let dot = if name.starts_with('[') { "" } else { "." };
+            text.replacen(&format!("`{name}`"), &format!("`{outer}{dot}{name}`"), 1)
+        }
     }
 }
 
@@ -259,15 +264,14 @@ fn describe_inside(inner: &ValidationError<'_>, outer: &ValidationError<'_>, spe
 fn nearest_branch<'a>(
     context: &'a [Vec<ValidationError<'static>>],
 ) -> Option<&'a Vec<ValidationError<'static>>> {
+    let depth = |error: &ValidationError<'_>| error.instance_path().as_str().matches('/').count();
+    let top = context.iter().flatten().map(depth).min().unwrap_or(0);
     context.iter().filter(|branch| !branch.is_empty()).min_by_key(|branch| {
-        let shallowest =
-            branch.iter().map(|e| e.instance_path().as_str().matches('/').count()).min().unwrap_or(0);
-        let wrong_type = branch.iter().any(|error| {
-            let here = error.instance_path().as_str().matches('/').count() == shallowest;
-            here && matches!(
-                error.kind(),
-                ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. }
-            )
+        let shallowest = branch.iter().map(depth).min().unwrap_or(0);
+        let wrong_type = branch.iter().any(|error| match error.kind() {
+            ValidationErrorKind::Type { .. } => depth(error) == top,
+            ValidationErrorKind::Constant { .. } => depth(error) == shallowest,
+            _ => false,
         });
         (wrong_type, branch.len())
     })

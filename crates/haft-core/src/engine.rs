@@ -136,7 +136,8 @@ impl Engine {
     /// Stages 1 to 3, synchronously.
     pub(crate) fn accept(&self, session: &Session, turn: &Turn, call: Call) -> Box<Job> {
         let cancel = turn.shared.cancel.child_token();
-        let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel);
+        let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel)
+            .of_message(turn.shared.message.clone());
         let mut job = Box::new(Job {
             engine: self.clone(),
             turn: turn.shared.clone(),
@@ -218,7 +219,7 @@ impl Job {
         let outcome = match outcome {
             Some(Ok(outcome)) => outcome,
             Some(Err(panic)) => Err(crashed(panic)),
-            None => Err(self.cx.cancelled_fault()),
+            None => Err(self.cx.interrupted_fault()),
         };
         let (reply, fault) = self.render(outcome);
         self.record(fault, reply).await
@@ -497,7 +498,7 @@ impl Job {
     fn render(&mut self, outcome: Result<Reply, Fault>) -> (Reply, Option<Fault>) {
         let dialect = self.cx.session().dialect();
         let (mut reply, fault) = match outcome {
-            Ok(reply) => (reply, None),
+            Ok(reply) => (self.complete(reply), None),
             Err(fault) => {
                 let failed = Failed { tool: self.cx.tool(), input: &self.input };
                 // The model gets a reply even if the dialect panics.
@@ -509,6 +510,19 @@ impl Job {
         };
         self.note(&mut reply, &self.notes);
         (reply, fault)
+    }
+
+    /// Puts the reply of a tool that is not the dialect's own into the dialect's form. A tool with an output schema keeps
+    /// its own form.
+    fn complete(&self, reply: Reply) -> Reply {
+        let dialect = self.cx.session().dialect();
+        match &self.entry {
+            Some(entry) if entry.tool.spec().output_schema().is_none() => {
+                let completed = catch_panic(move || dialect.complete(reply));
+                completed.unwrap_or_else(|panic| text_fault(&crashed(panic)))
+            }
+            _ => reply,
+        }
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {

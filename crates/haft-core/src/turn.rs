@@ -23,6 +23,8 @@ pub struct Turn {
 /// The state that the calls of a turn share.
 pub(crate) struct Shared {
     pub(crate) number: u64,
+    /// The id of the assistant message, if it is known.
+    pub(crate) message: Option<Arc<str>>,
     pub(crate) cancel: CancellationToken,
     repeats: Mutex<Repeats>,
 }
@@ -82,8 +84,13 @@ struct Submitted {
 }
 
 impl Turn {
-    pub(crate) fn new(session: Session, number: u64, cancel: CancellationToken) -> Self {
-        let shared = Arc::new(Shared { number, cancel, repeats: Mutex::default() });
+    pub(crate) fn new(
+        session: Session,
+        number: u64,
+        message: Option<Arc<str>>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let shared = Arc::new(Shared { number, message, cancel, repeats: Mutex::default() });
         Self { session, pending: VecDeque::new(), shared }
     }
 

@@ -24,6 +24,7 @@ mod edit;
 mod format;
 mod glob;
 mod grep;
+mod habits;
 mod line_edit;
 #[cfg(feature = "project")]
 mod lint;
@@ -97,17 +98,21 @@ impl Dialect for Ally {
 
     fn present(&self, failed: &Failed<'_>, fault: &Fault) -> Reply {
         let mut object = fault.details().clone();
+        if let Some(number) = object.shift_remove("change") {
+            object.insert("patch_number".into(), number);
+        }
         let suggestion = match (fault.kind(), object.shift_remove("example")) {
             (FaultKind::InvalidInput, Some(example)) => {
                 Some(format!("Example: {}", format_call(failed.tool, &example)))
             }
-            _ => fault.hint_text().map(str::to_owned),
+            _ => fault.hint_text().map(name_patches),
         };
-        let message = format!("{}: {}", format_call(failed.tool, failed.input), fault.message());
+        let message =
+            format!("{}: {}", format_call(failed.tool, failed.input), name_patches(fault.message()));
         let mut all = Map::new();
         all.insert("success".into(), json!(false));
         all.insert("error".into(), json!(message));
-        all.insert("error_type".into(), json!(error_type(fault.kind())));
+        all.insert("error_type".into(), json!(error_type(fault)));
         if let Some(suggestion) = suggestion {
             all.insert("suggestion".into(), json!(suggestion));
         }
@@ -115,6 +120,25 @@ impl Dialect for Ally {
             all.entry(name).or_insert(value);
         }
         Reply::object(Value::Object(all)).failed()
+    }
+
+    fn complete(&self, reply: Reply) -> Reply {
+        let (success, text) = (!reply.is_error, reply.full_text());
+        let error = if success { String::new() } else { text.clone() };
+        let mut object =
+            Map::from_iter([("success".to_owned(), json!(success)), ("error".to_owned(), json!(error))]);
+        match &reply.structured {
+            Some(Value::Object(own)) if own.contains_key("success") => return reply,
+            Some(Value::Object(own)) if reply.is_object() => {
+                own.iter().for_each(|(name, value)| drop(object.insert(name.clone(), value.clone())));
+            }
+            // Pictures and the like have no place in an object.
+            _ if reply.content.iter().any(|block| block.content.text().is_none()) => return reply,
+            _ if success => drop(object.insert("result".to_owned(), json!(text))),
+            _ => {}
+        }
+        let object = Reply::object(Value::Object(object));
+        if success { object } else { object.failed() }
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {
@@ -229,9 +253,23 @@ fn spelt_below_root(path: &str, cx: &Context) -> String {
     if cx.cwd() == *root { path.to_owned() } else { spelt(&cx.workspace().lexical_path(root, path), cx) }
 }
 
+/// A message in which changes of the journal have the dialect's name: `change 3` is `patch 3`.
+fn name_patches(message: &str) -> String {
+    let mut parts = message.split("change ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_number = part.starts_with(|c: char| c.is_ascii_digit());
+        text.push_str(if is_number { "patch " } else { "change " });
+        text.push_str(part);
+    }
+    text
+}
+
 /// The dialect's name for a kind of fault.
-fn error_type(kind: FaultKind) -> &'static str {
-    match kind {
+fn error_type(fault: &Fault) -> &'static str {
+    match fault.kind() {
+        // A command that is never run, whoever agrees.
+        FaultKind::Denied if fault.details().contains_key("command") => "security_error",
         FaultKind::InvalidInput
         | FaultKind::BadPath
         | FaultKind::Redundant

@@ -122,6 +122,22 @@ impl Dialect for Workspace {
         Reply::object(json!({"ok": false, "error": error})).failed()
     }
 
+    fn complete(&self, reply: Reply) -> Reply {
+        let is_text = reply.content.iter().all(|block| block.content.text().is_some());
+        let text = reply.full_text();
+        match &reply.structured {
+            Some(Value::Object(own)) if own.contains_key("ok") => reply,
+            Some(value) if reply.is_object() && !reply.is_error => ok(value),
+            // Pictures and the like have no place in an object.
+            _ if !is_text => reply,
+            _ if reply.is_error => {
+                let error = json!({"code": "EXECUTION_ERROR", "message": text, "details": {}});
+                Reply::object(json!({"ok": false, "error": error})).failed()
+            }
+            _ => ok(text),
+        }
+    }
+
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         note_in_object(reply, notes);
     }

@@ -81,8 +81,9 @@ pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Resul
     paths.iter().map(place_of).collect()
 }
 
-/// A folder that exists.
+/// A folder that exists; an empty path is `base` itself.
 pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<ResolvedPath, Fault> {
+    let path = if path.is_empty() { "." } else { path };
     let (place, stat) = existing(path, base, cx)?;
     let fault = |hint: &str| {
         Fault::new(FaultKind::WrongKind, format!("`{path}` is a {}, not a folder", stat.kind))

@@ -185,8 +185,12 @@ pub fn shorten_long_lines(diff: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The start of a diff, as much as a reply shows, and the number of further lines.
+/// The start of a diff, as much as a reply shows, and the number of further lines. A byte order mark is no part of the
+/// text that a model sees.
 pub fn clip_for_reply(diff: &str) -> Cow<'_, str> {
+    if diff.contains('\u{FEFF}') {
+        return Cow::Owned(clip_for_reply(&diff.replace('\u{FEFF}', "")).into_owned());
+    }
     let mut chars = 0;
     let fits = |(at, line): &(usize, &str)| {
         chars += line.chars().count();

@@ -34,6 +34,7 @@ pub(crate) struct Input {
     pattern: String,
     /// Directory or file to search
     #[serde(default = "current_dir")]
+    #[schemars(length(min = 1))]
     path: String,
     /// File extensions, separated by commas
     #[serde(default)]
@@ -151,6 +152,7 @@ impl Tool for Grep {
                 case: if input.case_sensitive { Case::Sensitive } else { Case::Insensitive },
                 bounds: if input.whole_words { Bounds::Words } else { Bounds::Anywhere },
                 span: Span::Line,
+                span_option: None,
             },
             filter: Filter {
                 globs: globs(input),

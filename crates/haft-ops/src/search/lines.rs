@@ -102,7 +102,7 @@ impl Hits {
 /// What one thread searches with.
 pub(super) struct Finder<'a, M> {
     matcher: M,
-    /// Whether the pattern has characters that are written differently in different encodings.
+    /// Whether the pattern can match characters that are written differently in different encodings.
     foreign: bool,
     wants: Wants,
     signal: &'a Signal,
@@ -133,7 +133,8 @@ impl<'a, M: Matcher> Finder<'a, M> {
             .after_context(after);
         let whole = builder.build();
         let stream = builder.heap_limit(Some(MAX_HELD)).binary_detection(BinaryDetection::quit(0)).build();
-        let foreign = !pattern.text.is_ascii();
+        let is_class = pattern.syntax == super::Syntax::Regex && pattern.text.contains(['.', '\\', '[']);
+        let foreign = is_class || !pattern.text.is_ascii();
         Self { matcher, foreign, wants, signal, whole, stream, buffer: Vec::new(), skip: 0 }
     }
 
@@ -166,8 +167,7 @@ impl<'a, M: Matcher> Finder<'a, M> {
         if hits.count > 0 && !marked && memchr::memchr(0, bytes).is_some() {
             return Looked::Binary;
         }
-        let other_encoding =
-            undecodable || (hits.count == 0 && self.foreign && std::str::from_utf8(bytes).is_err());
+        let other_encoding = undecodable || (self.foreign && std::str::from_utf8(bytes).is_err());
         if other_encoding && let Ok(source) = Source::new(bytes.to_vec()) {
             return self.search_text(source.text().as_bytes());
         }

@@ -3,20 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
+use haft_core::{AbsPath, Claims, CommandLine, Context, Resource, permissions};
 use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
 use haft_shell::{Accesses, ParsedCommand};
 
-/// Folders in which the system has its programs and settings. Whoever reads there learns nothing about the user;
-/// and a sandbox has temporary folders of its own.
-const SYSTEM: [&str; 14] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/nix",
-    "/tmp", "/var/tmp",
-];
+/// Folders of the kernel, and temporary ones, of which a sandbox has its own.
+const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/tmp", "/var/tmp"];
 
 fn is_of_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|system| path.starts_with(system))
+    OWN.iter().any(|own| path.starts_with(own)) || permissions::is_of_system(&AbsPath::lexical(path))
 }
 
 /// Everything that a command may touch.

@@ -456,7 +456,7 @@ pub fn is_of_system(path: &AbsPath) -> bool {
 }
 
 /// Names of files and folders with secrets, outside of any project.
-const SECRET_NAMES: [&str; 14] = [
+const SECRET_NAMES: [&str; 11] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -468,16 +468,18 @@ const SECRET_NAMES: [&str; 14] = [
     ".pypirc",
     ".password-store",
     ".vault-token",
-    "shadow",
-    "gshadow",
-    "sudoers",
 ];
+
+/// Files and folders of the system with secrets.
+const SECRET_PATHS: [&str; 5] =
+    ["/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"];
 
 /// Whether a path outside of the workspace is used only if a person has seen it: one with secrets, or one whose content
 /// other programs execute.
 fn is_precious(access: Access, path: &AbsPath) -> bool {
     let is_secret = |name: &std::ffi::OsStr| SECRET_NAMES.iter().any(|secret| name == *secret);
-    path.as_path().iter().any(|name| is_secret(name) || access == Access::Write && is_code_name(name))
+    SECRET_PATHS.iter().any(|secret| path.as_path().starts_with(secret))
+        || path.as_path().iter().any(|name| is_secret(name) || access == Access::Write && is_code_name(name))
 }
 
 /// Names of files and folders whose content other programs execute, such as git hooks and shell profiles.

@@ -37,7 +37,7 @@ pub fn or_list(names: &[&str]) -> String {
 
 /// Whether a name is part of another one, and no small part.
 fn is_much_of(part: &str, whole: &str) -> bool {
-    part.len() >= 3 && 2 * part.len() > whole.len() && whole.contains(part)
+    part.len() >= 3 && 2 * part.len() >= whole.len() && whole.contains(part)
 }
 
 fn fold(name: &str) -> String {

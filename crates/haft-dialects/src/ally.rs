@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use haft_core::dialect::Failed;
 use haft_core::{AbsPath, Context, Dialect, DynTool, Fault, FaultKind, Reply};
-use haft_sandbox::names;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::checks::FileCheck;
+use super::searches::spelt;
 use super::{note_in_object, tool, with_notes};
 use haft_ops::{Changed, Fate, Filter, Ignored};
 use haft_text::{clip_for_reply, shorten_long_lines};
@@ -235,14 +235,6 @@ fn recently_modified(current: Option<&AbsPath>, cx: &Context) -> Vec<String> {
     let before = cx.session().modified();
     let before = before.iter().filter(|path| Some(*path) != current && cx.workspace().stat(path).is_ok());
     current.into_iter().chain(before).take(MAX_RECENT).map(|path| spelt(path, cx)).collect()
-}
-
-/// A path as the model writes it: relative to the current folder if it is below, and absolute otherwise.
-fn spelt(path: &AbsPath, cx: &Context) -> String {
-    match path.as_path().strip_prefix(cx.cwd()) {
-        Ok(below) if !below.as_os_str().is_empty() => names::show(below),
-        _ => names::show(path.as_path()),
-    }
 }
 
 /// A path relative to the workspace's root, as the model writes it.

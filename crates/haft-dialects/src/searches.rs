@@ -113,7 +113,17 @@ pub(super) fn display_hit(hit: &Hit, cx: &Context) -> String {
 
 /// A path as a line of a list. Escaped, so that a file name with a line break cannot forge a line.
 pub(super) fn display_path(path: &AbsPath, cx: &Context) -> String {
-    names::show_on_a_line(cx.workspace().display(path))
+    names::show_on_a_line(spelt(path, cx))
+}
+
+/// A path as the model writes it: relative to the current folder if it is below, and absolute otherwise.
+pub(super) fn spelt(path: &AbsPath, cx: &Context) -> String {
+    let cwd = cx.cwd();
+    match path.as_path().strip_prefix(&cwd) {
+        Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
+        Ok(below) => names::show(below),
+        Err(_) => names::show(path.as_path()),
+    }
 }
 
 /// One line for people about a search.

@@ -113,7 +113,9 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
     let Ok(entries) = cx.workspace().names(&folder) else { return fault };
     let names: Vec<String> =
         entries.iter().take(MAX_COMPARED).map(|entry| names::show(&entry.name)).collect();
-    let near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
+    let mut near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
+    // A name that only ends alike is another one.
+    near.retain(|name| !suggest::nearest(stem(&wanted), [stem(name)], 1).is_empty());
     let shown = spelt(&folder, base);
     let inside = |name: &str| spelt(&folder.child(OsStr::new(name)), base);
     let near: Vec<String> = near.into_iter().map(inside).collect();
@@ -126,6 +128,14 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
         0 => fault.hint(format!("the folder `{shown}` is empty")),
         1 => fault.hint(format!("the folder `{shown}` has 1 entry, `{}`", names[0])),
         count => fault.hint(format!("the folder `{shown}` has {count} entries, none of a similar name")),
+    }
+}
+
+/// A name without its extension.
+fn stem(name: &str) -> &str {
+    match name.rfind('.') {
+        Some(dot) if dot > 0 => &name[..dot],
+        _ => name,
     }
 }
 

@@ -164,7 +164,11 @@ impl<'a> Repair<'a> {
             Value::Array(items) if wants("string") => return self.joined(items, schema),
             _ => {}
         }
-        (wants("array") && self.fits_items(value, schema)).then(|| Value::Array(vec![value.clone()]))
+        // The only item may itself be repaired next.
+        let is_whole = value.is_i64() || value.is_u64();
+        let as_text = is_whole && self.fits_items(&Value::String(String::new()), schema);
+        let is_item = as_text || self.fits_items(value, schema);
+        (wants("array") && is_item).then(|| Value::Array(vec![value.clone()]))
     }
 
     /// The string that an array of strings stands for: its only item, or a list with commas where the example is one.

@@ -70,6 +70,11 @@ fn schema(request: &ApprovalRequest) -> Value {
                 "title": "Feedback",
                 "description": "What to do instead, if the answer is no",
             },
+            "arguments": {
+                "type": "string",
+                "title": "Arguments",
+                "description": "Other arguments to run the call with, as a JSON object; empty for those of the call",
+            },
         },
         "required": ["answer"],
     })
@@ -79,7 +84,10 @@ fn schema(request: &ApprovalRequest) -> Value {
 fn decision(request: &ApprovalRequest, content: &Value) -> Decision {
     let field = |name: &str| content.get(name).and_then(Value::as_str);
     match field("answer") {
-        Some(ONCE) => Decision::AllowOnce,
+        Some(ONCE) => match field("arguments").map(str::trim).filter(|text| !text.is_empty()) {
+            None => Decision::AllowOnce,
+            Some(arguments) => edited(arguments),
+        },
         Some(SESSION) if !request.offered().is_empty() => {
             Decision::AllowAlways { rules: request.offered().to_vec(), scope: Scope::Session }
         }
@@ -87,6 +95,17 @@ fn decision(request: &ApprovalRequest, content: &Value) -> Decision {
             let feedback = field("feedback").filter(|text| !text.trim().is_empty());
             let denial = |text: &str| format!("the user denied `{}`: {text}", request.tool);
             Decision::Deny { feedback: feedback.map(denial) }
+        }
+    }
+}
+
+/// The decision to run the call with other arguments. What cannot be read as such approves nothing.
+fn edited(arguments: &str) -> Decision {
+    match serde_json::from_str(arguments) {
+        Ok(input @ Value::Object(_)) => Decision::AllowEdited(input),
+        _ => {
+            let feedback = "the user wanted other arguments, but those were no JSON object".to_owned();
+            Decision::Deny { feedback: Some(feedback) }
         }
     }
 }

@@ -231,6 +231,9 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
         ValidationErrorKind::Pattern { pattern } => format!("`{name}` must match `{pattern}`, not {actual}"),
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             match nearest_branch(context) {
+                _ if let Some(wanted) = wanted_types(context, problem) => {
+                    format!("`{name}` must be {}, not {actual}", wanted.join(" or "))
+                }
                 Some(branch) => branch
                     .iter()
                     .map(|inner| describe_inside(inner, problem, spec))
@@ -258,6 +261,28 @@ fn describe_inside(inner: &ValidationError<'_>, outer: &ValidationError<'_>, spe
             text.replacen(&format!("`{name}`"), &format!("`{outer}{dot}{name}`"), 1)
         }
     }
+}
+
+/// The types that the branches want, if the value has none of them.
+fn wanted_types(
+    context: &[Vec<ValidationError<'static>>],
+    outer: &ValidationError<'_>,
+) -> Option<Vec<&'static str>> {
+    let is_outer = |at: &str| at.is_empty() || at == outer.instance_path().as_str();
+    let mut wanted = Vec::new();
+    for branch in context {
+        let [only] = branch.as_slice() else { return None };
+        match only.kind() {
+            ValidationErrorKind::Type { kind: TypeKind::Single(kind) }
+                if is_outer(only.instance_path().as_str()) =>
+            {
+                wanted.push(type_with_article(&kind.to_string())?);
+            }
+            _ => return None,
+        }
+    }
+    wanted.dedup();
+    (!wanted.is_empty()).then_some(wanted)
 }
 
 /// The branch that is nearest to the value, as a heuristic: the right type and tag, then the fewest problems.
@@ -305,15 +330,19 @@ fn unescape(part: &str) -> String {
 }
 
 fn with_article(kind: &str) -> &str {
-    match kind {
+    type_with_article(kind).unwrap_or(kind)
+}
+
+fn type_with_article(kind: &str) -> Option<&'static str> {
+    Some(match kind {
         "integer" => "an integer",
         "number" => "a number",
         "string" => "a string",
         "boolean" => "a boolean",
         "array" => "an array",
         "object" => "an object",
-        other => other,
-    }
+        _ => return None,
+    })
 }
 
 fn counted(count: u64, what: &str) -> String {

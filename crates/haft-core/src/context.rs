@@ -22,6 +22,9 @@ use crate::sessions::Seen;
 use crate::{Claims, Fault, FaultKind, Mode, Resource, Session};
 use haft_journal::{Journal, Label};
 
+/// The most bytes of output that the reply to a cancelled call shows.
+const MAX_PRINTED: usize = 8000;
+
 /// The context of a call: its session, workspace, cancellation, output and effects. Cheap to clone.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
@@ -40,6 +43,10 @@ struct Inner {
     extended: ExtendedWorkspace,
     /// Files with the output that did not fit into the reply.
     kept_files: Mutex<Vec<PathBuf>>,
+    /// The end of what the call has printed so far, for the reply to a call that is cancelled.
+    printed: Mutex<String>,
+    /// The id of the message whose turn this is.
+    message: Option<Arc<str>>,
     /// Resolved paths that the call named differently, through a link, each with that name. Rules about the name apply
     /// as well.
     aliases: Mutex<Vec<(AbsPath, AbsPath)>>,
@@ -148,8 +155,18 @@ impl Context {
             workspace,
             extended: ExtendedWorkspace::default(),
             kept_files: Mutex::default(),
+            printed: Mutex::default(),
+            message: None,
             aliases: Mutex::default(),
         }))
+    }
+
+    /// Sets the message that the call is part of. Only for a context that was just made.
+    pub(crate) fn of_message(mut self, message: Option<Arc<str>>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.message = message;
+        }
+        self
     }
 
     /// The session in which the call runs.
@@ -241,6 +258,12 @@ impl Context {
         self.0.turn
     }
 
+    /// The id of the assistant message that the call is part of, if the program that began the turn
+    /// [named it](crate::Session::turn_of).
+    pub fn message(&self) -> Option<&Arc<str>> {
+        self.0.message.as_ref()
+    }
+
     /// The id of the call.
     pub fn call(&self) -> &Arc<str> {
         &self.0.call
@@ -276,9 +299,32 @@ impl Context {
         &self.0.cancel
     }
 
-    /// Emits a chunk of output while the call runs.
+    /// Emits a chunk of output while the call runs. The reply to a call that is cancelled shows the end of it.
     pub fn output(&self, chunk: &str) {
+        self.remember_output(chunk);
         self.emit(EventKind::Output, || EventPayload::Output { chunk: chunk.to_owned() });
+    }
+
+    fn remember_output(&self, chunk: &str) {
+        let mut printed = self.0.printed.lock();
+        printed.push_str(chunk);
+        // Cut only now and then, so that many small chunks do not move the text every time.
+        if printed.len() > 2 * MAX_PRINTED {
+            let cut = printed.len() - MAX_PRINTED;
+            let cut = (cut..printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(cut);
+            printed.drain(..cut);
+        }
+    }
+
+    /// The fault of a call that was cancelled while it ran, with the end of what it had printed.
+    pub(crate) fn interrupted_fault(&self) -> Fault {
+        let printed = self.0.printed.lock();
+        let start = printed.len().saturating_sub(MAX_PRINTED);
+        let start = (start..printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(start);
+        match &printed[start..] {
+            "" => self.cancelled_fault(),
+            end => self.cancelled_fault().with("output", end),
+        }
     }
 
     /// Starts to offload a long output to a file. `None` if the engine keeps no results, or the file cannot be created.

@@ -44,7 +44,7 @@ impl Decoder {
         if let Some(validator) = validator
             && !validator.is_valid(value)
         {
-            notes.extend(repair::repair(value, spec.full_input_schema()));
+            notes.extend(repair::repair(value, spec));
             let problems = problems(value, validator);
             if !problems.is_empty() {
                 return Err(explain(&problems, spec));
@@ -232,6 +232,9 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
         ValidationErrorKind::Pattern { pattern } => format!("`{name}` must match `{pattern}`, not {actual}"),
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             match nearest_branch(context) {
+                _ if let Some(wanted) = wanted_types(context, problem) => {
+                    format!("`{name}` must be {}, not {actual}", wanted.join(" or "))
+                }
                 Some(branch) => branch
                     .iter()
                     .map(|inner| describe_inside(inner, problem, spec))
@@ -249,26 +252,52 @@ fn describe(problem: &ValidationError<'_>, spec: &Spec) -> String {
 fn describe_inside(inner: &ValidationError<'_>, outer: &ValidationError<'_>, spec: &Spec) -> String {
     let text = describe(inner, spec);
     let outer = field(outer.instance_path().as_str());
-    if inner.instance_path().as_str().is_empty() && !outer.is_empty() {
-        text.replacen("`input`", &format!("`{outer}`"), 1)
-    } else {
-        text
+    let name = field(&pointer(inner));
+    match inner.instance_path().as_str() {
+        _ if outer == "input" => text,
+        "" if name == "input" => text.replacen("`input`", &format!("`{outer}`"), 1),
+        _ if name.starts_with(&outer) => text,
+        _ => {
+            let dot = if name.starts_with('[') { "" } else { "." };
+            text.replacen(&format!("`{name}`"), &format!("`{outer}{dot}{name}`"), 1)
+        }
     }
+}
+
+/// The types that the branches want, if the value has none of them.
+fn wanted_types(
+    context: &[Vec<ValidationError<'static>>],
+    outer: &ValidationError<'_>,
+) -> Option<Vec<&'static str>> {
+    let is_outer = |at: &str| at.is_empty() || at == outer.instance_path().as_str();
+    let mut wanted = Vec::new();
+    for branch in context {
+        let [only] = branch.as_slice() else { return None };
+        match only.kind() {
+            ValidationErrorKind::Type { kind: TypeKind::Single(kind) }
+                if is_outer(only.instance_path().as_str()) =>
+            {
+                wanted.push(type_with_article(&kind.to_string())?);
+            }
+            _ => return None,
+        }
+    }
+    wanted.dedup();
+    (!wanted.is_empty()).then_some(wanted)
 }
 
 /// The branch that is nearest to the value, as a heuristic: the right type and tag, then the fewest problems.
 fn nearest_branch<'a>(
     context: &'a [Vec<ValidationError<'static>>],
 ) -> Option<&'a Vec<ValidationError<'static>>> {
+    let depth = |error: &ValidationError<'_>| error.instance_path().as_str().matches('/').count();
+    let top = context.iter().flatten().map(depth).min().unwrap_or(0);
     context.iter().filter(|branch| !branch.is_empty()).min_by_key(|branch| {
-        let shallowest =
-            branch.iter().map(|e| e.instance_path().as_str().matches('/').count()).min().unwrap_or(0);
-        let wrong_type = branch.iter().any(|error| {
-            let here = error.instance_path().as_str().matches('/').count() == shallowest;
-            here && matches!(
-                error.kind(),
-                ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. }
-            )
+        let shallowest = branch.iter().map(depth).min().unwrap_or(0);
+        let wrong_type = branch.iter().any(|error| match error.kind() {
+            ValidationErrorKind::Type { .. } => depth(error) == top,
+            ValidationErrorKind::Constant { .. } => depth(error) == shallowest,
+            _ => false,
         });
         (wrong_type, branch.len())
     })
@@ -302,15 +331,19 @@ fn unescape(part: &str) -> String {
 }
 
 fn with_article(kind: &str) -> &str {
-    match kind {
+    type_with_article(kind).unwrap_or(kind)
+}
+
+fn type_with_article(kind: &str) -> Option<&'static str> {
+    Some(match kind {
         "integer" => "an integer",
         "number" => "a number",
         "string" => "a string",
         "boolean" => "a boolean",
         "array" => "an array",
         "object" => "an object",
-        other => other,
-    }
+        _ => return None,
+    })
 }
 
 fn counted(count: u64, what: &str) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{DynTool, Fault, Reply};
+use crate::{DynTool, Fault, FaultKind, Reply};
 
 /// A set of tools that a family of models knows, with its own form for failures and notes.
 ///
@@ -60,12 +60,18 @@ pub trait Dialect: Send + Sync + 'static {
         text_fault(fault)
     }
 
+    /// Puts the reply of a tool without an output schema, such as one that a program adds, into the dialect's form.
+    fn complete(&self, reply: Reply) -> Reply {
+        reply
+    }
+
     /// Adds notes for the model, such as repairs of its input.
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         text_notes(reply, notes);
     }
 
-    /// Whether the engine refuses a call that repeats an earlier one of the same turn and would get an equal reply.
+    /// Whether the engine refuses a call that repeats an earlier one of the same turn while nothing that it depends on has
+    /// changed.
     fn refuses_repeats(&self) -> bool {
         false
     }
@@ -114,7 +120,13 @@ impl Dialect for Plain {
 
 /// A reply with the fault as text, and its [parts](fault_parts) as the structured value.
 pub fn text_fault(fault: &Fault) -> Reply {
-    Reply::error(fault.to_string()).structured(json!({ "fault": fault_parts(fault) }))
+    let mut text = fault.to_string();
+    if fault.kind() == FaultKind::Cancelled
+        && let Some(output) = fault.details().get("output").and_then(Value::as_str)
+    {
+        text.push_str(&format!("\nwhat it printed until then:\n{}", output.trim_end()));
+    }
+    Reply::error(text).structured(json!({ "fault": fault_parts(fault) }))
 }
 
 /// A fault as JSON: `kind`, `message`, `hint` and `details`.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use haft_sandbox::Workspace;
+use haft_sandbox::{AbsPath, Workspace};
 use serde_json::Value;
 
 pub use builder::EngineBuilder;
@@ -37,7 +37,7 @@ use crate::registry::Entry;
 use crate::schedule::{Blocker, Position, Ticket};
 use crate::sessions::{PastCall, SessionBuilder};
 use crate::stats::{Outcome, Stats};
-use crate::turn::{self, Earlier, Shared};
+use crate::turn::{self, RepeatKey, Shared};
 use crate::{
     Access, Call, CallHandle, Claims, Context, Effect, Fault, FaultKind, Input, Prepared, Preview, Reply,
     Resource, Session, Turn, limits, render, spec,
@@ -139,7 +139,8 @@ impl Engine {
     /// Stages 1 to 3, synchronously.
     pub(crate) fn accept(&self, session: &Session, turn: &Turn, call: Call) -> Box<Job> {
         let cancel = turn.shared.cancel.child_token();
-        let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel);
+        let cx = Context::new(session.clone(), turn.shared.number, call.id, call.name, cancel)
+            .of_message(turn.shared.message.clone());
         let mut job = Box::new(Job {
             engine: self.clone(),
             turn: turn.shared.clone(),
@@ -194,8 +195,8 @@ struct Claimed {
     prepared: Box<dyn Prepared>,
     claims: Claims,
     verdict: Verdict,
-    /// Key and fingerprint by which a later repeat of this call is recognised; only in dialects that refuse repeats.
-    repeat: Option<(u64, u64)>,
+    /// By what a later repeat of this call is recognised; only in dialects that refuse repeats.
+    repeat: Option<RepeatKey>,
 }
 
 impl Job {
@@ -221,7 +222,7 @@ impl Job {
         let outcome = match outcome {
             Some(Ok(outcome)) => outcome,
             Some(Err(panic)) => Err(crashed(panic)),
-            None => Err(self.cx.cancelled_fault()),
+            None => Err(self.cx.interrupted_fault()),
         };
         let (reply, fault) = self.render(outcome);
         self.record(fault, reply).await
@@ -243,12 +244,17 @@ impl Job {
             }
             Err(fault) => return Err(fault),
         };
-        let reply = self.run(claimed.prepared).await?;
-        if let Some((key, fingerprint)) = claimed.repeat {
-            // Remembered only now: before this there is no reply that a repeat could use instead.
-            self.turn.remember(key, Earlier { call: self.cx.call().clone(), fingerprint });
+        let Claimed { prepared, claims, repeat, .. } = claimed;
+        let outcome = self.run(prepared).await;
+        if let Some(repeat) = repeat {
+            // Also a call that failed may have written something.
+            self.turn.record_writes(claims);
+            if outcome.is_ok() {
+                // Remembered only now: before this there is no reply that a repeat could use instead.
+                self.turn.remember(repeat, self.cx.call().clone());
+            }
         }
-        Ok(reply)
+        outcome
     }
 
     /// Stages 4 to 6, repeated whenever a hook or a person rewrites the input, until the call is permitted.
@@ -298,11 +304,19 @@ impl Job {
             return Ok(Admitted::Deferred);
         }
         let (prepared, claims, verdict) = self.engine.claim(&entry, &self.input, &self.cx)?;
+        if self.ticket.is_none() && !self.is_alone {
+            let missing = prepared.missing();
+            if !missing.is_empty() {
+                let missing = missing.iter().map(|path| Resource::Path(self.place_of(path)));
+                self.hold_position(&missing.fold(claims, Claims::read));
+                return Ok(Admitted::Deferred);
+            }
+        }
         let access = if claims.is_read_only() { Access::Read } else { Access::Write };
         let mut order = Cow::Borrowed(&claims);
         if self.cx.session().dialect().refuses_repeats() {
             // Equal calls claim one resource, so that the second waits for the first and can refer to its reply.
-            let key = turn::repeat_key(self.cx.tool(), &self.input);
+            let key = turn::call_hash(self.cx.tool(), &self.input);
             let same = format!("the same call of {} ({key:x})", self.cx.tool());
             order = Cow::Owned(claims.clone().write(Resource::State(same.into())));
         }
@@ -321,13 +335,18 @@ impl Job {
     /// is admitted again after the earlier calls that write there.
     fn defer_if_missing(&mut self, fault: Fault) -> Result<Admitted, Fault> {
         let Some(missing) = fault.missing() else { return Err(fault) };
-        let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
-        let path = match workspace.resolve(&cwd, missing) {
-            Ok(found) => found.path,
-            Err(_) => workspace.lexical_path(&cwd, missing),
-        };
+        let path = self.place_of(missing);
         self.hold_position(&Claims::none().read(Resource::Path(path)));
         Ok(Admitted::Deferred)
+    }
+
+    /// Where a file that does not exist would be.
+    fn place_of(&self, missing: &str) -> AbsPath {
+        let (workspace, cwd) = (self.cx.workspace(), self.cx.cwd());
+        match workspace.resolve(&cwd, missing) {
+            Ok(found) => found.path,
+            Err(_) => workspace.lexical_path(&cwd, missing),
+        }
     }
 
     /// Queues the call behind earlier calls that conflict with `claims`. Its real claims are known only after those, so
@@ -357,14 +376,13 @@ impl Job {
 
     /// 5 check: whether the call can run at all, and what it would change.
     async fn check(&mut self, claimed: &mut Claimed) -> Result<Option<Preview>, Fault> {
-        if self.cx.session().dialect().refuses_repeats()
-            && let Some(fingerprint) = claimed.prepared.fingerprint(&self.cx)
-        {
-            let key = turn::repeat_key(self.cx.tool(), &self.input);
-            if let Some(earlier) = self.turn.earlier(key, fingerprint) {
-                return Err(repeated(&earlier));
+        if self.cx.session().dialect().refuses_repeats() {
+            let call = turn::call_hash(self.cx.tool(), &self.input);
+            let repeat = RepeatKey { call, fingerprint: claimed.prepared.fingerprint(&self.cx) };
+            if let Some(earlier) = self.turn.earlier(&repeat, &claimed.claims) {
+                return Err(repeated(&earlier, &claimed.claims));
             }
-            claimed.repeat = Some((key, fingerprint));
+            claimed.repeat = Some(repeat);
         }
         claimed.prepared.check(&self.cx).await
     }
@@ -483,7 +501,7 @@ impl Job {
     fn render(&mut self, outcome: Result<Reply, Fault>) -> (Reply, Option<Fault>) {
         let dialect = self.cx.session().dialect();
         let (mut reply, fault) = match outcome {
-            Ok(reply) => (reply, None),
+            Ok(reply) => (self.complete(reply), None),
             Err(fault) => {
                 let failed = Failed { tool: self.cx.tool(), input: &self.input };
                 // The model gets a reply even if the dialect panics.
@@ -495,6 +513,19 @@ impl Job {
         };
         self.note(&mut reply, &self.notes);
         (reply, fault)
+    }
+
+    /// Puts the reply of a tool that is not the dialect's own into the dialect's form. A tool with an output schema keeps
+    /// its own form.
+    fn complete(&self, reply: Reply) -> Reply {
+        let dialect = self.cx.session().dialect();
+        match &self.entry {
+            Some(entry) if entry.tool.spec().output_schema().is_none() => {
+                let completed = catch_panic(move || dialect.complete(reply));
+                completed.unwrap_or_else(|panic| text_fault(&crashed(panic)))
+            }
+            _ => reply,
+        }
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {

@@ -180,7 +180,7 @@ impl Fault {
     }
 
     /// The path that does not exist, if the fault is of that kind. An earlier call may be about to create it.
-    pub(crate) fn missing(&self) -> Option<&str> {
+    pub fn missing(&self) -> Option<&str> {
         self.path().filter(|_| self.kind() == FaultKind::NotFound)
     }
 

@@ -45,6 +45,12 @@ pub trait Operation: Send + Sized + 'static {
     /// Everything that [`run`](Operation::run) may touch.
     fn claims(&self) -> Claims;
 
+    /// The paths that the operation names and that do not exist, if it can run without them. The engine prepares the call
+    /// again after unfinished calls that may create them.
+    fn missing(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Checks, without changing anything, whether the operation can run, and plans it. The engine calls it before it asks
     /// for approval: a call that cannot run is not worth a question. The approver is shown the preview.
     fn check(&mut self, _cx: &Context) -> impl Future<Output = Result<Option<Preview>, Fault>> + Send {
@@ -64,7 +70,7 @@ pub trait Operation: Send + Sized + 'static {
     }
 
     /// A hash of everything the operation reads: as long as it does not change, a repeated call would get an equal reply.
-    /// `None` if it cannot be computed cheaply.
+    /// `None` if it cannot be computed cheaply; the engine then goes by what other calls have written since.
     fn fingerprint(&self, _cx: &Context) -> Option<u64> {
         None
     }

@@ -324,25 +324,34 @@ pub(crate) fn needs_approval(
     let is_extreme = regardless
         || spec.sensitivity == Sensitivity::Extreme
         || matches!(approval, Approval::NeededAlways(_));
-    if mode == Mode::Plan && !is_allowed_in_plan(spec, claims, cx) {
+    if mode == Mode::Plan && !is_allowed_in_plan(question, approval) {
         return Err(denied(format!("`{}` changes things, and this session only plans", spec.name))
             .hint("finish the plan first; nothing can be changed in plan mode"));
     }
     let is_command = claims.iter().any(|(_, resource)| matches!(resource, Resource::Command(_)));
-    let outside = claims.iter().find_map(|(_, resource)| match resource {
-        Resource::Path(path) if workspace.access(path).is_none() => Some(path),
-        _ => None,
-    });
+    let is_inside = |access: Access, path: &AbsPath| {
+        workspace.access(path).is_some() || access == Access::Read && is_of_system(path)
+    };
+    let outside = || {
+        claims.iter().filter_map(|(access, resource)| match resource {
+            Resource::Path(path) if !is_inside(access, path) => Some((access, path)),
+            _ => None,
+        })
+    };
     if mode == Mode::Bypass {
-        return match outside {
+        // What a command can access is decided by the sandbox.
+        let mut outside = outside().filter(|_| !is_command);
+        return match outside.find(|(access, path)| is_precious(*access, path)) {
             None => Ok(None),
-            // The sandbox decides what a command can access.
-            Some(_) if is_command => Ok(None),
-            Some(path) => Err(Fault::new(FaultKind::Outside, lies_outside(path, cx))
-                .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
-                .at(path.to_string())),
+            Some((_, path)) => Err(Fault::new(
+                FaultKind::Outside,
+                format!("{}, and is too sensitive to be used without a question", lies_outside(path, cx)),
+            )
+            .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
+            .at(path.to_string())),
         };
     }
+    let outside = outside().next().map(|(_, path)| path);
     let runs_code = runs_code(claims, workspace);
     let reason = match (verdict, approval, spec.sensitivity) {
         (Verdict::Allow { exactly, .. }, _, _) if !regardless && (*exactly || !is_extreme) => {
@@ -376,7 +385,7 @@ pub(crate) fn needs_approval(
         && runs_code.is_none()
         && claims.iter().all(|(access, resource)| match resource {
             Resource::Path(path) => match access {
-                Access::Read => workspace.access(path).is_some(),
+                Access::Read => is_inside(access, path),
                 Access::Write => may_write(path),
             },
             Resource::Command(_) => true,
@@ -388,13 +397,17 @@ pub(crate) fn needs_approval(
 }
 
 /// Whether plan mode permits a call: it changes nothing, or only the plan.
-fn is_allowed_in_plan(spec: &Spec, claims: &Claims, cx: &Context) -> bool {
-    // The claims of a command are complete, so they alone show that it changes nothing.
-    let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
+fn is_allowed_in_plan(question: &Question<'_>, approval: &Approval) -> bool {
+    let Question { spec, claims, cx, .. } = question;
     if spec.in_plan {
         return true;
     }
-    let is_complete = spec.read_only || claims.iter().any(|(_, resource)| is_command(resource));
+    // The claims of a command are complete. So are those of a call for which its tool wants no approval, even if other
+    // calls of the tool change things.
+    let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
+    let is_complete = spec.read_only
+        || *approval == Approval::NotNeeded
+        || claims.iter().any(|(_, resource)| is_command(resource));
     is_complete && claims.is_read_only() || changes_plan(claims, cx)
 }
 
@@ -469,6 +482,41 @@ impl NeededApproval {
     pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
+}
+
+/// Folders in which the system has its programs. Whoever reads there learns nothing about the user.
+const SYSTEM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix"];
+
+/// Whether a path lies where the system has its programs, which calls may read without approval.
+pub fn is_of_system(path: &AbsPath) -> bool {
+    SYSTEM_FOLDERS.iter().any(|folder| path.as_path().starts_with(folder))
+}
+
+/// Names of files and folders with secrets, outside of any project.
+const SECRET_NAMES: [&str; 11] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".git-credentials",
+    ".pypirc",
+    ".password-store",
+    ".vault-token",
+];
+
+/// Files and folders of the system with secrets.
+const SECRET_PATHS: [&str; 5] =
+    ["/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"];
+
+/// Whether a path outside of the workspace is used only if a person has seen it: one with secrets, or one whose content
+/// other programs execute.
+fn is_precious(access: Access, path: &AbsPath) -> bool {
+    let is_secret = |name: &std::ffi::OsStr| SECRET_NAMES.iter().any(|secret| name == *secret);
+    SECRET_PATHS.iter().any(|secret| path.as_path().starts_with(secret))
+        || path.as_path().iter().any(|name| is_secret(name) || access == Access::Write && is_code_name(name))
 }
 
 /// Names of files and folders whose content other programs execute, such as git hooks and shell profiles.

@@ -38,6 +38,7 @@ fn body(value: &Value) -> Option<String> {
             nested @ Value::Object(_) => body(nested),
             _ => None,
         })
+        .or_else(|| matches(value))
         .or_else(|| names(value))
 }
 
@@ -48,6 +49,27 @@ fn failure(error: &Value, reply: &Value) -> Option<String> {
         Some(hint) => format!("{message}\nhint: {hint}"),
         None => message.to_owned(),
     })
+}
+
+/// The number of matches of a search, and the matches: lines of files, or files.
+fn matches(value: &Value) -> Option<String> {
+    let count = value.get("total_matches")?.as_u64()?;
+    let mut text = if count == 1 { "1 match".to_owned() } else { format!("{count} matches") };
+    let line = |found: &Value| {
+        let (file, content) = (found.get("file")?.as_str()?, found.get("content")?.as_str()?);
+        Some(format!("{file}:{}: {content}", found.get("line")?))
+    };
+    let lines = value.get("matches").and_then(Value::as_array).into_iter().flatten().filter_map(line);
+    let files: Vec<String> = match value.get("files") {
+        Some(Value::Array(files)) => files.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::Object(files)) => files.keys().cloned().collect(),
+        _ => Vec::new(),
+    };
+    for line in lines.chain(files) {
+        text.push('\n');
+        text.push_str(&line);
+    }
+    Some(text)
 }
 
 /// The names in the first array of objects with a `name`: the entries of a listing.

@@ -186,6 +186,11 @@ impl Reply {
         Self { structured: Some(value), is_object: true, ..Self::text("") }
     }
 
+    /// Whether the text that the model reads is the JSON of the structured value.
+    pub fn is_object(&self) -> bool {
+        self.is_object
+    }
+
     /// A reply that reports a failure as text.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }

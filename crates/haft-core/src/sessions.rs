@@ -12,6 +12,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use haft_sandbox::{AbsPath, Durability, Stamp, Workspace, names};
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -112,8 +113,17 @@ impl Session {
 
     /// Begins a turn: the calls of one assistant message.
     pub fn turn(&self) -> Turn {
+        self.begin_turn(None)
+    }
+
+    /// Begins a turn for the assistant message with this id, which [`Context::message`] tells to tools.
+    pub fn turn_of(&self, message: impl Into<Arc<str>>) -> Turn {
+        self.begin_turn(Some(message.into()))
+    }
+
+    fn begin_turn(&self, message: Option<Arc<str>>) -> Turn {
         let number = self.0.turns.fetch_add(1, Ordering::Relaxed);
-        Turn::new(self.clone(), number, self.0.cancel.child_token())
+        Turn::new(self.clone(), number, message, self.0.cancel.child_token())
     }
 
     /// Stops every call of the session. Calls that come later are answered as cancelled.
@@ -323,6 +333,20 @@ impl Session {
     /// The most recently changed files, newest first.
     pub fn modified(&self) -> Vec<AbsPath> {
         self.state().modified.iter().cloned().collect()
+    }
+
+    /// When a call of this run last changed a file, if one did.
+    pub fn last_written(&self, path: &AbsPath) -> Option<SystemTime> {
+        self.state().written.get(path).copied()
+    }
+
+    /// Forgets which files the model has seen and changed, as after the conversation was cleared: it must read files again
+    /// before it changes them.
+    pub fn forget_files(&self) {
+        let mut state = self.state();
+        state.seen.clear();
+        state.modified.clear();
+        state.written.clear();
     }
 
     /// The journal that records changes of files, if the session has one.

@@ -13,9 +13,7 @@ pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>, most: u
             let folded = fold(candidate);
             let score = if folded == wanted {
                 1.0
-            } else if wanted.len().min(folded.len()) >= 3
-                && (folded.contains(&wanted) || wanted.contains(&folded))
-            {
+            } else if is_much_of(&wanted, &folded) || is_much_of(&folded, &wanted) {
                 0.9
             } else {
                 strsim::jaro_winkler(&wanted, &folded)
@@ -35,6 +33,11 @@ pub fn or_list(names: &[&str]) -> String {
         [only] => only.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
+}
+
+/// Whether a name is part of another one, and no small part.
+fn is_much_of(part: &str, whole: &str) -> bool {
+    part.len() >= 3 && 2 * part.len() >= whole.len() && whole.contains(part)
 }
 
 fn fold(name: &str) -> String {

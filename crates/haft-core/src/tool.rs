@@ -235,6 +235,11 @@ pub trait Prepared: Send {
         Approval::BySensitivity
     }
 
+    /// See [`Operation::missing`].
+    fn missing(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// See [`Operation::fingerprint`].
     fn fingerprint(&self, _cx: &Context) -> Option<u64> {
         None
@@ -314,6 +319,10 @@ impl<T: Tool> Prepared for TypedCall<T> {
 
     fn approval(&self, cx: &Context) -> Approval {
         T::approval(&self.input, &self.op, cx)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.op.missing()
     }
 
     fn fingerprint(&self, cx: &Context) -> Option<u64> {

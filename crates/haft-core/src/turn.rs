@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Call, Fault, FaultKind, Reply, Session};
+use crate::{Call, Claims, Fault, FaultKind, Reply, Session};
 
 /// The calls of one assistant message: see [`Session::turn`]. Dropping it cancels the calls that are unfinished.
 pub struct Turn {
@@ -23,15 +23,36 @@ pub struct Turn {
 /// The state that the calls of a turn share.
 pub(crate) struct Shared {
     pub(crate) number: u64,
+    /// The id of the assistant message, if it is known.
+    pub(crate) message: Option<Arc<str>>,
     pub(crate) cancel: CancellationToken,
-    repeats: Mutex<HashMap<u64, Earlier>>,
+    repeats: Mutex<Repeats>,
 }
 
-/// An earlier call of the turn, and the fingerprint of what it read.
-#[derive(Clone)]
-pub(crate) struct Earlier {
-    pub(crate) call: Arc<str>,
-    pub(crate) fingerprint: u64,
+/// What is known of the calls of a turn, to recognise repeats.
+#[derive(Default)]
+struct Repeats {
+    /// The calls that were answered, by their hash.
+    answered: HashMap<u64, Earlier>,
+    /// What the calls that ran may have written, in the order in which they ended.
+    writes: Vec<Claims>,
+}
+
+/// An earlier call of the turn.
+struct Earlier {
+    call: Arc<str>,
+    /// The fingerprint of what it read, for operations that have one.
+    fingerprint: Option<u64>,
+    /// How many of the turn's writes had ended when it had.
+    writes: usize,
+}
+
+/// By what a repeat of a call is recognised.
+pub(crate) struct RepeatKey {
+    /// The hash of tool and arguments.
+    pub(crate) call: u64,
+    /// The fingerprint of what the call reads, for operations that have one.
+    pub(crate) fingerprint: Option<u64>,
 }
 
 /// A handle to a call that is under way, to cancel it.
@@ -63,8 +84,13 @@ struct Submitted {
 }
 
 impl Turn {
-    pub(crate) fn new(session: Session, number: u64, cancel: CancellationToken) -> Self {
-        let shared = Arc::new(Shared { number, cancel, repeats: Mutex::default() });
+    pub(crate) fn new(
+        session: Session,
+        number: u64,
+        message: Option<Arc<str>>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let shared = Arc::new(Shared { number, message, cancel, repeats: Mutex::default() });
         Self { session, pending: VecDeque::new(), shared }
     }
 
@@ -132,19 +158,33 @@ impl Drop for Turn {
 }
 
 impl Shared {
-    /// An earlier call with this key, if it read what this one would read.
-    pub(crate) fn earlier(&self, key: u64, fingerprint: u64) -> Option<Earlier> {
+    /// The id of an earlier equal call, if nothing that the call depends on has changed since.
+    pub(crate) fn earlier(&self, key: &RepeatKey, claims: &Claims) -> Option<Arc<str>> {
         let repeats = self.repeats.lock();
-        repeats.get(&key).filter(|earlier| earlier.fingerprint == fingerprint).cloned()
+        let earlier = repeats.answered.get(&key.call)?;
+        let is_unchanged = match (earlier.fingerprint, key.fingerprint) {
+            (Some(before), Some(now)) => before == now,
+            _ => repeats.writes[earlier.writes..].iter().all(|write| write.conflict(claims).is_none()),
+        };
+        is_unchanged.then(|| earlier.call.clone())
     }
 
-    pub(crate) fn remember(&self, key: u64, earlier: Earlier) {
-        self.repeats.lock().insert(key, earlier);
+    pub(crate) fn remember(&self, RepeatKey { call: hash, fingerprint }: RepeatKey, call: Arc<str>) {
+        let mut repeats = self.repeats.lock();
+        let writes = repeats.writes.len();
+        repeats.answered.insert(hash, Earlier { call, fingerprint, writes });
+    }
+
+    /// Records what a call that ran may have written.
+    pub(crate) fn record_writes(&self, claims: Claims) {
+        if !claims.is_read_only() {
+            self.repeats.lock().writes.push(claims);
+        }
     }
 }
 
 /// A hash of tool and arguments that does not depend on the order of fields.
-pub(crate) fn repeat_key(tool: &str, input: &Value) -> u64 {
+pub(crate) fn call_hash(tool: &str, input: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     tool.hash(&mut hasher);
     hash_value(input, &mut hasher);

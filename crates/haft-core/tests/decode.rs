@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use haft_core::permissions::Decision;
 use haft_core::{Call, Input, Reply, Spec, function};
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -181,6 +182,15 @@ async fn unambiguous_mistakes_are_repaired_and_noted() {
         ),
         ("/scores/one", json!("1"), "`scores.one` came as a string and was read as 1"),
         ("/pair/0", json!("1"), "`pair[0]` came as a string and was read as 1"),
+        ("/urgent", json!(1), "`urgent` came as 1 and was read as true"),
+        ("/title", json!(12), "`title` came as 12 and was read as \"12\""),
+        ("/title", json!(["12"]), "`title` came as [\"12\"] and was read as \"12\""),
+        ("/colour", json!("Green"), "`colour` came as \"Green\" and was read as \"green\""),
+        (
+            "/places",
+            places()[0].clone(),
+            "`places` came as {\"x\":3,\"y\":4,\"label\":\"here\"} and was read as [{\"x\":3,\"y\":4,\"label\":\"here\"}]",
+        ),
     ];
     for (pointer, value, note) in cases {
         let reply = rig.call("take", with(pointer, value)).await;
@@ -192,6 +202,64 @@ async fn unambiguous_mistakes_are_repaired_and_noted() {
     assert_eq!((taken(&reply), notes(&reply).len()), (order(), 2));
     let reply = rig.call("take", json!(whole.to_string())).await;
     assert_eq!((taken(&reply), notes(&reply).len()), (order(), 1));
+}
+
+fn places() -> Vec<Value> {
+    serde_json::to_value(order().places).unwrap().as_array().unwrap().clone()
+}
+
+/// Options and limits that a model sets a little beyond what is possible.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Options {
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10))]
+    limit: Option<u32>,
+    #[schemars(range(min = 1, max = 10))]
+    line: u32,
+    #[schemars(length(min = 1))]
+    path: Option<String>,
+    #[serde(default)]
+    #[schemars(example = &".py,.js")]
+    endings: String,
+    #[serde(default)]
+    numbers: Vec<u32>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+#[tokio::test]
+async fn slips_in_optional_fields_are_repaired_and_those_in_required_ones_are_not() {
+    let tool = |name: &'static str| {
+        function(name, "Takes options", async |input: Options, _cx| {
+            Reply::object(serde_json::to_value(input).unwrap())
+        })
+    };
+    let changes = tool("changes").claims(|_, _| Ok(haft_core::Claims::none()));
+    let approver = Script::say([Decision::AllowOnce, Decision::AllowOnce]);
+    let rig = Rig::new(
+        |engine| engine.approver(approver),
+        |session| session.tool(tool("reads").read_only()).tool(changes),
+    );
+    for (field, value, taken, note) in [
+        ("limit", json!(11), json!(10), "`limit` must be at most 10, which was taken instead of 11"),
+        ("limit", json!(0), json!(1), "`limit` must be at least 1, which was taken instead of 0"),
+        ("path", json!(""), Value::Null, ""),
+        ("endings", json!([".py", ".js"]), json!(".py,.js"), "`endings` came as"),
+        ("numbers", json!(2), json!([2]), "`numbers` came as 2 and was read as [2]"),
+        ("numbers", json!("2"), json!([2]), "`numbers` came as a string and was read as [2]"),
+        ("env", json!({"A": 1, "B": true}), json!({"A": "1", "B": "true"}), "`env.A` came as 1"),
+    ] {
+        let reply = rig.call("reads", json!({"line": 1, field: value})).await;
+        assert_ok(&reply);
+        assert_eq!(reply.structured.as_ref().unwrap()[field], taken, "{field}");
+        assert_says(&reply, &[note]);
+    }
+    // More than was asked for could be changed.
+    assert_eq!(kind(&rig.call("changes", json!({"line": 1, "limit": 0})).await), "invalid_input");
+    assert_ok(&rig.call("changes", json!({"line": 1, "limit": 11})).await);
+    for line in [0, 11] {
+        assert_eq!(kind(&rig.call("reads", json!({"line": line})).await), "invalid_input");
+    }
 }
 
 #[tokio::test]
@@ -220,21 +288,19 @@ async fn ambiguous_mistakes_are_not_repaired() {
     for (pointer, value) in [
         ("/sizes", json!("[1")),
         ("/tags", json!("[1")),
-        ("/tags", json!("[1]")),
-        ("/sizes", json!("1")),
-        ("/sizes", json!(1)),
         ("/count", json!("5.5")),
         ("/count", json!("five")),
         ("/count", json!("")),
         ("/count", json!("0x10")),
         ("/count", json!(true)),
         ("/urgent", json!("yes")),
-        ("/urgent", json!(1)),
+        ("/urgent", json!(2)),
         ("/place", json!("{\"x\":1")),
         ("/place", json!([1, 2])),
-        ("/title", json!(12)),
+        ("/title", json!(1.5)),
+        ("/title", json!(["a", "b"])),
         ("/title", Value::Null),
-        ("/colour", json!("Green")),
+        ("/colour", json!("greenish")),
         ("/count", Value::Null),
         ("/sizes/0", Value::Null),
     ] {
@@ -249,7 +315,7 @@ async fn a_fault_names_the_field_the_expected_type_and_the_value() {
     let cases: Vec<(Value, &str, &str)> = vec![
         (without("title"), "`title` is missing", "title"),
         (with("/count", json!("five")), "`count` must be an integer, not \"five\"", "count"),
-        (with("/title", json!(12)), "`title` must be a string, not 12", "title"),
+        (with("/title", json!(1.5)), "`title` must be a string, not 1.5", "title"),
         (with("/title", Value::Null), "`title` must be a string, not null", "title"),
         (with("/small", json!(0)), "`small` must be at least 1, not 0", "small"),
         (with("/small", json!(201)), "`small` must be at most 200, not 201", "small"),
@@ -446,7 +512,6 @@ async fn numbers_beyond_every_type_are_faults() {
         ("/small", json!(-1)),
         ("/small", json!(1.5)),
         ("/limit", json!(4294967296_u64)),
-        ("/limit", json!(-5)),
         ("/place/x", json!(2147483648_u64)),
     ] {
         let reply = rig.call("take", with(pointer, value.clone())).await;

@@ -294,7 +294,7 @@ async fn a_rewritten_input_is_decoded_claimed_judged_and_checked() {
     };
     type Rewrite = fn(&Value) -> Value;
     let cases: [(Rewrite, &str, &str); 5] = [
-        (|_| json!({"path": 1}), "invalid_input", "`path` must be a string"),
+        (|_| json!({"path": 1.5}), "invalid_input", "`path` must be a string"),
         (|_| json!("nonsense"), "invalid_input", "not valid JSON"),
         (|input| with_path(input, "../outside"), "outside", "outside"),
         (|input| with_path(input, "secret"), "denied", "the rule denies"),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_core::dialect::Failed;
-use haft_core::events::{EventPayload, Subscription};
+use haft_core::events::{EventKind, EventPayload, Subscription};
 use haft_core::hooks::{HookAnswer, HookEvent};
 use haft_core::permissions::{Approval, Decision};
 use haft_core::sessions::SavedSession;
@@ -318,6 +318,52 @@ fn logged_ends(events: &mut Subscription) -> usize {
         matches!(event.payload, EventPayload::Ended { .. }) && &*event.call == "1"
     };
     drain(events).iter().filter(|event| ended(event)).count()
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_says_what_it_had_printed() {
+    let endless = function("endless", "Prints and waits", async |_input: Value, cx: Context| {
+        cx.output("half of it\n");
+        std::future::pending::<&str>().await
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(endless.read_only()));
+    let mut printed = rig.engine.activity().subscribe_to(&[EventKind::Output]);
+    let mut turn = rig.session.turn();
+    let call = turn.submit(Call::new("1", "endless", json!({})));
+    within(printed.next()).await.unwrap();
+    call.cancel();
+    let replies = within(turn.finish()).await;
+    assert_eq!(kind(&replies[0]), "cancelled");
+    assert_says(&replies[0], &["the call was cancelled", "half of it"]);
+}
+
+#[tokio::test]
+async fn tools_know_the_message_that_they_are_called_by() {
+    let which = function("which", "Names the message", async |_input: Value, cx: Context| {
+        cx.message().map_or("none", |id| id).to_owned()
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(which.read_only()));
+    for (mut turn, wanted) in [(rig.session.turn_of("msg_1"), "msg_1"), (rig.session.turn(), "none")] {
+        turn.submit(Call::new("1", "which", json!({})));
+        assert_eq!(within(turn.finish()).await[0].full_text(), wanted);
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_of_files_can_be_asked_for_and_forgotten() {
+    let change = function("change", "Changes a file", async |_input: Value, cx: Context| {
+        let path = cx.cwd().child("a".as_ref());
+        cx.effect(Effect::Changed { path, now: haft_core::KnownContent::AsBefore });
+        "done"
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(change).mode(Mode::Bypass));
+    let path = rig.session.cwd().child("a".as_ref());
+    assert_eq!(rig.session.last_written(&path), None);
+    let before = std::time::SystemTime::now();
+    assert_ok(&rig.call("change", json!({})).await);
+    assert!(rig.session.last_written(&path).is_some_and(|at| at >= before));
+    rig.session.forget_files();
+    assert_eq!((rig.session.last_written(&path), rig.session.modified()), (None, vec![]));
 }
 
 #[tokio::test]

@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::checks::FileCheck;
+use super::searches::spelt;
 use super::{note_in_object, tool, with_notes};
-use haft_ops::{Changed, Filter, Ignored};
-use haft_text::shorten_long_lines;
+use haft_ops::{Changed, Fate, Filter, Ignored};
+use haft_text::{clip_for_reply, shorten_long_lines};
 
 mod ally_write;
 #[cfg(feature = "commands")]
@@ -23,6 +24,7 @@ mod edit;
 mod format;
 mod glob;
 mod grep;
+mod habits;
 mod line_edit;
 #[cfg(feature = "project")]
 mod lint;
@@ -96,17 +98,21 @@ impl Dialect for Ally {
 
     fn present(&self, failed: &Failed<'_>, fault: &Fault) -> Reply {
         let mut object = fault.details().clone();
+        if let Some(number) = object.shift_remove("change") {
+            object.insert("patch_number".into(), number);
+        }
         let suggestion = match (fault.kind(), object.shift_remove("example")) {
             (FaultKind::InvalidInput, Some(example)) => {
                 Some(format!("Example: {}", format_call(failed.tool, &example)))
             }
-            _ => fault.hint_text().map(str::to_owned),
+            _ => fault.hint_text().map(name_patches),
         };
-        let message = format!("{}: {}", format_call(failed.tool, failed.input), fault.message());
+        let message =
+            format!("{}: {}", format_call(failed.tool, failed.input), name_patches(fault.message()));
         let mut all = Map::new();
         all.insert("success".into(), json!(false));
         all.insert("error".into(), json!(message));
-        all.insert("error_type".into(), json!(error_type(fault.kind())));
+        all.insert("error_type".into(), json!(error_type(fault)));
         if let Some(suggestion) = suggestion {
             all.insert("suggestion".into(), json!(suggestion));
         }
@@ -114,6 +120,25 @@ impl Dialect for Ally {
             all.entry(name).or_insert(value);
         }
         Reply::object(Value::Object(all)).failed()
+    }
+
+    fn complete(&self, reply: Reply) -> Reply {
+        let (success, text) = (!reply.is_error, reply.full_text());
+        let error = if success { String::new() } else { text.clone() };
+        let mut object =
+            Map::from_iter([("success".to_owned(), json!(success)), ("error".to_owned(), json!(error))]);
+        match &reply.structured {
+            Some(Value::Object(own)) if own.contains_key("success") => return reply,
+            Some(Value::Object(own)) if reply.is_object() => {
+                own.iter().for_each(|(name, value)| drop(object.insert(name.clone(), value.clone())));
+            }
+            // Pictures and the like have no place in an object.
+            _ if reply.content.iter().any(|block| block.content.text().is_none()) => return reply,
+            _ if success => drop(object.insert("result".to_owned(), json!(text))),
+            _ => {}
+        }
+        let object = Reply::object(Value::Object(object));
+        if success { object } else { object.failed() }
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {
@@ -155,6 +180,8 @@ struct Edited {
 }
 
 fn edited(edits: usize, changed: Changed, cx: &Context) -> Reply {
+    // Somebody may have agreed to some parts of the change only.
+    let edits = if changed.in_part { changed.replaced.min(edits) } else { edits };
     with_file(changed, cx, |file| Edited { edits_applied: edits, file })
 }
 
@@ -171,34 +198,70 @@ struct ChangedFile {
     file_check: Option<FileCheck>,
     /// Files that were modified last
     recently_modified: Vec<String>,
-    /// What changed
+    /// How many lines are new
+    lines_added: usize,
+    /// How many lines are gone
+    lines_removed: usize,
+    /// What changed; left out for a new file
     #[serde(skip_serializing_if = "String::is_empty")]
     diff: String,
 }
 
 /// The reply to a change. `fields` wraps the file's fields in those of the tool.
 fn with_file<T: Serialize>(changed: Changed, cx: &Context, fields: impl FnOnce(ChangedFile) -> T) -> Reply {
-    let Changed { path, number, diff, notes, checked, .. } = changed;
+    let Changed { path, fate, number, diff, notes, checked, .. } = changed;
+    let (lines_added, lines_removed) = (diff.added, diff.removed);
+    // The model has just written all of a new file.
+    let diff = if fate == Fate::Created { String::new() } else { shown_diff(&diff.text) };
     let file = ChangedFile {
         file_path: path.to_string(),
         patch_number: number,
         file_check: checked.map(FileCheck::from),
         recently_modified: recently_modified(number.and(Some(&path)), cx),
-        diff: shorten_long_lines(&diff.text).into_owned(),
+        lines_added,
+        lines_removed,
+        diff,
     };
     with_notes(success(fields(file)), notes)
+}
+
+/// A unified diff as a reply shows it.
+fn shown_diff(diff: &str) -> String {
+    clip_for_reply(&shorten_long_lines(diff)).into_owned()
 }
 
 /// The files of the session that were modified last, `current` first.
 fn recently_modified(current: Option<&AbsPath>, cx: &Context) -> Vec<String> {
     let before = cx.session().modified();
     let before = before.iter().filter(|path| Some(*path) != current && cx.workspace().stat(path).is_ok());
-    current.into_iter().chain(before).take(MAX_RECENT).map(|path| cx.workspace().display(path)).collect()
+    current.into_iter().chain(before).take(MAX_RECENT).map(|path| spelt(path, cx)).collect()
+}
+
+/// A path relative to the workspace's root, as the model writes it.
+#[cfg(feature = "project")]
+fn spelt_below_root(path: &str, cx: &Context) -> String {
+    let root = cx.workspace().root();
+    // The current folder is the root unless the session has a focus.
+    if cx.cwd() == *root { path.to_owned() } else { spelt(&cx.workspace().lexical_path(root, path), cx) }
+}
+
+/// A message in which changes of the journal have the dialect's name: `change 3` is `patch 3`.
+fn name_patches(message: &str) -> String {
+    let mut parts = message.split("change ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_number = part.starts_with(|c: char| c.is_ascii_digit());
+        text.push_str(if is_number { "patch " } else { "change " });
+        text.push_str(part);
+    }
+    text
 }
 
 /// The dialect's name for a kind of fault.
-fn error_type(kind: FaultKind) -> &'static str {
-    match kind {
+fn error_type(fault: &Fault) -> &'static str {
+    match fault.kind() {
+        // A command that is never run, whoever agrees.
+        FaultKind::Denied if fault.details().contains_key("command") => "security_error",
         FaultKind::InvalidInput
         | FaultKind::BadPath
         | FaultKind::Redundant

@@ -7,7 +7,7 @@ use haft_core::{Context, Dialect, DynTool, Reply};
 
 use super::{checks, tool};
 use haft_ops::{Changed, Fate};
-use haft_text::count_of;
+use haft_text::{clip_for_reply, count_of};
 
 mod ask_user_question;
 #[cfg(feature = "commands")]
@@ -87,13 +87,14 @@ impl Dialect for Claude {
 /// The reply to a change.
 fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
     let structured = checks::structured(&changed, cx);
-    let Changed { fate, number, size, replaced, diff, short, notes, checked, .. } = changed;
+    let Changed { fate, number, size, replaced, short, notes, checked, .. } = changed;
     let mut text = match (fate, number) {
         (Fate::Created, Some(number)) => {
             format!("created `{named}` ({}, change {number})", count_of(size, "byte"))
         }
         (Fate::Changed, Some(number)) => {
-            let lines = match (diff.added, diff.removed) {
+            let lines = match (short.added, short.removed) {
+                (0, 0) => "the same source".to_owned(),
                 (0, removed) => format!("{} gone", count_of(removed as u64, "line")),
                 (added, 0) => format!("{} new", count_of(added as u64, "line")),
                 (added, removed) => format!("{} for {removed}", count_of(added as u64, "line")),
@@ -105,7 +106,7 @@ fn changed(named: &str, changed: Changed, cx: &Context) -> Reply {
     };
     if fate == Fate::Changed && !short.text.is_empty() {
         text.push_str(":\n");
-        text.push_str(short.text.trim_end());
+        text.push_str(clip_for_reply(&short.text).trim_end());
     }
     let mut reply = checks::with_errors(Reply::text(text).structured(structured), checked.as_ref());
     for note in notes {

@@ -32,7 +32,19 @@ pub(super) fn no_match(found: &GrepResult, skipped: u64) -> String {
         _ if skipped > 0 => {
             format!("nothing comes after the first {skipped} entries: there are no more than that")
         }
-        _ => match (found.searched.saturating_sub(found.binary), found.binary) {
+        _ => {
+            let nothing = no_match_at_all(found);
+            match found.ignored {
+                0 => nothing,
+                1 => format!("{nothing}; 1 entry that ignore files name was not searched"),
+                ignored => format!("{nothing}; {ignored} entries that ignore files name were not searched"),
+            }
+        }
+    }
+}
+
+fn no_match_at_all(found: &GrepResult) -> String {
+    match (found.searched.saturating_sub(found.binary), found.binary) {
             (0, 0) if found.unreadable.count > 0 => "no file could be searched".to_owned(),
             (0, 0) => {
                 "no file was searched: there is none, or all are left out by the patterns, by ignore files or by a dot before their names"
@@ -50,8 +62,7 @@ pub(super) fn no_match(found: &GrepResult, skipped: u64) -> String {
                     format!("{binary} binary files were")
                 }
             ),
-        },
-    }
+        }
 }
 
 /// Notes about a search in files. `offset` names the parameter to continue with.
@@ -102,7 +113,17 @@ pub(super) fn display_hit(hit: &Hit, cx: &Context) -> String {
 
 /// A path as a line of a list. Escaped, so that a file name with a line break cannot forge a line.
 pub(super) fn display_path(path: &AbsPath, cx: &Context) -> String {
-    names::show_on_a_line(cx.workspace().display(path))
+    names::show_on_a_line(spelt(path, cx))
+}
+
+/// A path as the model writes it: relative to the current folder if it is below, and absolute otherwise.
+pub(super) fn spelt(path: &AbsPath, cx: &Context) -> String {
+    let cwd = cx.cwd();
+    match path.as_path().strip_prefix(&cwd) {
+        Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
+        Ok(below) => names::show(below),
+        Err(_) => names::show(path.as_path()),
+    }
 }
 
 /// One line for people about a search.

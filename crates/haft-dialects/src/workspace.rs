@@ -118,8 +118,24 @@ impl Dialect for Workspace {
         if let Some(hint) = fault.hint_text() {
             details.insert("hint".into(), json!(hint));
         }
-        let error = json!({"code": code(fault.kind()), "message": fault.message(), "details": details});
+        let error = json!({"code": code(fault), "message": fault.message(), "details": details});
         Reply::object(json!({"ok": false, "error": error})).failed()
+    }
+
+    fn complete(&self, reply: Reply) -> Reply {
+        let is_text = reply.content.iter().all(|block| block.content.text().is_some());
+        let text = reply.full_text();
+        match &reply.structured {
+            Some(Value::Object(own)) if own.contains_key("ok") => reply,
+            Some(value) if reply.is_object() && !reply.is_error => ok(value),
+            // Pictures and the like have no place in an object.
+            _ if !is_text => reply,
+            _ if reply.is_error => {
+                let error = json!({"code": "EXECUTION_ERROR", "message": text, "details": {}});
+                Reply::object(json!({"ok": false, "error": error})).failed()
+            }
+            _ => ok(text),
+        }
     }
 
     fn note(&self, reply: &mut Reply, notes: &[String]) {
@@ -151,8 +167,11 @@ enum Encoding {
 }
 
 /// The dialect's code for a kind of fault.
-fn code(kind: FaultKind) -> &'static str {
-    match kind {
+fn code(fault: &Fault) -> &'static str {
+    match fault.kind() {
+        // A branch or a program, and no file.
+        FaultKind::NotFound if fault.path().is_none() => "NOT_FOUND",
+        FaultKind::Exists if fault.path().is_none() => "ALREADY_EXISTS",
         FaultKind::Outside | FaultKind::OutsideFocus | FaultKind::BadPath => "INVALID_PATH",
         FaultKind::NotFound => "FILE_NOT_FOUND",
         FaultKind::Denied | FaultKind::AccessDenied => "PERMISSION_DENIED",

@@ -53,6 +53,8 @@ pub enum To {
     /// Replaces the whole content with this text, in the file's encoding and with its line ends. A new file takes both
     /// from the files beside it.
     Text(String),
+    /// Replaces the whole content with this text as UTF-8, whatever the encoding and the line ends were before.
+    Utf8(String),
     /// Replaces the whole content with exactly these bytes.
     Bytes(Vec<u8>),
     /// Replaces texts, one after another.
@@ -67,7 +69,7 @@ impl To {
     /// Size of the request in bytes, which decides whether planning may run on the calling thread.
     fn len(&self) -> u64 {
         let bytes = match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Utf8(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Edits(edits) => edits.iter().map(|edit| edit.old.len() + edit.new.len()).sum(),
             Self::Lines(edits) => edits.len(),
@@ -150,6 +152,8 @@ pub struct Changed {
     pub size: u64,
     /// Number of places that were changed.
     pub replaced: usize,
+    /// Whether the user approved only some of the places.
+    pub in_part: bool,
     /// The change as a unified diff.
     pub diff: Diff,
     /// The change in the short form, with line numbers of the new content.
@@ -250,14 +254,14 @@ impl Operation for Change {
         let left_out =
             all.iter().enumerate().filter(|(part, _)| !chosen.contains(part)).map(|(_, hunk)| hunk.as_str());
         let left_out = left_out.collect();
-        plan.replace(kept);
+        plan.reduce(kept, all.len().min(chosen.len()));
         Ok(left_out)
     }
 
     async fn run(mut self, cx: &Context) -> Result<Changed, Fault> {
         let plan = self.planned(cx).await?;
         let ChangeRequest { path, .. } = &*self.request;
-        let ChangePlan { before, content, replaced, mut notes, splices, mut diffs } = plan;
+        let ChangePlan { before, content, replaced, mut notes, splices, mut diffs, cell, in_part } = plan;
         let fate = match &before {
             None => Fate::Created,
             Some(before) if before.hash == content.hash() => Fate::Same,
@@ -274,6 +278,7 @@ impl Operation for Change {
                 number: None,
                 size,
                 replaced: 0,
+                in_part,
                 diff,
                 short,
                 notes,
@@ -314,8 +319,9 @@ impl Operation for Change {
             None => None,
         };
         notes.extend(recorded.notes);
-        let path = path.clone();
-        Ok(Changed { path, fate, number: Some(recorded.number), size, replaced, diff, short, notes, checked })
+        let (path, short) = (path.clone(), cell.unwrap_or(short));
+        let number = Some(recorded.number);
+        Ok(Changed { path, fate, number, size, replaced, in_part, diff, short, notes, checked })
     }
 }
 

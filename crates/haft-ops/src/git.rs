@@ -6,6 +6,7 @@ mod call;
 mod parse;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use haft_core::{AbsPath, Claims, CommandLine, Context, Fault, FaultKind, Operation, Resource};
 use haft_sandbox::names;
@@ -21,6 +22,39 @@ pub struct Repository {
     pub dir: AbsPath,
     /// The path as the caller gave it, for messages.
     pub named: String,
+}
+
+/// The root of a repository as seen from the workspace, for the conversion of paths.
+enum Top {
+    /// In the workspace: this prefix makes a path of the repository one of the workspace.
+    Below(String),
+    /// Above the workspace: paths of the workspace have this prefix in the repository, whose root is the folder.
+    Above(String, AbsPath),
+}
+
+impl Top {
+    /// A path of the repository as a path of the workspace.
+    fn shown(&self, path: &str) -> String {
+        match self {
+            Self::Below(prefix) => format!("{prefix}{path}"),
+            Self::Above(prefix, top) => {
+                path.strip_prefix(prefix).map_or_else(|| format!("{top}/{path}"), str::to_owned)
+            }
+        }
+    }
+
+    /// The prefix of paths in a diff.
+    fn prefix(&self) -> &str {
+        match self {
+            Self::Below(prefix) => prefix,
+            Self::Above(..) => "",
+        }
+    }
+}
+
+/// A path as a prefix of longer ones.
+fn as_prefix(path: &Path) -> String {
+    path.iter().map(|name| format!("{}/", names::show(name))).collect()
 }
 
 /// The name of a commit, branch or tag, checked so that git cannot take it for an option.
@@ -316,7 +350,7 @@ impl Operation for GitCommit {
         let commit = self.repository.commit(&head, cx).await?;
         let args = ["show", "--format=", "--numstat", "-z", "--no-renames", "HEAD"].map(OsString::from);
         let files = parse::counts(&self.repository.git(May::Read, args.into(), cx).await?);
-        Ok((commit, files))
+        Ok((commit, self.repository.placed(files, cx)))
     }
 }
 
@@ -376,7 +410,34 @@ impl Repository {
     async fn status(&self, cx: &Context) -> Result<WorkingTree, Fault> {
         let args =
             ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all"].map(OsString::from);
-        Ok(parse::status(&self.git(May::Read, args.into(), cx).await?))
+        let mut tree = parse::status(&self.git(May::Read, args.into(), cx).await?);
+        let top = self.top(cx);
+        for entry in &mut tree.entries {
+            entry.path = top.shown(&entry.path);
+            entry.from = entry.from.take().map(|from| top.shown(&from));
+        }
+        Ok(tree)
+    }
+
+    /// Converts the paths of files to paths of the workspace.
+    fn placed(&self, mut files: Vec<FileCount>, cx: &Context) -> Vec<FileCount> {
+        let top = self.top(cx);
+        for file in &mut files {
+            file.path = top.shown(&file.path);
+            file.from = file.from.take().map(|from| top.shown(&from));
+        }
+        files
+    }
+
+    /// The root of the repository as seen from the workspace.
+    fn top(&self, cx: &Context) -> Top {
+        let root = cx.workspace().root().as_path();
+        let mut folders = self.dir.as_path().ancestors();
+        let top = folders.find(|folder| haft_sandbox::user::exists(&folder.join(".git"))).unwrap_or(root);
+        match (top.strip_prefix(root), root.strip_prefix(top)) {
+            (Err(_), Ok(above)) => Top::Above(as_prefix(above), AbsPath::lexical(top)),
+            (below, _) => Top::Below(as_prefix(below.unwrap_or(Path::new("")))),
+        }
     }
 
     async fn commit(&self, revision: &Revision, cx: &Context) -> Result<Commit, Fault> {
@@ -397,6 +458,9 @@ impl Repository {
         paths: &[AbsPath],
         cx: &Context,
     ) -> Result<GitDiffed, Fault> {
+        let top = self.top(cx);
+        let [before, after] = [("src", "a"), ("dst", "b")]
+            .map(|(side, mark)| format!("--{side}-prefix={mark}/{}", top.prefix()));
         // External diff programs and text conversions would make the output unpredictable, and run programs.
         let with = |form: &[&str]| -> Vec<OsString> {
             let mut args = vec![command.into(), "--no-ext-diff".into(), "--no-textconv".into()];
@@ -408,7 +472,7 @@ impl Repository {
         };
         let files = parse::counts(&self.git(May::Read, with(&["--numstat", "-z"]), cx).await?);
         let lines = format!("--unified={around}");
-        let text = self.git(May::Read, with(&["--patch", &lines]), cx).await?;
-        Ok(GitDiffed { files, text: parse::escaped(&text) })
+        let text = self.git(May::Read, with(&["--patch", &lines, &before, &after]), cx).await?;
+        Ok(GitDiffed { files: self.placed(files, cx), text: parse::escaped(&text) })
     }
 }

@@ -73,7 +73,7 @@ pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Resul
         if cx.is_cancelled() {
             return Err(cx.cancelled_fault());
         }
-        let place = cx.workspace().resolve(base, path)?;
+        let place = cx.reach(base, path, FolderAccess::Read)?;
         if place.stat.is_some() {
             return Ok(place.path);
         }
@@ -83,8 +83,9 @@ pub fn existing_all(paths: &[String], base: &AbsPath, cx: &Context) -> Vec<Resul
     paths.iter().map(place_of).collect()
 }
 
-/// Resolves a path to an existing folder. A relative path starts from `base`.
+/// Resolves a path to an existing folder. A relative path starts from `base`, and an empty one is `base` itself.
 pub fn existing_folder(path: &str, base: &AbsPath, cx: &Context) -> Result<ResolvedPath, Fault> {
+    let path = if path.is_empty() { "." } else { path };
     let (place, stat) = existing(path, base, cx)?;
     let fault = |hint: &str| {
         Fault::new(FaultKind::WrongKind, format!("`{path}` is a {}, not a folder", stat.kind))
@@ -114,7 +115,9 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
     let Ok(entries) = cx.workspace().names(&folder) else { return fault };
     let names: Vec<String> =
         entries.iter().take(MAX_COMPARED).map(|entry| names::show(&entry.name)).collect();
-    let near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
+    let mut near = suggest::nearest(&wanted, names.iter().map(String::as_str), 3);
+    // A name that only ends alike is another one.
+    near.retain(|name| !suggest::nearest(stem(&wanted), [stem(name)], 1).is_empty());
     let shown = written_from(&folder, base);
     let inside = |name: &str| written_from(&folder.child(OsStr::new(name)), base);
     let near: Vec<String> = near.into_iter().map(inside).collect();
@@ -127,6 +130,14 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
         0 => fault.hint(format!("the folder `{shown}` is empty")),
         1 => fault.hint(format!("the folder `{shown}` has 1 entry, `{}`", names[0])),
         count => fault.hint(format!("the folder `{shown}` has {count} entries, none of a similar name")),
+    }
+}
+
+/// A name without its extension.
+fn stem(name: &str) -> &str {
+    match name.rfind('.') {
+        Some(dot) if dot > 0 => &name[..dot],
+        _ => name,
     }
 }
 

@@ -112,6 +112,11 @@ impl Operation for Read {
         files.fold(Claims::none(), |claims, file| claims.read(Resource::Path(file.clone())))
     }
 
+    fn missing(&self) -> Vec<String> {
+        let faults = self.files.iter().filter_map(|file| file.as_ref().err());
+        faults.filter_map(Fault::missing).map(str::to_owned).collect()
+    }
+
     fn fingerprint(&self, cx: &Context) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         for file in self.files.iter().flatten() {

@@ -19,6 +19,11 @@ const MAX_SHOWN_CHARS: usize = 500;
 /// Characters before the change in such an excerpt.
 const LEAD: usize = 100;
 
+/// Most lines of a diff in a reply to a model, which knows most of what it changed.
+pub const MAX_REPLY_LINES: usize = 100;
+/// Most characters of a diff in a reply to a model.
+pub const MAX_REPLY_CHARS: usize = 4000;
+
 /// Limits of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffLimits {
@@ -178,6 +183,28 @@ pub fn shorten_long_lines(diff: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// The start of a diff, as much as a reply shows, and the number of further lines. A byte order mark is no part of the
+/// text that a model sees.
+pub fn clip_for_reply(diff: &str) -> Cow<'_, str> {
+    if diff.contains('\u{FEFF}') {
+        return Cow::Owned(clip_for_reply(&diff.replace('\u{FEFF}', "")).into_owned());
+    }
+    let mut chars = 0;
+    let fits = |(at, line): &(usize, &str)| {
+        chars += line.chars().count();
+        *at < MAX_REPLY_LINES && chars <= MAX_REPLY_CHARS
+    };
+    let lines = || diff.split_inclusive('\n');
+    let kept: usize = lines().enumerate().take_while(fits).map(|(_, line)| line.len()).sum();
+    match diff[kept..].lines().count() {
+        0 => Cow::Borrowed(diff),
+        more => {
+            let more = super::lines::count_of(more as u64, "more line");
+            Cow::Owned(format!("{}… {more} of the diff\n", &diff[..kept]))
+        }
+    }
 }
 
 /// Whether a line of a diff is changed and not context.
@@ -412,6 +439,21 @@ mod tests {
 
     fn short(old: &[u8], new: &[u8], limits: DiffLimits) -> Diff {
         unified_and_short(Side { name: "f", bytes: old }, Side { name: "f", bytes: new }, limits).1
+    }
+
+    #[test]
+    fn a_reply_shows_the_start_of_a_long_diff_and_counts_the_rest() {
+        let lines: String = (0..300).map(|n| format!("+{n}\n")).collect();
+        let clipped = clip_for_reply(&lines);
+        assert_eq!(clipped.lines().count(), MAX_REPLY_LINES + 1);
+        assert!(clipped.ends_with("+99\n… 200 more lines of the diff\n"), "{clipped}");
+        let wide = format!("{}\n", "é".repeat(1000)).repeat(5);
+        let clipped = clip_for_reply(&wide);
+        assert!(
+            clipped.chars().count() <= MAX_REPLY_CHARS + 40
+                && clipped.ends_with("… 2 more lines of the diff\n")
+        );
+        assert_eq!(clip_for_reply("+a\n"), "+a\n");
     }
 
     #[test]

@@ -32,7 +32,10 @@ pub use options::{EditOptions, Leniency, Placeholders};
 
 pub use artifacts::placeholder;
 pub use charset::{Charset, Guess, guess};
-pub use diff::{DiffLimits, Side, common_end, common_start, shorten_long_lines, unified, unified_and_short};
+pub use diff::{
+    DiffLimits, MAX_REPLY_CHARS, MAX_REPLY_LINES, Side, clip_for_reply, common_end, common_start,
+    shorten_long_lines, unified, unified_and_short,
+};
 pub use draft::{Draft, EditPlan, Follows};
 pub use edit::plan as plan_edits;
 pub use editorconfig::ConfigFile;

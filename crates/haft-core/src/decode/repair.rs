@@ -1,11 +1,12 @@
 //! Repairs an input along its schema where only one meaning is possible: a number, a boolean or JSON inside of a string,
-//! a bare string instead of an array of strings, `null` for an optional field. One pass over the input, however much is
-//! wrong with it. Does not validate: the caller checks whether the result fits.
+//! a value instead of an array of such values, a word in other letters, `null` or nothing for an optional field; and a
+//! number just beyond the limit of an optional field. One pass over the input, however much is wrong with it. Does not
+//! validate: the caller checks whether the result fits.
 
 use serde_json::{Map, Value};
 
 use super::{field, show_short};
-use crate::{json, spec};
+use crate::{Category, Spec, json, spec};
 
 /// The most repairs in one input; beyond them it is not a slip but another format.
 const MAX_REPAIRS: usize = 64;
@@ -17,9 +18,16 @@ const MAX_VISITS: usize = 4_000_000;
 const MAX_DEPTH: usize = 128;
 
 /// Repairs a value in place, and returns a note for each repair.
-pub(super) fn repair(value: &mut Value, schema: &Value) -> Vec<String> {
-    let mut repair = Repair { root: schema, path: Vec::new(), notes: Vec::new(), tries: 0, depth: 0 };
-    repair.value(value, schema);
+pub(super) fn repair(value: &mut Value, spec: &Spec) -> Vec<String> {
+    let root = spec.full_input_schema();
+    let clamp = Clamp {
+        // What a foreign tool does with a number is not known.
+        down: spec.category != Category::Mcp,
+        // More than was asked for does no harm where nothing is changed.
+        up: spec.category != Category::Mcp && spec.read_only,
+    };
+    let mut repair = Repair { root, clamp, path: Vec::new(), notes: Vec::new(), tries: 0, depth: 0 };
+    repair.value(value, root);
     repair.notes
 }
 
@@ -32,10 +40,18 @@ pub(super) fn integral(value: &mut Value, schema: &Value) {
 
 struct Repair<'a> {
     root: &'a Value,
+    clamp: Clamp,
     path: Vec<Step>,
     notes: Vec<String>,
     tries: usize,
     depth: usize,
+}
+
+/// Whether numbers of optional fields are moved to the limit that they exceed.
+#[derive(Clone, Copy)]
+struct Clamp {
+    down: bool,
+    up: bool,
 }
 
 /// A step of a JSON pointer.
@@ -46,21 +62,20 @@ enum Step {
 
 impl<'a> Repair<'a> {
     fn value(&mut self, value: &mut Value, schema: &'a Value) {
-        let is_repairable = matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_));
-        if !is_repairable || self.notes.len() >= MAX_REPAIRS || self.depth >= MAX_DEPTH {
+        if value.is_null() || self.notes.len() >= MAX_REPAIRS || self.depth >= MAX_DEPTH {
             return;
         }
         self.depth += 1;
         let schema = resolve(schema, self.root);
-        if let Value::String(text) = value
-            && let Some(parsed) = self.parse_string(text, schema)
-        {
-            self.notes.push(format!(
-                "`{}` came as a string and was read as {}",
-                self.field_name(),
-                show_short(&parsed)
-            ));
-            *value = parsed;
+        if let Some(meant) = self.meant(value, schema) {
+            let came = if value.is_string() && !meant.is_string() {
+                "a string".to_owned()
+            } else {
+                show_short(value)
+            };
+            let (name, read) = (self.field_name(), show_short(&meant));
+            self.notes.push(format!("`{name}` came as {came} and was read as {read}"));
+            *value = meant;
         }
         for part in list(schema, "allOf") {
             self.value(value, part);
@@ -88,22 +103,90 @@ impl<'a> Repair<'a> {
         let root = self.root;
         let required = spec::strings(schema.get("required"));
         fields.retain(|name, value| {
-            let unwanted = |schema| !kinds(schema, root, 0).is_some_and(|kinds| kinds.contains(&"null"));
-            let left_out = value.is_null()
-                && !required.contains(name)
-                && schema
-                    .get("properties")
-                    .and_then(|all| all.get(name))
-                    .is_some_and(|schema| kinds(schema, root, 0).is_some() && unwanted(schema));
-            !left_out
+            let is_left_out = |schema: &Value| match value {
+                Value::Null => kinds(schema, root, 0).is_some_and(|kinds| !kinds.contains(&"null")),
+                // The schema wants at least one character.
+                Value::String(text) => text.is_empty() && limit(schema, root, "minLength") > Some(0.0),
+                _ => false,
+            };
+            let own = schema.get("properties").and_then(|all| all.get(name));
+            required.contains(name) || !own.is_some_and(is_left_out)
         });
         for (name, value) in fields.iter_mut() {
             if let Some(schema) = field_schema(schema, name) {
                 self.path.push(Step::Field(name.clone()));
                 self.value(value, schema);
+                if !required.contains(name) {
+                    self.clamp(value, schema);
+                }
                 self.path.pop();
             }
         }
+    }
+
+    /// Moves a number to the limit that it exceeds.
+    fn clamp(&mut self, value: &mut Value, schema: &'a Value) {
+        let Some(number) = value.as_f64() else { return };
+        let bound = |key| limit(schema, self.root, key);
+        let (word, taken) = match (bound("minimum"), bound("maximum")) {
+            (Some(least), _) if self.clamp.up && number < least => ("at least", least),
+            (_, Some(most)) if self.clamp.down && number > most => ("at most", most),
+            _ => return,
+        };
+        let taken = if taken.fract() == 0.0 { Value::from(taken as i64) } else { Value::from(taken) };
+        let (name, came) = (self.field_name(), show_short(value));
+        self.notes.push(format!("`{name}` must be {word} {taken}, which was taken instead of {came}"));
+        *value = taken;
+    }
+
+    /// What a value stands for, where the schema does not accept the value itself.
+    fn meant(&mut self, value: &Value, schema: &'a Value) -> Option<Value> {
+        if let Value::String(text) = value {
+            return self.parse_string(text, schema);
+        }
+        let kinds = kinds(schema, self.root, 0)?;
+        if has_kind(value, &kinds) {
+            return None;
+        }
+        let wants = |kind: &str| kinds.contains(&kind);
+        let takes = |text: &str| wants("string") && takes_text(schema, text, self.root, 0);
+        match value {
+            Value::Number(number) if wants("boolean") => match number.as_i64() {
+                Some(0) => return Some(Value::Bool(false)),
+                Some(1) => return Some(Value::Bool(true)),
+                _ => {}
+            },
+            // A float has lost how it was written: `3.10` is 3.1.
+            Value::Number(number) if number.is_f64() => {}
+            Value::Number(_) | Value::Bool(_) if takes(&value.to_string()) => {
+                return Some(Value::String(value.to_string()));
+            }
+            Value::Array(items) if wants("string") => return self.joined(items, schema),
+            _ => {}
+        }
+        // The only item may itself be repaired next.
+        let is_whole = value.is_i64() || value.is_u64();
+        let as_text = is_whole && self.fits_items(&Value::String(String::new()), schema);
+        let is_item = as_text || self.fits_items(value, schema);
+        (wants("array") && is_item).then(|| Value::Array(vec![value.clone()]))
+    }
+
+    /// The string that an array of strings stands for: its only item, or a list with commas where the example is one.
+    fn joined(&self, items: &[Value], schema: &Value) -> Option<Value> {
+        let texts: Vec<&str> = items.iter().map(Value::as_str).collect::<Option<_>>()?;
+        let is_list = list(schema, "examples").filter_map(Value::as_str).any(|example| example.contains(','));
+        match texts[..] {
+            [only] if takes_text(schema, only, self.root, 0) => Some(only.into()),
+            [_, _, ..] if is_list => Some(texts.join(",").into()),
+            _ => None,
+        }
+    }
+
+    /// Whether a value has the type of an array's items.
+    fn fits_items(&self, value: &Value, schema: &Value) -> bool {
+        let arrays = std::iter::once(schema).chain(list(schema, "anyOf")).chain(list(schema, "oneOf"));
+        let mut items = arrays.filter_map(|schema| item_schema(resolve(schema, self.root), 0));
+        items.any(|items| kinds(items, self.root, 0).is_some_and(|kinds| has_kind(value, &kinds)))
     }
 
     fn field_name(&self) -> String {
@@ -126,6 +209,9 @@ impl<'a> Repair<'a> {
         }
         self.tries += 1;
         let trimmed = text.trim();
+        if let Some(word) = nearest_word(schema, trimmed, self.root) {
+            return Some(word.into());
+        }
         let parsed = json::parse(trimmed).ok();
         let fits = match &parsed {
             Some(Value::Number(number)) => wants("number") || (wants("integer") && is_integral(number)),
@@ -142,6 +228,9 @@ impl<'a> Repair<'a> {
         }
         if wants("boolean") && trimmed.eq_ignore_ascii_case("false") {
             return Some(Value::Bool(false));
+        }
+        if let Some(parsed) = parsed.filter(|parsed| wants("array") && self.fits_items(parsed, schema)) {
+            return Some(Value::Array(vec![parsed]));
         }
         let items = item_schema(schema, 0).and_then(|items| self::kinds(items, self.root, 0));
         let of_strings = items.is_some_and(|kinds| kinds.contains(&"string"));
@@ -258,6 +347,38 @@ fn takes_text(schema: &Value, text: &str, root: &Value, depth: usize) -> bool {
     } else {
         kinds(schema, root, depth).is_none_or(|kinds| kinds.contains(&"string"))
     }
+}
+
+/// The one word of an enum that differs from a text only in case, `-`, `_` and spaces.
+fn nearest_word<'a>(schema: &'a Value, text: &str, root: &'a Value) -> Option<&'a str> {
+    let mut words = Vec::new();
+    collect_words(schema, root, 0, &mut words);
+    let fold = |text: &str| -> String {
+        text.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
+    };
+    let wanted = fold(text);
+    let mut near = words.into_iter().filter(|word| fold(word) == wanted);
+    near.next().filter(|_| near.next().is_none())
+}
+
+/// The words that a schema accepts, of all its branches.
+fn collect_words<'a>(schema: &'a Value, root: &'a Value, depth: usize, words: &mut Vec<&'a str>) {
+    let schema = resolve(schema, root);
+    words.extend(list(schema, "enum").chain(schema.get("const")).filter_map(Value::as_str));
+    // Words lie no deeper than in the branches of an optional field.
+    if depth < 3 {
+        for branch in list(schema, "anyOf").chain(list(schema, "oneOf")) {
+            collect_words(branch, root, depth + 1, words);
+        }
+    }
+}
+
+/// A limit that a schema sets, or the only branch of it that is not `null`.
+fn limit(schema: &Value, root: &Value, key: &str) -> Option<f64> {
+    let schema = resolve(schema, root);
+    let branches = || list(schema, "anyOf").map(|branch| resolve(branch, root));
+    let own = schema.get(key).or_else(|| branches().find_map(|branch| branch.get(key)));
+    own.and_then(Value::as_f64)
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -2,24 +2,23 @@
 
 use std::time::Duration;
 
-use crate::turn::Earlier;
-use crate::{Fault, FaultKind};
+use crate::{Claims, Fault, FaultKind};
 
 pub(super) fn crashed(panic: String) -> Fault {
     Fault::new(FaultKind::Internal, format!("the tool crashed: {panic}"))
         .hint("this is a mistake in the tool, not in the call; try another way")
 }
 
-pub(super) fn repeated(earlier: &Earlier) -> Fault {
-    Fault::new(
-        FaultKind::Redundant,
-        format!(
-            "the same call was made before in this turn, as `{}`, and nothing it reads has changed",
-            earlier.call
+pub(super) fn repeated(earlier: &str, claims: &Claims) -> Fault {
+    let before = format!("the same call was made before in this turn, as `{earlier}`");
+    let (message, hint) = match claims.is_read_only() {
+        true => (format!("{before}, and nothing it reads has changed"), "use the reply to that call"),
+        false => (
+            format!("{before}, and nothing has changed since, so it is not carried out twice"),
+            "use the reply to that call; if it is meant to happen once more, make the call in the next turn",
         ),
-    )
-    .hint("use the reply to that call")
-    .with("earlier_call", &*earlier.call)
+    };
+    Fault::new(FaultKind::Redundant, message).hint(hint).with("earlier_call", earlier)
 }
 
 pub(super) fn timed_out(limit: Duration) -> Fault {

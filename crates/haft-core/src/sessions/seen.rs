@@ -140,6 +140,11 @@ impl SeenFiles {
         }
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.files.clear();
+        self.cached = 0;
+    }
+
     pub(crate) fn remove(&mut self, path: &AbsPath) {
         if let Some((_, before)) = self.files.remove(path) {
             self.cached -= before.cached_bytes();

@@ -1,8 +1,9 @@
 //! The mutable state of a session, behind one lock: current folder, mode, grants, seen files and ended calls.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use haft_sandbox::{AbsPath, Store, Workspace};
 
@@ -24,6 +25,8 @@ pub(super) struct State {
     pub(super) planning: Planning,
     pub(super) seen: SeenFiles,
     pub(super) modified: VecDeque<AbsPath>,
+    /// When files were changed in this run.
+    pub(super) written: HashMap<AbsPath, SystemTime>,
     /// Messages for the program that leads the conversation.
     pub(super) queued: Vec<String>,
     pub(super) calls: Calls,
@@ -52,6 +55,7 @@ impl State {
             planning,
             seen: SeenFiles::resume(&saved.seen, contents, workspace),
             modified: saved.modified.iter().filter_map(place).collect(),
+            written: HashMap::new(),
             queued: Vec::new(),
             calls: Calls::default(),
         }
@@ -84,6 +88,7 @@ impl State {
                     KnownContent::Gone => self.seen.remove(&path),
                 }
                 self.modified.retain(|modified| *modified != path);
+                self.written.insert(path.clone(), SystemTime::now());
                 self.modified.push_front(path);
                 self.modified.truncate(MAX_MODIFIED);
             }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::with_notes;
+use super::{habits, with_notes};
 use crate::commands;
 use haft_ops::{self as ops, Command, Outcome, Shell};
 
@@ -96,6 +96,7 @@ impl Tool for Bash {
                 waits.what, waits.instead
             ));
         }
+        notes.extend(habits::of_command(&input.command, cx).filter(|_| success));
         let reply = if success { reply } else { reply.failed() };
         Ok(with_notes(reply, notes))
     }

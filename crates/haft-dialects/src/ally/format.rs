@@ -7,7 +7,7 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, success, with_notes};
+use super::{Success, spelt_below_root, success, with_notes};
 use crate::projects;
 use haft_ops::{self as ops, Format as Op, Formatted, Formatting};
 
@@ -64,8 +64,10 @@ impl Tool for Format {
         if op.is_harmless(cx) { Approval::NotNeeded } else { Approval::BySensitivity }
     }
 
-    fn render(input: &Input, output: Formatted, _cx: &Context) -> Result<Reply, Fault> {
+    fn render(input: &Input, output: Formatted, cx: &Context) -> Result<Reply, Fault> {
         let Formatted { command, files, exit, took, log, notes, .. } = output;
+        let files: Option<Vec<String>> =
+            files.map(|files| files.iter().map(|file| spelt_below_root(file, cx)).collect());
         let (return_code, duration) = projects::end(exit, took);
         let none = files.as_ref().is_none_or(Vec::is_empty);
         if exit != Exit::Code(0) && (none || !input.check) {

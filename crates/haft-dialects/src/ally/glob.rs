@@ -29,6 +29,7 @@ pub(crate) struct Input {
     pattern: String,
     /// Directory to search
     #[serde(default = "current_dir")]
+    #[schemars(length(min = 1))]
     path: String,
     /// How many files to list
     #[serde(default = "default_files")]

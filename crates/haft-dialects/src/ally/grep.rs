@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::glob::current_dir;
-use super::{Success, success, with_notes};
+use super::{Success, shown_diff, success, with_notes};
 use crate::searches;
 use haft_ops::{
     self as ops, Bounds, Case, Filter, GrepResult, LineMode, Page, Pattern, Replaced, Sorting, Span, Stopped,
     Substitution, Sweep, Swept, Syntax,
 };
-use haft_text::shorten_long_lines;
+use haft_text::MAX_REPLY_CHARS;
 
 /// The default and the largest number of matches in a reply.
 const DEFAULT_MATCHES: u64 = 50;
@@ -34,6 +34,7 @@ pub(crate) struct Input {
     pattern: String,
     /// Directory or file to search
     #[serde(default = "current_dir")]
+    #[schemars(length(min = 1))]
     path: String,
     /// File extensions, separated by commas
     #[serde(default)]
@@ -125,7 +126,8 @@ struct Replacement {
     file: String,
     /// At how many places
     count: u64,
-    /// What changed
+    /// What changed; left out for further files once the reply is long
+    #[serde(skip_serializing_if = "String::is_empty")]
     diff: String,
 }
 
@@ -150,6 +152,7 @@ impl Tool for Grep {
                 case: if input.case_sensitive { Case::Sensitive } else { Case::Insensitive },
                 bounds: if input.whole_words { Bounds::Words } else { Bounds::Anywhere },
                 span: Span::Line,
+                span_option: None,
             },
             filter: Filter {
                 globs: globs(input),
@@ -260,10 +263,19 @@ fn matches_reply(input: &Input, found: GrepResult) -> Reply {
 
 fn replaced_reply(replaced: Replaced) -> Reply {
     let Replaced { places, counts, patched, searched } = replaced;
-    let replacement = |(file, count): (ops::PatchedFile, u64)| Replacement {
-        file: file.path.to_string(),
-        count,
-        diff: shorten_long_lines(&file.diff.text).into_owned(),
+    let suggestion = match (places, counts.is_empty()) {
+        (0, _) => Some("nothing was found, so nothing was replaced".to_owned()),
+        (_, true) => Some(format!(
+            "{} found, but the replacement is there already; nothing was changed",
+            searches::matches(places)
+        )),
+        _ => None,
+    };
+    let mut shown = 0;
+    let replacement = |(file, count): (ops::PatchedFile, u64)| {
+        let diff = if shown < MAX_REPLY_CHARS { shown_diff(&file.diff.text) } else { String::new() };
+        shown += diff.chars().count();
+        Replacement { file: file.path.to_string(), count, diff }
     };
     let output = Output {
         matches: Vec::new(),
@@ -273,7 +285,7 @@ fn replaced_reply(replaced: Replaced) -> Reply {
         files_searched: searched,
         next_offset: None,
         patch_number: patched.number,
-        suggestion: (places == 0).then(|| "nothing was found, so nothing was replaced".to_owned()),
+        suggestion,
     };
     with_notes(success(output), patched.notes)
 }

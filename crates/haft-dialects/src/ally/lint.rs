@@ -9,7 +9,7 @@ use haft_sandbox::Exit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, success, with_notes};
+use super::{Success, spelt_below_root, success, with_notes};
 use crate::projects::{self, ProblemInfo};
 use haft_ops::{self as ops, Severity, Verified, Verify, Work};
 
@@ -77,8 +77,11 @@ impl Tool for Lint {
         if op.is_confined(cx) && !input.fix { Approval::NotNeeded } else { Approval::BySensitivity }
     }
 
-    fn render(_input: &Input, output: Verified, _cx: &Context) -> Result<Reply, Fault> {
-        let Verified { command, problems, elsewhere, exit, took, log, notes, .. } = output;
+    fn render(_input: &Input, output: Verified, cx: &Context) -> Result<Reply, Fault> {
+        let Verified { command, mut problems, elsewhere, exit, took, log, notes, .. } = output;
+        for problem in &mut problems {
+            problem.file = problem.file.as_deref().map(|file| spelt_below_root(file, cx));
+        }
         let (return_code, duration) = projects::end(exit, took);
         let summary = match problems.is_empty() && elsewhere > 0 {
             true => "no problems in these".to_owned(),

@@ -5,7 +5,7 @@ use haft_core::{Category, Context, Fault, Reply, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, success};
+use super::{Success, habits, success};
 use haft_ops::{self as ops, Body, Caps, FileRead, Part, Reading, TokenBudget};
 use haft_text::{Numbered, count_of, number};
 
@@ -68,6 +68,9 @@ impl Tool for Read {
     }
 
     fn lower(input: &Input, cx: &Context) -> Result<ops::Read, Fault> {
+        if let [only] = &input.file_paths[..] {
+            habits::count_read(only, cx);
+        }
         let files = ops::existing_all(&input.file_paths, &cx.cwd(), cx);
         Ok(ops::Read {
             files,
@@ -84,7 +87,7 @@ impl Tool for Read {
         })
     }
 
-    fn render(input: &Input, output: Vec<Result<FileRead, Fault>>, _cx: &Context) -> Result<Reply, Fault> {
+    fn render(input: &Input, output: Vec<Result<FileRead, Fault>>, cx: &Context) -> Result<Reply, Fault> {
         let mut reply =
             Output { content: String::new(), files_read: 0, errors: Vec::new(), notes: Vec::new() };
         for (path, outcome) in input.file_paths.iter().zip(output) {
@@ -108,6 +111,7 @@ impl Tool for Read {
                 }
             }
         }
+        reply.notes.extend(habits::of_read(cx));
         Ok(success(reply))
     }
 

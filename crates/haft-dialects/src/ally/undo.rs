@@ -4,9 +4,8 @@ use haft_core::{Category, Context, Fault, Reply, Sensitivity, Spec, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Success, recently_modified, success};
+use super::{Success, recently_modified, shown_diff, success};
 use haft_ops::{self as ops, Chosen, Clash, Direction, Undone};
-use haft_text::shorten_long_lines;
 
 /// Undoes patches.
 pub(crate) struct Undo;
@@ -66,7 +65,7 @@ impl Tool for Undo {
 
     fn render(_input: &Input, output: Undone, cx: &Context) -> Result<Reply, Fault> {
         let Undone { changes, diff, notes } = output;
-        let diff = shorten_long_lines(&diff).into_owned();
+        let diff = shown_diff(&diff);
         let recently_modified = recently_modified(None, cx);
         let (undone, patch_numbers) = changes.into_iter().map(|(entry, by)| (entry.number, by)).unzip();
         Ok(super::with_notes(success(Output { undone, patch_numbers, diff, recently_modified }), notes))

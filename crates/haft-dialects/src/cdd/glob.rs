@@ -23,6 +23,7 @@ pub(crate) struct Input {
     #[schemars(example = &"**/*.go")]
     pattern: String,
     /// Directory to search; the working directory if left out
+    #[schemars(length(min = 1))]
     path: Option<String>,
 }
 

@@ -30,6 +30,7 @@ pub(crate) struct Input {
     #[schemars(example = &"log.*Error")]
     pattern: String,
     /// Directory or file to search; the working directory if left out
+    #[schemars(length(min = 1))]
     path: Option<String>,
     /// Pattern of the files to search
     #[schemars(example = &"*.{ts,tsx}")]
@@ -62,6 +63,7 @@ impl Tool for Grep {
                 case: Case::Sensitive,
                 bounds: Bounds::Anywhere,
                 span: Span::Line,
+                span_option: None,
             },
             filter: Filter {
                 globs: searches::globs(input.include.as_deref().unwrap_or_default()),

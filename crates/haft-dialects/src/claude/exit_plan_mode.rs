@@ -14,7 +14,8 @@ use haft_ops::{LeavePlan, Left, Plan, Wish};
 pub(crate) struct ExitPlanMode;
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("additionalProperties" = true))]
 pub(crate) struct Input {
     /// What the plan needs to be allowed, by what is done and not by commands
     #[serde(default)]

@@ -27,6 +27,7 @@ pub(crate) struct Input {
     #[schemars(example = "**/*.rs")]
     pattern: String,
     /// The directory to search in; the working directory if left out
+    #[schemars(length(min = 1))]
     path: Option<String>,
 }
 

@@ -33,6 +33,7 @@ pub(crate) struct Input {
     #[schemars(example = r"fn \w+_async")]
     pattern: String,
     /// The file or directory to search in; the working directory if left out
+    #[schemars(length(min = 1))]
     path: Option<String>,
     /// Only files whose names fit, such as "*.js" or "*.{ts,tsx}"; several are separated by spaces
     glob: Option<String>,
@@ -59,8 +60,7 @@ pub(crate) struct Input {
     /// Lines to show before and after each match in "content"
     #[serde(rename = "-C")]
     around: Option<usize>,
-    /// How many entries to give: lines in "content", files otherwise
-    #[schemars(range(min = 1))]
+    /// How many entries to give: lines in "content", files otherwise; all if left out or 0
     head_limit: Option<u64>,
     /// How many entries to skip, to go on where an earlier reply ended
     #[serde(default)]
@@ -97,6 +97,7 @@ impl Tool for Grep {
                 case: if input.ignore_case { Case::Insensitive } else { Case::Sensitive },
                 bounds: Bounds::Anywhere,
                 span: if input.multiline { Span::Lines } else { Span::Line },
+                span_option: Some("multiline"),
             },
             filter: Filter {
                 globs: searches::globs(input.glob.as_deref().unwrap_or_default()),
@@ -114,7 +115,7 @@ impl Tool for Grep {
             sorting: Sorting::Path,
             page: Page {
                 skip: input.offset,
-                limit: input.head_limit,
+                limit: input.head_limit.filter(|limit| *limit > 0),
                 bytes: MAX_RESULT_CHARS - FOR_NOTES,
                 each: 10,
                 line_chars: MAX_LINE_CHARS,

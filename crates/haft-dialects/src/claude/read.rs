@@ -129,7 +129,9 @@ fn shown(input: &Input, file: FileRead, cx: &Context) -> Result<Reply, Fault> {
         }
         Body::Binary | Body::NotUtf8 | Body::Bytes(_) => {
             return Err(Fault::new(FaultKind::WrongKind, format!("`{}` is a binary file", input.file_path))
-                .hint("text, pictures, PDFs and notebooks can be read; look at others with a command")
+                .hint(
+                    "text, PDFs, notebooks and pictures in PNG, JPEG, GIF or WebP can be read; convert others with a command",
+                )
                 .at(path));
         }
     };

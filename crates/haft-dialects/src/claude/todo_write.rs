@@ -20,7 +20,9 @@ pub(crate) struct Input {
 }
 
 #[derive(Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+// Further fields, such as an `id`, are ignored: models know them from other lists.
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("additionalProperties" = true))]
 struct Item {
     /// What is to be done, as an order
     #[schemars(example = &"Run the tests", length(min = 1))]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use haft_ops::{self as ops, Chosen, Clash, Direction, Undone};
-use haft_text::shorten_long_lines;
+use haft_text::{clip_for_reply, shorten_long_lines};
 
 /// Undoes changes.
 pub(crate) struct Undo;
@@ -68,7 +68,7 @@ impl Tool for Undo {
         let text = format!(
             "{}\n{}",
             lines.collect::<Vec<_>>().join("\n"),
-            shorten_long_lines(output.diff.trim_end())
+            clip_for_reply(&shorten_long_lines(&output.diff)).trim_end()
         );
         let changes: Vec<_> =
             output.changes.iter().map(|(entry, by)| json!({"change": entry.number, "patch": by})).collect();

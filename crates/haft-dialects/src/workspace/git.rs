@@ -44,9 +44,9 @@ impl From<Commit> for CommitInfo {
 /// A file that was changed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct FileInfo {
-    /// Its path from the repository's root
+    /// Its path relative to the workspace root
     path: String,
-    /// Its path before, where it was renamed
+    /// Its path before, relative to the workspace root, where it was renamed
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     /// Lines that were added; null where it is no text
@@ -87,9 +87,9 @@ pub(super) struct StatusInfo {
 /// A file that has changed since the last commit.
 #[derive(Serialize, JsonSchema)]
 struct EntryInfo {
-    /// Its path from the repository's root
+    /// Its path relative to the workspace root
     path: String,
-    /// Its path before, where it was renamed or copied
+    /// Its path before, relative to the workspace root, where it was renamed or copied
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     /// What is staged: `M` changed, `A` added, `D` deleted, `R` renamed, `C` copied, `T` of another kind, `U` in conflict, `.` nothing

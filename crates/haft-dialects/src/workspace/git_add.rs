@@ -16,6 +16,7 @@ pub(crate) struct GitAdd;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     repository: Option<String>,
     /// Files and folders to stage, relative to the workspace root; `.` is everything
     #[schemars(example = &["src/index.ts"])]

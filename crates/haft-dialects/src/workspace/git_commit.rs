@@ -20,6 +20,7 @@ pub(crate) struct GitCommit;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     repository: Option<String>,
     /// The message: a line that says what is done, and if there is more to say an empty line and that
     #[schemars(example = "Count lines from one")]

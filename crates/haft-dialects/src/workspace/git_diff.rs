@@ -19,6 +19,7 @@ pub(crate) struct GitDiff;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     repository: Option<String>,
     /// Compare what is staged with the last commit
     #[serde(default)]

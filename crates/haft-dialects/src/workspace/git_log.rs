@@ -20,6 +20,7 @@ pub(crate) struct GitLog;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     repository: Option<String>,
     /// Where to begin, or a range such as `main..feature`; what is checked out if nothing is said
     revision: Option<String>,

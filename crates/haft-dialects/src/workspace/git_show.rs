@@ -16,6 +16,7 @@ pub(crate) struct GitShow;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     repository: Option<String>,
     /// The commit, branch or tag; what is checked out if nothing is said
     revision: Option<String>,

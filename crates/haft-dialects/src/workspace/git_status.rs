@@ -16,6 +16,7 @@ pub(crate) struct GitStatus;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// A folder of the repository, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     repository: Option<String>,
 }
 

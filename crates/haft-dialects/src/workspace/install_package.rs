@@ -57,6 +57,7 @@ pub(crate) struct Input {
     /// The package manager; the one that the project uses if nothing is said
     manager: Option<By>,
     /// A folder of the project, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     path: Option<String>,
 }
 

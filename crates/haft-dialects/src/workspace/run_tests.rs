@@ -24,6 +24,7 @@ pub(crate) struct RunTests;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Input {
     /// A folder or test file, relative to the workspace root, which it is if nothing is said
+    #[schemars(length(min = 1))]
     path: Option<String>,
     /// A part of the names of tests to run
     filter: Option<String>,

@@ -51,7 +51,7 @@ impl Tool for WriteFile {
 
     fn lower(input: &Input, cx: &Context) -> Result<Change, Fault> {
         let to = match input.encoding {
-            Encoding::Utf8 => To::Text(input.content.clone()),
+            Encoding::Utf8 => To::Utf8(input.content.clone()),
             Encoding::Base64 => To::Bytes(BASE64.decode(input.content.trim()).map_err(|error| {
                 Fault::invalid(format!("`content` is not base64: {}", why(error)))
                     .hint("encode the bytes again, or give text with `encoding`: \"utf-8\"")

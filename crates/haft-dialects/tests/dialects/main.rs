@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // files are made without haft's own door
 
 mod asks;
+mod own_tools;
 mod reading;
 mod rules;
 mod search;

@@ -13,6 +13,7 @@ use super::caller::{Caller, Callers, FormAnswer, can_elicit};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
+const EDITED: &str = "allow with other arguments";
 const NO: &str = "no";
 
 /// The most bytes of a diff, or of the arguments, that a question shows.
@@ -62,6 +63,7 @@ impl Approver for ClientUser {
                         Some(feedback) => format!("the user denied `{tool}`: {feedback}"),
                         None => format!("the user denied `{tool}`"),
                     },
+                    None if content["answer"] == EDITED => return edited(&caller, &name, &request).await,
                     None => format!("the answer to whether `{tool}` is allowed is none of those offered"),
                 },
                 // Some clients answer without showing the form, so a refusal may not be the user's.
@@ -93,7 +95,8 @@ pub(super) fn hash(text: &str) -> Hash {
 
 /// One field with a default: clients show it in two lines, and it can be sent as it is.
 fn schema(request: &ApprovalRequest) -> Value {
-    let answers: &[&str] = if request.offered().is_empty() { &[ONCE, NO] } else { &[ONCE, SESSION, NO] };
+    let session = (!request.offered().is_empty()).then_some(SESSION);
+    let answers: Vec<&str> = [ONCE].into_iter().chain(session).chain([EDITED, NO]).collect();
     json!({
         "type": "object",
         "properties": {"answer": {"type": "string", "title": "Answer", "enum": answers, "default": ONCE}},
@@ -110,6 +113,25 @@ fn chosen(request: &ApprovalRequest, content: &Value) -> Option<Decision> {
         }
         _ => None,
     }
+}
+
+/// Asks in a second form for the arguments to run the call with. Anything but a JSON object approves nothing.
+async fn edited(caller: &Caller, name: &str, request: &ApprovalRequest) -> Result<Decision, Fault> {
+    let arguments = json!({"type": "string", "title": "Arguments", "default": request.input.to_string()});
+    let form = json!({"type": "object", "properties": {"arguments": arguments}, "required": ["arguments"]});
+    let message = format!("Arguments for `{}`, as a JSON object:", visible(&request.tool));
+    let answer = caller.elicit(&format!("arguments-{name}"), message, form).await?;
+    let text = match &answer {
+        FormAnswer::Accepted(content) => content.get("arguments").and_then(Value::as_str),
+        FormAnswer::Declined | FormAnswer::Dismissed => None,
+    };
+    Ok(match text.map(serde_json::from_str) {
+        Some(Ok(input @ Value::Object(_))) => Decision::AllowEdited(input),
+        _ => {
+            let denial = "the user wanted other arguments, but gave no JSON object".to_owned();
+            Decision::Deny { feedback: Some(denial) }
+        }
+    })
 }
 
 /// Asks in a second form what the model should do instead. A text field beside the answer would keep some clients from

@@ -25,6 +25,10 @@ pub(super) struct ChangePlan {
     pub(super) splices: Option<Splices>,
     /// Cache of the unified and the short diff.
     pub(super) diffs: Option<(Diff, Diff)>,
+    /// Whether the user approved only a part of the request.
+    pub(super) in_part: bool,
+    /// The diff of the source of a notebook's cell, which is all that a model needs to see.
+    pub(super) cell: Option<Diff>,
 }
 
 /// Opens the file to change; `None` if it does not exist.
@@ -56,6 +60,7 @@ pub(super) fn plan(
     let editing = cx.session().extension::<Editing>();
     let made = match to {
         To::Text(text) => whole(request, text, before.as_ref(), &editing, cx)?,
+        To::Utf8(text) => exact(request, text, before.as_ref(), &editing)?,
         To::Bytes(bytes) => NewContent::all(bytes.clone().into()),
         To::Edits(edits) => edited(request, before.as_mut(), |source| {
             plan_edits(source, edits, editing.options)
@@ -77,8 +82,9 @@ pub(super) fn plan(
         .hint("there is nothing to do")
         .at(named));
     }
-    let NewContent { content, splices, replaced, notes } = made;
-    let mut plan = ChangePlan { before, content, replaced, notes, splices, diffs: None };
+    let NewContent { content, splices, replaced, notes, cell } = made;
+    let mut plan =
+        ChangePlan { before, content, replaced, notes, splices, diffs: None, cell, in_part: false };
     // The diff of a large file takes long: computing it here, on a blocking thread, does not hold up the runtime.
     if plan.size() > SMALL {
         plan.diffs(named);
@@ -93,18 +99,20 @@ struct NewContent {
     splices: Option<Splices>,
     replaced: usize,
     notes: Vec<String>,
+    /// What changes in the source of a cell.
+    cell: Option<Diff>,
 }
 
 impl NewContent {
     fn all(content: Content) -> Self {
-        Self { content, splices: None, replaced: 1, notes: Vec::new() }
+        Self { content, splices: None, replaced: 1, notes: Vec::new(), cell: None }
     }
 }
 
 /// Checks that a new file can be created at the path.
 fn require_parent(request: &ChangeRequest, cx: &Context) -> Result<(), Fault> {
     let ChangeRequest { path, named, to, terms } = request;
-    if !matches!(to, To::Text(_) | To::Bytes(_)) {
+    if !matches!(to, To::Text(_) | To::Utf8(_) | To::Bytes(_)) {
         return Err(Fault::new(FaultKind::NotFound, format!("`{named}` does not exist")).at(named));
     }
     if named.ends_with('/') {
@@ -138,11 +146,7 @@ fn whole(
 ) -> Result<NewContent, Fault> {
     let named = &request.named;
     let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
-    let old = source.as_ref().map_or("", |source| source.text());
-    if let Some((line, found)) = placeholder(old, text, editing.options) {
-        let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
-        return Err(fault(named, mismatch.message(), mismatch.hint()));
-    }
+    require_complete(request, source.as_ref().map_or("", |source| source.text()), text, editing)?;
     let unwritable = |hint: &str, error: haft_text::Unwritable| {
         Fault::new(FaultKind::Encoding, format!("`{named}`: {error}")).hint(hint).at(named)
     };
@@ -176,6 +180,25 @@ fn whole(
     Ok(NewContent { notes, ..NewContent::all(bytes.into()) })
 }
 
+/// Plans new content that is written exactly as given.
+fn exact(
+    request: &ChangeRequest,
+    text: &str,
+    before: Option<&Current>,
+    editing: &Editing,
+) -> Result<NewContent, Fault> {
+    let source = before.and_then(|before| Source::new(before.bytes.to_vec()).ok());
+    require_complete(request, source.as_ref().map_or("", |source| source.text()), text, editing)?;
+    Ok(NewContent::all(text.as_bytes().to_vec().into()))
+}
+
+/// Fails if the text has a placeholder line where code should be.
+fn require_complete(request: &ChangeRequest, old: &str, text: &str, editing: &Editing) -> Result<(), Fault> {
+    let Some((line, found)) = placeholder(old, text, editing.options) else { return Ok(()) };
+    let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
+    Err(fault(&request.named, mismatch.message(), mismatch.hint()))
+}
+
 /// Plans edits of parts of the text.
 fn edited(
     request: &ChangeRequest,
@@ -196,7 +219,8 @@ fn edited(
     notes.extend(planned.notes.iter().map(ToString::to_string));
     before.bytes = source.into_bytes().into();
     let content = planned.splices.content(&before.bytes);
-    Ok(NewContent { content, replaced: planned.replaced, notes, splices: Some(planned.splices) })
+    let splices = Some(planned.splices);
+    Ok(NewContent { content, replaced: planned.replaced, notes, splices, cell: None })
 }
 
 /// Plans the insertion, replacement or deletion of a notebook cell.
@@ -214,14 +238,19 @@ fn cell(
     let planned =
         plan_cell(&source, edit).map_err(|problem| fault(named, problem.message(), Some(problem.hint())))?;
     let CellPlanned { bytes, cell_id, number, was, .. } = planned;
-    if edit.mode != CellMode::Delete
-        && let Some((line, found)) =
-            placeholder(was.as_deref().unwrap_or_default(), &edit.source, editing.options)
-    {
-        let mismatch = Mismatch { edit: 1, of: 1, problem: Problem::Placeholder { line, text: found } };
-        return Err(fault(named, mismatch.message(), mismatch.hint()));
+    if edit.mode != CellMode::Delete {
+        require_complete(request, was.as_deref().unwrap_or_default(), &edit.source, editing)?;
     }
     let mut made = NewContent::all(bytes.into());
+    let source = if edit.mode == CellMode::Delete { "" } else { &edit.source };
+    let side = |text| Side { name: named, bytes: str::as_bytes(text) };
+    let (_, mut short) =
+        unified_and_short(side(was.as_deref().unwrap_or_default()), side(source), DiffLimits::default());
+    if edit.mode == CellMode::Insert {
+        // The model has just written all of it.
+        short.text.clear();
+    }
+    made.cell = Some(short);
     if edit.mode == CellMode::Insert {
         let id = cell_id.map(|id| format!(" and has the id `{id}`")).unwrap_or_default();
         made.notes.push(format!("the new cell is number {number}{id}"));
@@ -266,8 +295,9 @@ impl ChangePlan {
         diffs.get_or_insert_with(|| diffs_of(named, before.as_ref(), content, splices.as_ref()))
     }
 
-    /// Replaces the planned content, after the user chose some parts of the change.
-    pub(super) fn replace(&mut self, content: Vec<u8>) {
-        (self.content, self.splices, self.diffs) = (content.into(), None, None);
+    /// Reduces the plan to content with this number of places changed, after the user chose some parts of the change.
+    pub(super) fn reduce(&mut self, content: Vec<u8>, places: usize) {
+        (self.replaced, self.in_part) = (places, true);
+        (self.content, self.splices, self.diffs, self.cell) = (content.into(), None, None, None);
     }
 }

@@ -63,7 +63,8 @@ impl Repository {
         let has = |words: &str| output.contains(words);
         let first = output.lines().next().unwrap_or("it does not say why");
         let first = first.trim_start_matches("fatal: ").trim_start_matches("error: ");
-        if has("not a git repository") {
+        // Outside of a repository, `git diff` takes its words for two files and explains itself.
+        if has("not a git repository") || has("Not a git repository") || has("usage: git diff --no-index") {
             return Fault::new(FaultKind::NotFound, format!("`{}` is in no git repository", self.named))
                 .hint("name a folder of one with `repository`, or have one made with `git init`")
                 .at(&self.named);
@@ -71,7 +72,11 @@ impl Repository {
         let (kind, hint) = if UNKNOWN.iter().any(|words| has(words)) {
             (FaultKind::NotFound, "look for the name with git_log or git_branch")
         } else if has("did not match any file") {
-            (FaultKind::NotFound, "git_status tells which files there are")
+            let path = first.split('\'').nth(1).unwrap_or(first);
+            return Fault::new(FaultKind::NotFound, format!("git says: {first}"))
+                .hint("git_status tells which files there are")
+                .at(path)
+                .with("output", &output);
         } else if has("nothing to commit") || has("no changes added") || has("nothing added to commit") {
             return Fault::failed("nothing is staged, so there is nothing to commit")
                 .hint("stage changes first with git_add, or commit those of known files with `all`");

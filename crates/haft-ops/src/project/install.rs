@@ -56,6 +56,8 @@ pub struct Install {
     manager: Manager,
     names: Vec<String>,
     program: Program,
+    /// What downloads the packages, where that is a step of its own.
+    fetch: Option<Program>,
 }
 
 /// Result of adding packages.
@@ -145,12 +147,18 @@ impl Install {
         require_writable(&project, cx)?;
         let manager = manager.map_or_else(|| Manager::of(&project, cx), Ok)?;
         let program = program(&project, manager, names, kind, cx)?;
-        Ok(Self { project, manager, names: names.to_vec(), program })
+        // `cargo add` only writes the manifest, and what runs later may have no network.
+        let fetch =
+            (manager == Manager::Cargo).then(|| Program { args: vec!["fetch".into()], ..program.clone() });
+        Ok(Self { project, manager, names: names.to_vec(), program, fetch })
     }
 
     /// The command line that will be run.
     pub fn command(&self) -> String {
-        self.program.shown()
+        match &self.fetch {
+            Some(fetch) => format!("{} && {}", self.program.shown(), fetch.shown()),
+            None => self.program.shown(),
+        }
     }
 }
 
@@ -170,19 +178,23 @@ impl Operation for Install {
     }
 
     async fn run(self, cx: &Context) -> Result<Installed, Fault> {
-        let ran = self.program.run(None, TIMEOUT, cx).await?;
-        let log = format!("{}{}", ran.out.text(), ran.err.text());
+        let mut ran = self.program.run(None, TIMEOUT, cx).await?;
+        let mut log = format!("{}{}", ran.out.text(), ran.err.text());
+        if let Some(fetch) = self.fetch.as_ref().filter(|_| ran.exit == Exit::Code(0)) {
+            ran = fetch.run(None, TIMEOUT, cx).await?;
+            log.push_str(&format!("{}{}", ran.out.text(), ran.err.text()));
+        }
         match ran.exit {
             Exit::Cancelled => return Err(cx.cancelled_fault()),
             Exit::TimedOut => {
-                let message = format!("`{}` was ended after {} s", self.program.shown(), TIMEOUT.as_secs());
+                let message = format!("`{}` was ended after {} s", self.command(), TIMEOUT.as_secs());
                 return Err(Fault::new(FaultKind::Timeout, message).with("output", log));
             }
             _ => {}
         }
         let notes = notes_on(&ran, &log, cx);
         let (exit, took) = (ran.exit, ran.took);
-        Ok(Installed { manager: self.manager.name(), command: self.program.shown(), exit, took, log, notes })
+        Ok(Installed { manager: self.manager.name(), command: self.command(), exit, took, log, notes })
     }
 }
 

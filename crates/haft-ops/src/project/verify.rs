@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
+use haft_core::{AbsPath, Claims, Context, Fault, FaultKind, Mode, Operation, Preview, Resource};
 use haft_sandbox::Exit;
 
 use super::plan::{self, Invocation};
 use super::read::{Counts, Problem, parse_output};
 use super::{Project, confines, notes_on, require_writable};
-use crate::shell::ReadySandbox;
+use crate::shell::{May, ReadySandbox};
 
 /// Runs the tests or the linter of a project.
 #[derive(Debug)]
@@ -78,10 +78,13 @@ impl Verify {
             ))
             .hint("make a call for each project"));
         }
-        require_writable(&project, cx)?;
+        let only_reads = work == Work::Lint && cx.session().mode() == Mode::Plan;
+        if !only_reads {
+            require_writable(&project, cx)?;
+        }
         let whole = |path: &AbsPath| *path == project.root;
         let selected: Vec<AbsPath> = paths.iter().filter(|path| !whole(path)).cloned().collect();
-        let plan = match &work {
+        let mut plan = match &work {
             Work::Tests(filter) => {
                 let filter = filter.as_deref();
                 if let Some(filter) =
@@ -98,6 +101,11 @@ impl Verify {
             Work::Lint => plan::lint(&project, &selected, false, cx)?,
             Work::Mend => plan::lint(&project, &selected, true, cx)?,
         };
+        if only_reads {
+            plan.program.may = May::Read;
+            // Its cache cannot be in the project then.
+            plan.program = plan.program.env("CARGO_TARGET_DIR", "/tmp/cargo-target");
+        }
         Ok(Self { project, paths: selected, timeout, plan, work, sandbox: None })
     }
 
@@ -116,7 +124,11 @@ impl Operation for Verify {
     }
 
     fn claims(&self) -> Claims {
-        Claims::none().write(Resource::Path(self.project.root.clone()))
+        let root = Resource::Path(self.project.root.clone());
+        match self.plan.program.may {
+            May::Read => Claims::none().read(root),
+            May::Write => Claims::none().write(root),
+        }
     }
 
     async fn check(&mut self, cx: &Context) -> Result<Option<Preview>, Fault> {

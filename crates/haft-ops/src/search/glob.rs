@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use haft_core::{AbsPath, Claims, Context, Fault, Operation, Resource};
@@ -24,6 +25,8 @@ const MAX_PREVIEW_READ: u64 = 64 << 10;
 const MAX_LINE_CHARS: usize = 500;
 /// Bytes of the previews of all files together.
 const MAX_PREVIEWS: usize = 80_000;
+/// Number of names that are examined to find out why nothing matches.
+const MAX_NEAR: usize = 20_000;
 
 /// Finds files whose names match a glob.
 #[derive(Clone, Debug)]
@@ -236,14 +239,19 @@ impl Glob {
             ..filter.clone()
         };
         let rules = Rules::new(&everything).ok()?;
+        let examined = AtomicUsize::new(0);
         let visit = |_: &OpenFolder, below: &Path, entry: &Name| {
+            if examined.fetch_add(1, Relaxed) >= MAX_NEAR {
+                return Some(NearMiss(None));
+            }
             let is_near = exact.is_match(below) || any_case.is_match(below) || deeper.is_match(below);
-            (is_near && entry.kind != Kind::Directory).then(|| NearMiss(below.to_owned()))
+            (is_near && entry.kind != Kind::Directory).then(|| NearMiss(Some(below.to_owned())))
         };
         // The lower the rank, the better the explanation: excluded by the filter, other case, other depth.
         let mut best: Option<(u8, PathBuf)> = None;
         walk_all(&self.globs.root, &rules, &unreadable, signal, cx, &visit, |found| {
             for NearMiss(path) in found {
+                let Some(path) = path else { return ControlFlow::Break(()) };
                 let rank = if exact.is_match(&path) { 0 } else { 1 + u8::from(!any_case.is_match(&path)) };
                 if best.as_ref().is_none_or(|(known, _)| rank < *known) {
                     best = Some((rank, path));
@@ -305,12 +313,12 @@ fn preview(path: &AbsPath, lines: usize, cx: &Context) -> Beginning {
     Beginning::Text(source.text().lines().take(lines).map(cut).collect::<Vec<_>>().join("\n"))
 }
 
-/// The path of a near miss.
-struct NearMiss(PathBuf);
+/// The path of a near miss; `None` once enough names were examined.
+struct NearMiss(Option<PathBuf>);
 
 impl ordered::Weighed for NearMiss {
     fn weight(&self) -> usize {
-        self.0.as_os_str().len()
+        self.0.as_ref().map_or(0, |path| path.as_os_str().len())
     }
 }
 

@@ -63,7 +63,15 @@ impl Globs {
         let mut root = folder.clone();
         let mut names =
             NamePattern::Glob(rest.split('/').filter(|part| *part != ".").collect::<Vec<_>>().join("/"));
-        if !named.is_empty() {
+        // A missing name without wildcards is a pattern that matches nothing, if its folder exists.
+        let is_missing = rest.is_empty() && !named.is_empty() && is_missing(named, folder, cx);
+        let (base, name) = named.rsplit_once('/').unwrap_or(("", named));
+        if is_missing && !name.is_empty() && (base.is_empty() || existing_folder(base, folder, cx).is_ok()) {
+            names = NamePattern::Glob(globset::escape(name));
+            if !base.is_empty() {
+                root = existing_folder(base, folder, cx)?.path;
+            }
+        } else if !named.is_empty() {
             let (place, stat) = existing(named, folder, cx)?;
             root = match (stat.kind, place.path.parent(), place.path.file_name()) {
                 (Kind::Directory, ..) => place.path,
@@ -155,6 +163,11 @@ impl NameMatcher {
 fn names_a_file(pattern: &str, folder: &AbsPath, cx: &Context) -> bool {
     let found = || cx.workspace().resolve(folder, pattern).ok()?.stat;
     !pattern.contains(['*', '?']) && found().is_some_and(|stat| stat.kind != Kind::Directory)
+}
+
+/// Whether a path is valid and nothing exists there.
+fn is_missing(path: &str, folder: &AbsPath, cx: &Context) -> bool {
+    cx.workspace().resolve(folder, path).is_ok_and(|place| place.stat.is_none())
 }
 
 /// Splits a glob before the first path component with a wildcard.

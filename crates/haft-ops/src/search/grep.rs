@@ -84,6 +84,8 @@ pub struct GrepResult {
     pub searched: u64,
     /// Number of binary files that were left out.
     pub binary: u64,
+    /// Number of files and folders that ignore files left out.
+    pub ignored: u64,
     /// Files and folders that could not be read.
     pub unreadable: Unreadable,
 }
@@ -214,6 +216,7 @@ impl Grep {
         found.searched = signal.files.load(Ordering::Relaxed);
         found.binary = search.binary.into_inner();
         found.unreadable = search.unreadable.take();
+        found.ignored = rules.ignored();
         Ok(found)
     }
 }

@@ -105,7 +105,7 @@ impl FileMatches {
 /// Searches files, one after the other. Each thread has its own, with its buffer.
 pub(super) struct Finder<'a, M> {
     matcher: M,
-    /// Whether the pattern has non-ASCII characters, whose bytes depend on the encoding.
+    /// Whether the pattern can match characters whose bytes depend on the encoding.
     non_ascii: bool,
     options: CollectOptions,
     signal: &'a Signal,
@@ -141,7 +141,8 @@ impl<'a, M: Matcher> Finder<'a, M> {
             .after_context(after);
         let whole = builder.build();
         let stream = builder.heap_limit(Some(MAX_HELD)).binary_detection(BinaryDetection::quit(0)).build();
-        let non_ascii = !pattern.text.is_ascii();
+        let is_class = pattern.syntax == super::Syntax::Regex && pattern.text.contains(['.', '\\', '[']);
+        let non_ascii = is_class || !pattern.text.is_ascii();
         Self { matcher, non_ascii, options, signal, whole, stream, buffer: Vec::new(), skip: 0 }
     }
 
@@ -175,8 +176,7 @@ impl<'a, M: Matcher> Finder<'a, M> {
             return FileResult::Binary;
         }
         // Most files are UTF-8: decoding is tried only where it can change the result.
-        let other_encoding =
-            undecodable || (hits.count == 0 && self.non_ascii && std::str::from_utf8(bytes).is_err());
+        let other_encoding = undecodable || (self.non_ascii && std::str::from_utf8(bytes).is_err());
         if other_encoding && let Ok(source) = Source::new(bytes.to_vec()) {
             return self.search_text(source.text().as_bytes());
         }

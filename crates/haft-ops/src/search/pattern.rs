@@ -29,6 +29,8 @@ pub struct Pattern {
     pub bounds: Bounds,
     /// Whether a match may span several lines.
     pub span: Span,
+    /// The option that lets it match over several lines, for a hint; none where there is no such option.
+    pub span_option: Option<&'static str>,
 }
 
 /// Syntax of a search pattern.
@@ -131,7 +133,7 @@ impl Pattern {
         let literal = self.syntax == Syntax::Literal && self.span == Span::Line && self.text.contains('\n');
         match builder.build(&self.text) {
             Ok(matcher) if !literal => Ok(Compiled::Regex(matcher)),
-            Ok(_) => Err(over_lines(&self.text)),
+            Ok(_) => Err(self.over_lines()),
             Err(error) => self.perl().unwrap_or_else(|| Err(self.fault(&error.to_string()))),
         }
     }
@@ -140,6 +142,17 @@ impl Pattern {
     fn names_return(&self) -> bool {
         let escapes = ["\\r", "\\x0d", "\\x0D", "\\x{"];
         self.text.contains('\r') || escapes.iter().any(|escape| self.text.contains(escape))
+    }
+
+    fn over_lines(&self) -> Fault {
+        let pattern = &self.text;
+        let hint = match self.span_option {
+            Some(option) => format!("set `{option}` to search over several lines, or search for one of them"),
+            None => "search for one of the lines".to_owned(),
+        };
+        Fault::invalid(format!("`{pattern}` has a line end in it, but is searched for line by line"))
+            .hint(hint)
+            .with("pattern", pattern)
     }
 
     /// Compiles a pattern with look-around or back-references with PCRE2; `None` for other patterns.
@@ -170,7 +183,7 @@ impl Pattern {
     /// The fault for a pattern that does not compile.
     fn fault(&self, error: &str) -> Fault {
         if error.contains("\\n") && error.contains("not allowed") {
-            return over_lines(&self.text);
+            return self.over_lines();
         }
         // The matcher wraps the pattern before it compiles it, and its error quotes the wrapped one. Parsing again
         // gives an error about the pattern as written.
@@ -188,6 +201,9 @@ impl Pattern {
         if error.contains("size limit") || error.contains("exceeds") {
             return fault.hint("use fewer or smaller repetitions");
         }
+        if self.text.contains("\\Z") {
+            return fault.hint("`$` is the end of a line, and `\\z` the end of the text");
+        }
         if is_perl(&self.text) {
             return fault.hint(
                 "look-around and references to groups are not known here: search for something wider and look at what comes out",
@@ -196,12 +212,6 @@ impl Pattern {
         fault
             .hint("put a backslash before characters that stand for themselves: . * + ? ( ) [ ] { } | ^ $ \\")
     }
-}
-
-fn over_lines(pattern: &str) -> Fault {
-    Fault::invalid(format!("`{pattern}` has a line end in it, but is searched for line by line"))
-        .hint("search over several lines (multiline), or for one of the lines")
-        .with("pattern", pattern)
 }
 
 /// Whether a pattern uses syntax that only Perl-compatible engines support (heuristic).

@@ -49,9 +49,9 @@ pub enum Swept {
 
 /// Result of a replacement over files.
 pub struct Replaced {
-    /// Number of places that were replaced in all files.
+    /// Number of places that were found in all files.
     pub places: u64,
-    /// Number of places in each file, in the order of `patched`.
+    /// Number of places that change in each file, in the order of `patched`; one that has the replacement already does not.
     pub counts: Vec<u64>,
     /// The changed files.
     pub patched: Patched,
@@ -63,6 +63,8 @@ pub struct Replaced {
 struct ReplacePlan {
     files: Vec<Planned>,
     counts: Vec<u64>,
+    /// How many places have the replacement already.
+    same: u64,
     searched: u64,
 }
 
@@ -141,12 +143,13 @@ impl Operation for Sweep {
             let grep = Arc::unwrap_or_clone(self.grep);
             return grep.run(cx).await.map(Swept::Found);
         };
-        let ReplacePlan { files, counts, searched } = self.planned(replacing.clone(), cx).await?;
+        let ReplacePlan { files, counts, same, searched } = self.planned(replacing.clone(), cx).await?;
         let patched = match replacing.only_shown || files.is_empty() {
             true => patch::shown(files),
             false => patch::commit(files, cx).await?,
         };
-        Ok(Swept::Replaced(Replaced { places: counts.iter().sum(), counts, patched, searched }))
+        let places = counts.iter().sum::<u64>() + same;
+        Ok(Swept::Replaced(Replaced { places, counts, patched, searched }))
     }
 }
 
@@ -158,7 +161,7 @@ fn plan(
     cx: &Context,
 ) -> Result<ReplacePlan, Fault> {
     let template = Template::parse(&replacing.with, matcher)?;
-    let mut plan = ReplacePlan { files: Vec::new(), counts: Vec::new(), searched: found.searched };
+    let mut plan = ReplacePlan { files: Vec::new(), counts: Vec::new(), same: 0, searched: found.searched };
     let mut held = 0;
     for file in found.files {
         let name = cx.workspace().display(&file.path);
@@ -170,7 +173,9 @@ fn plan(
             return Err(unfinished(&format!("the files have more than {MAX_BYTES} bytes together")));
         }
         let Ok(source) = Source::new(current.bytes.to_vec()) else { continue };
-        let (splices, count) = splices(matcher, &template, source.text());
+        let (splices, same) = splices(matcher, &template, source.text());
+        let count = splices.len() as u64;
+        plan.same += same;
         if splices.is_empty() {
             continue;
         }
@@ -183,7 +188,7 @@ fn plan(
         plan.files.push(Planned::new(file.path, &name, PatchFate::Updated, current, content, cx));
         plan.counts.push(count);
     }
-    let places: u64 = plan.counts.iter().sum();
+    let places = plan.counts.iter().sum::<u64>() + plan.same;
     match replacing.expected {
         Some(expected) if expected != places => Err(Fault::new(
             FaultKind::NoMatch,
@@ -200,25 +205,24 @@ fn plan(
     }
 }
 
-/// The edits of a text, and their number. A match whose replacement equals it does not count.
+/// The edits of a text, and the number of matches that equal their replacement already.
 fn splices(matcher: &impl Matcher, template: &Template, text: &str) -> (Vec<TextSplice>, u64) {
-    let mut splices = Vec::new();
+    let (mut splices, mut same) = (Vec::new(), 0);
     let Ok(mut captures) = matcher.new_captures() else { return (splices, 0) };
     let _ = matcher.captures_iter(text.as_bytes(), &mut captures, |captures| {
         if let Some(whole) = captures.get(0) {
             let range = whole.start()..whole.end();
             let new = template.filled(captures, text);
-            if text.is_char_boundary(range.start)
-                && text.is_char_boundary(range.end)
-                && text[range.clone()] != new
-            {
-                splices.push(TextSplice { range, text: new });
+            match text.get(range.clone()) {
+                Some(old) if old == new => same += 1,
+                Some(_) => splices.push(TextSplice { range, text: new }),
+                // In the middle of a character.
+                None => {}
             }
         }
         true
     });
-    let count = splices.len() as u64;
-    (splices, count)
+    (splices, same)
 }
 
 /// A replacement text, split into literal parts and references to capture groups.

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::{Fault, FaultKind, suggest};
 use haft_sandbox::{Kind, Name, OpenFolder, names};
@@ -66,6 +67,8 @@ pub(super) struct Rules {
     includes: Override,
     excludes: Override,
     types: Types,
+    /// How many files and folders ignore files have left out.
+    ignored: AtomicU64,
 }
 
 /// The ignore rules of a folder, linked to those of the folders above it.
@@ -83,7 +86,13 @@ impl Rules {
         let (excludes, includes): (Vec<&String>, Vec<&String>) =
             filter.globs.iter().partition(|glob| glob.starts_with('!'));
         let (includes, excludes) = (overrides(&includes)?, overrides(&excludes)?);
-        Ok(Self { filter: filter.clone(), includes, excludes, types: types(&filter.types)? })
+        let types = types(&filter.types)?;
+        Ok(Self { filter: filter.clone(), includes, excludes, types, ignored: AtomicU64::new(0) })
+    }
+
+    /// Number of files and folders that ignore files have left out so far.
+    pub(super) fn ignored(&self) -> u64 {
+        self.ignored.load(Ordering::Relaxed)
     }
 
     /// Whether files at this depth are within the maximum depth.
@@ -157,7 +166,10 @@ impl Rules {
         // A rule or type that includes a name explicitly also includes it if it begins with a dot, as in ripgrep.
         let mut wanted = false;
         match level.map_or(Match::None, |level| level.matched(path, is_folder)) {
-            Match::Ignore(_) => return true,
+            Match::Ignore(_) => {
+                self.ignored.fetch_add(1, Ordering::Relaxed);
+                return true;
+            }
             Match::Whitelist(_) => wanted = true,
             Match::None => {}
         }

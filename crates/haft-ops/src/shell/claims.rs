@@ -4,20 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::{AbsPath, Claims, CommandLine, Context, Resource};
+use haft_core::{AbsPath, Claims, CommandLine, Context, Resource, permissions};
 use haft_sandbox::{FolderAccess, Kind, PathErrorKind, names};
 
 use haft_shell::{Accesses, ParsedCommand, Repository};
 
-/// Folders that need no claim: they hold the programs and settings of the system and nothing about the user, and the
-/// temporary folders of a sandbox are private.
-const SYSTEM: [&str; 14] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/nix",
-    "/tmp", "/var/tmp",
-];
+/// Folders that need no claim, because every sandbox has its own: those of the kernel, and temporary ones.
+const PRIVATE: [&str; 5] = ["/proc", "/sys", "/dev", "/tmp", "/var/tmp"];
 
 fn is_of_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|system| path.starts_with(system))
+    PRIVATE.iter().any(|private| path.starts_with(private))
+        || permissions::is_of_system(&AbsPath::lexical(path))
 }
 
 /// Claims of a command.

@@ -46,6 +46,24 @@ fn a_client_is_asked_with_the_diff_and_its_answer_holds() {
 }
 
 #[test]
+fn a_client_may_change_the_arguments_before_it_agrees() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
+    let id = write(&mut client, "a.txt");
+    let other = json!({"file_path": "b.txt", "content": "other\n"}).to_string();
+    answer(&mut client, &json!({"answer": "allow once", "arguments": other}));
+    let reply = client.reply(&id);
+    assert!(text_of(&reply["result"]).contains("created `b.txt`"), "{reply}");
+    assert!(reply.to_string().contains("the user changed the arguments"), "{reply}");
+    assert_eq!(std::fs::read_to_string(fixture.base.join("ws/b.txt")).unwrap(), "other\n");
+    let id = write(&mut client, "a.txt");
+    answer(&mut client, &json!({"answer": "allow once", "arguments": "b.txt"}));
+    let reply = client.reply(&id);
+    assert!(text_of(&reply["result"]).contains("were no JSON object"), "{reply}");
+    assert!(!fixture.base.join("ws/a.txt").exists());
+}
+
+#[test]
 fn a_session_grant_is_not_asked_again() {
     let fixture = two_files();
     let mut client = asking(&fixture);

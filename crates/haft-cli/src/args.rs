@@ -35,7 +35,8 @@ pub(crate) struct Common {
     /// How permissive the session is [default: default]
     #[arg(long, global = true, value_name = "MODE", value_enum)]
     pub(crate) mode: Option<ModeName>,
-    /// Keep what the session knows under this name, and go on from it next time
+    /// The session to continue, or to begin under this name [default: for `call`, `undo`, `redo` and `todos` that of this
+    /// terminal in this workspace; else a new one]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// Print JSON instead of text for people
@@ -92,7 +93,7 @@ pub(crate) enum Command {
         #[arg(value_name = "NUMBER")]
         numbers: Vec<Numbers>,
     },
-    /// Take changes back: the last one, or those that are named
+    /// Undo changes: the last one of this terminal's session, or those that are named
     Undo {
         /// The numbers of the changes, such as 7, or 3-5 for several
         #[arg(value_name = "NUMBER", conflicts_with = "last")]
@@ -100,6 +101,9 @@ pub(crate) enum Command {
         /// So many of the last changes
         #[arg(long, value_name = "COUNT")]
         last: Option<std::num::NonZeroUsize>,
+        /// Also changes of other sessions, such as those of an MCP client or of another terminal
+        #[arg(long)]
+        any: bool,
         /// Keep what was changed in the files since, where it is in other lines
         #[arg(long)]
         merge: bool,
@@ -107,7 +111,7 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Make changes again that were taken back: the last one, or those that are named
+    /// Redo changes that were undone: the last one undone at this terminal, or those that are named
     Redo {
         /// The numbers of the changes, such as 7, or 3-5 for several
         #[arg(value_name = "NUMBER", conflicts_with = "last")]
@@ -115,6 +119,9 @@ pub(crate) enum Command {
         /// So many of the changes that were taken back last
         #[arg(long, value_name = "COUNT")]
         last: Option<std::num::NonZeroUsize>,
+        /// Also changes that other sessions took back
+        #[arg(long)]
+        any: bool,
         /// Only show what would happen
         #[arg(long)]
         dry_run: bool,
@@ -138,7 +145,7 @@ pub(crate) enum Command {
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
         limit: usize,
     },
-    /// Show the list of tasks of a session, which is named with --session
+    /// Show the list of tasks of a session
     Todos,
     /// Show how often each tool was called, and how long it took
     Stats,

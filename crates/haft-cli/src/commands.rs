@@ -40,18 +40,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::History { diff, limit, numbers } => {
             history::run(common, diff, limit, &Numbers::all(&numbers))
         }
-        Command::Undo { numbers, last, merge, dry_run } => {
+        Command::Undo { numbers, last, any, merge, dry_run } => {
             let clash = if merge { Clash::Merge } else { Clash::Refuse };
             undo::run(
                 common,
                 Direction::Undo,
-                &undo::UndoArgs { numbers: Numbers::all(&numbers), last, clash, dry_run },
+                &undo::UndoArgs { numbers: Numbers::all(&numbers), last, any, clash, dry_run },
             )
         }
-        Command::Redo { numbers, last, dry_run } => undo::run(
+        Command::Redo { numbers, last, any, dry_run } => undo::run(
             common,
             Direction::Redo,
-            &undo::UndoArgs { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
+            &undo::UndoArgs { numbers: Numbers::all(&numbers), last, any, clash: Clash::Refuse, dry_run },
         ),
         Command::Trust { yes } => trust::run(common, yes),
         Command::Audit { limit } => audit::run(common, limit),

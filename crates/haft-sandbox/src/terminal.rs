@@ -119,3 +119,60 @@ pub fn edit(editor: &str, file: &Path) -> io::Result<bool> {
     command.stdin(tty()?).stdout(tty()?).stderr(tty()?);
     Ok(command.status()?.success())
 }
+/// Names the place from which the user starts programs: the session of the controlling terminal, or the parent process
+/// where there is no terminal. Equal for all programs that are started there, and different once it is gone, since it
+/// contains when the leader of that session, or that parent, was started. `None` where `/proc` does not tell.
+pub fn place() -> Option<String> {
+    let (own, _) = process_stat("self")?;
+    let (kind, id) = match own.terminal {
+        0 => ("process", own.parent),
+        _ => ("terminal", own.session),
+    };
+    let (_, started) = process_stat(&id.to_string())?;
+    Some(format!("{kind}-{id}-{started:x}"))
+}
+
+/// Whether a name is one that [`place`] gives.
+pub fn is_place(name: &str) -> bool {
+    let mut parts = name.splitn(3, '-');
+    let kind = parts.next().is_some_and(|kind| kind == "process" || kind == "terminal");
+    let id = parts.next().is_some_and(|id| id.parse::<u32>().is_ok());
+    kind && id && parts.next().is_some_and(|started| u64::from_str_radix(started, 16).is_ok())
+}
+
+struct ProcessStat {
+    parent: u32,
+    session: u32,
+    /// The device of the controlling terminal; 0 if there is none.
+    terminal: i32,
+}
+
+/// What `/proc` tells of a process, and when it was started, in clock ticks since the machine was.
+fn process_stat(id: &str) -> Option<(ProcessStat, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name of the program is in brackets, and may contain blanks and brackets itself.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let [_state, parent, _group, session, terminal, ..] = fields[..] else { return None };
+    let stat = ProcessStat {
+        parent: parent.parse().ok()?,
+        session: session.parse().ok()?,
+        terminal: terminal.parse().ok()?,
+    };
+    Some((stat, fields.get(19)?.parse().ok()?))
+}
+
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_stays_the_same_and_is_known_by_its_name() {
+        let here = place().unwrap();
+        assert_eq!(place().as_ref(), Some(&here));
+        assert!(is_place(&here), "{here}");
+        for other in ["process", "terminal-x-1", "terminal-1-xyz", "terminal-1", "mine-1-2", ""] {
+            assert!(!is_place(other), "{other}");
+        }
+    }
+}

@@ -13,7 +13,7 @@ use crate::host::{self, Interaction};
 use crate::style::sanitize;
 
 pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Interaction::Terminal)?;
+    let host = host::open_session(common, Interaction::Terminal, host::session_name(common))?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut stop = {

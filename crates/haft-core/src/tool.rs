@@ -121,6 +121,12 @@ pub trait Tool: 'static {
     fn preview_use(_input: &Self::Input) -> Option<String> {
         None
     }
+
+    /// A few lines that show a person the result. Default: the first lines of the text, or the values of a structured
+    /// reply.
+    fn preview_result(reply: &Reply, max_lines: usize) -> Vec<String> {
+        preview::result(reply, max_lines)
+    }
 }
 
 /// A tool with its types erased, as the [`Registry`](crate::Registry) holds it. Implement it directly for tools whose
@@ -305,6 +311,10 @@ impl<T: Tool> DynTool for Typed<T> {
 struct TypedCall<T: Tool> {
     input: T::Input,
     op: T::Op,
+
+    fn preview_result(&self, reply: &Reply, max_lines: usize) -> Vec<String> {
+        T::preview_result(reply, max_lines)
+    }
 }
 
 impl<T: Tool> Prepared for TypedCall<T> {

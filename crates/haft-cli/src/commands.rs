@@ -25,6 +25,7 @@ use haft_core::{Reply, Session};
 use haft_ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};
+use crate::live::LiveView;
 use crate::style;
 use haft_host::Host;
 
@@ -81,20 +82,30 @@ enum Completion<T> {
     Stopped(Option<T>),
 }
 
-/// Runs some work until it is done or haft is interrupted. An interrupt cancels the session's calls, so that nothing they
-/// started stays behind, and the work returns what it has.
+/// Runs some work until it is done or haft is interrupted, and shows the running calls. An interrupt cancels the session's
+/// calls, so that nothing they started stays behind, and the work returns what it has. A second one ends haft at once.
 async fn interruptible<T>(
     session: &Session,
     stop: &mut StopSignal,
     work: impl Future<Output = T>,
 ) -> Completion<T> {
+    let live = LiveView::start(session);
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
         done = &mut work => return Completion::Done(done),
         () = stop.received() => session.cancel(),
     }
-    Completion::Stopped(tokio::time::timeout(CANCEL_TIMEOUT, work).await.ok())
+    live.stopping();
+    tokio::select! {
+        biased;
+        done = tokio::time::timeout(CANCEL_TIMEOUT, work) => Completion::Stopped(done.ok()),
+        () = stop.received() => {
+            drop(live);
+            // Commands end with haft, and what a change left unfinished the journal settles in the next run.
+            std::process::exit(INTERRUPTED.into());
+        }
+    }
 }
 
 /// Starts the MCP servers that may have these tools, unless haft is interrupted.

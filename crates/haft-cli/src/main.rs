@@ -6,8 +6,11 @@ mod approve;
 mod args;
 mod commands;
 mod host;
+mod live;
+mod readable;
 mod respond;
 mod style;
+mod table;
 
 use std::io;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use haft_core::questions::{Answer, QuestionSet, Respondent, Selection, UserQuest
 use haft_sandbox::terminal::Terminal;
 
 use crate::approve::{TerminalUser, WithdrawOnDrop};
+use crate::live;
 use crate::style::{BOLD, DIM, NAME, one_line, sanitize};
 
 impl Respondent for TerminalUser {
@@ -23,7 +24,8 @@ impl Respondent for TerminalUser {
                 let _held = lock.lock();
                 let terminal = Terminal::open()?;
                 terminal.forget_typed();
-                Ok(respond(&set, &mut TerminalConsole { terminal, withdrawn: &withdrawn })?)
+                let mut console = TerminalConsole { terminal, withdrawn: &withdrawn };
+                Ok(live::suspend(|| respond(&set, &mut console))?)
             });
             asking.await?
         })

@@ -10,6 +10,8 @@ pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const DANGER: Style =
+    AnsiColor::White.on_default().bg_color(Some(anstyle::Color::Ansi(AnsiColor::Red))).bold();
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
 
 /// Prints an error with its causes on stderr.

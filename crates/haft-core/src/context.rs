@@ -35,6 +35,10 @@ struct Inner {
     effects: Mutex<Vec<Effect>>,
     /// Whether a commit is under way, which cancelling must not abandon.
     committing: AtomicBool,
+    /// Whether work is under way that stops by itself when the call is cancelled.
+    stops_itself: AtomicBool,
+    /// Whether the person who approved the call lets it reach the network.
+    network: AtomicBool,
     /// The session's workspace at the time of the call.
     workspace: Workspace,
     extended: ExtendedWorkspace,
@@ -145,6 +149,8 @@ impl Context {
             cancel,
             effects: Mutex::default(),
             committing: AtomicBool::new(false),
+            stops_itself: AtomicBool::new(false),
+            network: AtomicBool::new(false),
             workspace,
             extended: ExtendedWorkspace::default(),
             kept_files: Mutex::default(),
@@ -249,6 +255,15 @@ impl Context {
     /// The name of the tool that was called.
     pub fn tool(&self) -> &Arc<str> {
         &self.0.tool
+    }
+
+    /// Whether the person who approved the call lets it reach the network, this once.
+    pub fn may_use_network(&self) -> bool {
+        self.0.network.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn give_network(&self) {
+        self.0.network.store(true, Ordering::Release);
     }
 
     /// Whether the call was cancelled and should stop.
@@ -363,6 +378,21 @@ impl Context {
         let done = work.await;
         self.0.committing.store(false, Ordering::Release);
         done
+    }
+
+    /// Waits for work that watches [`Context::cancelled`] and stops by itself soon after, with a result worth replying: a
+    /// command that is asked to end, and what it printed until then. A cancelled call waits some seconds for such work,
+    /// and then abandons it like any other.
+    pub async fn cooperative<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.stops_itself.store(true, Ordering::Release);
+        let done = work.await;
+        self.0.stops_itself.store(false, Ordering::Release);
+        done
+    }
+
+    /// Whether work is under way that stops by itself when the call is cancelled.
+    pub(crate) fn stops_itself(&self) -> bool {
+        self.0.stops_itself.load(Ordering::Acquire)
     }
 
     /// Whether a commit is under way, which cancelling must not abandon.

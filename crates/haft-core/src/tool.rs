@@ -256,6 +256,11 @@ pub trait Prepared: Send {
         None
     }
 
+    /// See [`Operation::can_be_given_network`].
+    fn can_be_given_network(&self, _cx: &Context) -> bool {
+        false
+    }
+
     /// See [`Operation::keep_parts`].
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
         Err(Fault::failed("this change is made as a whole or not at all"))
@@ -306,15 +311,15 @@ impl<T: Tool> DynTool for Typed<T> {
     fn preview_use(&self, input: &Value) -> Option<String> {
         T::preview_use(&decode::typed(input, &self.spec).ok()?)
     }
+
+    fn preview_result(&self, reply: &Reply, max_lines: usize) -> Vec<String> {
+        T::preview_result(reply, max_lines)
+    }
 }
 
 struct TypedCall<T: Tool> {
     input: T::Input,
     op: T::Op,
-
-    fn preview_result(&self, reply: &Reply, max_lines: usize) -> Vec<String> {
-        T::preview_result(reply, max_lines)
-    }
 }
 
 impl<T: Tool> Prepared for TypedCall<T> {
@@ -336,6 +341,10 @@ impl<T: Tool> Prepared for TypedCall<T> {
 
     fn preview(&mut self, cx: &Context) -> Option<Preview> {
         self.op.preview(cx)
+    }
+
+    fn can_be_given_network(&self, cx: &Context) -> bool {
+        self.op.can_be_given_network(cx)
     }
 
     fn keep_parts(&mut self, parts: &[usize], cx: &Context) -> Result<String, Fault> {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use haft_core::{AbsPath, Access, Claims, Context, Fault, FaultKind, Operation, Preview, Resource};
 use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{
-    CommandEnd, LimitHit, Output, Policy, Report, RunEvent, Running, Sandbox, Stream, Task,
+    CommandEnd, LimitHit, Network, Output, Policy, Report, RunEvent, Running, Sandbox, Stream, Task,
 };
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
@@ -242,6 +242,15 @@ impl Ran {
         self.exit == Exit::Code(0) || self.meaning.is_some()
     }
 
+    /// The fault of a call that was cancelled while this ran, with what it had printed.
+    pub(crate) fn cancelled(&self, cx: &Context) -> Fault {
+        let printed = format!("{}{}", self.out.text(), self.err.text());
+        match printed.is_empty() {
+            true => cx.cancelled_fault(),
+            false => cx.cancelled_fault().with("output", printed),
+        }
+    }
+
     /// How it ended, in words; nothing if it simply succeeded.
     pub fn in_words(&self) -> Option<String> {
         let words = in_words(self.exit)?;
@@ -282,6 +291,11 @@ impl Operation for Shell {
         self.plan = edit.plan(cx)?;
         let diff: String = self.plan.iter().flatten().map(Planned::diff).collect();
         Ok(self.plan.is_some().then(|| Preview::new(diff)))
+    }
+
+    fn can_be_given_network(&self, cx: &Context) -> bool {
+        let network = cx.session().extension::<SandboxOptions>().network;
+        network == Network::Off && !self.command.free && self.plan.is_none()
     }
 
     async fn run(self, cx: &Context) -> Result<Outcome, Fault> {
@@ -327,7 +341,8 @@ impl Shell {
         let start = Instant::now();
         let (running, policy) = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
-        let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
+        let Attended { ended, mut out, mut err, asked } =
+            cx.cooperative(attend(running, timeout, cx)).await?;
         let mut notes = set_aside(&ended, cx);
         if self.command.is_back {
             cx.session().set_cwd(self.command.dir.clone());
@@ -337,7 +352,9 @@ impl Shell {
             );
         }
         notes.extend(cx.session().extension::<Tasks>().news());
-        again(policy.clone(), self.output, cx);
+        if !cx.may_use_network() {
+            again(policy.clone(), self.output, cx);
+        }
         let moved = match (self.moves, &ended.dir) {
             (true, Some(dir)) => moved(&self.command.dir, dir, cx),
             _ => Moved::No,
@@ -420,7 +437,11 @@ async fn attend(mut running: Running, timeout: Duration, cx: &Context) -> Result
 /// Starts a command in its sandbox.
 async fn begin(command: &Command, output: Output, cx: &Context) -> Result<(Running, Policy), Fault> {
     let sandbox_options = cx.session().extension::<SandboxOptions>();
-    let policy = sandbox_options.ruled(sandbox_options.policy(command, cx), cx).await?;
+    let mut policy = sandbox_options.policy(command, cx);
+    if cx.may_use_network() {
+        policy.network = Network::On;
+    }
+    let policy = sandbox_options.ruled(policy, cx).await?;
     let sandbox = enter(&policy, output, cx).await?;
     sandbox_options.require_held(&sandbox, command.free, cx)?;
     let task = Task {

@@ -12,6 +12,8 @@ use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflu
 
 /// How often to check whether a question was withdrawn.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the rest of an escape sequence, as arrow keys send it, takes to follow its first byte.
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
 /// Longest line in bytes.
 const MAX_LINE: usize = 64 << 10;
 
@@ -51,7 +53,8 @@ impl Terminal {
         size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 20).unwrap_or(80)
     }
 
-    /// Waits for the next key, without the end of a line. `None` if `is_over` returns true first.
+    /// Waits for the next key, without the end of a line. `None` if `is_over` returns true first. Keys without a character,
+    /// such as arrows, are [`char::REPLACEMENT_CHARACTER`].
     pub fn key(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Option<char>> {
         let before = tcgetattr(&self.0)?;
         let mut raw = before.clone();
@@ -70,6 +73,7 @@ impl Terminal {
             }
             bytes.push(byte[0]);
             match std::str::from_utf8(&bytes) {
+                Ok("\u{1b}") if self.rest_of_sequence()? => return Ok(Some(char::REPLACEMENT_CHARACTER)),
                 Ok(text) => return Ok(text.chars().next()),
                 Err(error) if error.error_len().is_some() || bytes.len() > 4 => bytes.clear(),
                 Err(_) => {}
@@ -77,7 +81,19 @@ impl Terminal {
         }
     }
 
-    /// Waits for a line, with the terminal's own editing. `None` if `is_over` returns true first.
+    /// Reads what follows the first byte of an escape sequence; false if nothing does, so that it was the key Escape.
+    fn rest_of_sequence(&self) -> io::Result<bool> {
+        let timeout = Timespec::try_from(ESCAPE_TIMEOUT).map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        if poll(&mut polled, Some(&timeout))? == 0 {
+            return Ok(false);
+        }
+        let mut rest = [0; 32];
+        Ok((&self.0).read(&mut rest)? > 0)
+    }
+
+    /// Waits for a line, with the terminal's own editing. `None` if `is_over` returns true first, or if Ctrl-D ends the
+    /// input.
     pub fn line(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Option<String>> {
         let mut bytes = Vec::new();
         while bytes.last() != Some(&b'\n') && bytes.len() < MAX_LINE {
@@ -86,6 +102,7 @@ impl Terminal {
             }
             let mut chunk = [0; 4096];
             match (&self.0).read(&mut chunk)? {
+                0 if bytes.is_empty() => return Ok(None),
                 0 => break,
                 read => bytes.extend_from_slice(&chunk[..read]),
             }
@@ -110,15 +127,6 @@ fn wait(file: &File, is_over: &dyn Fn() -> bool) -> io::Result<bool> {
     }
 }
 
-/// Opens a file in an editor at the terminal. Returns whether the editor exited successfully.
-pub fn edit(editor: &str, file: &Path) -> io::Result<bool> {
-    let tty = || File::options().read(true).write(true).open("/dev/tty");
-    // Like other programs, accept a command with options as editor.
-    let mut command = std::process::Command::new("/bin/sh");
-    command.args(["-c", &format!("exec {editor} \"$1\""), "sh"]).arg(file);
-    command.stdin(tty()?).stdout(tty()?).stderr(tty()?);
-    Ok(command.status()?.success())
-}
 /// Names the place from which the user starts programs: the session of the controlling terminal, or the parent process
 /// where there is no terminal. Equal for all programs that are started there, and different once it is gone, since it
 /// contains when the leader of that session, or that parent, was started. `None` where `/proc` does not tell.
@@ -161,6 +169,15 @@ fn process_stat(id: &str) -> Option<(ProcessStat, u64)> {
     Some((stat, fields.get(19)?.parse().ok()?))
 }
 
+/// Opens a file in an editor at the terminal. Returns whether the editor exited successfully.
+pub fn edit(editor: &str, file: &Path) -> io::Result<bool> {
+    let tty = || File::options().read(true).write(true).open("/dev/tty");
+    // Like other programs, accept a command with options as editor.
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", &format!("exec {editor} \"$1\""), "sh"]).arg(file);
+    command.stdin(tty()?).stdout(tty()?).stderr(tty()?);
+    Ok(command.status()?.success())
+}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
 use crate::host::{self, Interaction};
+use crate::live;
 use haft_host::Host;
 
 mod show;
@@ -242,13 +243,14 @@ fn next_line(input: &mut dyn BufRead) -> anyhow::Result<Option<Result<String, Fa
 }
 
 fn print_json(reply: &Value) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     // One write, so that a reader never gets half a line.
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
-    out.write_all(&line)?;
-    out.flush()?;
-    Ok(())
+    live::suspend(|| {
+        let mut out = std::io::stdout().lock();
+        out.write_all(&line)?;
+        Ok(out.flush()?)
+    })
 }
 
 fn print_fault(line: usize, fault: &Fault, form: Form) -> anyhow::Result<()> {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
 use crate::host::{self, Interaction};
+use crate::readable;
 use crate::style::sanitize;
 
 pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
@@ -43,13 +44,21 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
 }
 
 fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
-    let stdout = std::io::stdout();
-    let mut text = if common.json { serde_json::to_string_pretty(&reply.to_json())? } else { text_of(reply) };
-    if stdout.is_terminal() {
-        text = sanitize(&text);
+    if common.json {
+        let mut text = serde_json::to_string_pretty(&reply.to_json())?;
+        if std::io::stdout().is_terminal() {
+            text = sanitize(&text);
+        }
+        writeln!(std::io::stdout().lock(), "{text}")?;
+        return Ok(());
     }
-    let mut out = stdout.lock();
-    writeln!(out, "{text}")?;
+    let mut out = anstream::stdout().lock();
+    match reply.as_object().filter(|_| std::io::stdout().is_terminal()) {
+        Some(value) => write!(out, "{}", readable::render(value))?,
+        None if std::io::stdout().is_terminal() => writeln!(out, "{}", sanitize(&text_of(reply)))?,
+        // As the model reads it, byte for byte.
+        None => writeln!(std::io::stdout().lock(), "{}", text_of(reply))?,
+    }
     Ok(())
 }
 

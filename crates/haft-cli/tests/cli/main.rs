@@ -23,9 +23,13 @@ mod rules;
 #[cfg(target_os = "linux")]
 mod searching;
 #[cfg(target_os = "linux")]
+mod seat;
+#[cfg(target_os = "linux")]
 mod servers;
 mod state;
 mod state_errors;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod workspace;
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -149,7 +149,7 @@ impl Operation for Format {
 
 fn finished(mut done: Formatted, project: &Project, cx: &Context) -> Result<Formatted, Fault> {
     match done.exit {
-        Exit::Cancelled => return Err(cx.cancelled_fault()),
+        Exit::Cancelled => return Err(cx.cancelled_fault().with("output", done.log)),
         Exit::TimedOut => {
             let told = format!("`{}` was ended after {} s", done.command, TIMEOUT.as_secs());
             return Err(Fault::new(FaultKind::Timeout, told)

@@ -171,7 +171,7 @@ impl Operation for Install {
         let ran = self.program.run(None, TIMEOUT, cx).await?;
         let log = format!("{}{}", ran.out.text(), ran.err.text());
         match ran.exit {
-            Exit::Cancelled => return Err(cx.cancelled_fault()),
+            Exit::Cancelled => return Err(ran.cancelled(cx)),
             Exit::TimedOut => {
                 let told = format!("`{}` was ended after {} s", self.program.shown(), TIMEOUT.as_secs());
                 return Err(Fault::new(FaultKind::Timeout, told).with("output", log));

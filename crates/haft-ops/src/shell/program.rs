@@ -144,7 +144,8 @@ impl Program {
             reports_dir: false,
         };
         let running = sandbox.run(task).await.map_err(unusable)?;
-        let Attended { ended, mut out, mut err, asked } = attend(running, timeout, cx).await?;
+        let Attended { ended, mut out, mut err, asked } =
+            cx.cooperative(attend(running, timeout, cx)).await?;
         let notes = set_aside(&ended, cx);
         let (exit, left, hit, took) = (ended.exit, ended.left, ended.hit, start.elapsed());
         let blocked = blocked(exit, &[out.end(), err.end()], &policy, &report);

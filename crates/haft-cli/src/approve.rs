@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::live;
-use crate::style::{BAD, BOLD, DANGER, DIM, GOOD, NAME, sanitize};
+use crate::style::{self, BAD, BOLD, DANGER, DIM, GOOD, NAME, sanitize};
 
 /// Lines of a preview that are shown at first; a key shows the rest.
 const FIRST_LINES: usize = 60;
@@ -94,12 +94,12 @@ struct Prompt<'a> {
 impl Prompt<'_> {
     fn answer(&mut self) -> std::io::Result<Decision> {
         self.terminal.forget_typed();
-        self.terminal.print(&question(self.request, Some(FIRST_LINES)))?;
+        self.print(&question(self.request, Some(FIRST_LINES)))?;
         loop {
             let rules = self.request.offered().to_vec();
-            self.terminal.print(&choices(self.request))?;
+            self.print(&choices(self.request))?;
             let Some(key) = self.terminal.key(self.is_withdrawn)? else { return self.withdrawn() };
-            self.terminal.print(&format!("{}\n", key_name(key)))?;
+            self.print(&format!("{}\n", key_name(key)))?;
             let always = |scope| Decision::AllowAlways { rules: rules.clone(), scope };
             match key.to_ascii_lowercase() {
                 'y' => return Ok(Decision::AllowOnce),
@@ -119,12 +119,12 @@ impl Prompt<'_> {
                 'w' if self.offers(&Choice::AllowWithNetwork) => return Ok(Decision::AllowWithNetwork),
                 'e' => match self.edited()? {
                     Some(input) => return Ok(Decision::Revise(input)),
-                    None => self.terminal.print("nothing was changed\n")?,
+                    None => self.print("nothing was changed\n")?,
                 },
-                'v' => self.terminal.print(&question(self.request, None))?,
-                'x' | '?' => self.terminal.print(&explanation(self.request))?,
+                'v' => self.print(&question(self.request, None))?,
+                'x' | '?' => self.print(&explanation(self.request))?,
                 'n' | '\u{1b}' => {
-                    self.terminal.print("what to do instead (or nothing): ")?;
+                    self.print("what to do instead (or nothing): ")?;
                     let feedback = self.terminal.line(self.is_withdrawn)?;
                     if feedback.is_none() && (self.is_withdrawn)() {
                         return self.withdrawn();
@@ -137,10 +137,14 @@ impl Prompt<'_> {
                 CTRL_D => return Ok(Decision::Deny { feedback: None }),
                 _ => {
                     let keys = keys(self.request);
-                    self.terminal.print(&format!("{DIM}no such key: press one of {keys}{DIM:#}\n"))?;
+                    self.print(&format!("{DIM}no such key: press one of {keys}{DIM:#}\n"))?;
                 }
             }
         }
+    }
+
+    fn print(&mut self, text: &str) -> std::io::Result<()> {
+        self.terminal.print(&style::for_terminal(text))
     }
 
     fn offers(&self, choice: &Choice) -> bool {
@@ -148,25 +152,25 @@ impl Prompt<'_> {
     }
 
     fn withdrawn(&mut self) -> std::io::Result<Decision> {
-        self.terminal.print(&format!("{DIM}(withdrawn){DIM:#}\n"))?;
+        self.print(&format!("{DIM}(withdrawn){DIM:#}\n"))?;
         Ok(Decision::Deny { feedback: None })
     }
 
     /// Asks for a rule of the user's own instead of the offered ones, and for its scope.
     fn other_rule(&mut self, offered: &[Rule]) -> std::io::Result<Option<Decision>> {
         let shown: Vec<String> = offered.iter().map(|rule| sanitize(&rule.0)).collect();
-        self.terminal.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
+        self.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
         let Some(text) = self.terminal.line(self.is_withdrawn)? else { return Ok(None) };
         let rule = match ToolRule::parse(&text, self.known_tools) {
             Ok(rule) => Rule(rule.to_string()),
             Err(error) => {
-                self.terminal.print(&format!("{BAD}{}{BAD:#}\n", sanitize(&error.to_string())))?;
+                self.print(&format!("{BAD}{}{BAD:#}\n", sanitize(&error.to_string())))?;
                 return Ok(None);
             }
         };
-        self.terminal.print("for the [s]ession, the [p]roject or every[u]where? ")?;
+        self.print("for the [s]ession, the [p]roject or every[u]where? ")?;
         let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
-        self.terminal.print("\n")?;
+        self.print("\n")?;
         let scope = match key.to_ascii_lowercase() {
             's' => Scope::Session,
             'p' => Scope::Project,
@@ -181,14 +185,14 @@ impl Prompt<'_> {
         let parts = self.request.preview.as_ref().map(|preview| preview.parts.clone()).unwrap_or_default();
         let mut chosen = Vec::new();
         for (n, part) in parts.iter().enumerate() {
-            self.terminal.print(&format!(
+            self.print(&format!(
                 "{}part {} of {}: [y]es, [n]o, [q]uit? ",
                 coloured(part),
                 n + 1,
                 parts.len()
             ))?;
             let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
-            self.terminal.print("\n")?;
+            self.print("\n")?;
             match key.to_ascii_lowercase() {
                 'y' => chosen.push(n),
                 'q' => return Ok(None),
@@ -212,7 +216,7 @@ impl Prompt<'_> {
             Ok(input) if succeeded && input != self.request.input => Ok(Some(input)),
             Ok(_) => Ok(None),
             Err(error) => {
-                self.terminal.print(&format!("{BAD}this is no JSON: {error}{BAD:#}\n"))?;
+                self.print(&format!("{BAD}this is no JSON: {error}{BAD:#}\n"))?;
                 Ok(None)
             }
         }

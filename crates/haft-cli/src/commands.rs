@@ -6,9 +6,11 @@ mod call;
 mod completions;
 mod doctor;
 mod history;
+mod man;
 mod mcp;
 mod rules;
 mod servers;
+mod sessions;
 mod settings;
 mod stats;
 mod todos;
@@ -26,17 +28,23 @@ use haft_ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};
 use crate::live::LiveView;
+use crate::logging;
 use crate::style;
 use haft_host::Host;
 
 /// Runs the command of a parsed command line.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
+    let log_file = match &args.command {
+        Command::Mcp { log_file, .. } => log_file.as_deref(),
+        _ => None,
+    };
+    logging::start(log_file)?;
     match args.command {
         Command::Tools { format } => tools::run(common, format),
         Command::Call { tool, input } => call::run(common, &tool, &input),
         Command::Batch { file } => batch::run(common, &file),
-        Command::Mcp { http, command: None } => mcp::run(common, http),
+        Command::Mcp { http, command: None, .. } => mcp::run(common, http),
         Command::Mcp { command: Some(command), .. } => servers::run(common, command),
         Command::History { diff, limit, numbers } => {
             history::run(common, diff, limit, &Numbers::all(&numbers))
@@ -60,7 +68,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),
         Command::Doctor => doctor::run(common),
-        Command::Settings => settings::run(),
+        Command::Settings { schema: true, .. } => settings::print_schema(),
+        Command::Settings { reference: true, .. } => settings::print_reference(),
+        Command::Settings { .. } => settings::run(common),
+        Command::Sessions { command } => sessions::run(common, command),
+        Command::Man { dir } => man::run(&dir),
         Command::Completions { shell } => completions::run(shell),
     }
 }

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use haft_core::Session;
 use haft_core::events::{Event, EventKind, EventPayload, Subscription};
+use haft_sandbox::terminal::QuietInterrupts;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use unicode_width::UnicodeWidthChar as _;
 
-use crate::style::one_line;
+use crate::style::{self, one_line};
 
 /// A call that ends earlier than this is not shown.
 const DELAY: Duration = Duration::from_millis(300);
@@ -36,6 +37,7 @@ pub(crate) fn suspend<T>(show: impl FnOnce() -> T) -> T {
 /// Shows the running calls of a session until it is dropped. A thread of its own draws, because a question stops it.
 pub(crate) struct LiveView {
     state: Arc<ViewState>,
+    _quiet: Option<QuietInterrupts>,
     drawing: Option<JoinHandle<()>>,
 }
 
@@ -46,11 +48,12 @@ struct ViewState {
 }
 
 impl LiveView {
-    /// Starts to watch a session, if stderr is a terminal.
+    /// Starts to watch a session, if stderr is a terminal and haft is in its foreground.
     pub(crate) fn start(session: &Session) -> Self {
         let state = Arc::new(ViewState::default());
-        if !std::io::stderr().is_terminal() {
-            return Self { state, drawing: None };
+        let quiet = if std::io::stderr().is_terminal() { QuietInterrupts::start() } else { None };
+        if quiet.is_none() {
+            return Self { state, _quiet: None, drawing: None };
         }
         let kinds = [
             EventKind::Started,
@@ -63,7 +66,7 @@ impl LiveView {
         let events = session.engine().activity().subscribe_to(&kinds);
         let (session, shared) = (session.clone(), state.clone());
         let drawing = std::thread::spawn(move || draw(&session, events, &shared));
-        Self { state, drawing: Some(drawing) }
+        Self { state, _quiet: quiet, drawing: Some(drawing) }
     }
 
     /// Shows that the calls were asked to stop.
@@ -120,8 +123,12 @@ fn draw(session: &Session, mut events: Subscription, state: &ViewState) {
                 shown += 1;
             }
             let line = call.line.get_or_insert_with(new_line);
-            let last = if is_stopping { "stopping; Ctrl-C again ends it at once" } else { &call.last_line };
-            line.set_message(fitting(&format!("{} · {} · {last}", call.about, seconds(elapsed)), columns()));
+            let (about, elapsed) = (&call.about, seconds(elapsed));
+            let text = match is_stopping {
+                true => format!("stopping, Ctrl-C again ends it at once · {about} · {elapsed}"),
+                false => format!("{about} · {elapsed} · {}", call.last_line),
+            };
+            line.set_message(fitting(&text, columns()));
             line.tick();
         }
         std::thread::park_timeout(TICK);
@@ -178,7 +185,8 @@ impl RunningCall {
 }
 
 fn new_line() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner:.cyan} {msg:.dim}");
+    let template = if style::has_colors() { "{spinner:.cyan} {msg:.dim}" } else { "{spinner} {msg}" };
+    let style = ProgressStyle::with_template(template);
     let line =
         ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     LINES.add(line)
@@ -187,15 +195,15 @@ fn new_line() -> ProgressBar {
 /// The last line with text in a chunk of output, as a terminal would show it: without colours, and after the last
 /// carriage return.
 fn last_line(chunk: &str) -> Option<String> {
-    let plain = anstream::adapter::strip_str(chunk).to_string();
-    let line = plain.split(['\n', '\r']).map(str::trim).rfind(|line| !line.is_empty())?;
-    Some(one_line(line))
+    let mut lines = chunk.split(['\n', '\r']).map(|line| anstream::adapter::strip_str(line).to_string());
+    let last = lines.rfind(|line| !line.trim().is_empty())?;
+    Some(one_line(last.trim()))
 }
 
-/// The width of a line's text: the spinner comes before it, and after it the terminal prints `^C`, which must not wrap.
+/// The width of a line's text, after the spinner.
 fn columns() -> usize {
     let size = terminal_size::terminal_size_of(std::io::stderr());
-    size.map_or(80, |(width, _)| usize::from(width.0)).saturating_sub(6).max(10)
+    size.map_or(80, |(width, _)| usize::from(width.0)).saturating_sub(4).max(10)
 }
 
 /// As much of a line as has space in so many columns.
@@ -234,7 +242,7 @@ mod tests {
         assert_eq!(last_line("one\ntwo\n"), Some("two".to_owned()));
         assert_eq!(last_line("10 %\r\u{1b}[32m20 %\u{1b}[0m\r"), Some("20 %".to_owned()));
         assert_eq!(last_line("\n \n"), None);
-        assert_eq!(last_line("a\u{7}b"), Some("a\\u{7}b".to_owned()));
+        assert_eq!(last_line("a\u{202e}b"), Some("a\\u{202e}b".to_owned()));
     }
 
     #[test]

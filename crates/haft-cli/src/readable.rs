@@ -50,6 +50,7 @@ fn says_something(name: &str, value: &Value) -> bool {
         ("success" | "ok", Value::Bool(true)) | (_, Value::Null) => false,
         (_, Value::String(text)) => !text.is_empty(),
         (_, Value::Array(list)) => !list.is_empty(),
+        (_, Value::Object(fields)) => !fields.is_empty(),
         _ => true,
     }
 }

@@ -11,7 +11,7 @@ use haft_sandbox::terminal::Terminal;
 
 use crate::approve::{TerminalUser, WithdrawOnDrop};
 use crate::live;
-use crate::style::{BOLD, DIM, NAME, one_line, sanitize};
+use crate::style::{self, BOLD, DIM, NAME, one_line, sanitize};
 
 impl Respondent for TerminalUser {
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
@@ -48,7 +48,7 @@ struct TerminalConsole<'a> {
 
 impl Console for TerminalConsole<'_> {
     fn print(&mut self, text: &str) -> io::Result<()> {
-        self.terminal.print(text)
+        self.terminal.print(&style::for_terminal(text))
     }
 
     fn line(&mut self) -> io::Result<Option<String>> {

@@ -212,6 +212,11 @@ impl Host {
         &self.journal
     }
 
+    /// The engine of all sessions.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The permission mode of new sessions.
     pub fn mode(&self) -> Mode {
         self.mode

@@ -127,6 +127,36 @@ fn wait(file: &File, is_over: &dyn Fn() -> bool) -> io::Result<bool> {
     }
 }
 
+/// Keeps the terminal from printing `^C` when that is typed, which would disturb lines that are drawn again and again.
+/// Restores the terminal's settings when dropped.
+#[derive(Debug)]
+pub struct QuietInterrupts {
+    terminal: File,
+    before: Termios,
+}
+
+impl QuietInterrupts {
+    /// `None` without a terminal, or if this process is in the background: it would be stopped if it changed the settings.
+    pub fn start() -> Option<Self> {
+        let Terminal(terminal) = Terminal::open().ok()?;
+        let foreground = rustix::termios::tcgetpgrp(&terminal).ok()?;
+        if foreground != rustix::process::getpgrp() {
+            return None;
+        }
+        let before = tcgetattr(&terminal).ok()?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHOCTL);
+        tcsetattr(&terminal, OptionalActions::Now, &quiet).ok()?;
+        Some(Self { terminal, before })
+    }
+}
+
+impl Drop for QuietInterrupts {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
+    }
+}
+
 /// Names the place from which the user starts programs: the session of the controlling terminal, or the parent process
 /// where there is no terminal. Equal for all programs that are started there, and different once it is gone, since it
 /// contains when the leader of that session, or that parent, was started. `None` where `/proc` does not tell.

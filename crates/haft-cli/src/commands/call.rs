@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
 use crate::host::{self, Interaction};
+use crate::logging::CallLog;
 use crate::readable;
 use crate::style::sanitize;
 
@@ -26,6 +27,7 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     }
     let input = read_input(words, tool, &session)?;
     let call = Call::new("call_1", tool, input);
+    let _log = CallLog::start(session.engine());
     let mut watcher = FaultWatcher::new(&session);
     let outcome = runtime.block_on(interruptible(&session, &mut stop, session.call(call)));
     let (reply, code) = match outcome {

@@ -189,8 +189,8 @@ fn an_ordinary_question_is_not_marked() {
         shown.replace(&session, "SESSION"),
         "\nWrite wants to run (SESSION)\nbecause `Write` can change things\n--- /dev/null\n+++ new.txt\n\
          @@ -0,0 +1 @@\n+hello\n\\ No newline at end of file\n\
-         [y] once  [s] for the session  [p] for the project  [u] everywhere  [r] another rule  [e] edit  [v]\n \
-         all of it  [x] explain  [n] no\nalways means Write(./new.txt)\n>"
+         [y] once  [s] for the session  [p] for the project  [u] everywhere  [r] another rule  [e] edit  \
+         [v] all of it  [x] explain  [n] no\nalways means Write(./new.txt)\n>"
     );
     seat.types("y");
     assert_eq!(seat.ends(), 0);

@@ -10,6 +10,8 @@ mod changes;
 mod commands;
 mod faults;
 #[cfg(target_os = "linux")]
+mod help;
+#[cfg(target_os = "linux")]
 mod hostile;
 #[cfg(target_os = "linux")]
 mod mcp;

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::style::{BOLD, one_line};
 
@@ -69,6 +70,40 @@ impl std::fmt::Display for Rows {
     }
 }
 
+/// Text in lines that fit the terminal, after a first column of so many characters that is already printed.
+pub(crate) fn hanging(text: &str, indent: usize) -> String {
+    match width() {
+        Some(width) => wrapped(text, indent, usize::from(width).saturating_sub(indent).max(20)),
+        None => text.to_owned(),
+    }
+}
+
+fn wrapped(text: &str, indent: usize, columns: usize) -> String {
+    let blanks = " ".repeat(indent);
+    let mut out = String::new();
+    for (at, line) in text.lines().enumerate() {
+        if at > 0 {
+            out.push('\n');
+            out.push_str(&blanks);
+        }
+        let mut used = 0;
+        for (at, word) in line.split(' ').enumerate() {
+            let size = word.width();
+            if at > 0 && used + 1 + size > columns {
+                out.push('\n');
+                out.push_str(&blanks);
+                used = 0;
+            } else if at > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out.push_str(word);
+            used += size;
+        }
+    }
+    out
+}
+
 /// The width of the terminal; `None` where standard output is none.
 pub(crate) fn width() -> Option<u16> {
     let stdout = std::io::stdout();
@@ -77,4 +112,15 @@ pub(crate) fn width() -> Option<u16> {
     }
     let columns = terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0);
     Some(columns.filter(|columns| *columns > 20).unwrap_or(80))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_hangs_below_its_first_line() {
+        assert_eq!(wrapped("one two three", 2, 8), "one two\n  three");
+        assert_eq!(wrapped("a\nverylongword b", 1, 4), "a\n verylongword\n b");
+    }
 }

@@ -2,9 +2,9 @@
 //! one; it knows nothing of the stages that a call goes through.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, FolderAccess, PathError, ResolvedPath, Workspace};
 use parking_lot::{Mutex, MutexGuard};
@@ -39,6 +39,8 @@ struct Inner {
     stops_itself: AtomicBool,
     /// Whether the person who approved the call lets it reach the network.
     network: AtomicBool,
+    /// Nanoseconds in which the call waited for a person.
+    asking: AtomicU64,
     /// The session's workspace at the time of the call.
     workspace: Workspace,
     extended: ExtendedWorkspace,
@@ -151,6 +153,7 @@ impl Context {
             committing: AtomicBool::new(false),
             stops_itself: AtomicBool::new(false),
             network: AtomicBool::new(false),
+            asking: AtomicU64::new(0),
             workspace,
             extended: ExtendedWorkspace::default(),
             kept_files: Mutex::default(),
@@ -260,6 +263,20 @@ impl Context {
     /// Whether the person who approved the call lets it reach the network, this once.
     pub fn may_use_network(&self) -> bool {
         self.0.network.load(Ordering::Acquire)
+    }
+
+    /// Waits for a person's answer, and keeps in mind how long that took.
+    pub(crate) async fn waiting_for_person<T>(&self, asking: impl Future<Output = T>) -> T {
+        let start = Instant::now();
+        let answer = asking.await;
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.asking.fetch_add(took, Ordering::AcqRel);
+        answer
+    }
+
+    /// How long the call has waited for a person.
+    pub(crate) fn waited_for_person(&self) -> Duration {
+        Duration::from_nanos(self.0.asking.load(Ordering::Acquire))
     }
 
     pub(crate) fn give_network(&self) {

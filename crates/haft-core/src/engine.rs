@@ -594,8 +594,14 @@ impl Job {
         self.ended = true;
         let took = self.started.elapsed();
         if self.entry.is_some() {
-            let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
-            self.engine.stats().record(self.cx.tool(), took, outcome);
+            let is_denied = reply.fault().is_some_and(|fault| fault.kind() == FaultKind::Denied);
+            let outcome = match reply.is_error {
+                true if is_denied => Outcome::Denial,
+                true => Outcome::Failure,
+                false => Outcome::Success,
+            };
+            let own = took.saturating_sub(self.cx.waited_for_person());
+            self.engine.stats().record(self.cx.tool(), own, outcome);
         }
         let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept_files() };
         self.cx.session().remember_call(self.cx.call().clone(), past);

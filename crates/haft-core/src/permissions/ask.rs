@@ -335,6 +335,7 @@ pub(crate) async fn ask(
     let asking = catch_panic_async(async { approver.ask(request).await });
     let asking =
         async { asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}")))) };
+    let asking = cx.waiting_for_person(asking);
     let decision = match timeout {
         None => asking.await,
         Some(timeout) => match tokio::time::timeout(timeout, asking).await {

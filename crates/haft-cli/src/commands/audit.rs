@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::host;
 use crate::style::{self, BAD, DIM, GOOD};
-use crate::table::Rows;
+use crate::table::{self, Rows};
 
 pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
@@ -61,17 +61,16 @@ pub(super) fn run(common: &Common, limit: usize) -> anyhow::Result<ExitCode> {
     }
     if shown.len() < wanted.len() {
         let (few, all) = (shown.len(), wanted.len());
-        writeln!(out, "{DIM}the last {few} of {all} decisions; `haft audit -n {all}` shows all{DIM:#}")?;
+        let told = format!("the last {few} of {all} decisions; `haft audit -n {all}` shows all");
+        writeln!(out, "{DIM}{}{DIM:#}", table::hanging(&told, 0))?;
     }
     match chain {
         Chain::Intact if lines.is_empty() => writeln!(out, "no call was decided about here yet")?,
         Chain::Intact => {
             writeln!(out, "{GOOD}all {} lines are as they were written{GOOD:#}", lines.len())?;
-            writeln!(
-                out,
-                "{DIM}checked: no line was changed, removed or inserted. The chain has no key, so this does not detect \
-                 somebody who can write haft's state and computes all of it anew{DIM:#}"
-            )?;
+            let checked = "checked: no line was changed, removed or inserted. The chain has no key, so this does not detect \
+                           somebody who can write haft's state and computes all of it anew";
+            writeln!(out, "{DIM}{}{DIM:#}", table::hanging(checked, 0))?;
         }
         Chain::Broken(at, why) => {
             writeln!(out, "{BAD}from line {at} on this cannot be trusted: {why}{BAD:#}")?

@@ -16,11 +16,12 @@ use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, inte
 use crate::args::Common;
 use crate::host::{self, Interaction};
 use crate::live;
+use crate::logging::CallLog;
 use haft_host::Host;
 
 mod show;
 
-use show::TurnView;
+use show::{Summary, TurnView};
 
 pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let host = host::open(common, Interaction::Terminal)?;
@@ -37,6 +38,7 @@ pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
         StopSignal::listen()?
     };
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
+    let _log = CallLog::start(sessions.first.engine());
     let outcome = answer_all(&mut sessions, input, &runtime, &mut stop, form);
     runtime.block_on(host.end_servers());
     host::close(&host, &sessions.all());
@@ -62,6 +64,7 @@ fn answer_all(
     form: Form,
 ) -> anyhow::Result<ExitCode> {
     let mut watcher = FaultWatcher::new(&sessions.first);
+    let mut summary = Summary::default();
     let mut number = 0;
     loop {
         number += 1;
@@ -71,7 +74,12 @@ fn answer_all(
             Err(Interrupted) => return Ok(ExitCode::from(INTERRUPTED)),
         };
         let turn = match line {
-            None => return Ok(ExitCode::SUCCESS),
+            None => {
+                if form == Form::Text {
+                    summary.print()?;
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
             Some(Ok(line)) if line.trim().is_empty() => continue,
             Some(line) => line.and_then(|line| parse_turn(strip_bom(&line, number))),
         };
@@ -94,6 +102,7 @@ fn answer_all(
             Completion::Stopped(replies) => (replies, Some(ExitCode::from(INTERRUPTED))),
         };
         let replies = replies.transpose()?.unwrap_or_default();
+        summary.add(&replies);
         if let Some(view) = view {
             view.print(number, &replies)?;
         }

@@ -20,7 +20,7 @@ pub(super) struct Seat {
 }
 
 /// The size of the terminal.
-const ROWS: u16 = 60;
+const ROWS: u16 = 120;
 const COLUMNS: u16 = 100;
 
 impl Seat {

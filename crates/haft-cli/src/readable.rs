@@ -7,12 +7,20 @@ use serde_json::{Map, Value};
 use crate::style::{NAME, one_line, sanitize};
 use crate::table::Rows;
 
+/// How far values are indented below their name.
+const INDENT: u16 = 2;
+
 /// A value as text with colours, sanitized.
 pub(crate) fn render(value: &Value) -> String {
+    render_at(0, value)
+}
+
+/// A value that is indented by so many columns afterwards.
+fn render_at(indent: u16, value: &Value) -> String {
     let mut text = String::new();
     match value {
-        Value::Object(fields) => object(&mut text, fields),
-        Value::Array(list) => array(&mut text, list),
+        Value::Object(fields) => object(&mut text, indent, fields),
+        Value::Array(list) => array(&mut text, indent, list),
         other => {
             let _ = writeln!(text, "{}", sanitize(&plain(other)));
         }
@@ -20,21 +28,21 @@ pub(crate) fn render(value: &Value) -> String {
     text
 }
 
-fn object(text: &mut String, fields: &Map<String, Value>) {
+fn object(text: &mut String, indent: u16, fields: &Map<String, Value>) {
     let fields: Vec<(&String, &Value)> =
         fields.iter().filter(|(name, value)| says_something(name, value)).collect();
     // `{"ok": true, "value": …}` is an envelope.
     if let [(name, value @ (Value::Object(_) | Value::Array(_)))] = fields[..]
         && name == "value"
     {
-        text.push_str(&render(value));
+        text.push_str(&render_at(indent, value));
         return;
     }
     for (name, value) in fields {
         let name = one_line(&name.replace('_', " "));
         let _ = match value {
             Value::Object(_) | Value::Array(_) => {
-                write!(text, "{NAME}{name}{NAME:#}:\n{}", indented(&render(value)))
+                write!(text, "{NAME}{name}{NAME:#}:\n{}", indented(&render_at(indent + INDENT, value)))
             }
             Value::String(long) if long.trim_end().contains('\n') => {
                 write!(text, "{NAME}{name}{NAME:#}:\n{}", indented(&sanitize(long.trim_end())))
@@ -56,7 +64,7 @@ fn says_something(name: &str, value: &Value) -> bool {
 }
 
 /// A table if the entries are objects, else a line each.
-fn array(text: &mut String, list: &[Value]) {
+fn array(text: &mut String, indent: u16, list: &[Value]) {
     let mut columns: Vec<&str> = Vec::new();
     for entry in list {
         let Value::Object(fields) = entry else {
@@ -79,12 +87,12 @@ fn array(text: &mut String, list: &[Value]) {
     };
     if list.iter().any(is_long) {
         // Text of several lines, such as a diff, has no place in a table.
-        let entries = list.iter().map(render).collect::<Vec<_>>();
+        let entries = list.iter().map(|entry| render_at(indent, entry)).collect::<Vec<_>>();
         text.push_str(&entries.join("\n"));
         return;
     }
     let header: Vec<String> = columns.iter().map(|name| name.replace('_', " ")).collect();
-    let mut rows = Rows::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut rows = Rows::indented(indent, &header.iter().map(String::as_str).collect::<Vec<_>>());
     for entry in list {
         rows.add(columns.iter().map(|name| plain(entry.get(name).unwrap_or(&Value::Null))));
     }
@@ -101,7 +109,7 @@ fn plain(value: &Value) -> String {
 
 fn indented(text: &str) -> String {
     text.lines().fold(String::new(), |mut out, line| {
-        let _ = writeln!(out, "  {line}");
+        let _ = writeln!(out, "{:1$}{line}", "", usize::from(INDENT));
         out
     })
 }

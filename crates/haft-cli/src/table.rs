@@ -16,11 +16,18 @@ pub(crate) struct Rows {
 impl Rows {
     /// An empty table; without a header if no column has a name.
     pub(crate) fn new(header: &[&str]) -> Self {
+        Self::indented(0, header)
+    }
+
+    /// An empty table that is indented by so many columns afterwards.
+    pub(crate) fn indented(indent: u16, header: &[&str]) -> Self {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING);
         match width() {
             Some(width) => {
-                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+                table
+                    .set_content_arrangement(ContentArrangement::Dynamic)
+                    .set_width(width.saturating_sub(indent));
             }
             None => {
                 table.set_content_arrangement(ContentArrangement::Disabled);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::Common;
 use crate::host;
 use crate::style::{DIM, cell};
-use crate::table::Rows;
+use crate::table::{self, Rows};
 
 /// Maximum size of a settings file.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -114,10 +114,8 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
         rows.add([value.name.clone(), value.shown(), format!("{}{ignored}", value.source)]);
     }
     write!(out, "{rows}")?;
-    writeln!(
-        out,
-        "{DIM}everything else has its default: `haft settings --reference` lists all settings{DIM:#}"
-    )?;
+    let others = "everything else has its default: `haft settings --reference` lists all settings";
+    writeln!(out, "{DIM}{}{DIM:#}", table::hanging(others, 0))?;
     Ok(ExitCode::SUCCESS)
 }
 

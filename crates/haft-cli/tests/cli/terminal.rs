@@ -85,6 +85,11 @@ fn a_structured_reply_is_a_table_at_a_terminal_and_json_elsewhere() {
     assert_eq!(seat.ends(), 0);
     let shown = seat.shown();
     assert!(shown.contains("name") && shown.contains("one.txt") && !shown.contains('{'), "{shown}");
+    let grep = ["--dialect", "ally", "call", "grep", "pattern=long"];
+    fixture.write("ws/long.txt", &"long words ".repeat(30));
+    let mut seat = Seat::take(&fixture, &grep, &[]);
+    assert_eq!(seat.ends(), 0);
+    assert!(seat.shown().lines().all(|line| line.chars().count() <= 100), "{}", seat.shown());
     let piped = fixture.run(&call);
     assert_eq!(piped.json()["ok"], true);
     let raw = fixture.run(&[&["--json"], call.as_slice()].concat());

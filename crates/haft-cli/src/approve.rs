@@ -13,10 +13,13 @@ use haft_sandbox::terminal::{self, Terminal};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::style::{BAD, BOLD, DIM, GOOD, NAME, sanitize};
+use crate::live;
+use crate::style::{self, BAD, BOLD, DANGER, DIM, GOOD, NAME, sanitize};
 
 /// Lines of a preview that are shown at first; a key shows the rest.
 const FIRST_LINES: usize = 60;
+/// What Ctrl-D sends.
+const CTRL_D: char = '\u{4}';
 /// This many blanks in a row are shown as a count, since they could push text out of sight.
 const MANY_BLANKS: usize = 40;
 
@@ -72,7 +75,7 @@ impl Approver for TerminalUser {
                     known_tools: &known_tools,
                     is_withdrawn: &is_withdrawn,
                 };
-                Ok(prompt.answer()?)
+                Ok(live::suspend(|| prompt.answer())?)
             });
             asking.await?
         })
@@ -91,12 +94,12 @@ struct Prompt<'a> {
 impl Prompt<'_> {
     fn answer(&mut self) -> std::io::Result<Decision> {
         self.terminal.forget_typed();
-        self.terminal.print(&question(self.request, Some(FIRST_LINES)))?;
+        self.print(&question(self.request, Some(FIRST_LINES)))?;
         loop {
             let rules = self.request.offered().to_vec();
-            self.terminal.print(&choices(self.request))?;
+            self.print(&choices(self.request))?;
             let Some(key) = self.terminal.key(self.is_withdrawn)? else { return self.withdrawn() };
-            self.terminal.print(&format!("{}\n", sanitize(&key.to_string()).trim()))?;
+            self.print(&format!("{}\n", key_name(key)))?;
             let always = |scope| Decision::AllowAlways { rules: rules.clone(), scope };
             match key.to_ascii_lowercase() {
                 'y' => return Ok(Decision::AllowOnce),
@@ -113,24 +116,35 @@ impl Prompt<'_> {
                     None if (self.is_withdrawn)() => return self.withdrawn(),
                     None => {}
                 },
+                'w' if self.offers(&Choice::AllowWithNetwork) => return Ok(Decision::AllowWithNetwork),
                 'e' => match self.edited()? {
-                    Some(input) => return Ok(Decision::AllowEdited(input)),
-                    None => self.terminal.print("nothing was changed\n")?,
+                    Some(input) => return Ok(Decision::Revise(input)),
+                    None => self.print("nothing was changed\n")?,
                 },
-                'v' => self.terminal.print(&question(self.request, None))?,
-                'x' | '?' => self.terminal.print(&explanation(self.request))?,
+                'v' => self.print(&question(self.request, None))?,
+                'x' | '?' => self.print(&explanation(self.request))?,
                 'n' | '\u{1b}' => {
-                    self.terminal.print("what to do instead (or nothing): ")?;
-                    let Some(feedback) = self.terminal.line(self.is_withdrawn)? else {
+                    self.print("what to do instead (or nothing): ")?;
+                    let feedback = self.terminal.line(self.is_withdrawn)?;
+                    if feedback.is_none() && (self.is_withdrawn)() {
                         return self.withdrawn();
-                    };
-                    let feedback = Some(feedback.trim().to_owned()).filter(|feedback| !feedback.is_empty());
+                    }
+                    let feedback = feedback.map(|feedback| feedback.trim().to_owned());
+                    let feedback = feedback.filter(|feedback| !feedback.is_empty());
                     let feedback = feedback.map(|feedback| format!("the user denied the call: {feedback}"));
                     return Ok(Decision::Deny { feedback });
                 }
-                _ => {}
+                CTRL_D => return Ok(Decision::Deny { feedback: None }),
+                _ => {
+                    let keys = keys(self.request);
+                    self.print(&format!("{DIM}no such key: press one of {keys}{DIM:#}\n"))?;
+                }
             }
         }
+    }
+
+    fn print(&mut self, text: &str) -> std::io::Result<()> {
+        self.terminal.print(&style::for_terminal(text))
     }
 
     fn offers(&self, choice: &Choice) -> bool {
@@ -138,25 +152,25 @@ impl Prompt<'_> {
     }
 
     fn withdrawn(&mut self) -> std::io::Result<Decision> {
-        self.terminal.print(&format!("{DIM}(withdrawn){DIM:#}\n"))?;
+        self.print(&format!("{DIM}(withdrawn){DIM:#}\n"))?;
         Ok(Decision::Deny { feedback: None })
     }
 
     /// Asks for a rule of the user's own instead of the offered ones, and for its scope.
     fn other_rule(&mut self, offered: &[Rule]) -> std::io::Result<Option<Decision>> {
         let shown: Vec<String> = offered.iter().map(|rule| sanitize(&rule.0)).collect();
-        self.terminal.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
+        self.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
         let Some(text) = self.terminal.line(self.is_withdrawn)? else { return Ok(None) };
         let rule = match ToolRule::parse(&text, self.known_tools) {
             Ok(rule) => Rule(rule.to_string()),
             Err(error) => {
-                self.terminal.print(&format!("{BAD}{}{BAD:#}\n", sanitize(&error.to_string())))?;
+                self.print(&format!("{BAD}{}{BAD:#}\n", sanitize(&error.to_string())))?;
                 return Ok(None);
             }
         };
-        self.terminal.print("for the [s]ession, the [p]roject or every[u]where? ")?;
+        self.print("for the [s]ession, the [p]roject or every[u]where? ")?;
         let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
-        self.terminal.print("\n")?;
+        self.print("\n")?;
         let scope = match key.to_ascii_lowercase() {
             's' => Scope::Session,
             'p' => Scope::Project,
@@ -171,14 +185,14 @@ impl Prompt<'_> {
         let parts = self.request.preview.as_ref().map(|preview| preview.parts.clone()).unwrap_or_default();
         let mut chosen = Vec::new();
         for (n, part) in parts.iter().enumerate() {
-            self.terminal.print(&format!(
+            self.print(&format!(
                 "{}part {} of {}: [y]es, [n]o, [q]uit? ",
                 coloured(part),
                 n + 1,
                 parts.len()
             ))?;
             let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
-            self.terminal.print("\n")?;
+            self.print("\n")?;
             match key.to_ascii_lowercase() {
                 'y' => chosen.push(n),
                 'q' => return Ok(None),
@@ -202,7 +216,7 @@ impl Prompt<'_> {
             Ok(input) if succeeded && input != self.request.input => Ok(Some(input)),
             Ok(_) => Ok(None),
             Err(error) => {
-                self.terminal.print(&format!("{BAD}this is no JSON: {error}{BAD:#}\n"))?;
+                self.print(&format!("{BAD}this is no JSON: {error}{BAD:#}\n"))?;
                 Ok(None)
             }
         }
@@ -214,14 +228,22 @@ fn question(request: &ApprovalRequest, max_lines: Option<usize>) -> String {
     let mut text = String::new();
     let works_for =
         request.works_for.as_ref().map(|parent| format!(", which works for {}", sanitize(parent)));
+    let danger = match request.is_dangerous {
+        true => format!("{DANGER} DANGEROUS {DANGER:#} "),
+        false => String::new(),
+    };
     let _ = writeln!(
         text,
-        "\n{BOLD}{}{BOLD:#} wants to run ({}{})",
+        "\n{danger}{BOLD}{}{BOLD:#} wants to run ({}{})",
         sanitize(&request.tool),
         sanitize(&request.session),
         works_for.unwrap_or_default()
     );
-    let _ = writeln!(text, "{DIM}because{DIM:#} {}", sanitize(&request.reason));
+    let reason = sanitize(&request.reason);
+    let _ = match request.is_dangerous {
+        true => writeln!(text, "{BAD}it may do harm that cannot be undone: {reason}{BAD:#}"),
+        false => writeln!(text, "{DIM}because{DIM:#} {reason}"),
+    };
     let what = match &request.preview {
         Some(preview) if !preview.diff.is_empty() => coloured(&preview.diff),
         _ => input(&request.input),
@@ -298,6 +320,9 @@ fn choices(request: &ApprovalRequest) -> String {
              {BOLD}[r]{BOLD:#} another rule"
         );
     }
+    if request.choices.contains(&Choice::AllowWithNetwork) {
+        let _ = write!(text, "  {BOLD}[w]{BOLD:#} once, with the network");
+    }
     if request.choices.contains(&Choice::AllowParts) {
         let _ = write!(text, "  {BOLD}[h]{BOLD:#} parts");
     }
@@ -310,6 +335,26 @@ fn choices(request: &ApprovalRequest) -> String {
     }
     text.push_str("> ");
     text
+}
+
+/// The keys that answer a question.
+fn keys(request: &ApprovalRequest) -> String {
+    let always = if request.offered().is_empty() { "" } else { "spur" };
+    let network = if request.choices.contains(&Choice::AllowWithNetwork) { "w" } else { "" };
+    let parts = if request.choices.contains(&Choice::AllowParts) { "h" } else { "" };
+    let keys = format!("y{always}{network}{parts}evxn");
+    keys.chars().map(String::from).collect::<Vec<_>>().join(" ")
+}
+
+/// How a pressed key is shown.
+fn key_name(key: char) -> String {
+    match key {
+        CTRL_D => "Ctrl-D: no".to_owned(),
+        '\u{1b}' => "Escape: no".to_owned(),
+        char::REPLACEMENT_CHARACTER => String::new(),
+        key if key.is_control() => String::new(),
+        key => sanitize(&key.to_string()),
+    }
 }
 
 /// Why the call needs approval, what it claims, and which mode would allow it.

@@ -6,9 +6,11 @@ mod call;
 mod completions;
 mod doctor;
 mod history;
+mod man;
 mod mcp;
 mod rules;
 mod servers;
+mod sessions;
 mod settings;
 mod setup;
 mod stats;
@@ -26,33 +28,40 @@ use haft_core::{Reply, Session};
 use haft_ops::{Clash, Direction};
 
 use crate::args::{Args, Command, Numbers};
+use crate::live::LiveView;
+use crate::logging;
 use crate::style;
 use haft_host::Host;
 
 /// Runs the command of a parsed command line.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
+    let log_file = match &args.command {
+        Command::Mcp { log_file, .. } => log_file.as_deref(),
+        _ => None,
+    };
+    logging::start(log_file)?;
     match args.command {
         Command::Tools { format } => tools::run(common, format),
         Command::Call { tool, input } => call::run(common, &tool, &input),
         Command::Batch { file } => batch::run(common, &file),
-        Command::Mcp { http, command: None } => mcp::run(common, http),
+        Command::Mcp { http, command: None, .. } => mcp::run(common, http),
         Command::Mcp { command: Some(command), .. } => servers::run(common, command),
         Command::History { diff, limit, numbers } => {
             history::run(common, diff, limit, &Numbers::all(&numbers))
         }
-        Command::Undo { numbers, last, merge, dry_run } => {
+        Command::Undo { numbers, last, any, merge, dry_run } => {
             let clash = if merge { Clash::Merge } else { Clash::Refuse };
             undo::run(
                 common,
                 Direction::Undo,
-                &undo::UndoArgs { numbers: Numbers::all(&numbers), last, clash, dry_run },
+                &undo::UndoArgs { numbers: Numbers::all(&numbers), last, any, clash, dry_run },
             )
         }
-        Command::Redo { numbers, last, dry_run } => undo::run(
+        Command::Redo { numbers, last, any, dry_run } => undo::run(
             common,
             Direction::Redo,
-            &undo::UndoArgs { numbers: Numbers::all(&numbers), last, clash: Clash::Refuse, dry_run },
+            &undo::UndoArgs { numbers: Numbers::all(&numbers), last, any, clash: Clash::Refuse, dry_run },
         ),
         Command::Trust { yes } => trust::run(common, yes),
         Command::Audit { limit } => audit::run(common, limit),
@@ -61,7 +70,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Stats => stats::run(common),
         Command::Setup(flags) => setup::run(common, &flags),
         Command::Doctor => doctor::run(common),
-        Command::Settings => settings::run(),
+        Command::Settings { schema: true, .. } => settings::print_schema(),
+        Command::Settings { reference: true, .. } => settings::print_reference(),
+        Command::Settings { .. } => settings::run(common),
+        Command::Sessions { command } => sessions::run(common, command),
+        Command::Man { dir } => man::run(&dir),
         Command::Completions { shell } => completions::run(shell),
     }
 }
@@ -83,20 +96,30 @@ enum Completion<T> {
     Stopped(Option<T>),
 }
 
-/// Runs some work until it is done or haft is interrupted. An interrupt cancels the session's calls, so that nothing they
-/// started stays behind, and the work returns what it has.
+/// Runs some work until it is done or haft is interrupted, and shows the running calls. An interrupt cancels the session's
+/// calls, so that nothing they started stays behind, and the work returns what it has. A second one ends haft at once.
 async fn interruptible<T>(
     session: &Session,
     stop: &mut StopSignal,
     work: impl Future<Output = T>,
 ) -> Completion<T> {
+    let live = LiveView::start(session);
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
         done = &mut work => return Completion::Done(done),
         () = stop.received() => session.cancel(),
     }
-    Completion::Stopped(tokio::time::timeout(CANCEL_TIMEOUT, work).await.ok())
+    live.stopping();
+    tokio::select! {
+        biased;
+        done = tokio::time::timeout(CANCEL_TIMEOUT, work) => Completion::Stopped(done.ok()),
+        () = stop.received() => {
+            drop(live);
+            // Commands end with haft, and what a change left unfinished the journal settles in the next run.
+            std::process::exit(INTERRUPTED.into());
+        }
+    }
 }
 
 /// Starts the MCP servers that may have these tools, unless haft is interrupted.

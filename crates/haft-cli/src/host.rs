@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haft_core::Session;
 use haft_host::{Environment, Host, HostError, Options};
-use haft_sandbox::terminal::Terminal;
+use haft_sandbox::terminal::{self, Terminal};
 
 use crate::approve::TerminalUser;
 use crate::args::Common;
@@ -30,15 +30,29 @@ pub(crate) fn lenient_environment(common: &Common) -> Result<Environment, HostEr
     Environment::find_anywhere(common.workspace.as_deref())
 }
 
-/// Opens a host with the options of the command line.
+/// The session of a command that continues one: the named one, else that of this terminal in this workspace.
+pub(crate) fn session_name(common: &Common) -> Option<String> {
+    common.session.clone().or_else(terminal::place)
+}
+
+/// Opens a host with the options of the command line, whose session is new unless it has a name.
 pub(crate) fn open(common: &Common, interaction: Interaction) -> Result<Host, HostError> {
+    open_session(common, interaction, common.session.clone())
+}
+
+/// Opens a host that continues a session.
+pub(crate) fn open_session(
+    common: &Common,
+    interaction: Interaction,
+    session: Option<String>,
+) -> Result<Host, HostError> {
     let environment = environment(common)?;
     let mut options = Options::default();
     options.dialect = common.dialect.clone();
     options.add_dirs = common.add_dir.clone();
     options.focus = common.focus.clone();
     options.mode = common.mode.map(Into::into);
-    options.session = common.session.clone();
+    options.session = session;
     if interaction == Interaction::Terminal && std::io::stderr().is_terminal() && Terminal::open().is_ok() {
         let user = TerminalUser::new(environment.results(), environment.known_tools());
         options.approver = Some(Arc::new(user.clone()));

@@ -6,21 +6,24 @@ mod approve;
 mod args;
 mod commands;
 mod host;
+mod live;
+mod logging;
+mod readable;
 mod respond;
 mod style;
+mod table;
 
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     haft_sandbox::sandbox::arm_with(haft_ops::WORKERS);
-    let args = match args::Args::try_parse() {
+    let args = match args::parse() {
         Ok(args) => args,
         // Clap prints help on stdout and errors on stderr, with the right exit codes.
         Err(error) => error.exit(),
     };
+    style::use_colors(args.common.color);
     match commands::run(args) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

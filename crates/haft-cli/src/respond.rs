@@ -10,7 +10,8 @@ use haft_core::questions::{Answer, QuestionSet, Respondent, Selection, UserQuest
 use haft_sandbox::terminal::Terminal;
 
 use crate::approve::{TerminalUser, WithdrawOnDrop};
-use crate::style::{BOLD, DIM, NAME, one_line, sanitize};
+use crate::live;
+use crate::style::{self, BOLD, DIM, NAME, one_line, sanitize};
 
 impl Respondent for TerminalUser {
     fn answer(&self, set: QuestionSet) -> BoxFuture<'_, Result<Vec<Answer>, Fault>> {
@@ -23,7 +24,8 @@ impl Respondent for TerminalUser {
                 let _held = lock.lock();
                 let terminal = Terminal::open()?;
                 terminal.forget_typed();
-                Ok(respond(&set, &mut TerminalConsole { terminal, withdrawn: &withdrawn })?)
+                let mut console = TerminalConsole { terminal, withdrawn: &withdrawn };
+                Ok(live::suspend(|| respond(&set, &mut console))?)
             });
             asking.await?
         })
@@ -46,7 +48,7 @@ struct TerminalConsole<'a> {
 
 impl Console for TerminalConsole<'_> {
     fn print(&mut self, text: &str) -> io::Result<()> {
-        self.terminal.print(text)
+        self.terminal.print(&style::for_terminal(text))
     }
 
     fn line(&mut self) -> io::Result<Option<String>> {

@@ -6,11 +6,35 @@ use std::time::{Duration, SystemTime};
 use anstyle::{AnsiColor, Style};
 use haft_core::{Fault, is_invisible};
 
+use crate::args::ColorWhen;
+
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const DANGER: Style =
+    AnsiColor::White.on_default().bg_color(Some(anstyle::Color::Ansi(AnsiColor::Red))).bold();
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
+
+/// Sets when colours are used, for all output from now on.
+pub(crate) fn use_colors(when: ColorWhen) {
+    let choice = match when {
+        ColorWhen::Auto => anstream::ColorChoice::Auto,
+        ColorWhen::Always => anstream::ColorChoice::Always,
+        ColorWhen::Never => anstream::ColorChoice::Never,
+    };
+    choice.write_global();
+}
+
+/// Whether the terminal of standard error is used with colours.
+pub(crate) fn has_colors() -> bool {
+    anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
+}
+
+/// Text for the terminal itself, without colours where they are not wanted.
+pub(crate) fn for_terminal(text: &str) -> String {
+    if has_colors() { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }
+}
 
 /// Prints an error with its causes on stderr.
 pub(crate) fn report(error: &anyhow::Error) {

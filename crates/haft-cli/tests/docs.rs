@@ -11,7 +11,7 @@ fn tools_md_is_what_haft_prints() {
 
 #[test]
 fn settings_md_is_what_haft_prints() {
-    is_fresh("settings.md", &["settings"]);
+    is_fresh("settings.md", &["settings", "--reference"]);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! one; it knows nothing of the stages that a call goes through.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, FolderAccess, PathError, ResolvedPath, Workspace};
 use parking_lot::{Mutex, MutexGuard};
@@ -38,6 +38,12 @@ struct Inner {
     effects: Mutex<Vec<Effect>>,
     /// Whether a commit is under way, which cancelling must not abandon.
     committing: AtomicBool,
+    /// Whether work is under way that stops by itself when the call is cancelled.
+    stops_itself: AtomicBool,
+    /// Whether the person who approved the call lets it reach the network.
+    network: AtomicBool,
+    /// Nanoseconds in which the call waited for a person.
+    asking: AtomicU64,
     /// The session's workspace at the time of the call.
     workspace: Workspace,
     extended: ExtendedWorkspace,
@@ -152,6 +158,9 @@ impl Context {
             cancel,
             effects: Mutex::default(),
             committing: AtomicBool::new(false),
+            stops_itself: AtomicBool::new(false),
+            network: AtomicBool::new(false),
+            asking: AtomicU64::new(0),
             workspace,
             extended: ExtendedWorkspace::default(),
             kept_files: Mutex::default(),
@@ -272,6 +281,29 @@ impl Context {
     /// The name of the tool that was called.
     pub fn tool(&self) -> &Arc<str> {
         &self.0.tool
+    }
+
+    /// Whether the person who approved the call lets it reach the network, this once.
+    pub fn may_use_network(&self) -> bool {
+        self.0.network.load(Ordering::Acquire)
+    }
+
+    /// Waits for a person's answer, and keeps in mind how long that took.
+    pub(crate) async fn waiting_for_person<T>(&self, asking: impl Future<Output = T>) -> T {
+        let start = Instant::now();
+        let answer = asking.await;
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.asking.fetch_add(took, Ordering::AcqRel);
+        answer
+    }
+
+    /// How long the call has waited for a person.
+    pub(crate) fn waited_for_person(&self) -> Duration {
+        Duration::from_nanos(self.0.asking.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn give_network(&self) {
+        self.0.network.store(true, Ordering::Release);
     }
 
     /// Whether the call was cancelled and should stop.
@@ -409,6 +441,21 @@ impl Context {
         let done = work.await;
         self.0.committing.store(false, Ordering::Release);
         done
+    }
+
+    /// Waits for work that watches [`Context::cancelled`] and stops by itself soon after, with a result worth replying: a
+    /// command that is asked to end, and what it printed until then. A cancelled call waits some seconds for such work,
+    /// and then abandons it like any other.
+    pub async fn cooperative<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.stops_itself.store(true, Ordering::Release);
+        let done = work.await;
+        self.0.stops_itself.store(false, Ordering::Release);
+        done
+    }
+
+    /// Whether work is under way that stops by itself when the call is cancelled.
+    pub(crate) fn stops_itself(&self) -> bool {
+        self.0.stops_itself.load(Ordering::Acquire)
     }
 
     /// Whether a commit is under way, which cancelling must not abandon.

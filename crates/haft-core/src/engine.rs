@@ -43,6 +43,9 @@ use crate::{
     Resource, Session, Turn, limits, render, spec,
 };
 
+/// How long a cancelled call waits for [work that stops by itself](Context::cooperative).
+const CANCEL_GRACE: Duration = Duration::from_secs(3);
+
 /// The engine that all sessions share: hooks, judges, approvers, events and statistics. Cheap to clone.
 ///
 /// ```
@@ -211,11 +214,19 @@ impl Job {
         let outcome = {
             let mut attempt = std::pin::pin!(catch_panic_async(self.attempt()));
             let mut cancelled = std::pin::pin!(cancelled);
+            let mut grace = None;
             std::future::poll_fn(|task| match attempt.as_mut().poll(task) {
                 Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
                 // A commit cannot be abandoned half way: it ends by itself, and the reply must say how.
                 Poll::Pending if cx.is_committing() => Poll::Pending,
-                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
+                Poll::Pending if !cx.is_cancelled() && cancelled.as_mut().poll(task).is_pending() => {
+                    Poll::Pending
+                }
+                Poll::Pending if cx.stops_itself() => {
+                    let grace = grace.get_or_insert_with(|| Box::pin(tokio::time::sleep(CANCEL_GRACE)));
+                    grace.as_mut().poll(task).map(|()| None)
+                }
+                Poll::Pending => Poll::Ready(None),
             })
             .await
         };
@@ -433,7 +444,8 @@ impl Job {
         };
         permission.approved = true;
         let preview = preview.or_else(|| claimed.prepared.preview(&self.cx));
-        let request = permissions::request(&question, &engine.judges, &verdict, preview, needed);
+        let network = claimed.prepared.can_be_given_network(&self.cx);
+        let request = permissions::request(&question, &engine.judges, &verdict, preview, network, needed);
         let own = self.cx.session().approver().filter(|own| own.is_there(self.cx.call()));
         let approver = own.unwrap_or(&*engine.approver);
         let ask = permissions::ask(approver, &engine.judges, engine.answer_timeout, request, &self.cx);
@@ -460,6 +472,11 @@ impl Job {
                 permission.by = DecidedBy::Person("always");
                 Ok(None)
             }
+            Approved::WithNetwork => {
+                self.cx.give_network();
+                permission.by = DecidedBy::Person("once, with the network");
+                Ok(None)
+            }
             Approved::ByOtherAnswer => {
                 permission.by = DecidedBy::Person("by another answer");
                 Ok(None)
@@ -475,9 +492,23 @@ impl Job {
                 permission.by = DecidedBy::Person("with other arguments");
                 // The hooks saw other arguments than those that will run.
                 permission.hooks_ran = false;
-                self.notes.push("the user changed the arguments before allowing the call".to_owned());
+                self.note_changed_arguments();
                 Ok(Some(input))
             }
+            Approved::Revised(input) => {
+                // Nothing was approved yet: hooks, rules and the person see the new arguments first.
+                permission.approved = false;
+                permission.hooks_ran = false;
+                self.note_changed_arguments();
+                Ok(Some(input))
+            }
+        }
+    }
+
+    fn note_changed_arguments(&mut self) {
+        let note = "the user changed the arguments before allowing the call";
+        if !self.notes.iter().any(|earlier| earlier == note) {
+            self.notes.push(note.to_owned());
         }
     }
 
@@ -597,8 +628,14 @@ impl Job {
         self.ended = true;
         let took = self.started.elapsed();
         if self.entry.is_some() {
-            let outcome = if reply.is_error { Outcome::Failure } else { Outcome::Success };
-            self.engine.stats().record(self.cx.tool(), took, outcome);
+            let is_denied = reply.fault().is_some_and(|fault| fault.kind() == FaultKind::Denied);
+            let outcome = match reply.is_error {
+                true if is_denied => Outcome::Denial,
+                true => Outcome::Failure,
+                false => Outcome::Success,
+            };
+            let own = took.saturating_sub(self.cx.waited_for_person());
+            self.engine.stats().record(self.cx.tool(), own, outcome);
         }
         let past = PastCall { tool: self.cx.tool().clone(), files: self.cx.take_kept_files() };
         self.cx.session().remember_call(self.cx.call().clone(), past);

@@ -9,16 +9,20 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::replies::IntoReply;
-use crate::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Spec, decode};
+use crate::{BoxFuture, Claims, Context, DynTool, Fault, Prepared, Reply, Resource, Spec, decode, preview};
 
 type Body<I> = dyn Fn(I, Context) -> BoxFuture<'static, Result<Reply, Fault>> + Send + Sync;
 type ClaimsOf<I> = dyn Fn(&I, &Context) -> Result<Claims, Fault> + Send + Sync;
+type PreviewUse<I> = dyn Fn(&I) -> String + Send + Sync;
+type PreviewResult = dyn Fn(&Reply, usize) -> Vec<String> + Send + Sync;
 
 /// A tool made of a closure: see [`function`] and [`blocking_function`].
 pub struct Function<I> {
     spec: Spec,
     body: Arc<Body<I>>,
     claims: Option<Arc<ClaimsOf<I>>>,
+    preview_use: Option<Box<PreviewUse<I>>>,
+    preview_result: Option<Box<PreviewResult>>,
 }
 
 /// Makes a tool of an async closure. By default it may change anything, so it runs alone and needs approval: see
@@ -103,7 +107,13 @@ impl<I: DeserializeOwned + JsonSchema + Send + 'static> Function<I> {
         description: impl Into<Cow<'static, str>>,
         body: impl Fn(I, Context) -> BoxFuture<'static, Result<Reply, Fault>> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec: Spec::of::<I>(name, description), body: Arc::new(body), claims: None }
+        Self {
+            spec: Spec::of::<I>(name, description),
+            body: Arc::new(body),
+            claims: None,
+            preview_use: None,
+            preview_result: None,
+        }
     }
 
     /// Declares that the tool never changes anything: it needs no approval and runs concurrently with other readers.
@@ -125,6 +135,21 @@ impl<I: DeserializeOwned + JsonSchema + Send + 'static> Function<I> {
         self.claims = Some(Arc::new(claims));
         self
     }
+
+    /// Sets the line that tells a person what a call is about to do.
+    pub fn preview_use(mut self, preview: impl Fn(&I) -> String + Send + Sync + 'static) -> Self {
+        self.preview_use = Some(Box::new(preview));
+        self
+    }
+
+    /// Sets the lines that show a person the result: at most as many as the second argument says.
+    pub fn preview_result(
+        mut self,
+        preview: impl Fn(&Reply, usize) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.preview_result = Some(Box::new(preview));
+        self
+    }
 }
 
 impl<I: DeserializeOwned + JsonSchema + Send + 'static> DynTool for Function<I> {
@@ -140,6 +165,18 @@ impl<I: DeserializeOwned + JsonSchema + Send + 'static> DynTool for Function<I> 
             None => Claims::everything(),
         };
         Ok(Box::new(FunctionCall { input, claims, body: self.body.clone() }))
+    }
+
+    fn preview_use(&self, input: &Value) -> Option<String> {
+        let preview = self.preview_use.as_ref()?;
+        Some(preview(&decode::typed(input, &self.spec).ok()?))
+    }
+
+    fn preview_result(&self, reply: &Reply, max_lines: usize) -> Vec<String> {
+        match &self.preview_result {
+            Some(shown) => shown(reply, max_lines),
+            None => preview::result(reply, max_lines),
+        }
     }
 }
 

@@ -63,6 +63,12 @@ pub trait Operation: Send + Sized + 'static {
         None
     }
 
+    /// Whether the person who approves the call can let it reach the network, which it cannot by itself: see
+    /// [`Context::may_use_network`].
+    fn can_be_given_network(&self, _cx: &Context) -> bool {
+        false
+    }
+
     /// Reduces the planned change to these parts, counted from 0 in the preview. Returns a description of what was left
     /// out.
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {

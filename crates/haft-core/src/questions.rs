@@ -155,6 +155,7 @@ impl Context {
         let asking = async {
             asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("asking crashed: {panic}"))))
         };
+        let asking = self.waiting_for_person(asking);
         let answers = match engine.answer_timeout() {
             None => asking.await,
             Some(timeout) => match tokio::time::timeout(timeout, asking).await {

@@ -191,6 +191,11 @@ impl Reply {
         self.is_object
     }
 
+    /// The structured value, if its JSON is the text that the model reads: see [`Reply::object`].
+    pub fn as_object(&self) -> Option<&Value> {
+        self.structured.as_ref().filter(|_| self.is_object)
+    }
+
     /// A reply that reports a failure as text.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }

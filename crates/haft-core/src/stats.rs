@@ -1,4 +1,4 @@
-//! Statistics per tool: number of calls, successes and failures, and percentiles of their duration. Several processes can
+//! Statistics per tool: number of calls, successes, failures and denials, and percentiles of their duration. Several processes can
 //! add to one saved file. Knows tools by name only, and nothing of calls or replies.
 
 mod histogram;
@@ -21,8 +21,10 @@ use histogram::{Buckets, Histogram};
 pub enum Outcome {
     /// The call succeeded.
     Success,
-    /// The call failed or was denied.
+    /// The call failed.
     Failure,
+    /// The call was denied, so it never ran.
+    Denial,
 }
 
 /// The statistics of all tools in this process.
@@ -43,6 +45,9 @@ pub struct ToolStats {
     pub successes: u64,
     /// The number of calls that failed.
     pub failures: u64,
+    /// The number of calls that were denied.
+    #[serde(default)]
+    pub denials: u64,
     /// The total duration of all calls, in nanoseconds.
     pub total_ns: u64,
     /// The shortest duration, in nanoseconds; 0 before the first call.
@@ -175,9 +180,10 @@ impl ToolStats {
         self.percentile(95)
     }
 
-    /// The fraction of calls that succeeded, from 0 to 1.
+    /// The fraction of the calls that ran which succeeded, from 0 to 1.
     pub fn success_rate(&self) -> Option<f64> {
-        (self.calls > 0).then(|| self.successes as f64 / self.calls as f64)
+        let ran = self.calls.saturating_sub(self.denials);
+        (ran > 0).then(|| self.successes as f64 / ran as f64)
     }
 
     /// Adds the statistics of other calls.
@@ -190,6 +196,7 @@ impl ToolStats {
         self.calls = self.calls.saturating_add(other.calls);
         self.successes = self.successes.saturating_add(other.successes);
         self.failures = self.failures.saturating_add(other.failures);
+        self.denials = self.denials.saturating_add(other.denials);
         self.total_ns = self.total_ns.saturating_add(other.total_ns);
         self.histogram.merge(&other.histogram);
     }
@@ -211,7 +218,8 @@ impl ToolStats {
 
     fn is_sound(&self) -> bool {
         self.min_ns <= self.max_ns
-            && self.successes.checked_add(self.failures) == Some(self.calls)
+            && self.successes.checked_add(self.failures).and_then(|ran| ran.checked_add(self.denials))
+                == Some(self.calls)
             && self.histogram.is_sound(self.calls)
     }
 }
@@ -227,6 +235,7 @@ impl Counters {
         match outcome {
             Outcome::Success => recent.successes += 1,
             Outcome::Failure => recent.failures += 1,
+            Outcome::Denial => recent.denials += 1,
         }
         self.buckets.add(ns);
     }

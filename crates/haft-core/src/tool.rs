@@ -121,6 +121,12 @@ pub trait Tool: 'static {
     fn preview_use(_input: &Self::Input) -> Option<String> {
         None
     }
+
+    /// A few lines that show a person the result. Default: the first lines of the text, or the values of a structured
+    /// reply.
+    fn preview_result(reply: &Reply, max_lines: usize) -> Vec<String> {
+        preview::result(reply, max_lines)
+    }
 }
 
 /// A tool with its types erased, as the [`Registry`](crate::Registry) holds it. Implement it directly for tools whose
@@ -255,6 +261,11 @@ pub trait Prepared: Send {
         None
     }
 
+    /// See [`Operation::can_be_given_network`].
+    fn can_be_given_network(&self, _cx: &Context) -> bool {
+        false
+    }
+
     /// See [`Operation::keep_parts`].
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
         Err(Fault::failed("this change is made as a whole or not at all"))
@@ -305,6 +316,10 @@ impl<T: Tool> DynTool for Typed<T> {
     fn preview_use(&self, input: &Value) -> Option<String> {
         T::preview_use(&decode::typed(input, &self.spec).ok()?)
     }
+
+    fn preview_result(&self, reply: &Reply, max_lines: usize) -> Vec<String> {
+        T::preview_result(reply, max_lines)
+    }
 }
 
 struct TypedCall<T: Tool> {
@@ -335,6 +350,10 @@ impl<T: Tool> Prepared for TypedCall<T> {
 
     fn preview(&mut self, cx: &Context) -> Option<Preview> {
         self.op.preview(cx)
+    }
+
+    fn can_be_given_network(&self, cx: &Context) -> bool {
+        self.op.can_be_given_network(cx)
     }
 
     fn keep_parts(&mut self, parts: &[usize], cx: &Context) -> Result<String, Fault> {

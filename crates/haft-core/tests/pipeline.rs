@@ -759,8 +759,35 @@ async fn statistics_count_every_call_of_a_known_tool() {
     rig.call("nowhere", json!({})).await;
     let stats = rig.engine.stats().snapshot();
     let note = &stats["note"];
-    assert_eq!((note.calls, note.successes, note.failures), (3, 1, 2));
+    assert_eq!((note.calls, note.successes, note.failures, note.denials), (3, 1, 1, 1));
     assert!(!stats.contains_key("nowhere"));
+}
+
+/// A person who thinks for a while before each answer.
+struct Slow(std::time::Duration);
+
+impl haft_core::permissions::Approver for Slow {
+    fn ask(
+        &self,
+        _request: haft_core::permissions::ApprovalRequest,
+    ) -> haft_core::BoxFuture<'_, Result<Decision, haft_core::Fault>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(Decision::AllowOnce)
+        })
+    }
+}
+
+#[tokio::test]
+async fn statistics_leave_out_how_long_a_person_thinks() {
+    let thinking = std::time::Duration::from_secs(1);
+    let rig = Rig::new(|engine| engine.approver(Slow(thinking)), |session| session);
+    let mut ended = rig.engine.activity().subscribe_to(&[haft_core::events::EventKind::Ended]);
+    assert_ok(&rig.note("a", "x").await);
+    let event = within(ended.next()).await.unwrap();
+    let haft_core::events::EventPayload::Ended { took, .. } = &event.payload else { panic!("{event:?}") };
+    let counted = std::time::Duration::from_nanos(rig.engine.stats().snapshot()["note"].total_ns);
+    assert!(*took >= thinking && counted + thinking <= *took, "{counted:?} of {took:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_core::limits::Cut;
-use haft_core::{Category, Context, DynTool, Format, Function, Reply, Sensitivity, Typed, function};
+use haft_core::{Call, Category, Context, DynTool, Format, Function, Reply, Sensitivity, Typed, function};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -87,6 +87,19 @@ async fn tools_are_found_by_name_category_and_harm() {
     let example = spec.example();
     assert_eq!(example, json!({"path": "…", "text": "…"}));
     assert_eq!(tools.get("note").unwrap().preview_use(&example).unwrap(), "write …");
+}
+
+#[tokio::test]
+async fn a_function_can_say_how_its_calls_and_results_are_shown() {
+    let shouting = function("shout", "Shouts", async |_: Any, _cx| "ready")
+        .read_only()
+        .preview_use(|_| "shouts once".to_owned())
+        .preview_result(|reply, _| vec![reply.display_text().to_uppercase()]);
+    let rig = Rig::new(|engine| engine, |session| session.tool(shouting));
+    let reply = rig.session.call(Call::new("1", "shout", json!({}))).await;
+    let tool = rig.session.tools().get("shout").unwrap();
+    assert_eq!(tool.preview_use(&json!({})).as_deref(), Some("shouts once"));
+    assert_eq!(tool.preview_result(&reply, 8), ["READY"]);
 }
 
 #[tokio::test]

@@ -415,6 +415,49 @@ async fn a_cancelled_call_waits_for_what_belongs_to_its_change() {
 }
 
 #[tokio::test]
+async fn a_cancelled_call_replies_what_its_work_has_so_far() {
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let tell = begun.clone();
+    let working = function("working", "Stops when it is cancelled", move |_: Any, cx: Context| {
+        let tell = tell.clone();
+        async move {
+            let work = async {
+                tell.notify_one();
+                cx.cancelled().await;
+                tokio::task::yield_now().await;
+                "half of it"
+            };
+            cx.cooperative(work).await
+        }
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(working).mode(Mode::Bypass));
+    let mut turn = rig.session.turn();
+    let call = turn.submit(Call::new("1", "working", json!({})));
+    within(begun.notified()).await;
+    call.cancel();
+    assert_eq!(within(turn.finish()).await[0].full_text(), "half of it");
+}
+
+#[tokio::test]
+async fn work_that_does_not_stop_by_itself_is_abandoned() {
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let tell = begun.clone();
+    let stubborn = function("stubborn", "Goes on when it is cancelled", move |_: Any, cx: Context| {
+        let tell = tell.clone();
+        async move {
+            tell.notify_one();
+            cx.cooperative(std::future::pending::<&str>()).await
+        }
+    });
+    let rig = Rig::new(|engine| engine, |session| session.tool(stubborn).mode(Mode::Bypass));
+    let mut turn = rig.session.turn();
+    let call = turn.submit(Call::new("1", "stubborn", json!({})));
+    within(begun.notified()).await;
+    call.cancel();
+    assert_eq!(kind(&within(turn.finish()).await[0]), "cancelled");
+}
+
+#[tokio::test]
 async fn a_single_call_keeps_its_position_and_can_be_cancelled() {
     let gates = Gates::default();
     let rig = rig(&gates);

@@ -22,7 +22,7 @@ use haft_journal::Journal;
 use haft_mcp::client::Servers;
 use haft_ops::PlanPlace;
 use haft_rules::{RuleJudge, Rules, SessionJudge};
-use haft_sandbox::{FolderAccess, Store, sandbox};
+use haft_sandbox::{FolderAccess, Store, sandbox, terminal};
 use parking_lot::Mutex;
 
 pub use engine::{command_hook, unused_hook_warning};
@@ -153,6 +153,7 @@ impl Host {
         })?;
         workspace = workspace.with_folder(results.dir(), FolderAccess::Read)?;
         let plans = plans(&state, settings)?;
+        prune_terminal_sessions(&state, settings);
         workspace = workspace.with_folder(plans.dir(), FolderAccess::Write)?;
         let guards = Guards {
             config: folders.config.clone(),
@@ -219,6 +220,11 @@ impl Host {
     /// The journal of the workspace's changes.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
+    }
+
+    /// The engine of all sessions.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// The permission mode of new sessions.
@@ -372,16 +378,32 @@ impl Host {
     }
 }
 
+/// Removes old sessions of terminals that are gone, which nothing can continue.
+fn prune_terminal_sessions(state: &Store, settings: &Settings) {
+    let sessions = state.folder("sessions");
+    for entry in sessions.entries().unwrap_or_default() {
+        let name = entry.name.trim_end_matches(".lock").trim_end_matches(".json");
+        if terminal::is_place(name) && is_old(entry.modified, settings) {
+            // A later run tries again.
+            let _ = sessions.remove(&entry.name);
+        }
+    }
+}
+
+/// Whether something that haft keeps for a while was made so long ago that it is removed.
+fn is_old(modified: SystemTime, settings: &Settings) -> bool {
+    let age = Duration::from_secs(settings.limits.keep_days.unwrap_or(7).saturating_mul(DAY.as_secs()));
+    modified.elapsed().is_ok_and(|elapsed| elapsed > age)
+}
+
 /// The folder of plans. Removes old plans of unnamed sessions, which cannot be resumed.
 fn plans(state: &Store, settings: &Settings) -> Result<Store> {
     let plans = state.folder("plans");
     plans.make().explain(HostErrorKind::State, || {
         format!("the state folder `{}` cannot be made", plans.dir().display())
     })?;
-    let age = Duration::from_secs(settings.limits.keep_days.unwrap_or(7).saturating_mul(DAY.as_secs()));
-    let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|elapsed| elapsed > age);
     for entry in plans.entries().unwrap_or_default() {
-        if entry.name.starts_with(UNNAMED_PREFIX) && is_old(entry.modified) {
+        if entry.name.starts_with(UNNAMED_PREFIX) && is_old(entry.modified, settings) {
             // A later run tries again.
             let _ = plans.remove(&entry.name);
         }

@@ -1,6 +1,6 @@
 //! The settings: one file of the user's, two of the project's. Later files win, lists are concatenated, and an invalid file
 //! is an error. A project that is not trusted can only make haft stricter. The doc comments of the fields are the user's
-//! documentation: `haft settings` prints them, and `docs/settings.md` is that output.
+//! documentation: `haft settings --reference` prints them, and `docs/settings.md` is that output.
 
 mod load;
 mod merge;

@@ -162,7 +162,7 @@ impl Operation for Code {
     async fn run(mut self, cx: &Context) -> Result<CodeRan, Fault> {
         let ran = self.program.run(self.sandbox.take(), self.timeout, cx).await?;
         if ran.exit == Exit::Cancelled {
-            return Err(cx.cancelled_fault());
+            return Err(ran.cancelled(cx));
         }
         let limit = limit(&ran);
         Ok(CodeRan { ran, limit })

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Claims, Context, Fault, Operation, Preview};
 use haft_sandbox::Exit;
-use haft_sandbox::sandbox::{CommandEnd, LimitHit, Output, Report};
+use haft_sandbox::sandbox::{CommandEnd, LimitHit, Network, Output, Report};
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
 pub use blocked::Blocked;
@@ -95,6 +95,15 @@ impl Ran {
         self.exit == Exit::Code(0) || self.meaning.is_some()
     }
 
+    /// The fault of a call that was cancelled while this ran, with what it had printed.
+    pub(crate) fn cancelled(&self, cx: &Context) -> Fault {
+        let printed = format!("{}{}", self.out.text(), self.err.text());
+        match printed.is_empty() {
+            true => cx.cancelled_fault(),
+            false => cx.cancelled_fault().with("output", printed),
+        }
+    }
+
     /// Exit status in words; `None` after exit code 0.
     pub fn in_words(&self) -> Option<String> {
         let words = in_words(self.exit)?;
@@ -141,6 +150,11 @@ impl Operation for Shell {
         Ok(self.plan.is_some().then(|| Preview::new(diff)))
     }
 
+    fn can_be_given_network(&self, cx: &Context) -> bool {
+        let network = cx.session().extension::<SandboxOptions>().network;
+        network == Network::Off && !self.command.free && self.plan.is_none()
+    }
+
     async fn run(self, cx: &Context) -> Result<Outcome, Fault> {
         match self {
             Self { plan: Some(plan), .. } => {
@@ -185,10 +199,13 @@ impl Shell {
         let start = Instant::now();
         let (running, policy) = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
-        let Finished { end, mut out, mut err, prompt } = wait_for_end(running, timeout, cx).await?;
+        let Finished { end, mut out, mut err, prompt } =
+            cx.cooperative(wait_for_end(running, timeout, cx)).await?;
         let mut notes = set_aside_notes(&end, cx);
         notes.extend(cx.session().extension::<Tasks>().unreported_ends());
-        prewarm(policy.clone(), self.output, cx);
+        if !cx.may_use_network() {
+            prewarm(policy.clone(), self.output, cx);
+        }
         let moved = match (self.moves, &end.dir) {
             (true, Some(dir)) => move_to(&self.command.dir, dir, cx),
             _ => Moved::No,

@@ -54,6 +54,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file to add lines at its end, and creates it if it is missing, for its owner alone.
+pub fn append(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let file = File::options().append(true).create(true).mode(0o600).open(path);
+    file.map_err(|error| with_path(path, error))
+}
+
 /// Inode, size and modification time of a file, to detect a change without reading it; `None` if it is missing.
 pub fn stamp(path: &Path) -> Option<(u64, u64, std::time::SystemTime)> {
     use std::os::unix::fs::MetadataExt as _;

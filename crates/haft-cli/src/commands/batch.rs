@@ -15,11 +15,13 @@ use tokio::runtime::Runtime;
 use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
 use crate::host::{self, Interaction};
+use crate::live;
+use crate::logging::CallLog;
 use haft_host::Host;
 
 mod show;
 
-use show::TurnView;
+use show::{Summary, TurnView};
 
 pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let host = host::open(common, Interaction::Terminal)?;
@@ -36,6 +38,7 @@ pub(super) fn run(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
         StopSignal::listen()?
     };
     let mut sessions = Sessions { host: &host, first: host.session(None)?, others: HashMap::new() };
+    let _log = CallLog::start(sessions.first.engine());
     let outcome = answer_all(&mut sessions, input, &runtime, &mut stop, form);
     runtime.block_on(host.end_servers());
     host::close(&host, &sessions.all());
@@ -61,6 +64,7 @@ fn answer_all(
     form: Form,
 ) -> anyhow::Result<ExitCode> {
     let mut watcher = FaultWatcher::new(&sessions.first);
+    let mut summary = Summary::default();
     let mut number = 0;
     loop {
         number += 1;
@@ -70,7 +74,12 @@ fn answer_all(
             Err(Interrupted) => return Ok(ExitCode::from(INTERRUPTED)),
         };
         let turn = match line {
-            None => return Ok(ExitCode::SUCCESS),
+            None => {
+                if form == Form::Text {
+                    summary.print()?;
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
             Some(Ok(line)) if line.trim().is_empty() => continue,
             Some(line) => line.and_then(|line| parse_turn(strip_bom(&line, number))),
         };
@@ -93,6 +102,7 @@ fn answer_all(
             Completion::Stopped(replies) => (replies, Some(ExitCode::from(INTERRUPTED))),
         };
         let replies = replies.transpose()?.unwrap_or_default();
+        summary.add(&replies);
         if let Some(view) = view {
             view.print(number, &replies)?;
         }
@@ -242,13 +252,14 @@ fn next_line(input: &mut dyn BufRead) -> anyhow::Result<Option<Result<String, Fa
 }
 
 fn print_json(reply: &Value) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     // One write, so that a reader never gets half a line.
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
-    out.write_all(&line)?;
-    out.flush()?;
-    Ok(())
+    live::suspend(|| {
+        let mut out = std::io::stdout().lock();
+        out.write_all(&line)?;
+        Ok(out.flush()?)
+    })
 }
 
 fn print_fault(line: usize, fault: &Fault, form: Form) -> anyhow::Result<()> {

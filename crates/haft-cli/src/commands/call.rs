@@ -10,10 +10,12 @@ use serde_json::{Map, Value};
 use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
 use crate::host::{self, Interaction};
+use crate::logging::CallLog;
+use crate::readable;
 use crate::style::sanitize;
 
 pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Interaction::Terminal)?;
+    let host = host::open_session(common, Interaction::Terminal, host::session_name(common))?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut stop = {
@@ -25,6 +27,7 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     }
     let input = read_input(words, tool, &session)?;
     let call = Call::new("call_1", tool, input);
+    let _log = CallLog::start(session.engine());
     let mut watcher = FaultWatcher::new(&session);
     let outcome = runtime.block_on(interruptible(&session, &mut stop, session.call(call)));
     let (reply, code) = match outcome {
@@ -43,13 +46,21 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
 }
 
 fn print(reply: &Reply, common: &Common) -> anyhow::Result<()> {
-    let stdout = std::io::stdout();
-    let mut text = if common.json { serde_json::to_string_pretty(&reply.to_json())? } else { text_of(reply) };
-    if stdout.is_terminal() {
-        text = sanitize(&text);
+    if common.json {
+        let mut text = serde_json::to_string_pretty(&reply.to_json())?;
+        if std::io::stdout().is_terminal() {
+            text = sanitize(&text);
+        }
+        writeln!(std::io::stdout().lock(), "{text}")?;
+        return Ok(());
     }
-    let mut out = stdout.lock();
-    writeln!(out, "{text}")?;
+    let mut out = anstream::stdout().lock();
+    match reply.as_object().filter(|_| std::io::stdout().is_terminal()) {
+        Some(value) => write!(out, "{}", readable::render(value))?,
+        None if std::io::stdout().is_terminal() => writeln!(out, "{}", sanitize(&text_of(reply)))?,
+        // As the model reads it, byte for byte.
+        None => writeln!(std::io::stdout().lock(), "{}", text_of(reply))?,
+    }
     Ok(())
 }
 

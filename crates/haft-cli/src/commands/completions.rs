@@ -3,13 +3,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
-
-use crate::args::Args;
+use crate::args;
 
 pub(super) fn run(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
+    clap_complete::generate(shell, &mut args::command(), "haft", &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::setup::{self, Remark};
 use crate::args::Common;
 use crate::style::{self, BAD, BOLD, DIM, GOOD, one_line, sanitize};
+use crate::table;
 use haft_host::HostError;
 use haft_host::settings::{self, Folders, Loaded, Presence, Trust};
 
@@ -66,7 +67,7 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
                 State::Bad => sanitize(detail),
                 State::Good | State::Note => one_line(detail),
             };
-            writeln!(out, "{style}{mark}{style:#} {what:12} {detail}")?;
+            writeln!(out, "{style}{mark}{style:#} {what:12} {}", table::hanging(&detail, 15))?;
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })

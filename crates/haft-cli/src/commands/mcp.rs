@@ -1,6 +1,7 @@
 //! `haft mcp`: serves sessions to clients of the Model Context Protocol, over standard input and output or HTTP.
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use haft_sandbox::user;
 use super::StopSignal;
 use crate::args::{Common, HttpFlags};
 use crate::host::{self, Interaction};
+use crate::logging::CallLog;
 use crate::style;
 use haft_host::Host;
 
@@ -36,6 +38,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
     if flags.http.is_some() && host.is_named() {
         anyhow::bail!("over HTTP each client has a session of its own, so --session cannot name one");
     }
+    let _log = CallLog::start(host.engine());
     let served = Arc::new(McpHost(host));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if flags.http.is_none() {
@@ -54,6 +57,7 @@ pub(super) fn run(common: &Common, flags: HttpFlags) -> anyhow::Result<ExitCode>
                 haft_mcp::serve_stdio(served.clone(), stop.received()).await?;
             }
             Some(address) => {
+                let address = resolve(&address).await?;
                 let http = HttpConfig {
                     address,
                     token: token(flags.token_file.as_deref())?,
@@ -91,6 +95,16 @@ fn refuse(error: &haft_host::HostError) -> anyhow::Result<ExitCode> {
     // A pending read of standard input must not keep haft from ending.
     runtime.shutdown_background();
     anyhow::bail!("{error}")
+}
+
+/// The address to listen at: numbers, or a name such as `localhost` that the machine knows.
+async fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
+    let wrong =
+        || format!("`{address}` is no address to listen at: give one with a port, such as localhost:8765");
+    let found: Vec<SocketAddr> = tokio::net::lookup_host(address).await.with_context(wrong)?.collect();
+    // Clients that know only one of both protocols know this one.
+    let ipv4 = found.iter().find(|address| address.is_ipv4());
+    ipv4.or(found.first()).copied().with_context(wrong)
 }
 
 /// The token that clients must send, from a file or the environment.

@@ -94,7 +94,7 @@ fn remove(common: &Common, rule: &str, place: Where) -> anyhow::Result<ExitCode>
 }
 
 fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Interaction::Terminal)?;
+    let host = host::open_session(common, Interaction::Terminal, host::session_name(common))?;
     let session = host.session(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if host.servers().may_have(tool) {

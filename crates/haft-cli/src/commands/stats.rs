@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::host;
-use crate::style::{BOLD, DIM, NAME, duration, one_line};
+use crate::style::{DIM, duration, one_line};
+use crate::table::{self, Rows};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let environment = host::lenient_environment(common)?;
@@ -28,40 +29,52 @@ pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A model may have called a tool that does not exist, by any name.
-    let stats: Vec<_> = stats.into_iter().map(|(tool, stats)| (one_line(&tool), stats)).collect();
-    let width = stats.iter().map(|(tool, _)| tool.chars().count()).max().unwrap_or_default().max(4);
-    let titles = ["calls", "ok", "failed", "success", "total", "average", "min", "p50", "p95", "max"];
-    write!(out, "{BOLD}{:width$}{BOLD:#}", "tool")?;
-    for title in titles {
-        write!(out, "  {BOLD}{title:>9}{BOLD:#}")?;
-    }
-    writeln!(out)?;
+    let columns = columns();
+    let header: Vec<&str> = std::iter::once("tool").chain(columns.iter().map(|(name, _)| *name)).collect();
+    let mut rows = Rows::new(&header);
     for (tool, stats) in &stats {
-        write!(out, "{NAME}{tool:width$}{NAME:#}")?;
-        for cell in cells(stats) {
-            write!(out, "  {cell:>9}")?;
-        }
-        writeln!(out)?;
+        rows.add(std::iter::once(tool.clone()).chain(columns.iter().map(|(_, cell)| cell(stats))));
     }
+    rows.numbers(1..header.len());
+    write!(out, "{rows}")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cells(stats: &ToolStats) -> [String; 10] {
-    let time = |took: Option<Duration>| took.map_or_else(|| "-".to_owned(), duration);
-    let nanos = |ns: u64| duration(Duration::from_nanos(ns));
-    [
-        stats.calls.to_string(),
-        stats.successes.to_string(),
-        stats.failures.to_string(),
-        stats.success_rate().map_or_else(|| "-".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
-        nanos(stats.total_ns),
-        time(stats.average()),
-        nanos(stats.min_ns),
-        time(stats.p50()),
-        time(stats.p95()),
-        nanos(stats.max_ns),
-    ]
+/// The terminal must have as many columns as this for all of the figures.
+const WIDE: u16 = 120;
+
+type Cell = fn(&ToolStats) -> String;
+
+/// The figures that have space, the most useful ones first where not all have.
+fn columns() -> Vec<(&'static str, Cell)> {
+    let all: [(&'static str, Cell, bool); 11] = [
+        ("calls", |stats| stats.calls.to_string(), true),
+        ("ok", |stats| stats.successes.to_string(), true),
+        ("failed", |stats| stats.failures.to_string(), true),
+        ("denied", |stats| stats.denials.to_string(), true),
+        (
+            "success",
+            |stats| {
+                stats.success_rate().map_or_else(|| "-".to_owned(), |rate| format!("{:.1} %", rate * 100.0))
+            },
+            false,
+        ),
+        ("total", |stats| duration(Duration::from_nanos(stats.total_ns)), false),
+        ("average", |stats| shown(stats.average()), true),
+        ("min", |stats| duration(Duration::from_nanos(stats.min_ns)), false),
+        ("p50", |stats| shown(stats.p50()), false),
+        ("p95", |stats| shown(stats.p95()), true),
+        ("max", |stats| duration(Duration::from_nanos(stats.max_ns)), false),
+    ];
+    let is_wide = table::width().is_none_or(|width| width >= WIDE);
+    all.into_iter()
+        .filter(|(_, _, is_main)| is_wide || *is_main)
+        .map(|(name, cell, _)| (name, cell))
+        .collect()
+}
+
+fn shown(took: Option<Duration>) -> String {
+    took.map_or_else(|| "-".to_owned(), duration)
 }
 
 fn row(tool: &str, stats: &ToolStats) -> Value {
@@ -71,6 +84,7 @@ fn row(tool: &str, stats: &ToolStats) -> Value {
         "calls": stats.calls,
         "successes": stats.successes,
         "failures": stats.failures,
+        "denials": stats.denials,
         "success_rate": stats.success_rate(),
         "total_ns": stats.total_ns,
         "average_ns": nanos(stats.average()),

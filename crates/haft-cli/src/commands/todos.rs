@@ -12,10 +12,13 @@ use crate::host;
 use crate::style::{BOLD, DIM, GOOD, one_line};
 
 pub(super) fn run(common: &Common) -> anyhow::Result<ExitCode> {
-    let Some(name) = &common.session else { bail!("name the session with --session") };
+    let Some(name) = &host::session_name(common) else { bail!("name the session with --session") };
     let environment = host::lenient_environment(common)?;
     let Some(mut saved) = haft_host::load_session(&environment.state, name)? else {
-        bail!("there is no session `{name}` here")
+        match common.session {
+            Some(_) => bail!("there is no session `{name}` here; `haft sessions` lists them"),
+            None => bail!("no call was made at this terminal; name another session with --session"),
+        }
     };
     let todos: Todos = match saved.lasting.remove(Todos::NAME) {
         Some(kept) => serde_json::from_value(kept)

@@ -12,6 +12,10 @@ use serde_json::Value;
 use crate::args::{Common, ToolFormat};
 use crate::host;
 use crate::style::{self, BOLD, DIM, NAME, cell};
+use crate::table;
+
+/// Descriptions of fields begin at this column at most.
+const MAX_INDENT: usize = 60;
 
 pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCode> {
     let format = if common.json && format == ToolFormat::Text { ToolFormat::Json } else { format };
@@ -51,14 +55,22 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
         let spec = tool.spec();
         let kind = if spec.read_only { "reads" } else { "changes" };
         writeln!(out, "\n  {NAME}{:width$}{NAME:#}  {DIM}{} · {kind}{DIM:#}", spec.name, spec.category)?;
-        writeln!(out, "  {:width$}  {}", "", spec.summary())?;
+        writeln!(out, "  {:width$}  {}", "", table::hanging(spec.summary(), width + 4))?;
         for Field { name, kind, default, about } in fields(spec.input_schema()) {
             let (mark, default) = match default {
                 Some(Value::Null) => ("", String::new()),
                 Some(default) => ("?", format!(" (default {default})")),
                 None => ("?", String::new()),
             };
-            writeln!(out, "  {:width$}    {name}{mark}: {kind}  {DIM}{about}{default}{DIM:#}", "")?;
+            let head = format!("{name}{mark}: {kind}");
+            let about = format!("{about}{default}");
+            let (below, beside) = (width + 10, width + 8 + head.chars().count());
+            // Beside a long name and type the description would be a narrow column.
+            let about = match table::width().is_some() && beside > MAX_INDENT {
+                true => format!("\n{:below$}{DIM}{}{DIM:#}", "", table::hanging(&about, below)),
+                false => format!("  {DIM}{}{DIM:#}", table::hanging(&about, beside)),
+            };
+            writeln!(out, "  {:width$}    {}{about}", "", table::hanging(&head, below))?;
         }
     }
     let others: Vec<&str> =

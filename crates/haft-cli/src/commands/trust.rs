@@ -6,10 +6,15 @@ use std::process::ExitCode;
 use crate::args::Common;
 use crate::host;
 use crate::style::{BOLD, DIM, one_line, sanitize};
+use haft_host::Environment;
 use haft_host::settings::Trust;
+use serde_json::json;
 
 pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     let environment = host::environment(common)?;
+    if common.json {
+        return as_json(&environment, yes);
+    }
     let mut out = anstream::stdout().lock();
     let files = environment.loaded.of_project();
     if files.is_empty() {
@@ -56,6 +61,35 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     environment.trust()?;
     writeln!(out, "`{}` is trusted with these settings", environment.root.display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The settings of the project and whether they are trusted, after trusting them if that was said. Nobody is asked; the
+/// exit code is 1 if something is not followed.
+fn as_json(environment: &Environment, yes: bool) -> anyhow::Result<ExitCode> {
+    let loaded = &environment.loaded;
+    let files = loaded.of_project();
+    let mut is_followed = files.is_empty() || loaded.trust == Trust::Full;
+    if yes && !is_followed {
+        if let Some(why) = &loaded.mcp_json_error {
+            anyhow::bail!("nothing can be trusted that cannot be read: {why}");
+        }
+        environment.trust()?;
+        is_followed = true;
+    }
+    let servers = loaded
+        .untrusted_servers
+        .iter()
+        .map(|found| json!({"name": found.name, "origin": found.origin, "target": found.display_target()}));
+    let output = json!({
+        "workspace": environment.root,
+        "is_trusted": is_followed,
+        "has_changed": loaded.trust == Trust::Changed && !yes,
+        "files": files.iter().map(|(path, text)| json!({"path": path, "text": text})).collect::<Vec<_>>(),
+        "ignored": if is_followed { &[] } else { loaded.ignored.as_slice() },
+        "untrusted_servers": if is_followed { Vec::new() } else { servers.collect::<Vec<_>>() },
+    });
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&output)?)?;
+    Ok(if is_followed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn confirmed(out: &mut impl Write) -> anyhow::Result<bool> {

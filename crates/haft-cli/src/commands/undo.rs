@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use haft_core::{Durability, Fault};
+use haft_core::{Durability, Fault, FaultKind};
+use haft_host::Host;
 use haft_journal::Label;
 use haft_ops::{Clash, Direction, Undo, Undone, Which};
 use serde_json::json;
@@ -16,6 +17,7 @@ use crate::style::{BOLD, NAME, diff_line, notice, one_line};
 pub(super) struct UndoArgs {
     pub(super) numbers: Vec<u64>,
     pub(super) last: Option<std::num::NonZeroUsize>,
+    pub(super) any: bool,
     pub(super) clash: Clash,
     pub(super) dry_run: bool,
 }
@@ -25,12 +27,26 @@ pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> any
     if host.mode() == haft_core::Mode::Plan && !args.dry_run {
         anyhow::bail!("in the mode `plan` nothing is changed; `--dry-run` shows what would be");
     }
+    let session = host::session_name(common).unwrap_or_else(|| "command line".to_owned());
+    // What a person undoes, no call of the session redoes; so it has a label of its own, unless a session was named.
+    let label = match common.session {
+        Some(_) => session.clone(),
+        None => format!("{session}, typed"),
+    };
+    let reach = match direction {
+        Direction::Undo => &session,
+        Direction::Redo => &label,
+    };
+    let reach = (!args.any).then_some(reach.as_str());
     let which = match args.numbers.as_slice() {
-        [] => Which::Last(args.last.map_or(1, std::num::NonZeroUsize::get), common.session.as_deref()),
+        [] => Which::Last(args.last.map_or(1, std::num::NonZeroUsize::get), reach),
         numbers => Which::Numbers(numbers),
     };
     let undo = match Undo::find(host.journal(), host.workspace(), &which, direction, args.clash) {
         Ok(undo) => undo,
+        Err(fault) if fault.kind() == FaultKind::NotFound && args.numbers.is_empty() && !args.any => {
+            return Ok(failed(fault.hint(elsewhere(&host, direction, args))));
+        }
         Err(fault) => return Ok(failed(fault)),
     };
     let mut out = anstream::stdout().lock();
@@ -48,8 +64,7 @@ pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> any
         Direction::Undo => ("undo", "undid"),
         Direction::Redo => ("redo", "redid"),
     };
-    let session = common.session.as_deref().unwrap_or("command line");
-    let label = Label { tool, session, durability: Durability::Full };
+    let label = Label { tool, session: &label, durability: Durability::Full };
     let done = match undo.execute(host.journal(), host.workspace(), label) {
         Ok(done) => done,
         Err(fault) => return Ok(failed(fault)),
@@ -78,6 +93,26 @@ pub(super) fn run(common: &Common, direction: Direction, args: &UndoArgs) -> any
     }
     notes.iter().for_each(|note| notice(note));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do where this session has nothing to undo or redo: other sessions may have.
+fn elsewhere(host: &Host, direction: Direction, args: &UndoArgs) -> String {
+    let word = match direction {
+        Direction::Undo => "undo",
+        Direction::Redo => "redo",
+    };
+    let which = Which::Last(args.last.map_or(1, std::num::NonZeroUsize::get), None);
+    match Undo::find(host.journal(), host.workspace(), &which, direction, args.clash) {
+        Ok(others) => {
+            let changes = others.entries().iter().map(|entry| entry.number.to_string());
+            let changes = changes.collect::<Vec<_>>().join(", ");
+            format!(
+                "other sessions made changes: `haft {word} --any` would {word} {changes}, which `haft history {changes}` shows",
+                changes = changes.replace(", ", " ")
+            )
+        }
+        Err(_) => "`haft history` shows what was changed here".to_owned(),
+    }
 }
 
 /// Reports a fault of a valid request.

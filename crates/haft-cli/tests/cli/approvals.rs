@@ -1,78 +1,7 @@
 //! Approvals and questions at a real terminal.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::process::Child;
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
+use super::seat::Seat;
 use super::*;
-
-/// haft at a pseudo-terminal, and what is on its screen.
-pub(super) struct Seat {
-    child: Child,
-    screen: String,
-    terminal: File,
-}
-
-impl Seat {
-    pub(super) fn take(fixture: &Fixture, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-        let other = || File::options().read(true).write(true).open(&name).unwrap();
-        let haft = fixture.haft(args);
-        // A new session makes this haft's controlling terminal.
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", "--wait"]).arg(haft.get_program()).args(haft.get_args());
-        command.env_clear().current_dir(haft.get_current_dir().unwrap());
-        for (name, value) in haft.get_envs() {
-            command.env(name, value.unwrap());
-        }
-        command.envs(env.iter().copied()).stdin(other()).stdout(other()).stderr(other());
-        let child = command.spawn().unwrap();
-        // An unanswered question must not hang the tests.
-        let pid = rustix::process::Pid::from_child(&child);
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(120));
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        });
-        Self { child, screen: String::new(), terminal: File::from(terminal) }
-    }
-
-    /// Waits until a text is on the screen.
-    pub(super) fn sees(&mut self, text: &str) -> &mut Self {
-        let from = self.screen.len();
-        while !self.screen.contains(text) {
-            let mut chunk = [0; 4096];
-            let read = self.terminal.read(&mut chunk).unwrap_or(0);
-            assert_ne!(
-                read,
-                0,
-                "`{text}` was never on the screen: {}",
-                &self.screen[from.min(self.screen.len())..]
-            );
-            self.screen.push_str(&String::from_utf8_lossy(&chunk[..read]));
-        }
-        self
-    }
-
-    pub(super) fn types(&mut self, text: &str) -> &mut Self {
-        self.screen.clear();
-        self.terminal.write_all(text.as_bytes()).unwrap();
-        self
-    }
-
-    /// Waits for the end; returns the exit code and the screen since the last key.
-    pub(super) fn leaves(mut self) -> (i32, String) {
-        let mut rest = Vec::new();
-        // Reading fails once the other side is closed.
-        let _ = self.terminal.read_to_end(&mut rest);
-        self.screen.push_str(&String::from_utf8_lossy(&rest));
-        (self.child.wait().unwrap().code().unwrap_or(-1), self.screen)
-    }
-}
 
 const WRITE: [&str; 4] = ["call", "Write", "file_path=new.txt", "content=hello"];
 
@@ -153,7 +82,7 @@ fn the_arguments_can_be_edited() {
     let fixture = two_files();
     let editor = "sed -i s/hello/goodbye/";
     let mut seat = Seat::take(&fixture, &WRITE, &[("EDITOR", editor)]);
-    seat.sees("> ").types("e");
+    seat.sees("> ").types("e").sees("+goodbye").sees("> ").types("y");
     let (code, screen) = seat.leaves();
     assert_eq!(code, 0, "{screen}");
     assert_eq!(std::fs::read_to_string(fixture.base.join("ws/new.txt")).unwrap(), "goodbye");
@@ -245,4 +174,71 @@ fn a_plan_is_shown_and_plan_mode_ends_when_it_is_approved() {
     seat.sees("1. Make new.txt").sees("> ").types("y");
     let (code, screen) = seat.leaves();
     assert!(code == 0 && is_there(&fixture), "{screen}");
+}
+
+#[test]
+fn a_dangerous_call_is_marked_and_every_key_is_answered() {
+    let fixture = two_files();
+    let mut seat = Seat::take(&fixture, &["call", "Bash", "command=rm -rf one.txt two.txt"], &[]);
+    seat.sees("> ");
+    let shown = seat.shown();
+    let mut lines = shown.lines().skip(1);
+    let first = lines.next().unwrap();
+    assert!(first.starts_with(" DANGEROUS  Bash wants to run (terminal-"), "{shown}");
+    assert!(lines.next().unwrap().starts_with("it may do harm that cannot be undone: "), "{shown}");
+    assert!(shown.contains("[y] once  [w] once, with the network  [e] edit"), "{shown}");
+    seat.types("q").sees("no such key: press one of y w e v x n").sees("> ");
+    seat.types("\u{1b}[A").sees("no such key").sees("> ");
+    seat.types("\u{4}").sees("Ctrl-D: no");
+    let (code, screen) = seat.leaves();
+    assert!(code == 1 && screen.contains("the user denied `Bash`"), "{screen}");
+    assert!(fixture.base.join("ws/one.txt").exists());
+}
+
+#[test]
+fn an_ordinary_question_is_not_marked() {
+    let fixture = two_files();
+    let mut seat = Seat::take(&fixture, &WRITE, &[]);
+    seat.sees("> ");
+    let shown = seat.shown();
+    let session = shown.split(['(', ')']).nth(1).unwrap().to_owned();
+    assert_eq!(
+        shown.replace(&session, "SESSION"),
+        "\nWrite wants to run (SESSION)\nbecause `Write` can change things\n--- /dev/null\n+++ new.txt\n\
+         @@ -0,0 +1 @@\n+hello\n\\ No newline at end of file\n\
+         [y] once  [s] for the session  [p] for the project  [u] everywhere  [r] another rule  [e] edit  \
+         [v] all of it  [x] explain  [n] no\nalways means Write(./new.txt)\n>"
+    );
+    seat.types("y");
+    assert_eq!(seat.ends(), 0);
+}
+
+/// The machine's loopback interface is in the command's network namespace only if the network was allowed.
+#[test]
+fn a_command_reaches_the_network_only_if_that_was_allowed() {
+    let fixture = Fixture::new(&[]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let command = format!("command=touch x; exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached");
+    for (key, code) in [("y", 1), ("w", 0)] {
+        let mut seat = Seat::take(&fixture, &["call", "Bash", &command], &[]);
+        seat.sees("[w]").sees("> ").types(key);
+        let (ended, screen) = seat.leaves();
+        assert_eq!(ended, code, "{screen}");
+        assert_eq!(screen.contains("reached"), code == 0, "{screen}");
+    }
+    let audit = fixture.run(&["--json", "audit"]).stdout;
+    assert!(audit.contains("once, with the network"), "{audit}");
+}
+
+#[test]
+fn ctrl_d_ends_a_question_of_a_tool() {
+    let fixture = two_files();
+    let option = |label: &str| json!({"label": label, "description": "why"});
+    let question = json!({"question": "Which?", "header": "One", "options": [option("a"), option("b")]});
+    let input = json!({"questions": [question]}).to_string();
+    let mut seat = Seat::take(&fixture, &["call", "AskUserQuestion", &input], &[]);
+    seat.sees("> ").types("\u{4}");
+    let (code, screen) = seat.leaves();
+    assert!(code == 1 && screen.contains("the user gave no answer"), "{screen}");
 }

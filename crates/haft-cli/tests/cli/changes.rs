@@ -104,7 +104,7 @@ fn a_history_as_json_has_every_field() {
     let fixture = Fixture::new(&[]);
     assert_eq!(fixture.run(&["--json", "history"]).json(), json!([]));
     fixture.change("Write", json!({"file_path": "a.txt", "content": "a\n"}));
-    fixture.run(&["undo"]);
+    fixture.run(&["undo", "--any"]);
     let rows = fixture.run(&["--json", "history", "--diff"]).json();
     let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
     let wanted = ["number", "time_ms", "tool", "session", "state", "undone_by", "undoes", "files", "diff"];
@@ -131,10 +131,10 @@ fn undo_and_redo_say_what_they_did() {
             &json!({"name": "Edit", "input": edit("a.txt", "one", "two")}).to_string(),
         ],
     );
-    let output = fixture.run(&["undo", "--dry-run"]);
+    let output = fixture.run(&["undo", "--any", "--dry-run"]);
     assert_eq!((output.code, output.stdout.as_str()), (0, "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-two\n+one\n"));
     assert_eq!(fixture.read("a.txt"), "two\n", "a dry run changes nothing");
-    let output = fixture.run(&["undo"]);
+    let output = fixture.run(&["undo", "--any"]);
     assert_eq!((output.code, output.stderr.as_str()), (0, ""));
     assert_eq!(
         output.stdout,
@@ -149,9 +149,13 @@ fn undo_and_redo_say_what_they_did() {
 #[test]
 fn a_failed_undo_exits_with_1_and_wrong_usage_with_2() {
     let fixture = Fixture::new(&[]);
-    for args in
-        [["undo"].as_slice(), &["redo"], &["undo", "7"], &["undo", "--last", "2"], &["--json", "undo"]]
-    {
+    for args in [
+        ["undo"].as_slice(),
+        &["redo"],
+        &["undo", "7"],
+        &["undo", "--any", "--last", "2"],
+        &["--json", "undo"],
+    ] {
         let output = fixture.run(args);
         assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{args:?}: {output:?}");
         assert!(output.stderr.starts_with("error: "), "{args:?}: {output:?}");
@@ -192,21 +196,21 @@ fn an_undo_over_a_later_change_is_refused_or_merged() {
         ],
     );
     fixture.write("ws/a.txt", "1\ntwo\nthree\nfour\nfive\n");
-    let output = fixture.run(&["undo"]);
+    let output = fixture.run(&["undo", "--any"]);
     assert_eq!(output.code, 1);
     assert!(
         output.stderr.contains("`a.txt` has changed since change 1") && output.stderr.contains("+five"),
         "{output:?}"
     );
     assert_eq!(fixture.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
-    let dry = fixture.run(&["undo", "--dry-run"]);
+    let dry = fixture.run(&["undo", "--any", "--dry-run"]);
     assert_eq!((dry.code, dry.stdout.as_str(), dry.stderr.as_str()), (1, "", output.stderr.as_str()));
     // The preview is a merge with the current file, including the line added since.
     let made = "--- a.txt\n+++ a.txt\n@@ -1,4 +1,4 @@\n-1\n+one\n two\n three\n four\n";
-    let dry = fixture.run(&["undo", "--merge", "--dry-run"]);
+    let dry = fixture.run(&["undo", "--any", "--merge", "--dry-run"]);
     assert_eq!((dry.code, dry.stdout.as_str()), (0, made), "{dry:?}");
     assert_eq!(fixture.read("a.txt"), "1\ntwo\nthree\nfour\nfive\n");
-    let output = fixture.run(&["undo", "--merge"]);
+    let output = fixture.run(&["undo", "--any", "--merge"]);
     assert_eq!((output.code, output.stdout), (0, format!("undid change 1 (Edit) as change 2\n{made}")));
     assert_eq!(fixture.read("a.txt"), "one\ntwo\nthree\nfour\nfive\n");
 }
@@ -221,7 +225,7 @@ fn a_merge_shows_what_it_makes_and_not_what_the_change_was() {
     fixture.batch(&EDITS, &[read, &json!({"name": "Edit", "input": input}).to_string()]);
     // A part of the change was reverted by hand.
     fixture.write("ws/a.txt", &lines("edited", "line"));
-    for args in [["undo", "--merge", "--dry-run"].as_slice(), &["undo", "--merge"]] {
+    for args in [["undo", "--any", "--merge", "--dry-run"].as_slice(), &["undo", "--any", "--merge"]] {
         let output = fixture.run(args);
         assert_eq!(output.code, 0, "{output:?}");
         assert!(
@@ -256,10 +260,10 @@ fn a_dry_run_ends_as_the_real_one_would() {
         real
     };
     fixture.write("ws/e/new.txt", "theirs\n");
-    let output = compare(&["undo", "--last", "4"]);
+    let output = compare(&["undo", "--any", "--last", "4"]);
     assert!(output.code == 1 && output.stderr.contains("has changed since change 2"), "{output:?}");
     fixture.write("ws/e/new.txt", "x\n");
-    assert_eq!(compare(&["undo", "--last", "4"]).code, 0);
+    assert_eq!(compare(&["undo", "--any", "--last", "4"]).code, 0);
     assert_eq!(fixture.read("d/a.txt"), "one\n");
     assert_eq!(compare(&["undo", "1"]).code, 1, "it is undone already");
     fixture.write("ws/b.txt", "other\n");
@@ -270,7 +274,7 @@ fn a_dry_run_ends_as_the_real_one_would() {
     assert_eq!(fixture.read("e/a.txt"), "two\n");
 }
 
-/// A model undoes and redoes only changes of its session; a person all changes.
+/// A model undoes and redoes only changes of its session; a person all changes, with `--any`.
 #[test]
 fn a_session_redoes_only_what_it_undid_itself() {
     let fixture = Fixture::new(&[]);
@@ -284,8 +288,67 @@ fn a_session_redoes_only_what_it_undid_itself() {
     let output = call("b", "Undo", json!({"redo": true}));
     assert_eq!((output.code, output.stdout.as_str()), (1, "there is nothing to redo\n"));
     assert_eq!(call("a", "Undo", json!({"redo": true})).code, 0);
-    assert_eq!(fixture.run(&["undo"]).code, 0, "a person undoes it");
+    assert_eq!(fixture.run(&["undo", "--any"]).code, 0, "a person undoes it");
     assert_eq!(call("a", "Undo", json!({"redo": true})).code, 1, "and what a person undid stays so");
+}
+
+#[test]
+fn undo_leaves_changes_of_other_sessions_alone() {
+    let fixture = Fixture::new(&[]);
+    let write = |session: &[&str], file: &str| {
+        let file = format!("file_path={file}");
+        let args = [session, &["--mode", "accept-edits", "call", "Write", &file, "content=x"]].concat();
+        assert_eq!(fixture.run(&args).code, 0);
+    };
+    write(&[], "mine.txt");
+    write(&["--session", "other"], "theirs.txt");
+    fixture.batch(&EDITS, &[r#"{"name":"Write","input":{"file_path":"batch.txt","content":"x"}}"#]);
+    let output = fixture.run(&["undo"]);
+    assert_eq!((output.code, output.stdout.lines().next()), (0, Some("undid change 1 (Write) as change 4")));
+    let output = fixture.run(&["undo"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("`haft undo --any` would undo 3"), "{output:?}");
+    assert_eq!(fixture.run(&["redo"]).code, 0);
+    assert_eq!(fixture.run(&["--session", "other", "undo"]).code, 0);
+    let left: Vec<_> = snapshot(&fixture.base.join("ws")).into_keys().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(fixture.run(&["undo", "--any"]).code, 0);
+    assert!(!fixture.base.join("ws/batch.txt").exists());
+}
+
+#[test]
+fn a_file_that_one_call_read_the_next_call_edits() {
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    let call =
+        |tool: &str, input: Value| fixture.run(&["--mode", "accept-edits", "call", tool, &input.to_string()]);
+    assert_eq!(call("Edit", edit("a.txt", "one", "two")).code, 1, "it was not read yet");
+    assert_eq!(call("Read", json!({"file_path": "a.txt"})).code, 0);
+    let output = call("Edit", edit("a.txt", "one", "two"));
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(fixture.read("a.txt"), "two\n");
+}
+
+/// Processes without a terminal have a session for each parent.
+#[test]
+#[cfg(target_os = "linux")]
+fn another_parent_has_another_session() {
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    let haft = env!("CARGO_BIN_EXE_haft");
+    let script = format!(
+        "'{haft}' call Read file_path=a.txt; '{haft}' --mode accept-edits call Edit file_path=a.txt old_string=one new_string=two; :"
+    );
+    let template = fixture.haft(&[]);
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "sh", "-c", &script]).current_dir(fixture.base.join("ws")).env_clear();
+    command.envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert_eq!(fixture.run(&["call", "Read", "file_path=a.txt"]).code, 0);
+    fixture.write("ws/a.txt", "one\n\n");
+    let output = RunOutput::of(command.stdin(Stdio::null()).output().unwrap());
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output:?}");
+    assert_eq!(fixture.read("a.txt"), "two\n\n");
+    let sessions = std::fs::read_dir(fixture.state().join("sessions")).unwrap();
+    let names = sessions.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.starts_with("process-") && name.ends_with(".json")).count(), 2);
 }
 
 #[test]
@@ -402,7 +465,7 @@ fn a_hundred_edits_in_one_turn_are_all_made() {
     assert_eq!(replies.len(), 101);
     assert!(replies.iter().all(|reply| reply["is_error"] == false));
     assert_eq!(fixture.read("a.txt"), lines("new"));
-    assert_eq!(fixture.run(&["undo", "--last", "100"]).code, 0);
+    assert_eq!(fixture.run(&["undo", "--any", "--last", "100"]).code, 0);
     assert_eq!(fixture.read("a.txt"), lines("old"));
 }
 
@@ -438,7 +501,7 @@ fn a_tree_that_was_deleted_comes_back_as_it_was() {
     ]);
     assert_eq!(output.code, 0, "{output:?}");
     assert!(!tree.exists() && fixture.base.join("ws/keep.txt").exists());
-    let output = fixture.run(&["undo"]);
+    let output = fixture.run(&["undo", "--any"]);
     assert_eq!(output.code, 0, "{output:?}");
     let after = snapshot(&fixture.base.join("ws"));
     for (path, what) in &before {
@@ -473,7 +536,7 @@ fn an_edit_keeps_what_is_attached_to_a_file() {
         ],
     );
     assert_eq!((attached(), fixture.read("run.sh").contains("two")), (before.clone(), true));
-    assert_eq!(fixture.run(&["undo"]).code, 0);
+    assert_eq!(fixture.run(&["undo", "--any"]).code, 0);
     assert_eq!((attached(), fixture.read("run.sh").contains("one")), (before, true));
 }
 
@@ -494,7 +557,7 @@ fn a_workspace_behind_a_link_is_one_workspace() {
     let output = fixture.run_with(&args, &input);
     assert!(output.code == 0 && !output.stdout.contains("\"is_error\":true"), "{output:?}");
     assert_eq!(fixture.read("a.txt"), "three\n");
-    assert_eq!(fixture.run(&["undo", "--last", "2"]).code, 0, "one journal for both names");
+    assert_eq!(fixture.run(&["undo", "--any", "--last", "2"]).code, 0, "one journal for both names");
     assert_eq!(fixture.read("a.txt"), "one\n");
 }
 
@@ -597,7 +660,7 @@ fn edits_of_a_file_that_is_too_large_to_be_kept_are_undone_and_merged() {
     call("line 700 of", "later");
     let edited = fixture.read("big.txt");
     for _ in 0..2 {
-        assert_eq!(fixture.run(&["undo", "--last", "2"]).code, 0);
+        assert_eq!(fixture.run(&["undo", "--any", "--last", "2"]).code, 0);
         assert!(fixture.read("big.txt") == whole);
         assert_eq!(fixture.run(&["redo", "--last", "2"]).code, 0);
         assert!(fixture.read("big.txt") == edited);
@@ -624,7 +687,7 @@ fn a_thousand_changes_of_one_file_are_undone_at_once() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let replies = fixture.batch(&EDITS, &lines);
     assert!(replies.iter().all(|reply| reply["is_error"] == false));
-    assert_eq!(fixture.run(&["undo", "--last", "1000"]).code, 0);
+    assert_eq!(fixture.run(&["undo", "--any", "--last", "1000"]).code, 0);
     assert_eq!(fixture.read("a.txt"), original);
     assert_eq!(fixture.run(&["redo", "--last", "1000"]).code, 0);
     assert!(fixture.read("a.txt").contains("<1000>"));

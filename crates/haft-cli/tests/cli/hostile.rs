@@ -270,6 +270,6 @@ fn an_edit_keeps_the_group_and_the_access_list() {
     let (folder, new) =
         (std::fs::metadata(&folder).unwrap(), std::fs::metadata(folder.join("new.txt")).unwrap());
     assert_eq!((folder.mode() & 0o7777, new.gid()), (0o2775, folder.gid()));
-    assert_eq!(fixture.run(&["undo", "--last", "2"]).code, 0);
+    assert_eq!(fixture.run(&["undo", "--any", "--last", "2"]).code, 0);
     assert_eq!((kept(), std::fs::read_to_string(&path).unwrap().as_str()), (before, "echo one\n"));
 }

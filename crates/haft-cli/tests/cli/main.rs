@@ -10,6 +10,8 @@ mod changes;
 mod commands;
 mod faults;
 #[cfg(target_os = "linux")]
+mod help;
+#[cfg(target_os = "linux")]
 mod hostile;
 #[cfg(target_os = "linux")]
 mod mcp;
@@ -23,11 +25,15 @@ mod rules;
 #[cfg(target_os = "linux")]
 mod searching;
 #[cfg(target_os = "linux")]
+mod seat;
+#[cfg(target_os = "linux")]
 mod servers;
 #[cfg(target_os = "linux")]
 mod setup;
 mod state;
 mod state_errors;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod workspace;
 
 use std::io::{BufRead as _, BufReader, Write as _};

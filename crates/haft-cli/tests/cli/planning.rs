@@ -27,7 +27,7 @@ fn a_task_list_is_shared_by_all_dialects_and_saved_with_the_session() {
 #[test]
 fn a_task_list_belongs_to_its_session() {
     let fixture = two_files();
-    fixture.run(&["todos"]).refused("name the session with --session");
+    fixture.run(&["todos"]).refused("no call was made at this terminal");
     fixture.run(&["--session", "s", "todos"]).refused("there is no session `s` here");
     fixture.run(&["--session", "s", "call", "Read", "file_path=one.txt"]);
     assert_eq!(fixture.run(&["--session", "s", "todos"]).stdout, "the session `s` has no tasks\n");

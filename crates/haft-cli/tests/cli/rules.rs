@@ -99,6 +99,10 @@ fn every_decision_is_audited_and_tampering_is_detected() {
     let gone = fixture.run(&["audit"]);
     assert_eq!(gone.code, 1, "{gone:?}");
     assert!(gone.stdout.contains("all lines are gone, although 4 calls were made here"), "{gone:?}");
+    let wrong = two_files();
+    assert_eq!(wrong.run(&["call", "Read", "file_path=missing.txt"]).code, 1);
+    let nothing = wrong.run(&["audit"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, "no call was decided about here yet\n"));
     let unused = Fixture::new(&[]).run(&["audit"]);
     assert_eq!((unused.code, unused.stdout.as_str()), (0, "no call was decided about here yet\n"));
 }

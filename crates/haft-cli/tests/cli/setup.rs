@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::approvals::Seat;
+use super::seat::Seat;
 use super::*;
 
 /// A file of every form that a person has written, with keys that setup adds to.

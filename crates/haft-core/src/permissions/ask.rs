@@ -36,6 +36,8 @@ pub struct ApprovalRequest {
     workspace: Workspace,
     /// Why the call needs approval.
     pub reason: String,
+    /// Whether the call can do harm that cannot be undone.
+    pub is_dangerous: bool,
     /// How the user can allow the call other than by answering, such as a command to run: see
     /// [`EngineBuilder::approval_advice`](crate::EngineBuilder::approval_advice).
     pub advice: Option<String>,
@@ -129,6 +131,8 @@ pub enum Choice {
     AllowOnce,
     /// Allow every call that these rules cover. Not offered for calls that can do harm that cannot be undone.
     AllowAlways(Vec<Rule>),
+    /// Allow this call only, and let it reach the network.
+    AllowWithNetwork,
     /// Allow some parts of the change, and not the others.
     AllowParts,
     /// Allow this call with other arguments.
@@ -150,6 +154,10 @@ pub enum Decision {
         /// How long and where they apply.
         scope: Scope,
     },
+    /// Allow this call only, and let it reach the network. Counts as [`Decision::AllowOnce`] where that is not offered.
+    AllowWithNetwork,
+    /// Ask again about the call with these arguments instead, so that the person sees what they would change.
+    Revise(Value),
     /// Allow only these parts of the change, counted from 0 in the preview.
     AllowParts(Vec<usize>),
     /// Allow the call with these arguments instead, which are decoded and checked again.
@@ -322,6 +330,7 @@ pub(crate) fn request(
     judges: &[Arc<dyn Judge>],
     verdict: &Verdict,
     preview: Option<Preview>,
+    can_be_given_network: bool,
     NeededApproval { reason, advice, mode, is_extreme }: NeededApproval,
 ) -> ApprovalRequest {
     let Question { input, claims, cx, .. } = question;
@@ -333,6 +342,9 @@ pub(crate) fn request(
         if !rules.is_empty() {
             choices.push(Choice::AllowAlways(rules));
         }
+    }
+    if can_be_given_network {
+        choices.push(Choice::AllowWithNetwork);
     }
     if preview.as_ref().is_some_and(|preview| preview.parts.len() > 1) {
         choices.push(Choice::AllowParts);
@@ -348,6 +360,7 @@ pub(crate) fn request(
         preview,
         workspace: cx.session_workspace().clone(),
         reason,
+        is_dangerous: is_extreme,
         advice,
         mode,
         choices,
@@ -366,8 +379,12 @@ pub(crate) enum Approved {
     Always,
     /// As it is, since an answer to another question covers it.
     ByOtherAnswer,
+    /// As it is, this time, with the network.
+    WithNetwork,
     /// With other arguments.
     Edited(Value),
+    /// Not yet: with other arguments it is asked about again.
+    Revised(Value),
     /// With some parts of its change.
     Parts(Vec<usize>),
 }
@@ -381,11 +398,13 @@ pub(crate) async fn ask(
     cx: &Context,
 ) -> Result<Approved, Fault> {
     let may_remember = !request.offered().is_empty();
+    let may_give_network = request.choices.contains(&Choice::AllowWithNetwork);
     let parts = request.preview.as_ref().map_or(0, |preview| preview.parts.len());
     cx.emit(EventKind::Asked, || EventPayload::Asked { reason: request.reason.clone() });
     let asking = catch_panic_async(async { approver.ask(request).await });
     let asking =
         async { asking.await.unwrap_or_else(|panic| Err(Fault::failed(format!("it crashed: {panic}")))) };
+    let asking = cx.waiting_for_person(asking);
     let decision = match timeout {
         None => asking.await,
         Some(timeout) => match tokio::time::timeout(timeout, asking).await {
@@ -399,6 +418,8 @@ pub(crate) async fn ask(
     let answer = match &decision {
         Ok(Decision::AllowOnce) => "allowed once",
         Ok(Decision::AllowAlways { .. }) => "allowed always",
+        Ok(Decision::AllowWithNetwork) => "allowed once, with the network",
+        Ok(Decision::Revise(_)) => "other arguments",
         Ok(Decision::AllowParts(_)) => "allowed in part",
         Ok(Decision::AllowEdited(_)) => "allowed with other arguments",
         Ok(Decision::Deny { .. }) => "denied",
@@ -409,6 +430,9 @@ pub(crate) async fn ask(
         .map_err(|error| denied(format!("nobody could be asked for permission: {}", error.message())))?
     {
         Decision::AllowOnce => Ok(Approved::Once),
+        Decision::AllowWithNetwork if may_give_network => Ok(Approved::WithNetwork),
+        Decision::AllowWithNetwork => Ok(Approved::Once),
+        Decision::Revise(input) => Ok(Approved::Revised(input)),
         // "Always" was not offered: it counts as "once".
         Decision::AllowAlways { .. } if !may_remember => Ok(Approved::Once),
         Decision::AllowAlways { rules, scope } => {

@@ -82,8 +82,8 @@ impl Tool for Bash {
     fn render(input: &Input, output: Outcome, cx: &Context) -> Result<Reply, Fault> {
         let ran = commands::finished(output)?;
         let mut error = ran.err.text();
-        if let Some(words) = ran.in_words().filter(|_| error.trim().is_empty() || ran.exit == Exit::TimedOut)
-        {
+        let was_ended = matches!(ran.exit, Exit::TimedOut | Exit::Cancelled);
+        if let Some(words) = ran.in_words().filter(|_| error.trim().is_empty() || was_ended) {
             error = format!("{error}{words}");
         }
         let return_code = if let Exit::Code(code) = ran.exit { Some(code) } else { None };

@@ -155,7 +155,7 @@ impl Operation for Format {
 /// Turns a timeout or a cancellation into a fault, and paths into those of the workspace.
 fn finished(mut done: Formatted, project: &Project, cx: &Context) -> Result<Formatted, Fault> {
     match done.exit {
-        Exit::Cancelled => return Err(cx.cancelled_fault()),
+        Exit::Cancelled => return Err(cx.cancelled_fault().with("output", done.log)),
         Exit::TimedOut => {
             let message = format!("`{}` was ended after {} s", done.command, TIMEOUT.as_secs());
             return Err(Fault::new(FaultKind::Timeout, message)

@@ -185,7 +185,7 @@ impl Operation for Install {
             log.push_str(&format!("{}{}", ran.out.text(), ran.err.text()));
         }
         match ran.exit {
-            Exit::Cancelled => return Err(cx.cancelled_fault()),
+            Exit::Cancelled => return Err(ran.cancelled(cx)),
             Exit::TimedOut => {
                 let message = format!("`{}` was ended after {} s", self.command(), TIMEOUT.as_secs());
                 return Err(Fault::new(FaultKind::Timeout, message).with("output", log));

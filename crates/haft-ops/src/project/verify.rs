@@ -150,7 +150,7 @@ impl Operation for Verify {
             ran = plan.program.run(None, self.timeout, cx).await?;
         }
         if ran.exit == Exit::Cancelled {
-            return Err(cx.cancelled_fault());
+            return Err(ran.cancelled(cx));
         }
         let (out, err) = (ran.out.text(), ran.err.text());
         if err.contains("no such command: `clippy`") || err.contains("'cargo-clippy' is not installed") {

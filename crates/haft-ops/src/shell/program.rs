@@ -146,7 +146,8 @@ impl Program {
             reports_dir: false,
         };
         let running = sandbox.run(task).await.map_err(start_fault)?;
-        let Finished { end, mut out, mut err, prompt } = wait_for_end(running, timeout, cx).await?;
+        let Finished { end, mut out, mut err, prompt } =
+            cx.cooperative(wait_for_end(running, timeout, cx)).await?;
         let notes = set_aside_notes(&end, cx);
         let (exit, left, hit, took) = (end.exit, end.left, end.hit, start.elapsed());
         let blocked = blocked(exit, &[out.end(), err.end()], &policy, &report);

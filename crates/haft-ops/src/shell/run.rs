@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
-use haft_sandbox::sandbox::{CommandEnd, Output, Policy, RunEvent, Running, Sandbox, Stream, Task};
+use haft_sandbox::sandbox::{CommandEnd, Network, Output, Policy, RunEvent, Running, Sandbox, Stream, Task};
 
 use super::sandbox_options::SessionSandboxes;
 use super::{Command, Printed, SandboxOptions, prompt};
@@ -72,7 +72,11 @@ pub(super) async fn begin(
     cx: &Context,
 ) -> Result<(Running, Policy), Fault> {
     let sandbox_options = cx.session().extension::<SandboxOptions>();
-    let policy = sandbox_options.with_rules(sandbox_options.policy(command, cx), cx).await?;
+    let mut policy = sandbox_options.policy(command, cx);
+    if cx.may_use_network() {
+        policy.network = Network::On;
+    }
+    let policy = sandbox_options.with_rules(policy, cx).await?;
     let sandbox = take_sandbox(&policy, output, cx).await?;
     sandbox_options.require_enforced(&sandbox, command.free, cx)?;
     let task = Task {

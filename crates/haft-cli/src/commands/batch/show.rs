@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::events::{EventKind, EventPayload, Subscription};
-use haft_core::{Fault, Reply, Session};
+use haft_core::replies::Audience;
+use haft_core::{Fault, FaultKind, Reply, Session};
 
-use crate::style::{BAD, BOLD, DIM, GOOD, NAME, duration, one_line, sanitize};
+use crate::style::{BAD, BOLD, DIM, GOOD, NAME, diff_line, duration, one_line, sanitize};
 
 /// Maximum number of lines shown of a reply.
 const MAX_LINES: usize = 8;
@@ -80,11 +81,56 @@ impl TurnView {
                 Some(tool) => tool.preview_result(reply, MAX_LINES),
                 None => haft_core::preview_result(reply, MAX_LINES),
             };
+            let is_diff = lines.iter().any(|line| line.starts_with("@@ "));
             for line in lines {
-                writeln!(out, "      {}", sanitize(&line.replace('\n', " ")))?;
+                let line = line.replace('\n', " ");
+                let line = if is_diff { diff_line(&line) } else { sanitize(&line) };
+                writeln!(out, "      {line}")?;
+            }
+            for note in notes(reply) {
+                writeln!(out, "      {DIM}{}{DIM:#}", one_line(note))?;
             }
         }
         writeln!(out)?;
+        Ok(())
+    }
+}
+
+/// The notes that haft added for the model, such as what it repaired in the arguments.
+fn notes(reply: &Reply) -> impl Iterator<Item = &str> {
+    let blocks = reply.content.iter().filter(|block| block.audience == Audience::Model);
+    let texts = blocks.filter_map(|block| block.content.text()).filter(|text| text.starts_with("note: "));
+    texts.filter_map(|text| text.lines().next())
+}
+
+/// What came of all calls of a batch.
+#[derive(Default)]
+pub(super) struct Summary {
+    succeeded: usize,
+    failed: usize,
+    denied: usize,
+}
+
+impl Summary {
+    pub(super) fn add(&mut self, replies: &[Reply]) {
+        for reply in replies {
+            let is_denied = reply.fault().is_some_and(|fault| fault.kind() == FaultKind::Denied);
+            match reply.is_error {
+                true if is_denied => self.denied += 1,
+                true => self.failed += 1,
+                false => self.succeeded += 1,
+            }
+        }
+    }
+
+    pub(super) fn print(&self) -> anyhow::Result<()> {
+        let Self { succeeded, failed, denied } = self;
+        let calls = succeeded + failed + denied;
+        writeln!(
+            anstream::stdout(),
+            "{BOLD}{calls} calls{BOLD:#}: {GOOD}{succeeded} succeeded{GOOD:#}, {BAD}{failed} failed{BAD:#}, {denied} denied. \
+             {DIM}`haft history` shows what was changed, `haft audit` what was decided{DIM:#}"
+        )?;
         Ok(())
     }
 }

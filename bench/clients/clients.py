@@ -2,7 +2,6 @@
 loopback. Knows nothing of what they are made to do."""
 import json
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +13,25 @@ PROMPT = "Work through the tasks with the tools."
 @dataclass
 class Client:
     name: str
-    package: str
-    wire: str
+    package: str                 # as people know it
+    pinned: str                  # where its version stands: "npm", or a list of Python packages, and a package there
     start: object                # a Session to (argv, env)
-    answers: bool = False        # its user answers forms, here by its callback
-    model: bool = True           # it has a loop with a model; otherwise its caller is handed the results
-    own: bool = False            # it asks its own user before it uses a tool, unless it is told not to
-    allowed_by: str = ""         # how that is told
+    answers: bool = False        # a callback here answers its forms; a program's forms have nobody to answer them
+    has_model: bool = True       # it has a loop with a model; otherwise its caller is handed the results
+    allowed_by: str = ""         # how a program is told not to ask before it uses a tool
+
+    @property
+    def is_program(self):
+        return bool(self.allowed_by)
+
+    @property
+    def version(self):
+        where, _, package = self.pinned.partition(":")
+        if where == "npm":
+            stated = json.loads((HERE / "package.json").read_text())["dependencies"][package]
+            return stated.rpartition("@")[2].removesuffix("-linux-x64")
+        return next(line.partition("==")[2] for line in (HERE / f"{where}.txt").read_text().splitlines()
+                    if line.startswith(f"{package}=="))
 
 
 @dataclass
@@ -31,8 +42,14 @@ class Session:
     haft: list                   # the command that serves the tools
     url: str                     # the model's
     trusted: bool = True         # the client's own questions are switched off
+    answers: bool = False        # somebody answers forms
     dialect: str = "claude"
     turns: list = None
+
+    @property
+    def out(self):
+        """Where a client without a model writes what its caller was handed."""
+        return self.base / "told.json"
 
     @property
     def home(self):
@@ -103,6 +120,9 @@ def gemini(session):
         "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "enableAutoUpdate": False},
     })
     argv = [session.node, session.npm("@google/gemini-cli/bundle/gemini.js"), "--skip-trust", "-m", "gemini-2.5-pro", "-p", PROMPT]
+    if session.trusted:
+        # Without a terminal it leaves out a server's `write_file`, like its own tool of that name, unless edits are allowed.
+        argv += ["--approval-mode", "auto_edit"]
     return argv, {"GOOGLE_GEMINI_BASE_URL": session.url, "GEMINI_API_KEY": "scripted", "GEMINI_CLI_NO_RELAUNCH": "true"}
 
 
@@ -118,7 +138,6 @@ def opencode(session):
             "models": {"scripted": {"tool_call": True, "limit": {"context": 200000, "output": 8000}}},
         }},
         "mcp": {SERVER: {"type": "local", "command": session.haft, "enabled": True}},
-        "permission": {} if session.trusted else {f"{SERVER}_*": "ask"},
     })
     argv = [session.npm("opencode-linux-x64-baseline/bin/opencode"), "run", PROMPT]
     return argv, {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -137,12 +156,33 @@ def qwen(session):
     return argv, {"OPENAI_BASE_URL": session.url + "/v1", "OPENAI_API_KEY": "scripted", "OPENAI_MODEL": "scripted"}
 
 
+def loop(program, environment):
+    """A client that is a library, in a program of this folder."""
+    def start(session):
+        config = session.write("config.json", {
+            "command": session.haft, "env": {"PATH": os.environ["PATH"], "HOME": str(session.home)}, "url": session.url,
+            "prompt": PROMPT, "dialect": session.dialect, "answers": session.answers, "turns": session.turns,
+            "out": str(session.out), "npm": str(session.cache / "npm"),
+        })
+        python = session.node if environment == "npm" else str(session.cache / environment / "bin/python")
+        return [python, str(HERE / "loops" / program), config], {"FASTMCP_CHECK_FOR_UPDATES": "off", "LANGSMITH_TRACING": "false"}
+    return start
+
+
 CLIENTS = [
-    Client("Claude Code", "@anthropic-ai/claude-code-linux-x64", "Anthropic Messages", claude_code,
-           own=True, allowed_by="`--allowedTools mcp__haft`"),
-    Client("Codex", "@openai/codex", "OpenAI Responses", codex,
-           own=True, allowed_by='`default_tools_approval_mode = "approve"`'),
-    Client("Gemini CLI", "@google/gemini-cli", "Gemini", gemini, own=True, allowed_by='`"trust": true`'),
-    Client("OpenCode", "opencode-linux-x64-baseline", "OpenAI Chat Completions", opencode),
-    Client("Qwen Code", "@qwen-code/qwen-code", "OpenAI Chat Completions", qwen, own=True, allowed_by='`"trust": true`'),
+    Client("Claude Code", "@anthropic-ai/claude-code", "npm:@anthropic-ai/claude-code-linux-x64", claude_code,
+           allowed_by="`--allowedTools mcp__haft`"),
+    Client("Codex", "@openai/codex", "npm:@openai/codex-linux-x64", codex,
+           allowed_by='`default_tools_approval_mode = "approve"`'),
+    Client("Gemini CLI", "@google/gemini-cli", "npm:@google/gemini-cli", gemini, allowed_by='`"trust": true`'),
+    Client("OpenCode", "opencode-ai", "npm:opencode-linux-x64-baseline", opencode, allowed_by="its default"),
+    Client("Qwen Code", "@qwen-code/qwen-code", "npm:@qwen-code/qwen-code", qwen, allowed_by='`"trust": true`'),
+    Client("PydanticAI", "pydantic-ai-slim", "mcp2:pydantic-ai-slim", loop("pydanticai.py", "mcp2"), answers=True),
+    Client("LangChain", "langchain-mcp-adapters", "mcp1:langchain-mcp-adapters", loop("langchain_agent.py", "mcp1"), answers=True),
+    Client("OpenAI Agents", "openai-agents", "mcp2:openai-agents", loop("openai_agents.py", "mcp2")),
+    Client("FastMCP", "fastmcp", "mcp2:fastmcp", loop("fastmcp_client.py", "mcp2"), answers=True, has_model=False),
+    Client("Python SDK", "mcp", "mcp2:mcp", loop("sdk2.py", "mcp2"), answers=True, has_model=False),
+    Client("Python SDK 1", "mcp", "mcp1:mcp", loop("sdk1.py", "mcp1"), answers=True, has_model=False),
+    Client("TypeScript SDK", "@modelcontextprotocol/sdk", "npm:@modelcontextprotocol/sdk", loop("sdk.mjs", "npm"),
+           answers=True, has_model=False),
 ]

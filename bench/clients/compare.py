@@ -1,5 +1,7 @@
 """What haft said, as the tee heard it, beside what reached the model."""
 import json
+import re
+import unicodedata
 from dataclasses import dataclass
 
 
@@ -28,7 +30,8 @@ def heard(log):
             message = json.loads(entry["line"])
         except ValueError:
             continue
-        params, id = message.get("params") or {}, message.get("id")
+        # A client may start haft more than once.
+        params, id = message.get("params") or {}, (entry["server"], message.get("id"))
         if entry["from"] == "client" and "method" in message:
             sent[id] = message
             # Version 2026-07-28 has no `initialize`: each request says who sends it.
@@ -82,8 +85,10 @@ def escaped(text):
 def around(whole, part):
     """What a client put around a text, in short."""
     before, _, after = whole.partition(part)
-    clip = lambda text: text if len(text) <= 60 else f"{text[:30]}…{text[-30:]}"
-    return f"{clip(before)!r} … {clip(after)!r}"
+    clip = lambda text: text if len(text) <= 60 else f"{text[:30]}…{text[-25:]}"
+    # Figures differ from run to run.
+    clip_same = lambda text: re.sub(r"\d+", "N", clip(text)).replace("\n", "\\n")
+    return f"`{clip_same(before)}` *text* `{clip_same(after)}`".replace("`` ", "").replace(" ``", "")
 
 
 def compare(result, got):
@@ -110,5 +115,32 @@ def compare(result, got):
     for text, form in [(said[0], "cut")] + [(form, "cut, as JSON") for form in escaped(said[0])]:
         kept = next((size for size in range(len(text), 199, -50) if text[:size] in whole), 0)
         if kept:
-            return Verdict(False, form, f"{len(whole)} of {len(text)} characters, the first {kept} at once")
+            kilobytes = lambda text: f"{len(text) / 1000:.0f}"
+            return Verdict(False, form, f"{kilobytes(whole)} of {kilobytes(text)} kB")
     return Verdict(False, "differs", f"haft: {said[0][:200]!r}, model: {whole[:300]!r}")
+
+
+def compare_tools(listed, offers, find):
+    """`listed` are haft's tools, `offers` what the model was offered for them. Clients may rewrite schemas for their
+    model's sake, but not lose a tool, a field or a description."""
+    added, is_changed = set(), False
+    for tool in listed:
+        offer = find(offers, tool["name"])
+        if offer is None:
+            return Verdict(False, f"`{tool['name']}` was not offered")
+        # Clients may normalise characters (`…` becomes `...`) and add to a description.
+        if plain(tool["description"]) not in plain(offer.description):
+            return Verdict(False, f"the description of `{tool['name']}` is another", offer.description[:200])
+        fields, offered = (set(schema.get("properties", {})) for schema in (tool["inputSchema"], offer.schema))
+        if fields - offered:
+            return Verdict(False, f"`{tool['name']}` lacks fields", ", ".join(sorted(fields - offered)))
+        added |= offered - fields
+        is_changed = is_changed or tool["inputSchema"] != offer.schema
+    if not listed:
+        return Verdict(False, "the client asked for no tools")
+    note = f"adds the field {', '.join(f'`{field}`' for field in sorted(added))}" if added else ""
+    return Verdict(True, "rewritten" if is_changed else "same", note)
+
+
+def plain(text):
+    return unicodedata.normalize("NFKC", text).strip()

@@ -1,60 +1,174 @@
-import argparse, json, os, shutil, subprocess, sys, tempfile, time
+"""drive.py CACHE HAFT [--write-docs] [--only NAME] [--keep]: runs all sessions of all clients and reports."""
+import argparse
+import concurrent.futures
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
-from clients import CLIENTS, SERVER, Session
-from compare import compare, heard
-from model import DONE, Model
-HERE = Path(__file__).resolve().parent
-ODD = 'quoted "text", back\\slash, <tag>&amp;, tab\there, naïve 漢字 🙂'
-OLD="old"
-SCRIPTS = {
- "claude": [[("read","Read",{"file_path":"notes.txt"}),("search","Grep",{"pattern":"naïve","output_mode":"content"})],
-  [("edit","Edit",{"file_path":"notes.txt","old_string":"the old line","new_string":"the new line"})],
-  [("command","Bash",{"command":"wc -l notes.txt > counted.txt && cat counted.txt","description":"Count lines"})],
-  [("fault","Edit",{"file_path":"notes.txt","old_string":"no such line","new_string":"x"})],
-  [("long","Read",{"file_path":"long.txt"})]],
- "asks": [[("read","Read",{"file_path":"notes.txt"})],[("edit","Edit",{"file_path":"notes.txt","old_string":"the old line","new_string":"the new line"})]],
- "ally": [[("read","read",{"file_paths":["notes.txt"]})],[("command","bash",{"command":"wc -l notes.txt > counted.txt && cat counted.txt"})],[("fault","edit",{"file_path":"notes.txt","edits":[{"old_string":"no such line","new_string":"x"}]})]],
- "workspace": [[("read","read_file",{"path":"notes.txt"})],[("command","run_code",{"language":"python","code":"print(6 * 7)"})],[("fault","read_file",{"path":"nothing.txt"})]],
-}
-def world(base):
-    for f in ("home","work","haft-home/.config/haft"): (base/f).mkdir(parents=True)
-    (base/"work/notes.txt").write_text(f"the old line\n{ODD}\nlast line\n")
-    (base/"work/long.txt").write_text("".join(f"this is line {n} of a long file, and it goes on\n" for n in range(1,1501)))
-    (base/"haft-home/.config/haft/config.toml").write_text('[permissions]\nallow = ["Bash(wc:*)", "run_code", "Bash"]\n')
-def run(client, kind, cache, haft, keep=None):
-    base=Path(tempfile.mkdtemp(prefix="haft-clients-")).resolve()
-    world(base)
-    script={"own":"asks"}.get(kind,kind)
-    model=Model(SERVER, SCRIPTS[script])
-    mode=[] if kind=="asks" or client.answers else ["--mode","accept-edits"]
-    dialect={"asks":"claude","own":"claude"}.get(kind,kind)
-    command=[sys.executable, str(HERE/"tee.py"), str(base/"wire.jsonl"), str(base/"haft-home"), haft, "mcp","--workspace",str(base/"work"),"--dialect",dialect,*mode]
-    session=Session(base,cache,command,model.url,kind!="own",dialect,SCRIPTS[script])
-    argv,env=client.start(session)
-    start=time.monotonic()
-    try:
-        p=subprocess.run(argv,cwd=base/"work",env={"HOME":str(base/"home"),"PATH":f"{Path(session.node).parent}:/usr/local/bin:/usr/bin:/bin","NO_PROXY":"127.0.0.1,localhost","TERM":"dumb",**env},stdin=subprocess.DEVNULL,capture_output=True,text=True,timeout=120)
-        out,err,code=p.stdout,p.stderr,p.returncode
-    except subprocess.TimeoutExpired as e:
-        out,err,code=(e.stdout or b"").decode(),(e.stderr or b"").decode(),"timeout"
-    took=time.monotonic()-start
+
+import report
+import script
+from clients import CLIENTS, HERE, SERVER, Client, Session
+from compare import Heard, Verdict, compare, compare_tools, heard
+from model import Model
+from wires import Offered
+
+# A session takes seconds. One that has not ended by then has failed.
+LIMIT = 120
+
+
+@dataclass
+class Outcome:
+    """What came of one session."""
+    client: Client
+    kind: str
+    heard: Heard
+    seconds: float
+    problems: list                                 # why the session failed as a whole
+    verdicts: dict = field(default_factory=dict)   # step -> Verdict
+    told: dict = field(default_factory=dict)       # step -> the texts that the model, or the caller, was handed
+    wire: str = ""
+    tools: list = field(default_factory=list)      # the names that the model knows
+    is_deferred: bool = False
+    has_instructions: bool = False
+    base: Path = None
+
+    @property
+    def ok(self):
+        return not self.problems and all(verdict.ok for verdict in self.verdicts.values())
+
+
+def run(client, kind, cache, haft):
+    base = Path(tempfile.mkdtemp(prefix="haft-clients-")).resolve()
+    script.make_world(base)
+    turns = script.turns(kind)
+    answers = client.answers and kind != "asks"
+    model = Model(SERVER if client.is_program else None, turns)
+    command = [sys.executable, str(HERE / "tee.py"), str(base / "wire.jsonl"), str(base / "haft"), haft, "mcp",
+               "--workspace", str(base / "work"), "--dialect", script.dialect(kind)]
+    if kind != "asks" and not answers:
+        command += ["--mode", "accept-edits"]
+    session = Session(base, cache, command, model.url, kind != "own", answers, script.dialect(kind), turns)
+    begun = time.monotonic()
+    code, said = start(session, *client.start(session))
     model.close()
-    h=heard(base/"wire.jsonl")
-    print(f"== {client.name} {kind}: code {code}, {took:.1f} s, done {model.is_done}, protocol {h.protocol}, forms {h.forms}, {len(h.tools)} tools, asked {len(h.questions)} answers {h.answers} faults {model.faults}")
-    names=[t.full for t in model.offers]
-    print("  offered", len(names), [n for n in names if SERVER in n][:3], "missing", [t["name"] for t in h.tools if model.find(model.offers,t["name"]) is None])
-    for turn in SCRIPTS[script]:
-        for step,tool,input in turn:
-            got=model.results.get(step)
-            r=[c[2] for c in h.calls if c[0]==tool and c[1]==input]
-            if not r: print("  ",step,"haft got no call:",(got or [""])[0][:300] if got is not None else None, len(h.calls)); continue
-            v=compare(r[-1],got); print("  ",step,v.ok,v.how,v.note)
-    if code!=0 or not model.is_done: print(out[-1500:],err[-3000:])
-    (base/"requests.json").write_text(json.dumps(model.requests,indent=1))
-    (base/"out").write_text(out+"\n----\n"+err)
-    print("  kept", base)
-if __name__=="__main__":
-    names=sys.argv[3].split(","); kinds=sys.argv[4].split(",")
-    for c in CLIENTS:
-        if any(n.lower() in c.name.lower() for n in names):
-            for k in kinds: run(c,k,Path(sys.argv[1]).resolve(),os.path.realpath(sys.argv[2]))
+    outcome = Outcome(client, kind, heard(base / "wire.jsonl"), time.monotonic() - begun, list(model.faults), base=base)
+    if code != 0:
+        outcome.problems.append(f"the client ended with {code}: {said[-400:].strip()}")
+    if client.has_model:
+        outcome.told, offers = model.results, model.offers
+        outcome.wire, outcome.is_deferred = model.spoken, model.is_deferred
+        outcome.has_instructions = any("haft://journal." in json.dumps(request["body"]) for request in model.requests)
+        if not model.is_done and kind in script.WORK:
+            outcome.problems.append("the client did not go through the whole script")
+    else:
+        told = json.loads(session.out.read_text()) if session.out.exists() else {"tools": [], "results": {}}
+        outcome.told = {step: result["texts"] for step, result in told["results"].items()}
+        offers = [Offered(tool["name"], tool["description"], tool["schema"]) for tool in told["tools"]]
+    outcome.tools = [tool.full for tool in offers]
+    if kind in script.WORK:
+        outcome.verdicts["tools"] = compare_tools(outcome.heard.tools, offers, model.find)
+    if kind != "own":
+        for step, tool, input in sum(turns, []):
+            made = [result for name, arguments, result in outcome.heard.calls if (name, arguments) == (tool, input)]
+            if len(made) == 1:
+                outcome.verdicts[step] = compare(made[0], outcome.told.get(step))
+            else:
+                outcome.verdicts[step] = Verdict(False, f"haft got the call {len(made)} times")
+        # A client may cut what is long: that is reported.
+        if "long" in outcome.verdicts and outcome.verdicts["long"].how.startswith("cut"):
+            outcome.verdicts["long"].ok = True
+    if not client.has_model and not outcome.problems:
+        outcome.problems += list(without_model(outcome, told))
+    outcome.problems += script.problems(kind, base)
+    (base / "requests.json").write_text(json.dumps(model.requests, indent=1))
+    (base / "said.txt").write_text(said)
+    return outcome
+
+
+def without_model(outcome, told):
+    """What a caller must be handed besides the text: the same structured content, and whether the call failed."""
+    for name, arguments, result in outcome.heard.calls:
+        step = next(step for step, tool, input in sum(script.turns(outcome.kind), []) if (tool, input) == (name, arguments))
+        given = told["results"][step]
+        if given["structured"] != result.get("structuredContent"):
+            yield f"{step}: the structured content is not haft's"
+        if bool(given["failed"]) != bool(result.get("isError")):
+            yield f"{step}: whether the call failed was lost"
+
+
+def start(session, argv, env):
+    """Runs a client to its end; returns its exit code and everything it printed."""
+    env = {"HOME": str(session.home), "PATH": f"{Path(session.node).parent}:/usr/local/bin:/usr/bin:/bin",
+           "LANG": "C.UTF-8", "TERM": "dumb", "NO_PROXY": "*", **env}
+    with open(session.base / "output", "w+b") as output:
+        client = subprocess.Popen(argv, cwd=session.work, env=env, stdin=subprocess.DEVNULL, stdout=output,
+                                  stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            code = client.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            code = f"no end after {LIMIT} s"
+        finally:
+            # What a client leaves behind ends with its session.
+            try:
+                os.killpg(client.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            client.wait()
+        output.seek(0)
+        return code, output.read().decode(errors="replace")
+
+
+def only_loopback():
+    """Brings loopback up, and makes sure that there is nothing else: clients must not reach the network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sH14s", b"lo", 0x1 | 0x40, b"")  # IFF_UP | IFF_RUNNING
+        fcntl.ioctl(control, 0x8914, request)  # SIOCSIFFLAGS
+        try:
+            control.connect(("192.0.2.1", 9))
+        except OSError as error:
+            if error.errno == errno.ENETUNREACH:
+                return
+    sys.exit("the clients could reach the network: start bench/clients/run, not drive.py")
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("cache", type=Path)
+    options.add_argument("haft")
+    options.add_argument("--write-docs", action="store_true")
+    options.add_argument("--only", default="")
+    options.add_argument("--keep", action="store_true")
+    options = options.parse_args()
+    only_loopback()
+    clients = [client for client in CLIENTS if options.only.lower() in client.name.lower()]
+    kinds = lambda client: [*script.WORK, "asks"] + (["own"] if client.is_program else [])
+    sessions = [(client, kind) for client in clients for kind in kinds(client)]
+    # The slowest first, so that none is waited for in the end.
+    sessions.sort(key=lambda one: one[0].name not in ("OpenCode", "Qwen Code"))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        outcomes = list(pool.map(lambda one: run(*one, options.cache.resolve(), options.haft), sessions))
+    by_client = [(client, {one.kind: one for one in outcomes if one.client is client}) for client in clients]
+    failed = report.show(by_client)
+    for outcome in outcomes:
+        if options.keep:
+            print(f"{outcome.client.name}, {outcome.kind}: {outcome.base}")
+        else:
+            shutil.rmtree(outcome.base, ignore_errors=True)
+    if not options.only and not failed:
+        failed = report.check_docs(by_client, options.write_docs)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -28,7 +28,7 @@ class Model:
         self.results = {}  # step -> what the model was handed
         self.faults = []   # what the client did that a model could not make sense of
         self.requests = []
-        self.wire = None
+        self.spoken = ""   # the wire of the conversation
         self.is_deferred = False  # the tools had to be searched for
         self.is_done = False
         self.lock = threading.Lock()
@@ -73,7 +73,7 @@ class Model:
                 return
             try:
                 with self.lock:
-                    answer = wire.answer(body, path, self.say(wire, body))
+                    answer = wire.answer(body, path, self.say(wire, body, path))
             except (KeyError, TypeError, ValueError) as error:
                 # A request that this model cannot read is a fault of the run, not of the machine.
                 self.faults.append(f"a request to {path} could not be read: {error!r}")
@@ -83,14 +83,14 @@ class Model:
         except OSError:
             pass  # the client did not wait for the answer
 
-    def say(self, wire, body):
+    def say(self, wire, body, path):
         offered, results = wire.offered(body), wire.results(body)
         ours = [tool for tool in offered if self.is_ours(tool)]
         search = next((tool for tool in offered if tool.name in SEARCHES), None)
         if not ours and not search:
             # A title, a summary, a check of the quota: not the conversation.
             return Said(text=aside_text(body))
-        self.wire = wire
+        self.spoken = wire.name + (", streamed" if wire.is_streamed(body, path) else "")
         if not ours and not self.loaded:
             if SEARCH_CALL not in results:
                 return Said(calls=[(SEARCH_CALL, search, {"query": f"select:{','.join(self.named(body))}", "max_results": 20})])

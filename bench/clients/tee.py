@@ -15,7 +15,7 @@ server = subprocess.Popen(sys.argv[3:], env=env, stdin=subprocess.PIPE, stdout=s
 def pass_on(origin, source, sink):
     for line in iter(source.readline, b""):
         with lock:
-            log.write(json.dumps({"from": origin, "line": line.decode(errors="replace").rstrip("\n")}) + "\n")
+            log.write(json.dumps({"server": server.pid, "from": origin, "line": line.decode(errors="replace").rstrip("\n")}) + "\n")
         try:
             sink.write(line)
             sink.flush()

@@ -50,7 +50,12 @@ def texts(content):
     return [block["text"] if isinstance(block.get("text"), str) else f"<{block.get('type', 'block')}>" for block in content]
 
 
-class Anthropic:
+class Wire:
+    def is_streamed(self, body, path):
+        return bool(body.get("stream"))
+
+
+class Anthropic(Wire):
     """Messages of Anthropic."""
     name = "Anthropic Messages"
     path = re.compile(r"/v1/messages$")
@@ -94,7 +99,7 @@ class Anthropic:
         return Answer(events=[(name, {"type": name} | data) for name, data in events])
 
 
-class Responses:
+class Responses(Wire):
     """Responses of OpenAI."""
     name = "OpenAI Responses"
     path = re.compile(r"/v1/responses$")
@@ -156,7 +161,7 @@ class Responses:
         return Answer(events=[(name, {"type": name, "sequence_number": number} | data) for number, (name, data) in numbered])
 
 
-class Chat:
+class Chat(Wire):
     """Chat Completions of OpenAI."""
     name = "OpenAI Chat Completions"
     path = re.compile(r"/chat/completions$")
@@ -195,10 +200,13 @@ class Chat:
         return Answer(events=events, last="[DONE]")
 
 
-class Gemini:
+class Gemini(Wire):
     """Content generation of Gemini."""
     name = "Gemini generateContent"
     path = re.compile(r":(generateContent|streamGenerateContent)$")
+
+    def is_streamed(self, body, path):
+        return path.endswith(":streamGenerateContent")
 
     def offered(self, body):
         found = []
@@ -224,7 +232,7 @@ class Gemini:
         usage = {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}
         document = {"candidates": [{"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
                     "usageMetadata": usage, "modelVersion": "scripted"}
-        return Answer(document=document) if path.endswith(":generateContent") else Answer(events=[(None, document)])
+        return Answer(events=[(None, document)]) if self.is_streamed(body, path) else Answer(document=document)
 
 
 def pieces(text, size=40):

@@ -2,6 +2,7 @@
 loopback. Knows nothing of what they are made to do."""
 import json
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ class Client:
     package: str                 # as people know it
     pinned: str                  # where its version stands: "npm", or a list of Python packages, and a package there
     start: object                # a Session to (argv, env)
-    answers: bool = False        # a callback here answers its forms; a program's forms have nobody to answer them
+    answers: str = ""            # what answers its forms here in the user's place, if anything can
     has_model: bool = True       # it has a loop with a model; otherwise its caller is handed the results
     allowed_by: str = ""         # how a program is told not to ask before it uses a tool
 
@@ -79,6 +80,11 @@ def claude_code(session):
             "--strict-mcp-config", "--model", "claude-sonnet-4-5"]
     if session.trusted:
         argv += ["--allowedTools", f"mcp__{SERVER}"]
+    if session.answers:
+        answer = {"hookEventName": "Elicitation", "action": "accept", "content": {"answer": "allow once"}}
+        command = f"echo {shlex.quote(json.dumps({'hookSpecificOutput': answer}))}"
+        hooks = [{"matcher": SERVER, "hooks": [{"type": "command", "command": command}]}]
+        argv += ["--settings", session.write("settings.json", {"hooks": {"Elicitation": hooks}})]
     return argv, {
         "ANTHROPIC_BASE_URL": session.url,
         "ANTHROPIC_API_KEY": "scripted",
@@ -119,7 +125,8 @@ def gemini(session):
         "telemetry": {"enabled": False},
         "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "enableAutoUpdate": False},
     })
-    argv = [session.node, session.npm("@google/gemini-cli/bundle/gemini.js"), "--skip-trust", "-m", "gemini-2.5-pro", "-p", PROMPT]
+    argv = [session.node, session.npm("@google/gemini-cli/bundle/gemini.js"), "--skip-trust", "-m", "gemini-2.5-pro",
+            "-p", PROMPT]
     if session.trusted:
         # Without a terminal it leaves out a server's `write_file`, like its own tool of that name, unless edits are allowed.
         argv += ["--approval-mode", "auto_edit"]
@@ -165,24 +172,26 @@ def loop(program, environment):
             "out": str(session.out), "npm": str(session.cache / "npm"),
         })
         python = session.node if environment == "npm" else str(session.cache / environment / "bin/python")
-        return [python, str(HERE / "loops" / program), config], {"FASTMCP_CHECK_FOR_UPDATES": "off", "LANGSMITH_TRACING": "false"}
+        quiet = {"FASTMCP_CHECK_FOR_UPDATES": "off", "LANGSMITH_TRACING": "false"}
+        return [python, str(HERE / "loops" / program), config], quiet
     return start
 
 
 CLIENTS = [
     Client("Claude Code", "@anthropic-ai/claude-code", "npm:@anthropic-ai/claude-code-linux-x64", claude_code,
-           allowed_by="`--allowedTools mcp__haft`"),
+           answers="its hook `Elicitation`", allowed_by="`--allowedTools mcp__haft`"),
     Client("Codex", "@openai/codex", "npm:@openai/codex-linux-x64", codex,
            allowed_by='`default_tools_approval_mode = "approve"`'),
     Client("Gemini CLI", "@google/gemini-cli", "npm:@google/gemini-cli", gemini, allowed_by='`"trust": true`'),
     Client("OpenCode", "opencode-ai", "npm:opencode-linux-x64-baseline", opencode, allowed_by="its default"),
     Client("Qwen Code", "@qwen-code/qwen-code", "npm:@qwen-code/qwen-code", qwen, allowed_by='`"trust": true`'),
-    Client("PydanticAI", "pydantic-ai-slim", "mcp2:pydantic-ai-slim", loop("pydanticai.py", "mcp2"), answers=True),
-    Client("LangChain", "langchain-mcp-adapters", "mcp1:langchain-mcp-adapters", loop("langchain_agent.py", "mcp1"), answers=True),
+    Client("PydanticAI", "pydantic-ai-slim", "mcp2:pydantic-ai-slim", loop("pydanticai.py", "mcp2"), answers="its callback"),
+    Client("LangChain", "langchain-mcp-adapters", "mcp1:langchain-mcp-adapters", loop("langchain_agent.py", "mcp1"),
+           answers="its callback"),
     Client("OpenAI Agents", "openai-agents", "mcp2:openai-agents", loop("openai_agents.py", "mcp2")),
-    Client("FastMCP", "fastmcp", "mcp2:fastmcp", loop("fastmcp_client.py", "mcp2"), answers=True, has_model=False),
-    Client("Python SDK", "mcp", "mcp2:mcp", loop("sdk2.py", "mcp2"), answers=True, has_model=False),
-    Client("Python SDK 1", "mcp", "mcp1:mcp", loop("sdk1.py", "mcp1"), answers=True, has_model=False),
+    Client("FastMCP", "fastmcp", "mcp2:fastmcp", loop("fastmcp_client.py", "mcp2"), answers="its callback", has_model=False),
+    Client("Python SDK", "mcp", "mcp2:mcp", loop("sdk2.py", "mcp2"), answers="its callback", has_model=False),
+    Client("Python SDK 1", "mcp", "mcp1:mcp", loop("sdk1.py", "mcp1"), answers="its callback", has_model=False),
     Client("TypeScript SDK", "@modelcontextprotocol/sdk", "npm:@modelcontextprotocol/sdk", loop("sdk.mjs", "npm"),
-           answers=True, has_model=False),
+           answers="its callback", has_model=False),
 ]

@@ -108,7 +108,8 @@ def compare(result, got):
             pass
     if all(text in whole for text in said):
         return Verdict(True, "wrapped", around(whole, said[0]) if len(said) == 1 else "")
-    for how, forms in [("as JSON", escaped), ("as JSON in JSON", lambda text: [twice for once in escaped(text) for twice in escaped(once)])]:
+    twice = lambda text: [form for once in escaped(text) for form in escaped(once)]
+    for how, forms in [("as JSON", escaped), ("as JSON in JSON", twice)]:
         if all(any(form in whole for form in forms(text)) for text in said):
             return Verdict(True, how, around(whole, next(form for form in forms(said[0]) if form in whole)))
     # A cut keeps the beginning, and often the end.

@@ -52,7 +52,7 @@ def run(client, kind, cache, haft):
     base = Path(tempfile.mkdtemp(prefix="haft-clients-")).resolve()
     script.make_world(base)
     turns = script.turns(kind)
-    answers = client.answers and kind != "asks"
+    answers = bool(client.answers) and kind != "asks"
     model = Model(SERVER if client.is_program else None, turns)
     command = [sys.executable, str(HERE / "tee.py"), str(base / "wire.jsonl"), str(base / "haft"), haft, "mcp",
                "--workspace", str(base / "work"), "--dialect", script.dialect(kind)]

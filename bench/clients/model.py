@@ -93,7 +93,8 @@ class Model:
         self.spoken = wire.name + (", streamed" if wire.is_streamed(body, path) else "")
         if not ours and not self.loaded:
             if SEARCH_CALL not in results:
-                return Said(calls=[(SEARCH_CALL, search, {"query": f"select:{','.join(self.named(body))}", "max_results": 20})])
+                query = f"select:{','.join(self.named(body))}"
+                return Said(calls=[(SEARCH_CALL, search, {"query": query, "max_results": 20})])
             self.loaded = self.declared(results[SEARCH_CALL], offered)
         ours = ours or self.loaded
         self.is_deferred = SEARCH_CALL in results

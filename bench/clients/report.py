@@ -1,4 +1,6 @@
 """The tables: on standard output for whoever runs the bench, and in docs/clients.md."""
+import re
+
 from clients import HERE
 
 DOCS = HERE.parent.parent / "docs/clients.md"
@@ -42,47 +44,49 @@ def versions(by_client):
 
 
 def own_question(kinds):
-    """When a program asks its own user before it uses a tool, unless it is told not to."""
+    """When a program asks its own user before it uses a tool, and what its model is told if there is none."""
     own = kinds.get("own")
     if own is None:
-        return "no", False
+        return "no", ""
     reached = {name for name, _, _ in own.heard.calls}
     if "Edit" in reached:
-        return "no", False
+        return "no", ""
     when = "before calls that change something" if "Read" in reached else "before every call"
-    refused = "; ".join(dict.fromkeys(" ".join(own.told.get("edit") or ["the tools are not offered"]).splitlines()))
-    return when, refused
+    if not own.told.get("edit"):
+        return when, "it does not offer the tools"
+    told = " ".join(own.told["edit"])
+    told = re.sub(r"<system-reminder>.*?</system-reminder>", "", told, flags=re.DOTALL)
+    # Figures differ from run to run.
+    told = " ".join(re.sub(r"\d+(\.\d+)?", "N", told).split())
+    return when, f"it tells the model “{told}”"
 
 
 def approvals(by_client):
-    yield ["client", "asks by itself", "unless told by", "can show haft's form", "answers it without a user",
-           "a user is asked twice", "the edit above was allowed by"]
+    yield ["client", "asks before it uses a tool", "unless it has", "can show haft's form", "what it answers without a user",
+           "a user is asked twice", "who allowed the edit above"]
     for client, kinds in by_client:
-        asks, work = kinds["asks"], kinds["claude"]
-        when, refused = own_question(kinds)
-        can = work.heard.forms
-        answer = ", ".join(f"`{answer}`" for answer in asks.heard.answers) or "is not asked: no callback, no capability"
-        if not can:
-            answer = "is not asked"
-        twice = "yes" if refused and can else "no"
-        by = "a form, answered by its callback" if client.answers else "`--mode accept-edits`"
-        yield [client.name, when, client.allowed_by if refused else "–", "yes" if can else "no", answer, twice, by]
+        can, (when, refused) = kinds["claude"].heard.forms, own_question(kinds)
+        answers = kinds["asks"].heard.answers
+        without = ", ".join(f"`{answer}`" for answer in answers) if answers else "haft does not ask it"
+        by = f"{client.answers}, in haft's form" if client.answers else "`haft mcp --mode accept-edits`"
+        yield [client.name, when, client.allowed_by if refused else "–", "yes" if can else "no", without,
+               "yes" if refused and can else "no", by]
 
 
 def notes(by_client):
     """What clients put around a text, and what they say to the model when they refuse a call themselves."""
     for client, kinds in by_client:
         said = []
-        for step in ("tools", "edit", "fault"):
-            verdict = kinds["claude"].verdicts.get(step)
-            if verdict and verdict.note:
-                said.append(f"{step}: {verdict.note}")
+        added = [(step, kinds["claude"].verdicts[step].note) for step in ("tools", "edit", "fault")]
+        for step, note in added:
+            if note and not (step == "fault" and note == dict(added)["edit"]):
+                said.append(f"{step}: {note}")
         _, refused = own_question(kinds)
         if refused:
-            said.append(f"not allowed by itself: “{refused}”")
+            said.append(f"without a user {refused}")
         denied = next((result for name, _, result in kinds["asks"].heard.calls if name == "Edit"), None)
         if denied and kinds["asks"].heard.answers:
-            said.append(f"haft after an unanswered form: “{denied['content'][0]['text']}”")
+            said.append(f"after a form that it has not shown, haft says: “{denied['content'][0]['text']}”")
         if said:
             yield f"- **{client.name}**: {'; '.join(said)}"
 

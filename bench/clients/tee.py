@@ -14,8 +14,9 @@ server = subprocess.Popen(sys.argv[3:], env=env, stdin=subprocess.PIPE, stdout=s
 
 def pass_on(origin, source, sink):
     for line in iter(source.readline, b""):
+        entry = {"server": server.pid, "from": origin, "line": line.decode(errors="replace").rstrip("\n")}
         with lock:
-            log.write(json.dumps({"server": server.pid, "from": origin, "line": line.decode(errors="replace").rstrip("\n")}) + "\n")
+            log.write(json.dumps(entry) + "\n")
         try:
             sink.write(line)
             sink.flush()

@@ -43,7 +43,9 @@ impl Approver for ClientUser {
             let answer = caller.elicit(&name, message, schema(&request)).await;
             Ok(match answer? {
                 Elicited::Accepted(content) => decision(&request, &content),
-                Elicited::Declined | Elicited::Dismissed => Decision::Deny { feedback: None },
+                Elicited::Declined | Elicited::Dismissed => {
+                    Decision::Deny { feedback: Some(unanswered(&request)) }
+                }
             })
         })
     }
@@ -89,6 +91,20 @@ fn decision(request: &ApprovalRequest, content: &Value) -> Decision {
             Decision::Deny { feedback: feedback.map(denial) }
         }
     }
+}
+
+/// The denial after a form without an answer. Clients without a terminal decline or dismiss every form, and nobody has
+/// seen it: so the denial says how the user can allow the call beforehand.
+fn unanswered(request: &ApprovalRequest) -> String {
+    let ApprovalRequest { tool, mode, .. } = request;
+    let mut text =
+        format!("the user, or the client without asking, declined `{tool}`; to be asked no more, ");
+    let _ = write!(text, "the user can start haft with `--mode {}`", mode.name());
+    if let [rule, rest @ ..] = request.offered() {
+        let others = if rest.is_empty() { "" } else { " and the like" };
+        let _ = write!(text, ", or allow the rule `{rule}`{others}");
+    }
+    text
 }
 
 fn question(request: &ApprovalRequest) -> String {

@@ -85,6 +85,21 @@ fn only_an_explicit_yes_approves() {
 }
 
 #[test]
+fn a_form_that_a_client_declines_by_itself_is_answered_with_how_to_allow_the_call() {
+    // Clients without a terminal do so: the model is not to believe that the user said no.
+    let fixture = two_files();
+    let mut client = asking(&fixture);
+    for action in ["decline", "cancel"] {
+        let id = write(&mut client, "a.txt");
+        let asked = client.next();
+        client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": action}}));
+        let denied = client.reply(&id);
+        let text = text_of(&denied["result"]);
+        assert!(text.contains("the client without asking") && text.contains("--mode accept-edits"), "{text}");
+    }
+}
+
+#[test]
 fn a_question_is_withdrawn_with_its_call() {
     let fixture = two_files();
     let mut client = asking(&fixture);

@@ -122,6 +122,25 @@ impl Dialect for Workspace {
         Reply::object(json!({"ok": false, "error": error})).failed()
     }
 
+    fn failure_schema(&self) -> Option<Value> {
+        Some(json!({
+            "type": "object",
+            "properties": {
+                "ok": {"const": false},
+                "error": {
+                    "type": "object",
+                    "properties": {
+                        "code": {"type": "string"},
+                        "message": {"type": "string", "description": "What failed"},
+                        "details": {"type": "object"},
+                    },
+                    "required": ["code", "message"],
+                },
+            },
+            "required": ["ok", "error"],
+        }))
+    }
+
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         note_in_object(reply, notes);
     }

@@ -47,6 +47,10 @@ peers:
 sdk:
     bench/mcp-sdk
 
+# `haft mcp` as real clients meet it, with a scripted model. Needs npm, Python, and the network once.
+clients *options:
+    bench/clients/run {{options}}
+
 # A hundred thousand calls, after which nothing may be left behind.
 soak:
     cargo build --release

@@ -65,6 +65,12 @@ pub trait Dialect: Send + Sync + 'static {
         reply
     }
 
+    /// The schema of the objects that `present` makes, if it makes objects. Clients that validate replies accept failures
+    /// in this form, too.
+    fn failure_schema(&self) -> Option<Value> {
+        None
+    }
+
     /// Adds notes for the model, such as repairs of its input.
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         text_notes(reply, notes);

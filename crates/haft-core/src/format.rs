@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 use crate::replies::{Block, Content};
 use crate::{Category, Reply, Sensitivity, Spec};
 
+/// The `_meta` key of a tool for MCP under which Claude Code looks for the length of its longest result.
+const MAX_RESULT: &str = "anthropic/maxResultSizeChars";
+/// The highest value that Claude Code accepts there.
+const MAX_RESULT_LIMIT: usize = 500_000;
+
 /// The JSON format of an API for tools and replies. [`Call::parse`](crate::Call::parse) reads calls in all of them.
 ///
 /// ```
@@ -76,6 +81,10 @@ impl Format {
                         "openWorldHint": is_open,
                     },
                 });
+                // Claude Code hands its model the first 2 kB of a longer result. It counts the characters of the result as
+                // JSON, in which a line break is two.
+                let longest = spec.max_result.saturating_mul(2).min(MAX_RESULT_LIMIT);
+                tool["_meta"] = json!({MAX_RESULT: longest});
                 // The protocol allows only objects.
                 if let Some(output) = spec.output_schema().filter(|schema| schema["type"] == "object") {
                     tool["outputSchema"] = output.clone();

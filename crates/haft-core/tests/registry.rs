@@ -177,6 +177,7 @@ async fn tools_are_defined_in_the_form_of_each_api() {
             "annotations": {
                 "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": false,
             },
+            "_meta": {"anthropic/maxResultSizeChars": 60_000},
         })
     );
     assert_eq!(

@@ -141,6 +141,19 @@ impl Dialect for Ally {
         if success { object } else { object.failed() }
     }
 
+    fn failure_schema(&self) -> Option<Value> {
+        Some(json!({
+            "type": "object",
+            "properties": {
+                "success": {"const": false},
+                "error": {"type": "string", "description": "What failed"},
+                "error_type": {"type": "string"},
+                "suggestion": {"type": "string", "description": "What to do next"},
+            },
+            "required": ["success", "error", "error_type"],
+        }))
+    }
+
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         note_in_object(reply, notes);
     }

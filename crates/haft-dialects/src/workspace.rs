@@ -138,6 +138,25 @@ impl Dialect for Workspace {
         }
     }
 
+    fn failure_schema(&self) -> Option<Value> {
+        Some(json!({
+            "type": "object",
+            "properties": {
+                "ok": {"const": false},
+                "error": {
+                    "type": "object",
+                    "properties": {
+                        "code": {"type": "string"},
+                        "message": {"type": "string", "description": "What failed"},
+                        "details": {"type": "object"},
+                    },
+                    "required": ["code", "message"],
+                },
+            },
+            "required": ["ok", "error"],
+        }))
+    }
+
     fn note(&self, reply: &mut Reply, notes: &[String]) {
         note_in_object(reply, notes);
     }

@@ -369,9 +369,11 @@ impl Host {
         let Some(mut merged) = merged else { return Ok(()) };
         let store = self.state.folder("sessions");
         let _lock = store.lock_within(&format!("{name}.json.lock"), STATE_TIMEOUT)?;
-        // Another process may have saved grants meanwhile.
+        // Another process may have saved the session meanwhile: clients that start haft for each call make several at
+        // once.
         let on_disk = self.saved(name)?;
         merged.merge_grants(on_disk.grants);
+        merged.merge_seen(on_disk.seen);
         merged.merge_lasting(on_disk.lasting);
         store.write(&format!("{name}.json"), &serde_json::to_vec(&merged).kind(HostErrorKind::State)?)?;
         Ok(())

@@ -146,13 +146,44 @@ fn a_failure_does_not_break_the_promise_of_an_output_schema() {
     let listed = client.request("tools/list", json!({}));
     let tools = listed["tools"].as_array().unwrap();
     let promised = &tools.iter().find(|tool| tool["name"] == "read_file").unwrap()["outputSchema"];
-    assert_eq!(promised["required"], json!(["ok", "value"]));
+    // A client may validate the JSON of a failure's text, too: its schema is one of both.
+    assert_eq!(promised["type"], "object");
+    assert_eq!(promised["anyOf"][0]["required"], json!(["ok", "value"]));
+    assert_eq!(promised["anyOf"][1]["required"], json!(["ok", "error"]));
     let read = client.call("read_file", json!({"path": "one.txt"}));
     assert_eq!(read["structuredContent"]["ok"], true);
     let missing = client.call("read_file", json!({"path": "none.txt"}));
     assert_eq!(missing["isError"], true);
     assert!(missing.get("structuredContent").is_none(), "{missing}");
     assert!(text_of(&missing).contains("none.txt"));
+}
+
+#[test]
+fn a_failure_is_not_said_twice_to_a_client_that_shows_all_of_it() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &[]);
+    let missing = client.call("Read", json!({"file_path": "three.txt"}));
+    assert!(text_of(&missing).contains("`three.txt` does not exist"), "{missing}");
+    let fault = &missing["_meta"]["haft/structured"]["fault"];
+    assert_eq!(fault["kind"], "not_found");
+    assert!(fault.get("message").is_none() && fault.get("hint").is_none(), "{missing}");
+    let mut client = Client::ready(&fixture, &["--dialect", "ally"]);
+    let missing = client.call("read", json!({"file_paths": []}));
+    assert!(text_of(&missing).contains("validation_error"), "{missing}");
+    assert!(missing.get("_meta").is_none(), "{missing}");
+}
+
+#[test]
+fn tools_say_how_long_their_replies_may_be() {
+    // Otherwise Claude Code hands its model the first 2 kB of a long one.
+    let fixture = two_files();
+    let listed = Client::ready(&fixture, &[]).request("tools/list", json!({}));
+    let specs = fixture.run(&["tools", "--format", "json"]).json();
+    for (tool, spec) in listed["tools"].as_array().unwrap().iter().zip(specs.as_array().unwrap()) {
+        let longest = tool["_meta"]["anthropic/maxResultSizeChars"].as_u64().unwrap();
+        // As JSON a line break is two characters.
+        assert_eq!((&tool["name"], longest), (&spec["name"], spec["max_result"].as_u64().unwrap() * 2));
+    }
 }
 
 #[test]

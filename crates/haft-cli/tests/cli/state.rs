@@ -48,6 +48,29 @@ fn statistics_belong_to_a_workspace() {
 }
 
 #[test]
+fn a_session_remembers_what_two_processes_have_read_at_once() {
+    // Some clients start haft for each call, and make several calls at once.
+    let fixture = two_files();
+    let mut clients = ["one.txt", "two.txt"].map(|file| {
+        let mut client = super::mcp::client::Client::ready(&fixture, &["--session", "s"]);
+        client.call("Glob", json!({"pattern": file}));
+        (client, file)
+    });
+    for (client, file) in &mut clients {
+        assert_eq!(client.call("Read", json!({"file_path": file}))["isError"], false);
+    }
+    for (client, _) in &mut clients {
+        drop(client.stdin.take());
+        assert!(client.child.wait().unwrap().success());
+    }
+    for (_, file) in &clients {
+        let write = ["call", "Write", &format!("file_path={file}"), "content=new"];
+        let run = fixture.run(&[&["--session", "s", "--mode", "accept-edits"], write.as_slice()].concat());
+        assert_eq!(run.code, 0, "{file}: {}", run.stdout);
+    }
+}
+
+#[test]
 fn a_session_remembers_between_runs() {
     let fixture = two_files();
     let reads = || -> Vec<String> {

@@ -69,20 +69,25 @@ impl SavedSession {
             }
         }
         self.planning = self.planning.take().or(other.planning);
+        self.merge_seen(other.seen);
+        for path in other.modified {
+            if self.modified.len() < MAX_MODIFIED && !self.modified.contains(&path) {
+                self.modified.push(path);
+            }
+        }
+    }
+
+    /// Adds files that were seen elsewhere. Of each file the newest state that was seen remains.
+    pub fn merge_seen(&mut self, others: Vec<SavedSeen>) {
         // Word 4 of a stamp is the time of the last status change (ctime): the higher one was seen later.
         let mut all: BTreeMap<String, SavedSeen> = BTreeMap::new();
-        for seen in std::mem::take(&mut self.seen).into_iter().chain(other.seen) {
+        for seen in std::mem::take(&mut self.seen).into_iter().chain(others) {
             let newer = all.get(&seen.path).is_none_or(|known| seen.stamp[4] > known.stamp[4]);
             if newer {
                 all.insert(seen.path.clone(), seen);
             }
         }
         self.seen = all.into_values().collect();
-        for path in other.modified {
-            if self.modified.len() < MAX_MODIFIED && !self.modified.contains(&path) {
-                self.modified.push(path);
-            }
-        }
     }
 
     /// Adds granted rules that are not there yet.

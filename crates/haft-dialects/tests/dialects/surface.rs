@@ -12,7 +12,7 @@ use haft_core::{
 use haft_dialects as dialects;
 use haft_journal::{Change, Journal, Label, Limits};
 use haft_sandbox::Expect;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A session that speaks a dialect, in a folder where the files of the examples exist.
 fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
@@ -230,6 +230,26 @@ async fn every_reply_fits_the_output_schema() {
             let value = reply.structured.unwrap();
             let problems: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
             assert!(problems.is_empty(), "{}/{}: {problems:?} in {value}", dialect.name(), spec.name);
+        }
+    }
+}
+
+/// Some clients validate failures, too.
+#[tokio::test]
+async fn every_failure_fits_the_failure_schema() {
+    for dialect in dialects::all() {
+        let (_folder, session) = session(dialect.clone());
+        let declares = session.tools().all().iter().any(|tool| tool.spec().output_schema().is_some());
+        assert_eq!(dialect.failure_schema().is_some(), declares, "{}", dialect.name());
+        let Some(schema) = dialect.failure_schema() else { continue };
+        assert_eq!(schema["type"], "object", "{}", dialect.name());
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for tool in session.tools().all() {
+            let name = tool.spec().name.clone();
+            let reply = session.call(Call::new("call_1", name.clone(), json!({"no_such_field": 1}))).await;
+            assert!(reply.is_error, "{name}: {reply:?}");
+            let value = reply.structured.unwrap();
+            assert!(validator.is_valid(&value), "{}/{name}: {value}", dialect.name());
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
-use haft_core::permissions::{ApprovalRequest, Approver, Decision, Scope};
+use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Scope};
 use haft_core::{BoxFuture, Fault, Hash, Resource};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use super::caller::{Caller, Callers, FormAnswer, can_elicit};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
+const WITH_NETWORK: &str = "allow once, with the network";
 const EDITED: &str = "allow with other arguments";
 const NO: &str = "no";
 
@@ -96,7 +97,8 @@ pub(super) fn hash(text: &str) -> Hash {
 /// One field with a default: clients show it in two lines, and it can be sent as it is.
 fn schema(request: &ApprovalRequest) -> Value {
     let session = (!request.offered().is_empty()).then_some(SESSION);
-    let answers: Vec<&str> = [ONCE].into_iter().chain(session).chain([EDITED, NO]).collect();
+    let network = request.choices.contains(&Choice::AllowWithNetwork).then_some(WITH_NETWORK);
+    let answers: Vec<&str> = [ONCE].into_iter().chain(session).chain(network).chain([EDITED, NO]).collect();
     json!({
         "type": "object",
         "properties": {"answer": {"type": "string", "title": "Answer", "enum": answers, "default": ONCE}},
@@ -108,6 +110,9 @@ fn schema(request: &ApprovalRequest) -> Value {
 fn chosen(request: &ApprovalRequest, content: &Value) -> Option<Decision> {
     match content.get("answer").and_then(Value::as_str) {
         Some(ONCE) => Some(Decision::AllowOnce),
+        Some(WITH_NETWORK) if request.choices.contains(&Choice::AllowWithNetwork) => {
+            Some(Decision::AllowWithNetwork)
+        }
         Some(SESSION) if !request.offered().is_empty() => {
             Some(Decision::AllowAlways { rules: request.offered().to_vec(), scope: Scope::Session })
         }
@@ -162,7 +167,8 @@ fn question(request: &ApprovalRequest) -> String {
         (_, Some(command)) if !headline.ends_with(command) => write_part(&mut text, command),
         _ => {}
     }
-    let _ = write!(text, "\n{}", visible(&request.reason));
+    let danger = if request.is_dangerous { "DANGEROUS: " } else { "" };
+    let _ = write!(text, "\n{danger}{}", visible(&request.reason));
     if let Some(parent) = &request.works_for {
         let _ =
             write!(text, "; asked by `{}`, which works for `{}`", visible(&request.session), visible(parent));

@@ -9,7 +9,7 @@ use haft_core::{Format, Session};
 use rmcp::ServerHandler;
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::caller::Caller;
@@ -86,7 +86,13 @@ impl Connection {
 }
 
 /// Converts a tool's definition to the SDK's type.
-fn definition(value: Value) -> Result<Tool, ErrorData> {
+/// A tool as the protocol lists it. Some clients also validate the JSON in the text of a failure against the output
+/// schema, and show their model that it does not fit instead of what failed: so the schema accepts failures.
+fn definition(mut value: Value, failure: Option<&Value>) -> Result<Tool, ErrorData> {
+    if let (Some(output), Some(failure)) = (value.get_mut("outputSchema"), failure) {
+        let success = output.take();
+        *output = json!({"type": "object", "anyOf": [success, failure]});
+    }
     let name = value["name"].as_str().unwrap_or_default().to_owned();
     serde_json::from_value(value).map_err(|error| {
         let message = format!("the tool `{name}` cannot be written as the protocol has it: {error}");
@@ -169,7 +175,11 @@ impl ServerHandler for Connection {
         // A server that is slower adds its tools later, and the client gets a notification.
         let _ = tokio::time::timeout(UPSTREAM_TIMEOUT, upstream::start_all(session)).await;
         let definitions = session.tools().definitions(Format::Mcp, &session.context());
-        let tools: Vec<Tool> = definitions.into_iter().map(definition).collect::<Result<_, _>>()?;
+        let failure = session.dialect().failure_schema();
+        let tools: Vec<Tool> = definitions
+            .into_iter()
+            .map(|tool| definition(tool, failure.as_ref()))
+            .collect::<Result<_, _>>()?;
         let (tools, next) = page(tools, |tool| &tool.name, request.as_ref())?;
         let mut result = ListToolsResult::with_all_items(tools);
         result.next_cursor = next;
@@ -180,7 +190,8 @@ impl ServerHandler for Connection {
         let started = self.own.started().or_else(|| self.shared.as_ref()?.started());
         let session = started?;
         let tool = session.tools().get(name)?;
-        definition(Format::Mcp.define(tool.spec(), &tool.describe(&session.context()))).ok()
+        let value = Format::Mcp.define(tool.spec(), &tool.describe(&session.context()));
+        definition(value, session.dialect().failure_schema().as_ref()).ok()
     }
 
     async fn call_tool(

@@ -20,13 +20,16 @@ pub enum OutputSchema {
 /// Converts a reply to a result: `content`, `isError` and the structured value.
 ///
 /// Many clients show their model `structuredContent` *instead of* `content` if a result has both. So it is sent only for
-/// tools that declare an output schema, whose value is the whole reply; otherwise the value goes to `_meta`, which no
-/// client shows to a model. A failure never matches the declared schema, which clients validate.
+/// tools that declare an output schema, whose value is the whole reply; otherwise the value goes to `_meta`. Some clients
+/// (Gemini CLI, Qwen Code) show their model the whole result of a failure: what its text says is not said again.
 pub fn call_result(reply: Reply, schema: OutputSchema) -> CallToolResult {
     let content = reply.content.into_iter().filter_map(block).collect();
     let mut result =
         if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    match (reply.structured.filter(Value::is_object), schema) {
+    let structured = reply.structured.filter(Value::is_object);
+    let structured =
+        if reply.is_error { structured.and_then(|value| unsaid(value, &result)) } else { structured };
+    match (structured, schema) {
         (Some(value), OutputSchema::Declared) if !reply.is_error => result.structured_content = Some(value),
         (Some(value), _) => {
             result.meta.get_or_insert_default().insert(STRUCTURED_META_KEY.to_owned(), value);
@@ -34,6 +37,23 @@ pub fn call_result(reply: Reply, schema: OutputSchema) -> CallToolResult {
         (None, _) => {}
     }
     result
+}
+
+/// The part of a failure's structured value that the text does not say: nothing if the text is the same value, and no
+/// message and hint of a fault.
+fn unsaid(mut value: Value, result: &CallToolResult) -> Option<Value> {
+    let says_it = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => serde_json::from_str::<Value>(&text.text).is_ok_and(|said| said == value),
+        _ => false,
+    };
+    if result.content.iter().any(says_it) {
+        return None;
+    }
+    if let Some(fault) = value.get_mut("fault").and_then(Value::as_object_mut) {
+        fault.remove("message");
+        fault.remove("hint");
+    }
+    Some(value)
 }
 
 /// Converts a block. Text, which may be long, is moved rather than copied.
@@ -108,13 +128,24 @@ mod tests {
     fn structured_content_is_sent_only_in_the_declared_form() {
         let reply = || Reply::object(json!({"ok": true}));
         assert_eq!(as_json(reply(), OutputSchema::Declared)["structuredContent"], json!({"ok": true}));
-        for undeclared in [
-            as_json(reply(), OutputSchema::Undeclared),
-            as_json(reply().failed(), OutputSchema::Declared),
-            as_json(reply().failed(), OutputSchema::Undeclared),
-        ] {
-            assert!(undeclared.get("structuredContent").is_none(), "{undeclared}");
-            assert_eq!(undeclared["_meta"][STRUCTURED_META_KEY], json!({"ok": true}));
+        let undeclared = as_json(reply(), OutputSchema::Undeclared);
+        assert!(undeclared.get("structuredContent").is_none(), "{undeclared}");
+        assert_eq!(undeclared["_meta"][STRUCTURED_META_KEY], json!({"ok": true}));
+    }
+
+    #[test]
+    fn a_failure_says_nothing_twice() {
+        let fault =
+            json!({"fault": {"kind": "failed", "message": "it broke", "hint": "mend it", "details": {}}});
+        for schema in [OutputSchema::Declared, OutputSchema::Undeclared] {
+            let result = as_json(Reply::error(r#"{"ok": false}"#).structured(json!({"ok": false})), schema);
+            assert!(result.get("structuredContent").is_none() && result.get("_meta").is_none(), "{result}");
+            let result = as_json(Reply::error("it broke\nhint: mend it").structured(fault.clone()), schema);
+            assert!(result.get("structuredContent").is_none(), "{result}");
+            assert_eq!(
+                result["_meta"][STRUCTURED_META_KEY],
+                json!({"fault": {"kind": "failed", "details": {}}})
+            );
         }
     }
 

@@ -260,7 +260,7 @@ async fn a_call_that_fails_touches_no_other() {
     turn.submit(writes("1", "a"));
     gates.started("1").await;
     turn.submit(Call::new("2", "nowhere", json!({})));
-    turn.submit(Call::new("3", "work", json!({"writes": 5})));
+    turn.submit(Call::new("3", "work", json!({"writes": {"a": 5}})));
     turn.submit(writes("4", "b"));
     gates.started("4").await;
     gates.open("4");

@@ -130,7 +130,9 @@ fn every_input_is_an_object_and_names_all_it_takes() {
         assert_eq!(spec.input_schema()["type"], "object", "{name}");
         each_schema(name, spec.input_schema(), &mut |at, schema| {
             if schema["type"] == "object" && schema["properties"].is_object() {
-                assert_eq!(schema["additionalProperties"], false, "{at}");
+                // Some inputs take further fields, which models know from elsewhere, and ignore them.
+                let is_open = ["claude/ExitPlanMode", "claude/TodoWrite.todos[]"].contains(&at);
+                assert_eq!(schema["additionalProperties"], is_open, "{at}");
             }
         });
     });

@@ -108,7 +108,7 @@ fn unknown_methods_and_tools_differ_from_failed_calls() {
     assert_eq!(answer("tools/list", json!({"cursor": "nowhere"}))["error"]["code"], -32602);
     let wrong = [
         json!({"file_path": 123}),
-        json!({"file_path": "one.txt", "limit": -1}),
+        json!({"file_path": "one.txt", "limit": 1.5}),
         json!({"file_path": "one.txt", "limit": 1e308}),
         json!({"file_path": "one.txt", "offset": 1e30}),
         json!({"file_path": "one.txt", "no_such_key": 1}),

@@ -93,13 +93,22 @@ fn endless_alternative(command: &Command) -> Option<&'static str> {
     }
 }
 
+/// Whether something gives a command its standard input.
+fn has_input(command: &Command) -> bool {
+    let redirected = |redirect: &super::Redirect| {
+        matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here)
+    };
+    command.piped || command.input != Input::Empty || command.redirects.iter().any(redirected)
+}
+
 fn short_option(command: &Command, letter: char) -> bool {
     let options = command.args().take_while(|arg| *arg != "--");
     options.into_iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
 }
 
 /// Whether a program that usually waits for a person does not with these arguments, or where its output goes.
-fn is_scripted(command: &Command, has_input: bool) -> bool {
+fn is_scripted(command: &Command) -> bool {
+    let has_input = has_input(command);
     let short = |letter| short_option(command, letter);
     let has = |options: &[&str]| command.args().any(|arg| options.contains(&arg));
     let sets = |names: &[&str]| {
@@ -108,13 +117,16 @@ fn is_scripted(command: &Command, has_input: bool) -> bool {
     match command.name() {
         "ed" | "ex" | "gdb" | "lldb" if has_input => true,
         "ex" | "vi" | "vim" | "nvim" | "view" | "vimdiff" => {
-            let quits = |arg: &str| {
-                let script = arg.trim_start_matches(['+', ':']);
-                matches!(script.trim_end_matches('!'), "q" | "qa" | "qall" | "wq" | "wqa" | "x" | "xa" | "cq")
+            let args: Vec<&str> = command.args().collect();
+            let quits = |script: &str| {
+                let script = script.trim_start_matches(':').trim_end_matches('!');
+                matches!(script, "q" | "qa" | "qall" | "wq" | "wqa" | "x" | "xa" | "cq")
             };
+            let behind_option = args.windows(2).any(|pair| matches!(pair, ["-c", script] if quits(script)));
             (short('e') || short('E') || command.name() == "ex") && short('s')
                 || has(&["--headless"])
-                || command.args().any(quits)
+                || behind_option
+                || args.iter().filter_map(|arg| arg.strip_prefix('+')).any(quits)
         }
         "emacs" => has(&["--batch", "-batch", "--script", "-script"]),
         "code" => command.args().next().is_some_and(|arg| arg.starts_with("--")),
@@ -155,18 +167,14 @@ fn is_scripted(command: &Command, has_input: bool) -> bool {
 fn alternative(command: &Command, understood: &ParsedCommand) -> Option<&'static str> {
     let name = command.name();
     let args: Vec<&str> = command.args().collect();
-    let redirected = |redirect: &super::Redirect| {
-        matches!(redirect.kind, super::RedirectKind::Read | super::RedirectKind::Here)
-    };
-    let has_input =
-        command.piped || command.input != Input::Empty || command.redirects.iter().any(redirected);
+    let has_input = has_input(command);
     let has = |word: &str| args.contains(&word);
     let short = |letter: char| short_option(command, letter);
     if matches!(args.as_slice(), ["--version" | "-V" | "--help" | "-h"]) {
         return None;
     }
     if let Some((_, instead)) = ALWAYS.iter().find(|(names, _)| names.contains(&name)) {
-        return (!is_scripted(command, has_input)).then_some(instead);
+        return (!is_scripted(command)).then_some(instead);
     }
     if let Some((_, options, instead)) = WITHOUT_OPTIONS.iter().find(|(names, ..)| names.contains(&name)) {
         let has_option = args.iter().any(|arg| options.iter().any(|option| arg.starts_with(option)));

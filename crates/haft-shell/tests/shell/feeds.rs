@@ -223,6 +223,8 @@ fn only_a_command_that_waits_is_called_interactive() {
     }
     for command in [
         "vim f",
+        "vim x",
+        "vim q",
         "GIT_EDITOR=vim git commit",
         "git -c core.editor=nano commit",
         "less f",

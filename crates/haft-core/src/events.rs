@@ -194,7 +194,7 @@ impl EventPayload {
 /// let session = engine.session(Workspace::open(".".as_ref())?).start();
 /// session.call(Call::new("1", "no_such_tool", json!({}))).await;
 /// let event = events.next().await.expect("an event");
-/// assert!(matches!(&event.what, EventPayload::Ended { reply, .. } if reply.is_error));
+/// assert!(matches!(&event.payload, EventPayload::Ended { reply, .. } if reply.is_error));
 /// # Ok(())
 /// # }
 /// ```

@@ -339,13 +339,22 @@ pub(crate) fn needs_approval(
         })
     };
     if mode == Mode::Bypass {
-        // What a command can access is decided by the sandbox.
+        // What a command can access is decided by the sandbox, which lets it write nothing outside. The same holds for
+        // other calls.
         let mut outside = outside().filter(|_| !is_command);
-        return match outside.find(|(access, path)| is_precious(*access, path)) {
+        return match outside.find(|(access, path)| *access == Access::Write || is_secret(path)) {
             None => Ok(None),
-            Some((_, path)) => Err(Fault::new(
+            Some((access, path)) => Err(Fault::new(
                 FaultKind::Outside,
-                format!("{}, and is too sensitive to be used without a question", lies_outside(path, cx)),
+                match access {
+                    Access::Write => lies_outside(path, cx),
+                    Access::Read => {
+                        format!(
+                            "{}, and is too sensitive to be read without a question",
+                            lies_outside(path, cx)
+                        )
+                    }
+                },
             )
             .hint("in this mode nobody is asked; have the user add the folder with `--add-dir`")
             .at(path.to_string())),
@@ -511,12 +520,10 @@ const SECRET_NAMES: [&str; 11] = [
 const SECRET_PATHS: [&str; 5] =
     ["/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"];
 
-/// Whether a path outside of the workspace is used only if a person has seen it: one with secrets, or one whose content
-/// other programs execute.
-fn is_precious(access: Access, path: &AbsPath) -> bool {
-    let is_secret = |name: &std::ffi::OsStr| SECRET_NAMES.iter().any(|secret| name == *secret);
+/// Whether a path outside of the workspace holds secrets, so that it is read only if a person approves.
+fn is_secret(path: &AbsPath) -> bool {
     SECRET_PATHS.iter().any(|secret| path.as_path().starts_with(secret))
-        || path.as_path().iter().any(|name| is_secret(name) || access == Access::Write && is_code_name(name))
+        || path.as_path().iter().any(|name| SECRET_NAMES.iter().any(|secret| name == *secret))
 }
 
 /// Names of files and folders whose content other programs execute, such as git hooks and shell profiles.

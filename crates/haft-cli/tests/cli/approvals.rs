@@ -204,7 +204,7 @@ fn an_ordinary_question_is_not_marked() {
     let session = shown.split(['(', ')']).nth(1).unwrap().to_owned();
     assert_eq!(
         shown.replace(&session, "SESSION"),
-        "\nWrite wants to run (SESSION)\nbecause `Write` can change things\n--- /dev/null\n+++ new.txt\n\
+        "\nWrite wants to run (SESSION)\nbecause it changes `new.txt`\n--- /dev/null\n+++ new.txt\n\
          @@ -0,0 +1 @@\n+hello\n\\ No newline at end of file\n\
          [y] once  [s] for the session  [p] for the project  [u] everywhere  [r] another rule  [e] edit  \
          [v] all of it  [x] explain  [n] no\nalways means Write(./new.txt)\n>"

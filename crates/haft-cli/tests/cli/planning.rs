@@ -38,6 +38,11 @@ fn plan_mode_is_resumed_unless_a_mode_is_given() {
     let fixture = two_files();
     let flags = ["--session", "s"];
     let run = |more: &[&str]| fixture.run(&[&flags, more].concat());
+    // A hook, since plan mode is entered only where something can end it.
+    fixture.write(
+        "home/.config/haft/config.toml",
+        "[[hooks.pre_tool_use]]\nmatcher = \"ExitPlanMode\"\ncommand = \"true\"\n",
+    );
     assert_eq!(run(&["call", "EnterPlanMode", "{}"]).code, 0);
     let plan = fixture.state().join("plans/s.md");
     let into_plan = format!("file_path={}", plan.display());

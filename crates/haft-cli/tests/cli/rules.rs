@@ -162,8 +162,9 @@ fn trust_ends_when_the_settings_of_a_project_change() {
 fn offered(fixture: &Fixture, call: &[&str]) -> Vec<String> {
     let asked = fixture.run(call);
     assert_eq!(asked.code, 1, "{asked:?}");
-    let (_, rules) = asked.stdout.split_once("with the rule").unwrap_or_default();
-    rules.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    let (_, rules) = asked.stdout.split_once("haft rules allow").unwrap_or_default();
+    let (rules, _) = rules.split_once('`').unwrap_or_default();
+    rules.split('\'').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn a_servers_tool_is_called_like_any_other_and_no_server_is_started_for_others()
     assert!(!fixture.has("started-fault"), "nobody wanted it");
     let denied = fixture.run(&["call", "mcp__fault__echo", "text=hello"]);
     assert_eq!(denied.code, 1);
-    assert!(denied.stdout.contains("with the rule `mcp__fault__echo`"), "{denied:?}");
+    assert!(denied.stdout.contains("haft rules allow 'mcp__fault__echo'"), "{denied:?}");
     fixture.run(&["rules", "allow", "mcp__fault__*"]);
     let called = fixture.run(&["call", "mcp__fault__echo", "text=7"]);
     assert_eq!((called.code, called.stdout.as_str()), (0, "7\n"), "{called:?}");

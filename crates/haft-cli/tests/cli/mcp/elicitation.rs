@@ -33,7 +33,7 @@ fn a_client_is_asked_with_the_diff_and_its_answer_holds() {
     let message = question["message"].as_str().unwrap();
     assert!(message.starts_with("Write a.txt (+1 −0)\n") && message.contains("\n+new\n"), "{message}");
     let offered = &question["requestedSchema"]["properties"]["answer"]["enum"];
-    assert_eq!(*offered, json!(["allow once", "allow for this session", "no"]));
+    assert_eq!(*offered, json!(["allow once", "allow for this session", "allow with other arguments", "no"]));
     assert_eq!(client.reply(&id)["result"]["isError"], false);
     assert_eq!(std::fs::read_to_string(fixture.base.join("ws/a.txt")).unwrap(), "new\n");
     let id = write(&mut client, "b.txt");
@@ -51,15 +51,19 @@ fn a_client_may_change_the_arguments_before_it_agrees() {
     let mut client = asking(&fixture);
     let id = write(&mut client, "a.txt");
     let other = json!({"file_path": "b.txt", "content": "other\n"}).to_string();
-    answer(&mut client, &json!({"answer": "allow once", "arguments": other}));
+    answer(&mut client, &json!({"answer": "allow with other arguments"}));
+    let form = answer(&mut client, &json!({"arguments": other}));
+    let before = form["requestedSchema"]["properties"]["arguments"]["default"].as_str().unwrap();
+    assert!(before.contains("a.txt") && before.contains("new"), "{form}");
     let reply = client.reply(&id);
     assert!(text_of(&reply["result"]).contains("created `b.txt`"), "{reply}");
     assert!(reply.to_string().contains("the user changed the arguments"), "{reply}");
     assert_eq!(std::fs::read_to_string(fixture.base.join("ws/b.txt")).unwrap(), "other\n");
     let id = write(&mut client, "a.txt");
-    answer(&mut client, &json!({"answer": "allow once", "arguments": "b.txt"}));
+    answer(&mut client, &json!({"answer": "allow with other arguments"}));
+    answer(&mut client, &json!({"arguments": "b.txt"}));
     let reply = client.reply(&id);
-    assert!(text_of(&reply["result"]).contains("were no JSON object"), "{reply}");
+    assert!(text_of(&reply["result"]).contains("gave no JSON object"), "{reply}");
     assert!(!fixture.base.join("ws/a.txt").exists());
 }
 

@@ -202,7 +202,8 @@ fn offer(question: &Question<'_>, known: &KnownTools, home: Option<&Path>) -> Op
         rules.into_iter().map(|rule| Rule(format!("{}({rule})", spec.name))).collect()
     };
     // A rule with a wildcard does not extend to files outside of the workspace; one that names them does.
-    [shell::offered_rules(&understood), shell::exact_rules(&understood)]
+    let whole = shell::whole_rule(&understood).into_iter().collect();
+    [shell::offered_rules(&understood), shell::exact_rules(&understood), whole]
         .into_iter()
         .map(named)
         .find(|rules| !rules.is_empty() && allows(rules))

@@ -41,7 +41,9 @@ pub use exit_code::exit_code_meaning;
 pub use in_place::{InPlace, in_place};
 pub use interactive::{Interactive, interactive};
 pub use read_only::{Proof, read_only};
-pub use rules::{BadRule, Coverage, MightDeny, Rule, RuleSet, Side, exact_rules, matches, offered_rules};
+pub use rules::{
+    BadRule, Coverage, MightDeny, Rule, RuleSet, Side, exact_rules, matches, offered_rules, whole_rule,
+};
 pub use sensitive::{Sensitive, sensitive};
 pub use word::Word;
 
@@ -66,6 +68,8 @@ pub fn parse(text: &str) -> ParsedCommand {
 /// A parsed command: the simple commands that it runs, and the reasons why the analysis may be incomplete.
 #[derive(Debug, Clone, Default)]
 pub struct ParsedCommand {
+    /// The whole text, without blanks around it.
+    text: String,
     commands: Vec<Command>,
     doubts: Vec<Doubt>,
     /// Words that could be commands, from text that the parser could not read.

@@ -1,5 +1,6 @@
 //! Rules for commands: how they are written, which commands they cover, and which rules to offer for a command. A
-//! rule is compared word by word with the parsed command, never with its text.
+//! rule is compared word by word with the parsed command. Only to allow, a rule that is the whole text of the command
+//! also counts: the same text is the same command.
 
 mod set;
 
@@ -21,7 +22,7 @@ use super::{Command, Cwd, Doubt, ParsedCommand, Word, programs, scan, wrap};
 /// To *allow*, rules must cover every part of the command, and there must be no doubt about it: no variable, glob,
 /// substitution, assignment, function, loop, background or redirection to a file. The program must be spelled as in
 /// the rule. Transparent wrappers (`timeout`, `nice`, `stdbuf`, `command`) are ignored; a `cd` into a folder below
-/// needs no rule. A `*` covers no option that makes a program run or write something else (`find -exec`, `git -c`,
+/// needs no rule. A rule without a `*` also covers the command line that has exactly its text, whatever is in that. A `*` covers no option that makes a program run or write something else (`find -exec`, `git -c`,
 /// `tar --to-command`), no inline code, and no shells, runners and other wrappers; a rule without a `*` covers these,
 /// since its author wrote down exactly that command.
 ///
@@ -29,6 +30,8 @@ use super::{Command, Cwd, Doubt, ParsedCommand, Word, programs, scan, wrap};
 /// substitution or a script within the command, and with options before the words of the rule (`git -C x push` for `git push *`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
+    /// The text without escapes, if the rule has no wildcard.
+    literal: Option<String>,
     words: Vec<Vec<Piece>>,
     /// Whether more words may follow.
     open_ended: bool,
@@ -76,12 +79,15 @@ impl Rule {
             _ => (text, false),
         };
         let mut words = vec![Vec::new()];
+        // Blanks at both ends are no part of the text, unless they are escaped.
+        let (mut literal, mut blanks) = (String::new(), String::new());
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
             let piece = match c {
                 '\\' => Piece::Char(chars.next().ok_or(BadRule::Backslash)?),
                 '*' => Piece::Any,
                 c if c.is_whitespace() => {
+                    blanks.push(c);
                     if words.last().is_some_and(|word: &Vec<Piece>| !word.is_empty()) {
                         words.push(Vec::new());
                     }
@@ -89,18 +95,26 @@ impl Rule {
                 }
                 c => Piece::Char(c),
             };
+            if let Piece::Char(c) = piece {
+                let between = std::mem::take(&mut blanks);
+                if !literal.is_empty() {
+                    literal.push_str(&between);
+                }
+                literal.push(c);
+            }
             if let Some(word) = words.last_mut() {
                 word.push(piece);
             }
         }
         words.retain(|word| !word.is_empty());
-        let mut rule = Self { words, open_ended };
+        let mut rule = Self { literal: None, words, open_ended };
         if !open_ended && rule.words.last().and_then(|word| word.last()) == Some(&Piece::Any) {
             rule.open_ended = true;
             if rule.words.len() > 1 && rule.words.last().is_some_and(|word| word.as_slice() == [Piece::Any]) {
                 rule.words.pop();
             }
         }
+        rule.literal = rule.is_exact().then_some(literal);
         if rule.words.is_empty() { Err(BadRule::Empty) } else { Ok(rule) }
     }
 
@@ -222,6 +236,19 @@ pub fn offered_rules(understood: &ParsedCommand) -> Vec<String> {
 /// The rules that cover exactly a command, one for each of its parts; none if a part should not be allowed permanently.
 pub fn exact_rules(understood: &ParsedCommand) -> Vec<String> {
     rules_for(understood, |_| true)
+}
+
+/// The rule that is the whole text of a command: for one that cannot be covered part by part, such as a loop or a
+/// script's run. `None` if the command can do harm, hides what it runs, or is too long for a person to read as a rule.
+pub fn whole_rule(understood: &ParsedCommand) -> Option<String> {
+    const MAX_CHARS: usize = 200;
+    let text = &understood.text;
+    let is_readable = text.chars().count() <= MAX_CHARS && !text.chars().any(char::is_control);
+    let is_hidden = |doubt: &Doubt| doubt.hides_programs() || matches!(doubt, Doubt::Character(_));
+    let is_certain = !understood.doubts().iter().any(is_hidden);
+    let is_harmless = super::sensitive(understood).is_empty();
+    let escaped = text.replace('\\', "\\\\").replace('*', "\\*");
+    (is_readable && is_certain && is_harmless && !text.is_empty()).then_some(escaped)
 }
 
 fn rules_for(understood: &ParsedCommand, is_exact: impl Fn(&Command) -> bool) -> Vec<String> {

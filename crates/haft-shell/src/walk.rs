@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> ParsedCommand {
         ..ParserOptions::default()
     };
     let mut walk = Walk {
-        out: ParsedCommand::default(),
+        out: ParsedCommand { text: text.trim().to_owned(), ..ParsedCommand::default() },
         options,
         cwd: Cwd::Start,
         background: false,

@@ -10,6 +10,8 @@ use super::{Piece, Rule, glob_matches, is_cd_below, names, parts_of, widened_glo
 pub struct RuleSet {
     rules: Vec<Rule>,
     by_program: HashMap<String, Vec<usize>>,
+    /// Rules without a wildcard, by their text.
+    by_text: HashMap<String, usize>,
     /// Rules with a wildcard in place of the program, which every look-up includes.
     with_wildcard: Vec<usize>,
 }
@@ -37,6 +39,9 @@ impl RuleSet {
     pub fn new(rules: Vec<Rule>) -> Self {
         let mut set = Self { rules, ..Self::default() };
         for (n, rule) in set.rules.iter().enumerate() {
+            if let Some(literal) = &rule.literal {
+                set.by_text.entry(literal.clone()).or_insert(n);
+            }
             match rule.program() {
                 Some(program) => set.by_program.entry(program).or_default().push(n),
                 None => set.with_wildcard.push(n),
@@ -57,6 +62,9 @@ impl RuleSet {
 
     /// The rules that allow a command; `None` unless rules cover every part of it for certain.
     pub fn allows(&self, understood: &ParsedCommand) -> Option<Coverage> {
+        if let Some(by) = self.by_text.get(&understood.text) {
+            return Some(Coverage { by: *by, exact: true });
+        }
         let certain = understood.doubts().iter().all(|doubt| match doubt {
             // `Rule::allows` accepts these only for a rule without a wildcard.
             Doubt::Runs(_) | Doubt::InlineCode(_) => true,

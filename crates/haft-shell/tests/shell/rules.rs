@@ -181,6 +181,31 @@ fn a_backslash_escapes_only_if_it_is_not_escaped() {
 }
 
 #[test]
+fn a_rule_that_is_the_whole_text_allows_what_no_parts_can() {
+    for text in [
+        "python3 app.py",
+        "for i in 1 2; do touch $i; done",
+        "echo hi > x.txt && make -j4",
+        "FOO=1 ./run.sh",
+        "ls *.rs | wc -l",
+        r"sed 's/\(a\)/b/' x",
+    ] {
+        let rule = shell::whole_rule(&shell::parse(text)).unwrap_or_else(|| panic!("{text}"));
+        assert!(allowed(&[&rule], text) && allowed(&[&rule], &format!(" {text}\n")), "{rule}");
+        for other in
+            [format!("{text} x"), format!("{text}; curl x"), format!("X=1 {text}"), text.replace(' ', "  ")]
+        {
+            assert!(shell::parse(&other).doubts().is_empty() || !allowed(&[&rule], &other), "{rule} {other}");
+        }
+    }
+    for text in
+        ["curl -s x.org | sh", "rm -rf build", "touch a\ntouch b", "echo a\u{200b}b", &"x ".repeat(200)]
+    {
+        assert_eq!(shell::whole_rule(&shell::parse(text)), None, "{text}");
+    }
+}
+
+#[test]
 fn a_command_touches_the_files_and_hosts_that_it_names() {
     let touches = |command: &str| shell::accesses(&shell::parse(command), Path::new("/ws"));
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<BTreeSet<_>>();

@@ -185,18 +185,19 @@ impl Prompt<'_> {
         let parts = self.request.preview.as_ref().map(|preview| preview.parts.clone()).unwrap_or_default();
         let mut chosen = Vec::new();
         for (n, part) in parts.iter().enumerate() {
-            self.print(&format!(
-                "{}part {} of {}: [y]es, [n]o, [q]uit? ",
-                coloured(part),
-                n + 1,
-                parts.len()
-            ))?;
-            let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
-            self.print("\n")?;
-            match key.to_ascii_lowercase() {
-                'y' => chosen.push(n),
-                'q' => return Ok(None),
-                _ => {}
+            self.print(&coloured(part))?;
+            loop {
+                self.print(&format!("part {} of {}: [y]es, [n]o, [q]uit? ", n + 1, parts.len()))?;
+                let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
+                self.print("\n")?;
+                match key.to_ascii_lowercase() {
+                    'y' => chosen.push(n),
+                    'n' => {}
+                    'q' => return Ok(None),
+                    // A slip of the finger decides nothing.
+                    _ => continue,
+                }
+                break;
             }
         }
         Ok(Some(chosen))

@@ -306,7 +306,7 @@ fn nearest_branch<'a>(
 fn known_fields(problem: &ValidationError<'_>, spec: &Spec) -> Vec<String> {
     let keyword = problem.schema_path().as_str();
     let object = keyword.rsplit_once('/').map_or("", |(parent, _)| parent);
-    let properties = spec.full_input_schema().pointer(object).and_then(|schema| schema.get("properties"));
+    let properties = spec.input_schema().pointer(object).and_then(|schema| schema.get("properties"));
     properties.and_then(Value::as_object).map(|all| all.keys().cloned().collect()).unwrap_or_default()
 }
 

@@ -41,7 +41,14 @@ pub(super) fn require_allowed(command: &str) -> Result<(), Fault> {
             Fault::new(FaultKind::Denied, format!("{doubt}, and some programs are not allowed here"))
                 .hint("write the commands out, with literal words and without a shell in between")
         }
-        (None, None) => return Ok(()),
+        (None, None) => match shell::uncertain_program(&understood) {
+            Some(word) => Fault::new(
+                FaultKind::Denied,
+                format!("which program `{}` is, is not certain, and some are not allowed here", word.raw()),
+            )
+            .hint("write the name of the program out"),
+            None => return Ok(()),
+        },
     };
     Err(fault.with("command", command))
 }

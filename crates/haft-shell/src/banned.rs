@@ -87,6 +87,15 @@ pub fn unread(understood: &ParsedCommand) -> Option<&Doubt> {
     understood.doubts().iter().find(|doubt| matches!(doubt, Doubt::Unread(_)))
 }
 
+/// The word of a command that names its program and is not certain: a glob, or another command's output. It may be a
+/// banned command. The values of variables are followed elsewhere.
+pub fn uncertain_program(understood: &ParsedCommand) -> Option<&Word> {
+    let is_uncertain = |word: &&Word| {
+        matches!(word.doubt(), Some(Doubt::Substitution | Doubt::Glob | Doubt::Brace | Doubt::Arithmetic))
+    };
+    understood.commands().iter().filter_map(|command| command.argv.first()).find(is_uncertain)
+}
+
 fn names_of_command(command: &Command, names: &mut BTreeSet<String>) {
     let Some(first) = command.argv.first() else { return };
     if !is_own_program(command, first) {

@@ -223,7 +223,9 @@ fn reads_input(command: &Command) -> bool {
         name if READ_COMMANDS.contains(&name) => true,
         // A shell inside a container or another environment.
         _ if wrap::is_runner(command) => command.args().any(wrap::is_shell),
-        name if wrap::is_interpreter(name) => !has_operands && !wrap::has_inline_code(command),
+        name if wrap::is_interpreter(name) => {
+            wrap::is_interactive(command) || !has_operands && !wrap::has_inline_code(command)
+        }
         _ => false,
     }
 }

@@ -35,7 +35,7 @@ use std::collections::BTreeSet;
 use feed::Input;
 
 pub use accesses::{Accesses, Repository, accesses};
-pub use banned::{Banned, Category, banned, unread};
+pub use banned::{Banned, Category, banned, uncertain_program, unread};
 pub use doubt::Doubt;
 pub use exit_code::exit_code_meaning;
 pub use in_place::{InPlace, in_place};

@@ -145,9 +145,54 @@ fn interpreter(name: &str) -> Option<&'static str> {
 /// Whether the arguments of an interpreter contain code.
 pub(super) fn has_inline_code(command: &Command) -> bool {
     let Some(code) = interpreter(command.name()) else { return false };
+    if runs_code_module(command) {
+        return true;
+    }
     command.args().any(|arg| {
         let short = arg.starts_with('-') && !arg.starts_with("--") && arg.chars().any(|c| code.contains(c));
         short || arg.starts_with("--e") || arg.starts_with("--p") || arg.starts_with("--r") || arg == "eval"
+    })
+}
+
+/// Whether Python is to run a module that takes code in its arguments: `python3 -m timeit 'import os'`.
+fn runs_code_module(command: &Command) -> bool {
+    const MODULES: &[&str] = &[
+        "timeit", "pdb", "bdb", "code", "runpy", "trace", "profile", "cProfile", "IPython", "asyncio", "pty",
+    ];
+    let name = command.name();
+    if !name.starts_with("python") && !name.starts_with("pypy") {
+        return false;
+    }
+    let args: Vec<&str> = command.args().collect();
+    let after = |n: usize| args.get(n + 1).copied().unwrap_or_default();
+    args.iter().enumerate().any(|(n, arg)| {
+        // `-m` takes the rest of its word, or the next word; other letters may come before it.
+        let value = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| {
+            let (_, value) = rest.split_once('m')?;
+            Some(if value.is_empty() { after(n) } else { value })
+        });
+        value.is_some_and(|value| MODULES.contains(&value.split('.').next().unwrap_or(value)))
+    })
+}
+
+/// Whether an interpreter reads code from its input although it has code or a file: an interactive mode or a debugger.
+pub(super) fn is_interactive(command: &Command) -> bool {
+    const LETTERS: &[(&str, char)] = &[
+        ("perl", 'd'),
+        ("python", 'i'),
+        ("pypy", 'i'),
+        ("node", 'i'),
+        ("nodejs", 'i'),
+        ("lua", 'i'),
+        ("luajit", 'i'),
+        ("julia", 'i'),
+        ("php", 'a'),
+    ];
+    let name = command.name();
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let letter = LETTERS.iter().find(|(interpreter, _)| *interpreter == plain).map(|(_, letter)| *letter);
+    letter.is_some_and(|letter| {
+        command.args().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
     })
 }
 

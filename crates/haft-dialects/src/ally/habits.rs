@@ -68,5 +68,5 @@ pub(super) fn of_command(command: &str, cx: &Context) -> Option<String> {
     let (program, instead) = INSTEAD.iter().find(|(program, _)| *program == only.name())?;
     let habits = cx.session().extension::<Habits>();
     let is_new = habits.0.lock().programs.insert(program);
-    is_new.then(|| format!("{instead}; `{program}` is not needed for that"))
+    is_new.then(|| format!("there are tools for this: {instead}; the command `{program}` is not needed"))
 }

@@ -128,7 +128,10 @@ async fn edited(caller: &Caller, name: &str, request: &ApprovalRequest) -> Resul
     let answer = caller.elicit(&format!("arguments-{name}"), message, form).await?;
     let text = match &answer {
         FormAnswer::Accepted(content) => content.get("arguments").and_then(Value::as_str),
-        FormAnswer::Declined | FormAnswer::Dismissed => None,
+        FormAnswer::Declined | FormAnswer::Dismissed => {
+            let denial = format!("the user wanted other arguments for `{}`, but gave none", request.tool);
+            return Ok(Decision::Deny { feedback: Some(denial) });
+        }
     };
     Ok(match text.map(serde_json::from_str) {
         Some(Ok(input @ Value::Object(_))) => Decision::AllowEdited(input),

@@ -97,8 +97,7 @@ impl Prompt<'_> {
         self.print(&question(self.request, Some(FIRST_LINES)))?;
         loop {
             let rules = self.request.offered().to_vec();
-            self.print(&choices(self.request))?;
-            let Some(key) = self.terminal.key(self.is_withdrawn)? else { return self.withdrawn() };
+            let Some(key) = self.key(&choices(self.request))? else { return self.withdrawn() };
             self.print(&format!("{}\n", key_name(key)))?;
             let always = |scope| Decision::AllowAlways { rules: rules.clone(), scope };
             match key.to_ascii_lowercase() {
@@ -147,6 +146,10 @@ impl Prompt<'_> {
         self.terminal.print(&style::for_terminal(text))
     }
 
+    fn key(&mut self, prompt: &str) -> std::io::Result<Option<char>> {
+        self.terminal.key(&style::for_terminal(prompt), self.is_withdrawn)
+    }
+
     fn offers(&self, choice: &Choice) -> bool {
         self.request.choices.contains(choice)
     }
@@ -168,8 +171,9 @@ impl Prompt<'_> {
                 return Ok(None);
             }
         };
-        self.print("for the [s]ession, the [p]roject or every[u]where? ")?;
-        let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
+        let Some(key) = self.key("for the [s]ession, the [p]roject or every[u]where? ")? else {
+            return Ok(None);
+        };
         self.print("\n")?;
         let scope = match key.to_ascii_lowercase() {
             's' => Scope::Session,
@@ -187,8 +191,8 @@ impl Prompt<'_> {
         for (n, part) in parts.iter().enumerate() {
             self.print(&coloured(part))?;
             loop {
-                self.print(&format!("part {} of {}: [y]es, [n]o, [q]uit? ", n + 1, parts.len()))?;
-                let Some(key) = self.terminal.key(self.is_withdrawn)? else { return Ok(None) };
+                let prompt = format!("part {} of {}: [y]es, [n]o, [q]uit? ", n + 1, parts.len());
+                let Some(key) = self.key(&prompt)? else { return Ok(None) };
                 self.print("\n")?;
                 match key.to_ascii_lowercase() {
                     'y' => chosen.push(n),

@@ -53,15 +53,17 @@ impl Terminal {
         size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 20).unwrap_or(80)
     }
 
-    /// Waits for the next key, without the end of a line. `None` if `is_over` returns true first. Keys without a character,
-    /// such as arrows, are [`char::REPLACEMENT_CHARACTER`].
-    pub fn key(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Option<char>> {
+    /// Prints a prompt and waits for the next key, without the end of a line. `None` if `is_over` returns true first. Keys
+    /// without a character, such as arrows, are [`char::REPLACEMENT_CHARACTER`].
+    pub fn key(&mut self, prompt: &str, is_over: &dyn Fn() -> bool) -> io::Result<Option<char>> {
         let before = tcgetattr(&self.0)?;
         let mut raw = before.clone();
         // Ctrl-C still interrupts, since ISIG stays set.
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         tcsetattr(&self.0, OptionalActions::Now, &raw)?;
         let _restored = RestoreSettings(&self.0, before);
+        // Only now: a Ctrl-D that is typed as soon as the prompt shows would end a line, and be lost.
+        (&self.0).write_all(prompt.as_bytes())?;
         let mut bytes = Vec::new();
         loop {
             if !wait(&self.0, is_over)? {

@@ -18,7 +18,8 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// The same input for several commands that share it: each may take a part, so none is certain to get all of it.
+    /// This input as each of several commands gets it that read it together: each may take a part, so none is certain to get
+    /// all of it.
     pub(super) fn shared(self) -> Self {
         match self {
             Self::Text(_) => Self::Unread("a part of a text that several commands read".to_owned()),

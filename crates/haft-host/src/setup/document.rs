@@ -82,7 +82,7 @@ pub(super) fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
 }
 
 impl Step {
-    /// The same change of the document's meaning.
+    /// Applies the change to the parsed value, to compare with what the text became.
     fn change(&self, document: &mut Value) -> Result<(), Problem> {
         match self {
             Step::Insert { table, key, value } => {

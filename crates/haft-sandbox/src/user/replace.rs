@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 pub enum Reader {
     /// Its owner only.
     Owner,
-    /// Whoever the umask and the folder let.
+    /// Every user whom the umask and the permissions of the folder allow.
     Default,
 }
 

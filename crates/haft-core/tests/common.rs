@@ -359,3 +359,11 @@ pub(crate) fn assert_each_ended_once(events: &[Arc<Event>]) {
     assert!(!started.is_empty());
     assert_eq!(started, ended);
 }
+
+/// How many times the call `1` has ended, by the events so far.
+pub(crate) fn logged_ends(events: &mut Subscription) -> usize {
+    let ended = |event: &Arc<haft_core::events::Event>| {
+        matches!(event.payload, EventPayload::Ended { .. }) && &*event.call == "1"
+    };
+    drain(events).iter().filter(|event| ended(event)).count()
+}

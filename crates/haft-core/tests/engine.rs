@@ -4,6 +4,7 @@
 
 mod activity;
 mod asks;
+mod cancel;
 mod common;
 mod decode;
 mod delegates;
@@ -12,4 +13,5 @@ mod limits;
 mod missing;
 mod pipeline;
 mod registry;
+mod repeats;
 mod turns;

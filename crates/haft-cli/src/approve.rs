@@ -94,10 +94,12 @@ struct Prompt<'a> {
 impl Prompt<'_> {
     fn answer(&mut self) -> std::io::Result<Decision> {
         self.terminal.forget_typed();
-        self.print(&question(self.request, Some(FIRST_LINES)))?;
+        self.print(&question(self.request, Some(FIRST_LINES), style::columns()))?;
         loop {
             let rules = self.request.offered().to_vec();
-            let Some(key) = self.key(&choices(self.request))? else { return self.withdrawn() };
+            let Some(key) = self.key(&choices(self.request, style::columns()))? else {
+                return self.withdrawn();
+            };
             self.print(&format!("{}\n", key_name(key)))?;
             let always = |scope| Decision::AllowAlways { rules: rules.clone(), scope };
             match key.to_ascii_lowercase() {
@@ -120,8 +122,8 @@ impl Prompt<'_> {
                     Some(input) => return Ok(Decision::Revise(input)),
                     None => self.print("nothing was changed\n")?,
                 },
-                'v' => self.print(&question(self.request, None))?,
-                'x' | '?' => self.print(&explanation(self.request))?,
+                'v' => self.print(&question(self.request, None, style::columns()))?,
+                'x' | '?' => self.print(&explanation(self.request, style::columns()))?,
                 'n' | '\u{1b}' => {
                     self.print("what to do instead (or nothing): ")?;
                     let feedback = self.terminal.line(self.is_withdrawn)?;
@@ -228,8 +230,9 @@ impl Prompt<'_> {
     }
 }
 
-/// The text of a question, with at most this many lines of the preview or the arguments.
-fn question(request: &ApprovalRequest, max_lines: Option<usize>) -> String {
+/// The text of a question, with at most this many lines of the preview or the arguments. haft's own lines fit the columns;
+/// the terminal breaks those of the call, so that they can be copied.
+fn question(request: &ApprovalRequest, max_lines: Option<usize>, columns: usize) -> String {
     let mut text = String::new();
     let works_for =
         request.works_for.as_ref().map(|parent| format!(", which works for {}", sanitize(parent)));
@@ -237,18 +240,20 @@ fn question(request: &ApprovalRequest, max_lines: Option<usize>) -> String {
         true => format!("{DANGER} DANGEROUS {DANGER:#} "),
         false => String::new(),
     };
-    let _ = writeln!(
-        text,
-        "\n{danger}{BOLD}{}{BOLD:#} wants to run ({}{})",
+    let headline = format!(
+        "{danger}{BOLD}{}{BOLD:#} wants to run ({}{})",
         sanitize(&request.tool),
         sanitize(&request.session),
         works_for.unwrap_or_default()
     );
     let reason = sanitize(&request.reason);
-    let _ = match request.is_dangerous {
-        true => writeln!(text, "{BAD}it may do harm that cannot be undone: {reason}{BAD:#}"),
-        false => writeln!(text, "{DIM}because{DIM:#} {reason}"),
+    let reason = match request.is_dangerous {
+        true => format!("{BAD}it may do harm that cannot be undone: {reason}{BAD:#}"),
+        false => format!("{DIM}because{DIM:#} {reason}"),
     };
+    for line in std::iter::once("").chain(headline.lines()).chain(reason.lines()) {
+        let _ = writeln!(text, "{}", style::wrap(line, columns));
+    }
     let what = match &request.preview {
         Some(preview) if !preview.diff.is_empty() => coloured(&preview.diff),
         _ => input(&request.input),
@@ -315,28 +320,29 @@ fn coloured(diff: &str) -> String {
     text
 }
 
-fn choices(request: &ApprovalRequest) -> String {
-    let mut text = format!("{BOLD}[y]{BOLD:#} once");
+fn choices(request: &ApprovalRequest, columns: usize) -> String {
     let rules: Vec<String> = request.offered().iter().map(|rule| sanitize(&rule.0)).collect();
+    let always =
+        [('s', "for the session"), ('p', "for the project"), ('u', "everywhere"), ('r', "another rule")];
+    let offers = |choice: Choice| request.choices.contains(&choice);
+    let network = [('w', "once, with the network")];
+    let parts = [('h', "parts")];
+    let choices = [('y', "once")]
+        .into_iter()
+        .chain(always.into_iter().filter(|_| !rules.is_empty()))
+        .chain(network.into_iter().filter(|_| offers(Choice::AllowWithNetwork)))
+        .chain(parts.into_iter().filter(|_| offers(Choice::AllowParts)))
+        .chain([('e', "edit"), ('v', "all of it"), ('x', "explain"), ('n', "no")]);
+    let choices: Vec<String> = choices.map(|(key, means)| format!("{BOLD}[{key}]{BOLD:#} {means}")).collect();
+    let mut text = style::flow(choices.iter().map(String::as_str), "  ", columns);
+    text.push('\n');
     if !rules.is_empty() {
-        let _ = write!(
-            text,
-            "  {BOLD}[s]{BOLD:#} for the session  {BOLD}[p]{BOLD:#} for the project  {BOLD}[u]{BOLD:#} everywhere  \
-             {BOLD}[r]{BOLD:#} another rule"
-        );
-    }
-    if request.choices.contains(&Choice::AllowWithNetwork) {
-        let _ = write!(text, "  {BOLD}[w]{BOLD:#} once, with the network");
-    }
-    if request.choices.contains(&Choice::AllowParts) {
-        let _ = write!(text, "  {BOLD}[h]{BOLD:#} parts");
-    }
-    let _ = writeln!(
-        text,
-        "  {BOLD}[e]{BOLD:#} edit  {BOLD}[v]{BOLD:#} all of it  {BOLD}[x]{BOLD:#} explain  {BOLD}[n]{BOLD:#} no"
-    );
-    if !rules.is_empty() {
-        let _ = writeln!(text, "{DIM}always means{DIM:#} {}", rules.join(", "));
+        let (last, first) = rules.split_last().map_or(("", &[][..]), |(last, first)| (last.as_str(), first));
+        let first: Vec<String> = first.iter().map(|rule| format!("{rule},")).collect();
+        let means = format!("{DIM}always means{DIM:#}");
+        let rules = first.iter().map(String::as_str).chain([last]);
+        text.push_str(&style::flow(std::iter::once(means.as_str()).chain(rules), " ", columns));
+        text.push('\n');
     }
     text.push_str("> ");
     text
@@ -363,8 +369,10 @@ fn key_name(key: char) -> String {
 }
 
 /// Why the call needs approval, what it claims, and which mode would allow it.
-fn explanation(request: &ApprovalRequest) -> String {
-    let mut text = format!("asked because {}\n", sanitize(&request.reason));
+fn explanation(request: &ApprovalRequest, columns: usize) -> String {
+    let wrap =
+        |text: String| -> String { text.lines().map(|line| style::wrap(line, columns) + "\n").collect() };
+    let mut text = wrap(format!("asked because {}", sanitize(&request.reason)));
     for (access, resource) in request.claims.iter() {
         let how = match (access, resource) {
             (_, Resource::Command(_)) => "runs",
@@ -373,9 +381,9 @@ fn explanation(request: &ApprovalRequest) -> String {
         };
         let _ = writeln!(text, "  {how} {}", visible(&resource.to_string()));
     }
-    let _ = writeln!(text, "in the mode `{}` it would not be asked", request.mode.name());
+    text.push_str(&wrap(format!("in the mode `{}` it would not be asked", request.mode.name())));
     if let Some(advice) = &request.advice {
-        let _ = writeln!(text, "{}", sanitize(advice));
+        text.push_str(&wrap(sanitize(advice)));
     }
     text
 }

@@ -13,7 +13,7 @@ use haft_core::Session;
 use haft_core::events::{Event, EventKind, EventPayload, Subscription};
 use haft_sandbox::terminal::QuietInterrupts;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use unicode_width::UnicodeWidthChar as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::style::{self, one_line};
 
@@ -21,8 +21,8 @@ use crate::style::{self, one_line};
 const DELAY: Duration = Duration::from_millis(300);
 /// How often the lines are drawn.
 const TICK: Duration = Duration::from_millis(100);
-/// Longest description of a call, so that its output has space on the line.
-const MAX_ABOUT: usize = 48;
+/// The widest description of a call, in columns, so that its output has space on the line.
+const MAX_ABOUT: usize = 49;
 /// Most calls that are shown at the same time.
 const MAX_CALLS: usize = 8;
 
@@ -124,11 +124,12 @@ fn draw(session: &Session, mut events: Subscription, state: &ViewState) {
             }
             let line = call.line.get_or_insert_with(new_line);
             let (about, elapsed) = (&call.about, seconds(elapsed));
+            let columns = columns();
             let text = match is_stopping {
                 true => format!("stopping, Ctrl-C again ends it at once · {about} · {elapsed}"),
-                false => format!("{about} · {elapsed} · {}", call.last_line),
+                false => status(about, &elapsed, &call.last_line, columns),
             };
-            line.set_message(fitting(&text, columns()));
+            line.set_message(fitting(&text, columns));
             line.tick();
         }
         std::thread::park_timeout(TICK);
@@ -141,7 +142,7 @@ fn apply(calls: &mut HashMap<Arc<str>, RunningCall>, session: &Session, event: &
         let about = session.tools().get(&event.tool).and_then(|tool| tool.preview_use(input));
         let about = one_line(&format!("{} {}", event.tool, about.unwrap_or_default()));
         let call = RunningCall {
-            about: shortened(about.trim_end()),
+            about: about.trim_end().to_owned(),
             since: Instant::now(),
             is_asked: false,
             last_line: String::new(),
@@ -219,11 +220,19 @@ fn fitting(line: &str, columns: usize) -> String {
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_ABOUT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+/// What a call is, for how long it runs, and its last line of output. Where there is not space for all, the output has two
+/// thirds: what the call is, a person knows.
+fn status(about: &str, elapsed: &str, last_line: &str, columns: usize) -> String {
+    const GAP: &str = " · ";
+    let space = columns.saturating_sub(elapsed.width() + 2 * GAP.width());
+    let for_about = space.saturating_sub(last_line.width()).max(space / 3).min(MAX_ABOUT);
+    // One column is for the mark that something is left out.
+    let about = if about.width() > for_about {
+        fitting(about, for_about.saturating_sub(1))
+    } else {
+        about.to_owned()
+    };
+    format!("{about}{GAP}{elapsed}{GAP}{last_line}")
 }
 
 fn seconds(elapsed: Duration) -> String {
@@ -247,7 +256,15 @@ mod tests {
 
     #[test]
     fn a_long_description_leaves_space_for_the_output() {
-        assert_eq!(shortened(&"ä".repeat(100)).chars().count(), MAX_ABOUT + 1);
+        let about = "ä".repeat(100);
+        assert_eq!(
+            status(&about, "3 s", "built", 100),
+            format!("{}… · 3 s · built", "ä".repeat(MAX_ABOUT - 1))
+        );
+        assert_eq!(status(&about, "3 s", "built", 40), format!("{}… · 3 s · built", "ä".repeat(25)));
+        let long = "x".repeat(100);
+        assert_eq!(status(&about, "3 s", &long, 39), format!("{}… · 3 s · {long}", "ä".repeat(9)));
+        assert_eq!(status("ls", "3 s", "", 40), "ls · 3 s · ");
         assert_eq!(fitting("漢字 and more", 6), "漢字 a…");
         assert_eq!(seconds(Duration::from_secs(75)), "1 min 15 s");
     }

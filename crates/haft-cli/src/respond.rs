@@ -61,7 +61,7 @@ pub(crate) fn respond(set: &QuestionSet, console: &mut impl Console) -> Result<V
     let failed = |error: io::Error| format!("the user could not be asked: {error}");
     let mut answers = Vec::with_capacity(set.questions.len());
     for question in &set.questions {
-        console.print(&render(question)).map_err(failed)?;
+        console.print(&render(question, style::columns())).map_err(failed)?;
         loop {
             console.print("> ").map_err(failed)?;
             let Some(line) = console.line().map_err(failed)? else {
@@ -76,7 +76,8 @@ pub(crate) fn respond(set: &QuestionSet, console: &mut impl Console) -> Result<V
     Ok(answers)
 }
 
-fn render(question: &UserQuestion) -> String {
+/// A question with its options, in lines that fit the columns.
+fn render(question: &UserQuestion, columns: usize) -> String {
     let (header, text) = (one_line(&question.header), sanitize(&question.text));
     let mut shown = format!("{NAME}{header}{NAME:#}  {BOLD}{text}{BOLD:#}\n");
     for (at, option) in question.options.iter().enumerate() {
@@ -88,7 +89,7 @@ fn render(question: &UserQuestion) -> String {
         Selection::Several => "numbers such as 1,3, 0 for none, or an answer in your own words",
     };
     shown.push_str(&format!("{DIM}{how}{DIM:#}\n"));
-    shown
+    shown.lines().map(|line| style::wrap(line, columns) + "\n").collect()
 }
 
 /// Parses a typed answer; the error says what is wrong with it. Text in quotes is never taken for numbers.

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
 use haft_core::{Fault, is_invisible};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::args::ColorWhen;
 
@@ -78,6 +79,37 @@ pub(crate) fn one_line(text: &str) -> String {
     sanitize(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// Lays parts out in lines of at most so many columns: a line breaks between parts, and within one only if it is wider
+/// than a line. Colours have no width.
+pub(crate) fn flow<'a>(parts: impl IntoIterator<Item = &'a str>, gap: &str, columns: usize) -> String {
+    let width = |text: &str| anstream::adapter::strip_str(text).map(|plain| plain.width()).sum::<usize>();
+    let mut text = String::new();
+    let mut used = 0;
+    for (at, part) in parts.into_iter().enumerate() {
+        let own = width(part);
+        if used > 0 && used + gap.len() + own > columns {
+            text.push('\n');
+            used = 0;
+        } else if at > 0 {
+            text.push_str(gap);
+            used += gap.len();
+        }
+        text.push_str(part);
+        used += own;
+    }
+    text
+}
+
+/// Breaks a line of prose between its words.
+pub(crate) fn wrap(line: &str, columns: usize) -> String {
+    flow(line.split(' '), " ", columns)
+}
+
+/// The width of the terminal on which a person is asked.
+pub(crate) fn columns() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20)
+}
+
 /// Escapes text for a cell of a Markdown table.
 pub(crate) fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
@@ -122,4 +154,18 @@ pub(crate) fn duration(took: Duration) -> String {
         2
     };
     format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_parts() {
+        let key = format!("{BOLD}[y]{BOLD:#} once");
+        assert_eq!(flow([key.as_str(), "[n] no"], "  ", 16), format!("{key}  [n] no"));
+        assert_eq!(flow([key.as_str(), "[n] no"], "  ", 15), format!("{key}\n[n] no"));
+        assert_eq!(wrap("a wide 漢字 text", 9), "a wide\n漢字 text");
+        assert_eq!(wrap("unbreakable", 5), "unbreakable");
+    }
 }

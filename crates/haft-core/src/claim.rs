@@ -52,19 +52,31 @@ impl fmt::Display for Resource {
 #[derive(Clone)]
 pub struct CommandLine {
     text: Arc<str>,
+    dir: Option<AbsPath>,
     understood: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl CommandLine {
     /// A command that was not analysed.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self { text: text.into(), understood: None }
+        Self { text: text.into(), dir: None, understood: None }
     }
 
     /// Attaches the result of an analysis, so that judges need not analyse the command again.
     pub fn with_analysis<T: Any + Send + Sync>(mut self, understood: Arc<T>) -> Self {
         self.understood = Some(understood);
         self
+    }
+
+    /// Sets the folder in which the command starts.
+    pub fn in_dir(mut self, dir: AbsPath) -> Self {
+        self.dir = Some(dir);
+        self
+    }
+
+    /// The folder in which the command starts, if that is known.
+    pub fn dir(&self) -> Option<&AbsPath> {
+        self.dir.as_ref()
     }
 
     /// The text of the command.

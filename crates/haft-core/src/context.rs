@@ -413,6 +413,17 @@ impl Context {
         &self,
         work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
+        if self.is_cancelled() {
+            return Err(self.cancelled_fault());
+        }
+        self.record(work).await
+    }
+
+    /// Records in the session's journal what has happened already, on a blocking thread, even if the call is cancelled.
+    pub async fn record<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal, Label<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
         let Some(Journaled { journal, durability }) = self.session().journaled() else {
             return Err(Fault::new(
                 FaultKind::Disabled,
@@ -420,9 +431,6 @@ impl Context {
             )
             .hint("start the session with a journal"));
         };
-        if self.is_cancelled() {
-            return Err(self.cancelled_fault());
-        }
         let (journal, durability, cx) = (journal.clone(), *durability, self.clone());
         self.0.committing.store(true, Ordering::Release);
         let done = blocking(move || {

@@ -283,11 +283,25 @@ impl Job {
                 continue;
             };
             let preview = self.check(&mut claimed).await?;
+            if !self.is_alone && !claimed.claims.is_read_only() {
+                self.judge_again(&mut claimed)?;
+            }
             match self.permit(&mut claimed, preview, &mut permission).await? {
                 None => return Ok((claimed, permission)),
                 Some(rewritten) => admitted = self.admit(Input::Value(rewritten))?,
             }
         }
+    }
+
+    /// Judges a call once more that came while others ran: these may have changed files that judges look at, such as the
+    /// script that it runs.
+    fn judge_again(&self, claimed: &mut Claimed) -> Result<(), Fault> {
+        if let Some(entry) = &self.entry {
+            let (spec, claims) = (entry.tool.spec(), &claimed.claims);
+            let question = Question { spec, input: &self.input, claims, cx: &self.cx };
+            claimed.verdict = permissions::judge(&self.engine.0.judges, &question)?;
+        }
+        Ok(())
     }
 
     /// Writes a decision to the audit log. A call whose decision cannot be written is denied, unless it needed no approval.

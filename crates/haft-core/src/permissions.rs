@@ -342,7 +342,9 @@ pub(crate) fn needs_approval(
         // What a command can access is decided by the sandbox, which lets it write nothing outside. The same holds for
         // other calls.
         let mut outside = outside().filter(|_| !is_command);
-        return match outside.find(|(access, path)| *access == Access::Write || is_secret(path)) {
+        return match outside
+            .find(|(access, path)| *access == Access::Write || haft_sandbox::secrets::holds(path.as_path()))
+        {
             None => Ok(None),
             Some((access, path)) => Err(Fault::new(
                 FaultKind::Outside,
@@ -499,31 +501,6 @@ const SYSTEM_FOLDERS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/
 /// Whether a path lies where the system has its programs, which calls may read without approval.
 pub fn is_of_system(path: &AbsPath) -> bool {
     SYSTEM_FOLDERS.iter().any(|folder| path.as_path().starts_with(folder))
-}
-
-/// Names of files and folders with secrets, outside of any project.
-const SECRET_NAMES: [&str; 11] = [
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".git-credentials",
-    ".pypirc",
-    ".password-store",
-    ".vault-token",
-];
-
-/// Files and folders of the system with secrets.
-const SECRET_PATHS: [&str; 5] =
-    ["/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private"];
-
-/// Whether a path outside of the workspace holds secrets, so that it is read only if a person approves.
-fn is_secret(path: &AbsPath) -> bool {
-    SECRET_PATHS.iter().any(|secret| path.as_path().starts_with(secret))
-        || path.as_path().iter().any(|name| SECRET_NAMES.iter().any(|secret| name == *secret))
 }
 
 /// Names of files and folders whose content other programs execute, such as git hooks and shell profiles.

@@ -6,7 +6,7 @@ use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{Layer, LimitHit};
 use serde_json::{Value, json};
 
-use haft_ops::{Blocked, Command, Moved, Outcome, Ran};
+use haft_ops::{Blocked, Command, CommandChanges, Moved, Outcome, Ran};
 use haft_shell as shell;
 
 /// Whether a command needs approval.
@@ -174,5 +174,21 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "is_error": !ran.succeeded(),
         "met_limit": ran.hit.map(LimitHit::name),
         "sandbox": {"layers": layers, "missing": missing, "blocked": blocked},
+        "changes": changes(&ran.changes),
     })
+}
+
+/// The structured value of what a command changed; null if it changed nothing.
+fn changes(changes: &CommandChanges) -> Value {
+    if changes.total == 0 {
+        return Value::Null;
+    }
+    let files = changes.files.iter().map(|file| {
+        let mut value = json!({"path": file.path, "change": file.kind.name()});
+        if let Some(from) = &file.from {
+            value["from"] = json!(from);
+        }
+        value
+    });
+    json!({"number": changes.number, "total": changes.total, "files": files.collect::<Vec<_>>()})
 }

@@ -27,6 +27,8 @@ mod git_diff;
 #[cfg(feature = "git")]
 mod git_log;
 #[cfg(feature = "git")]
+mod git_push;
+#[cfg(feature = "git")]
 mod git_show;
 #[cfg(feature = "git")]
 mod git_status;
@@ -54,6 +56,8 @@ pub(super) use git_commit::GitCommit;
 pub(super) use git_diff::GitDiff;
 #[cfg(feature = "git")]
 pub(super) use git_log::GitLog;
+#[cfg(feature = "git")]
+pub(super) use git_push::GitPush;
 #[cfg(feature = "git")]
 pub(super) use git_show::GitShow;
 #[cfg(feature = "git")]
@@ -110,6 +114,8 @@ impl Dialect for Workspace {
             tool::<GitCommit>(),
             #[cfg(feature = "git")]
             tool::<GitBranch>(),
+            #[cfg(feature = "git")]
+            tool::<GitPush>(),
         ]
     }
 

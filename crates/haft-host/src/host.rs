@@ -7,8 +7,9 @@ mod engine;
 mod live;
 mod runtime;
 mod saved;
+mod servers;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,10 +19,11 @@ use haft_core::questions::Respondent;
 use haft_core::sessions::{SavedSession, SavedStates, SessionBuilder};
 use haft_core::{Dialect, Durability, DynTool, Engine, Fault, FaultKind, Mode, Policy, Session, Workspace};
 use haft_dialects as dialects;
-use haft_journal::Journal;
+use haft_journal::{Journal, Label};
 use haft_mcp::client::Servers;
 use haft_ops::PlanPlace;
 use haft_rules::{RuleJudge, Rules, SessionJudge};
+use haft_sandbox::sandbox::recorder::{self, IsBuildFolder};
 use haft_sandbox::{FolderAccess, Store, sandbox, terminal};
 use parking_lot::Mutex;
 
@@ -30,11 +32,12 @@ use live::LiveSettings;
 pub use runtime::journal_limits;
 use saved::STATS;
 pub use saved::{load_session, parse_session, stats};
+pub use servers::servers;
 
 use crate::environment::Environment;
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
-use crate::settings::{ConfiguredServer, Loaded, Settings, Trust, home_dir};
+use crate::settings::{Loaded, Settings, Trust, home_dir};
 
 type Result<T> = std::result::Result<T, HostError>;
 
@@ -167,7 +170,7 @@ impl Host {
         let mode = options.mode.or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(options.dialect.as_deref(), settings)?;
         let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
-        let servers = servers(&loaded, &root, &folders.state);
+        let servers = servers::all(&loaded, &workspace, &state, &folders.state);
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         let live = Arc::new(LiveSettings::new(root.clone(), folders, known, state.clone(), loaded));
         let loaded = live.loaded();
@@ -181,6 +184,7 @@ impl Host {
             }
             notices.extend(journal.take_notes());
         }
+        notices.extend(adopt_interrupted(&journal, &workspace));
         Ok(Self {
             workspace,
             state,
@@ -435,17 +439,6 @@ fn start(builder: SessionBuilder) -> Session {
     session
 }
 
-/// The enabled MCP servers of the settings. None is started yet.
-pub fn servers(loaded: &Loaded, root: &Path, state: &Path) -> Servers {
-    let used = loaded.servers.iter().filter(|found| !found.config.disabled);
-    Servers::with_login_store(used.map(ConfiguredServer::server).collect(), root, &Store::at(logins(state)))
-}
-
-/// The folder of logins to MCP servers, shared by all workspaces.
-fn logins(state: &Path) -> PathBuf {
-    state.join("logins")
-}
-
 /// The dialect of a program's options, else that of the settings, else `claude`.
 pub fn dialect(named: Option<&str>, settings: &Settings) -> Result<Arc<dyn Dialect>> {
     match named.or(settings.dialect.as_deref()) {
@@ -458,5 +451,21 @@ impl Host {
     /// The rules that apply to a session.
     pub fn rules(&self, session: &Session) -> Result<Arc<Rules>> {
         Ok(self.judge.rules(&session.context())?)
+    }
+}
+
+/// Makes what commands changed whose haft was killed part of the journal, and says so.
+fn adopt_interrupted(journal: &Journal, workspace: &Workspace) -> Vec<String> {
+    let label = Label { tool: "command", session: "interrupted", durability: Durability::Full };
+    let is_build_folder: IsBuildFolder = Arc::new(recorder::is_build_folder);
+    match journal.adopt_interrupted(workspace, &is_build_folder, label) {
+        Ok(adopted) => adopted
+            .iter()
+            .map(|(recorded, _)| {
+                let number = recorded.number;
+                format!("haft was interrupted while a command ran: what that changed is change {number}, and `haft undo {number}` undoes it")
+            })
+            .collect(),
+        Err(error) => vec![format!("what an interrupted command changed could not be recorded: {error}")],
     }
 }

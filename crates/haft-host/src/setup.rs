@@ -24,7 +24,7 @@ pub use clients::{CLIENTS, by_name};
 pub use document::Form;
 pub use find::{Duplicate, Found, Installed, duplicates, find};
 pub use places::{Place, Places};
-pub use plan::{FileChange, Plan, Request, plan};
+pub use plan::{BuiltinTools, FileChange, Plan, Request, earlier_args, plan};
 pub use removal::plan_removal;
 
 /// The name of haft's entry in every client.

@@ -65,6 +65,21 @@ impl<'a> Archive<'a> {
         self.log.limits.file.min(self.budget)
     }
 
+    /// Largest old content of a command that becomes a blob; it need not fit into memory with others.
+    pub(super) fn max_blob(&self) -> u64 {
+        self.budget
+    }
+
+    /// Whether content of this size still fits into the record itself.
+    pub(super) fn has_inline_room(&self, size: u64) -> bool {
+        self.inline.len() as u64 + size <= MAX_RECORD_CONTENT as u64
+    }
+
+    /// Counts content that the caller stores as a blob.
+    pub(super) fn spend(&mut self, size: u64) {
+        self.budget = self.budget.saturating_sub(size);
+    }
+
     /// Stores content, unless it is stored already or too large.
     pub(super) fn store(&mut self, content: &[u8], hash: &Hash) -> Result<Storage> {
         if let Some(storage) = self.already_stored(hash) {

@@ -2,8 +2,9 @@
 //! changes of one path can be simulated in sequence. No file is written.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
-use haft_sandbox::{AbsPath, Hash, State, Workspace};
+use haft_sandbox::{AbsPath, Hash, State, TreeEntry, Workspace};
 
 use super::log::{Log, LogEntry};
 use super::perform::with_mode;
@@ -25,6 +26,51 @@ pub struct DryRun<'a> {
 pub(super) struct Simulated {
     steps: Vec<SimulatedStep>,
     contents: HashMap<Hash, Content>,
+    /// The steps that name each path, in order.
+    by_path: HashMap<PathBuf, Vec<usize>>,
+}
+
+impl Simulated {
+    fn set(&mut self, path: AbsPath, snapshot: Snapshot) {
+        self.by_path.entry(path_of(&path)).or_default().push(self.steps.len());
+        self.steps.push(SimulatedStep::Set(path, snapshot));
+    }
+
+    fn rename(&mut self, from: AbsPath, to: AbsPath) {
+        for path in [&from, &to] {
+            self.by_path.entry(path_of(path)).or_default().push(self.steps.len());
+        }
+        self.steps.push(SimulatedStep::Move { from, to });
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.steps.truncate(length);
+        self.by_path.values_mut().for_each(|steps| steps.retain(|step| *step < length));
+    }
+
+    /// The last step before `end` that names a path or one above it.
+    fn last_about(&self, place: &AbsPath, end: usize) -> Option<usize> {
+        let above = place.as_path().ancestors().filter_map(|path| self.by_path.get(path));
+        above.filter_map(|steps| steps[..steps.partition_point(|step| *step < end)].last().copied()).max()
+    }
+
+    /// Adds the inverse of a step.
+    pub(super) fn undo(&mut self, step: &Step) {
+        match step {
+            Step::Set { path, before, .. } => self.set(path.to_path(), before.clone()),
+            Step::Move { from, to, .. } => self.rename(to.to_path(), from.to_path()),
+            Step::Mode { path, what, before, .. } => {
+                self.set_mode(path.to_path(), what, *before);
+            }
+        }
+    }
+
+    fn set_mode(&mut self, path: AbsPath, what: &Snapshot, mode: u32) {
+        // The content of a directory stays, so it is not replaced by its own snapshot.
+        if !matches!(what, Snapshot::Directory { .. } | Snapshot::Tree(_)) {
+            self.set(path, with_mode(what.clone(), mode));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -81,7 +127,7 @@ impl DryRun<'_> {
         let result = self.simulate_steps(&locked.log, entry, merged);
         match &result {
             Ok(()) => drop(self.undone.insert(number)),
-            Err(_) => self.simulated.steps.truncate(steps_before),
+            Err(_) => self.simulated.truncate(steps_before),
         }
         result
     }
@@ -97,8 +143,9 @@ impl DryRun<'_> {
                 let (hash, size) = (content.hash(), content.len());
                 self.simulated.contents.insert(hash, content.clone());
                 let (hash, storage) = (Some(Digest(hash)), Storage::None);
-                let snapshot = Snapshot::File { hash, size, storage, mode: None, attributes: None };
-                self.simulated.steps.push(SimulatedStep::Set(path.to_path(), snapshot));
+                let snapshot =
+                    Snapshot::File { hash, size, storage, mode: None, attributes: None, linked: None };
+                self.simulated.set(path.to_path(), snapshot);
                 continue;
             }
             view.require_as_left(log, number, entry.segment, step)?;
@@ -108,18 +155,11 @@ impl DryRun<'_> {
                     if before.delta_to(after).is_none() {
                         view.require_stored(log, entry.segment, &path.to_path(), before)?;
                     }
-                    self.simulated.steps.push(SimulatedStep::Set(path.to_path(), before.clone()));
                 }
-                Step::Move { from, to, .. } => {
-                    self.workspace.require_writable(&from.to_path())?;
-                    self.simulated.steps.push(SimulatedStep::Move { from: to.to_path(), to: from.to_path() });
-                }
-                Step::Mode { path, what, before, .. } => {
-                    self.workspace.require_writable(&path.to_path())?;
-                    let snapshot = with_mode(what.clone(), *before);
-                    self.simulated.steps.push(SimulatedStep::Set(path.to_path(), snapshot));
-                }
+                Step::Move { from, .. } => self.workspace.require_writable(&from.to_path())?,
+                Step::Mode { path, .. } => self.workspace.require_writable(&path.to_path())?,
             }
+            self.simulated.undo(step);
         }
         Ok(())
     }
@@ -151,28 +191,68 @@ impl View<'_> {
     /// Whether a path would be exactly as in a snapshot.
     pub(super) fn holds(&self, path: &Text, snapshot: &Snapshot) -> Result<bool> {
         match self.find(path.to_path()) {
-            KnownState::OnDisk(place) => recover::holds(self.workspace, &Text::path(&place), snapshot),
+            KnownState::OnDisk(disk) => match snapshot {
+                Snapshot::Tree(entries) => self.holds_tree(&path.to_path(), &disk, entries),
+                _ => recover::holds(self.workspace, &Text::path(&disk), snapshot),
+            },
             KnownState::Simulated(found) => Ok(found.is_compatible_with(snapshot)),
+        }
+    }
+
+    /// Whether a directory on disk would have exactly this content.
+    fn holds_tree(&self, place: &AbsPath, disk: &AbsPath, entries: &[(Text, Snapshot)]) -> Result<bool> {
+        if !matches!(self.workspace.state(disk)?, State::Directory { .. }) {
+            return Ok(false);
+        }
+        Ok(recover::matches_tree(entries, &self.tree(place, disk)?))
+    }
+
+    /// The content of a directory on disk, without what the simulated steps took out of it.
+    pub(super) fn tree(&self, place: &AbsPath, disk: &AbsPath) -> Result<Vec<TreeEntry>> {
+        let mut tree = self.workspace.tree(disk)?;
+        let gone: Vec<&AbsPath> = self
+            .simulated
+            .steps
+            .iter()
+            .filter_map(|step| match step {
+                SimulatedStep::Set(path, Snapshot::Missing) => Some(path),
+                SimulatedStep::Move { from, .. } => Some(from),
+                SimulatedStep::Set(..) => None,
+            })
+            .filter(|path| path.is_within(place) && *path != place)
+            .collect();
+        if !gone.is_empty() {
+            tree.retain(|entry| {
+                let path = AbsPath::lexical(&place.as_path().join(&entry.below));
+                !gone.iter().any(|gone| path.is_within(gone))
+            });
+        }
+        Ok(tree)
+    }
+
+    /// Where on disk the state of a path is found now; `None` if only simulated steps tell it.
+    pub(super) fn on_disk(&self, place: &AbsPath) -> Option<AbsPath> {
+        match self.find(place.clone()) {
+            KnownState::OnDisk(disk) => Some(disk),
+            KnownState::Simulated(_) => None,
         }
     }
 
     /// Follows the simulated steps backwards to the one that decides the state of a path.
     fn find(&self, mut place: AbsPath) -> KnownState {
-        for step in self.simulated.steps.iter().rev() {
-            match step {
-                SimulatedStep::Set(path, snapshot) if place.is_within(path) => {
+        let mut end = self.simulated.steps.len();
+        while let Some(last) = self.simulated.last_about(&place, end) {
+            match &self.simulated.steps[last] {
+                SimulatedStep::Set(path, snapshot) => {
                     let below = place.as_path().strip_prefix(path.as_path()).unwrap_or(place.as_path());
                     return KnownState::Simulated(snapshot.below(below));
                 }
-                SimulatedStep::Move { from, to } => {
-                    if let Ok(below) = place.as_path().strip_prefix(to.as_path()) {
-                        place = AbsPath::lexical(&from.as_path().join(below));
-                    } else if place.is_within(from) {
-                        return KnownState::Simulated(Snapshot::Missing);
-                    }
-                }
-                SimulatedStep::Set(..) => {}
+                SimulatedStep::Move { from, to } => match place.as_path().strip_prefix(to.as_path()) {
+                    Ok(below) => place = AbsPath::lexical(&from.as_path().join(below)),
+                    Err(_) => return KnownState::Simulated(Snapshot::Missing),
+                },
             }
+            end = last;
         }
         KnownState::OnDisk(place)
     }

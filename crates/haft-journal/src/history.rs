@@ -20,6 +20,8 @@ pub struct Entry {
     pub tool: String,
     /// The session that made it.
     pub session: String,
+    /// The command that made it, if it is what a command did.
+    pub command: Option<String>,
     /// The change that this one undid.
     pub undoes: Option<u64>,
     /// Its state.
@@ -223,9 +225,15 @@ fn entry(log: &Log, logged: &LogEntry) -> Entry {
         time: SystemTime::UNIX_EPOCH + Duration::from_millis(intent.time),
         tool: intent.tool.clone(),
         session: intent.session.clone(),
+        command: intent.recording.as_ref().map(|recording| recording.command.clone()),
         undoes: intent.undoes,
         state,
-        touched: intent.steps.iter().flat_map(touched).collect(),
+        touched: intent
+            .steps
+            .iter()
+            .flat_map(touched)
+            .filter(|touched| !is_temporary(&touched.path))
+            .collect(),
     }
 }
 
@@ -249,6 +257,12 @@ fn touched(step: &Step) -> Vec<Touched> {
             vec![touched]
         }
     }
+}
+
+/// Whether something was only set aside there, on the way to another path.
+pub(super) fn is_temporary(path: &std::path::Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| haft_sandbox::TempName::parse(name).is_some())
 }
 
 fn describe(snapshot: &Snapshot) -> String {

@@ -1,7 +1,7 @@
 //! The durable, numbered record of every change, from which undo and redo work. A write-ahead record with the replaced
 //! content is on disk before a change happens; if the process dies in between, the next one to use the journal finds out how
 //! far the change came and finishes it or rolls it back. It knows files by path, content and attributes, and nothing of
-//! tools but their names. Changes by other programs, such as shell commands, are not in it.
+//! tools but their names. What commands change is adopted from a recording; changes by other programs are not in it.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,6 +19,8 @@
 //! # }
 //! ```
 
+#[cfg(target_os = "linux")]
+mod adopt;
 mod archive;
 mod content;
 mod dry_run;
@@ -38,6 +40,8 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use haft_sandbox::{AbsPath, Durability, Expect, Stamp, Store, StoreLock, Workspace};
 
+#[cfg(target_os = "linux")]
+pub use adopt::Command;
 pub use content::Content;
 pub use dry_run::DryRun;
 pub use error::{Conflict, JournalError};
@@ -349,11 +353,26 @@ impl LockedJournal<'_> {
             undoes,
             steps: plan.steps,
             parents: plan.parents,
+            ordered: plan.ordered,
+            recording: None,
         };
         self.lock.mark(UNFINISHED)?;
         self.log.append(Record::Intent(intent.clone()), &plan.content)?;
         let mut notes = plan.notes;
-        match perform::perform(&self.log, workspace, &intent, plan.in_memory, label.durability, meanwhile) {
+        let progress = perform::Progress { lock: &self.lock, number };
+        if intent.ordered {
+            progress.note(0, label.durability)?;
+        }
+        let done = perform::perform(
+            &self.log,
+            workspace,
+            &intent,
+            plan.in_memory,
+            label.durability,
+            &progress,
+            meanwhile,
+        );
+        match done {
             Ok(more) => notes.extend(more),
             Err(failed) => return Err(self.roll_back(workspace, &intent, failed)),
         }

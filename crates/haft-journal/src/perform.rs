@@ -6,7 +6,8 @@ use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use haft_sandbox::{
-    AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, TempName, TreeEntry, Workspace,
+    AbsPath, Attributes, ChangeError, Draft, Durability, Hash, Like, State, StoreLock, TempName, TreeEntry,
+    Workspace,
 };
 
 use super::archive;
@@ -47,6 +48,7 @@ pub(super) fn perform(
     intent: &Intent,
     in_memory: InMemory,
     durability: Durability,
+    progress: &Progress<'_>,
     meanwhile: &mut dyn FnMut(),
 ) -> std::result::Result<Vec<String>, FailedStep> {
     let segment = log.entries.get(&intent.number).map_or(0, |entry| entry.segment);
@@ -84,6 +86,17 @@ pub(super) fn perform(
             Durability::Fast => Ok(()),
         }
     };
+    if intent.ordered {
+        if durability == Durability::Full {
+            log.start_syncing();
+        }
+        meanwhile();
+        write_blobs().map_err(unusable)?;
+        if durability == Durability::Full {
+            log.sync_before(None).map_err(unusable)?;
+        }
+        return perform_in_order(&contents, intent, durability, progress);
+    }
     let drafts: Vec<Option<Draft>> = match durability {
         Durability::Fast => {
             meanwhile();
@@ -102,6 +115,69 @@ pub(super) fn perform(
     for (number, (step, draft)) in intent.steps.iter().zip(drafts).enumerate() {
         let result = apply(workspace, step, draft, durability);
         notes.extend(result.map_err(|error| FailedStep { step: number, error })?);
+    }
+    Ok(notes)
+}
+
+/// How far a change has come whose steps build on each other. It is noted in the lock's file, where it outlives this process.
+pub(super) struct Progress<'a> {
+    pub(super) lock: &'a StoreLock,
+    /// The number of the change.
+    pub(super) number: u64,
+}
+
+impl Progress<'_> {
+    /// Notes how many steps are made.
+    pub(super) fn note(&self, made: usize, durability: Durability) -> io::Result<()> {
+        let words = [self.number.to_le_bytes(), (made as u64).to_le_bytes()];
+        self.lock.note(&words.concat())?;
+        match durability {
+            Durability::Full => self.lock.sync(),
+            Durability::Fast => Ok(()),
+        }
+    }
+
+    /// How many steps were made, as noted last.
+    pub(super) fn made(&self) -> usize {
+        let mut words = [0; 16];
+        if self.lock.read_note(&mut words).is_err() || words[..8] != self.number.to_le_bytes() {
+            return 0;
+        }
+        let made = words[8..].iter().rev().fold(0, |made: u64, byte| made << 8 | u64::from(*byte));
+        usize::try_from(made).unwrap_or(0)
+    }
+}
+
+/// Most ordered steps that are synced one by one. More of them share one sync at the end: until then a power cut can leave
+/// some of them made, which recovery finds out and reports, but the record has both sides.
+const MAX_SYNCED: usize = 24;
+
+/// Makes steps that build on each other, one by one.
+fn perform_in_order(
+    contents: &ContentSource<'_>,
+    intent: &Intent,
+    durability: Durability,
+    progress: &Progress<'_>,
+) -> std::result::Result<Vec<String>, FailedStep> {
+    let shares_sync = intent.steps.len() > MAX_SYNCED;
+    let each = if shares_sync { Durability::Fast } else { durability };
+    let mut notes = Vec::new();
+    for (number, step) in intent.steps.iter().enumerate() {
+        let make = || {
+            let mut draft = prepare(contents, step, each)?;
+            if let Some(draft) = &mut draft {
+                draft.sync()?;
+            }
+            let note = apply(contents.workspace, step, draft, each)?;
+            progress.note(number + 1, each)?;
+            Ok(note)
+        };
+        notes.extend(make().map_err(|error| FailedStep { step: number, error })?);
+    }
+    if shares_sync && durability == Durability::Full {
+        let last = intent.steps.len().saturating_sub(1);
+        let synced = contents.workspace.sync_folders();
+        synced.map_err(|error| FailedStep { step: last, error: error.into() })?;
     }
     Ok(notes)
 }
@@ -145,6 +221,9 @@ fn prepare(contents: &ContentSource<'_>, step: &Step, durability: Durability) ->
     let place = path.to_path();
     let mut draft = contents.workspace.draft(&place, before.state(), &temp_name(temp)?, durability)?;
     match after {
+        Snapshot::File { linked: Some(other), .. } if contents.holds(other, after) => {
+            draft.hard_link(contents.workspace, &other.to_path())?;
+        }
         Snapshot::File { attributes, .. } => {
             let attributes = attributes.as_ref().map(Attributes::from);
             let like = attributes.as_ref().map_or(Like::Replaced, Like::Exactly);

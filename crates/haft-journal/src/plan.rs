@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub(super) content: Vec<u8>,
     pub(super) in_memory: InMemory,
     pub(super) notes: Vec<String>,
+    /// Whether each step builds on the one before.
+    pub(super) ordered: bool,
 }
 
 /// Content and stamps that need not be read from disk again.
@@ -101,8 +103,15 @@ impl<'a> Planner<'a> {
         Self { archive: Archive::new(log), workspace, plan: Plan::default(), temp_id }
     }
 
+    /// Has the steps made one by one, each building on the one before.
+    pub(super) fn in_order(&mut self) {
+        self.plan.ordered = true;
+    }
+
     pub(super) fn finish(mut self) -> Result<Plan> {
-        for step in &self.plan.steps {
+        // Steps that build on each other make the directories that they need.
+        let independent = if self.plan.ordered { &[] } else { &*self.plan.steps };
+        for step in independent {
             let created = match step {
                 Step::Set { after: Snapshot::Missing, .. } | Step::Mode { .. } => continue,
                 Step::Set { path, .. } => path,
@@ -231,7 +240,7 @@ impl<'a> Planner<'a> {
     ) -> Snapshot {
         let (hash, size) = (content.hash(), content.len());
         self.plan.in_memory.contents.insert(hash, content.clone());
-        Snapshot::File { hash: Some(Digest(hash)), size, storage, mode, attributes }
+        Snapshot::File { hash: Some(Digest(hash)), size, storage, mode, attributes, linked: None }
     }
 
     fn delete(&mut self, path: &AbsPath, expect: &Expect, depth: Depth) -> Result<()> {

@@ -53,6 +53,21 @@ pub(super) struct Intent {
     /// Missing parent directories that it makes, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) parents: Vec<Text>,
+    /// Whether each step builds on the one before, so that they must be made one by one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) ordered: bool,
+    /// What a command did: it has happened already, and this names the recording that it was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recording: Option<Recording>,
+}
+
+/// The command that an entry tells of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recording {
+    /// Name of the folder in which its old sides were kept.
+    pub(super) id: String,
+    /// The command, as a person would recognise it.
+    pub(super) command: String,
 }
 
 /// One step of an intent.
@@ -82,6 +97,9 @@ pub(super) enum Snapshot {
         mode: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attributes: Option<Attrs>,
+        /// Another path that is a hard link of the same file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        linked: Option<Text>,
     },
     Link {
         target: Text,
@@ -267,6 +285,7 @@ impl Snapshot {
                 storage: Storage::None,
                 mode: None,
                 attributes: Some(attributes.into()),
+                linked: None,
             },
             State::Link { target, attributes } => {
                 Self::Link { target: Text::of(target), attributes: attributes.into() }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 
-use haft_sandbox::{AbsPath, ChangeErrorKind, Hash, PathErrorKind, State, Workspace};
+use haft_sandbox::{AbsPath, ChangeErrorKind, Durability, Hash, PathErrorKind, State, Workspace};
 
 use super::perform::{self, ContentSource, FailedStep, temp_name};
 use super::record::{Intent, Outcome, Snapshot, Step, Text};
@@ -52,6 +52,13 @@ impl LockedJournal<'_> {
     }
 
     fn recover_one(&mut self, workspace: &Workspace, intent: &Intent) -> Result<()> {
+        if intent.recording.is_some() {
+            // It tells of what has happened.
+            return self.finish(workspace, intent, Outcome::Done);
+        }
+        if intent.ordered {
+            return self.recover_in_order(workspace, intent);
+        }
         let mut positions = Vec::with_capacity(intent.steps.len());
         for step in &intent.steps {
             positions.push(clean_up_temp(workspace, step, position(workspace, step)?)?);
@@ -70,6 +77,39 @@ impl LockedJournal<'_> {
             if *position == Position::After {
                 self.revert(workspace, intent, step)?;
             }
+        }
+        self.log.notes.push(format!("change {number} was interrupted and has been taken back"));
+        self.finish(workspace, intent, Outcome::NotApplied)
+    }
+
+    /// Recovers a change whose steps build on each other: those up to one are made, and the state of the files shows which.
+    fn recover_in_order(&mut self, workspace: &Workspace, intent: &Intent) -> Result<()> {
+        let number = intent.number;
+        let steps = &intent.steps;
+        let mut made = self.progress(number).made().min(steps.len());
+        // It may have died between a step, or taking one back, and the note of that.
+        if let Some(step) = steps.get(made)
+            && clean_up_temp(workspace, step, position(workspace, step)?)? == Position::After
+        {
+            made += 1;
+        } else if made > 0 && position(workspace, &steps[made - 1])? == Position::Before {
+            made -= 1;
+            clean_up_temp(workspace, &steps[made], Position::Before)?;
+        }
+        if made == steps.len() {
+            return self.finish(workspace, intent, Outcome::Done);
+        }
+        while made > 0 {
+            let step = &steps[made - 1];
+            if position(workspace, step)? != Position::After {
+                self.log.notes.push(format!(
+                    "change {number} was interrupted, and its files have been changed since: they are left as they are"
+                ));
+                return self.finish(workspace, intent, Outcome::External);
+            }
+            self.revert(workspace, intent, step)?;
+            made -= 1;
+            self.progress(number).note(made, Durability::Full)?;
         }
         self.log.notes.push(format!("change {number} was interrupted and has been taken back"));
         self.finish(workspace, intent, Outcome::NotApplied)
@@ -98,7 +138,11 @@ impl LockedJournal<'_> {
             let reverted = position(workspace, step).and_then(|position| match position {
                 Position::After => {
                     clean_up_temp(workspace, step, position)?;
-                    self.revert(workspace, intent, step)
+                    self.revert(workspace, intent, step)?;
+                    match intent.ordered {
+                        true => Ok(self.progress(intent.number).note(number, Durability::Full)?),
+                        false => Ok(()),
+                    }
                 }
                 Position::Before => Ok(()),
                 Position::Neither => {
@@ -118,6 +162,10 @@ impl LockedJournal<'_> {
             None => error,
             Some(then) => JournalError::HalfDone { cause: Box::new(error), then: Box::new(then) },
         }
+    }
+
+    fn progress(&self, number: u64) -> perform::Progress<'_> {
+        perform::Progress { lock: &self.lock, number }
     }
 
     fn revert(&self, workspace: &Workspace, intent: &Intent, step: &Step) -> Result<()> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use haft_sandbox::{AbsPath, ChangeError, Expect, Hash, State, Workspace};
 
 use super::dry_run::{Simulated, View};
-use super::perform::ContentSource;
+use super::perform::{ContentSource, with_mode};
 use super::plan::{Plan, Planner};
 use super::record::{Digest, Outcome, Part, Snapshot, Step, Storage, Text};
 use super::recover::holds;
@@ -126,7 +126,12 @@ impl LockedJournal<'_> {
             return Err(JournalError::Unknown(number, self.log.oldest()));
         };
         let (segment, steps) = (entry.segment, entry.intent.steps.clone());
+        let ordered = entry.intent.ordered;
         let mut planner = Planner::new(&mut self.log, workspace);
+        if ordered {
+            planner.in_order();
+        }
+        let mut simulated = Simulated::default();
         for step in steps.iter().rev() {
             match step {
                 Step::Set { path, after, .. }
@@ -135,7 +140,10 @@ impl LockedJournal<'_> {
                 {
                     planner.write(&path.to_path(), content, &Expect::Content(*from), None)?;
                 }
-                step => planner.undo_step(number, segment, step)?,
+                step => planner.undo_step(number, segment, step, &simulated)?,
+            }
+            if ordered {
+                simulated.undo(step);
             }
         }
         planner.finish()
@@ -153,22 +161,34 @@ impl LockedJournal<'_> {
 }
 
 impl Planner<'_> {
-    /// Adds the inverse of a step, if its path is as the step left it.
-    fn undo_step(&mut self, number: u64, segment: u32, step: &Step) -> Result<()> {
-        let view = View { workspace: self.workspace, simulated: &Simulated::default() };
+    /// Adds the inverse of a step, if its path is as the step left it once the simulated steps are made.
+    fn undo_step(&mut self, number: u64, segment: u32, step: &Step, simulated: &Simulated) -> Result<()> {
+        let view = View { workspace: self.workspace, simulated };
         view.require_as_left(self.archive.log, number, segment, step)?;
+        // An earlier step of this plan may leave it as it is recorded.
+        let now = |path: &Text, what: &Snapshot| match view.on_disk(&path.to_path()) {
+            Some(disk) => self.workspace.state_like(&disk, &what.state()).map(|state| Snapshot::of(&state)),
+            None => Ok(what.clone()),
+        };
         match step {
             Step::Set { path, before, after, .. } => {
                 let place = path.to_path();
-                let found = self.workspace.state_like(&place, &after.state())?;
+                let Some(disk) = view.on_disk(&place) else {
+                    // An earlier step of this plan leaves it so.
+                    let found = self.copy_snapshot(&place, segment, after)?;
+                    let restored = self.copy_snapshot(&place, segment, before)?;
+                    self.set(&place, found, restored);
+                    return Ok(());
+                };
+                let found = self.workspace.state_like(&disk, &after.state())?;
                 if let Some(parts) = before.delta_to(after) {
                     return self.undo_delta(&place, segment, &found, [before, after], parts);
                 }
                 let found = match after {
                     Snapshot::Tree(_) if is_elsewhere(after) => after.clone(),
                     Snapshot::Tree(_) => {
-                        let tree = self.workspace.tree(&place)?;
-                        self.archive.snapshot_tree(self.workspace, &place, &tree)?
+                        let tree = view.tree(&place, &disk)?;
+                        self.archive.snapshot_tree(self.workspace, &disk, &tree)?
                     }
                     Snapshot::File { storage: Storage::Elsewhere(elsewhere), .. } => {
                         let mut snapshot = Snapshot::of(&found);
@@ -177,17 +197,21 @@ impl Planner<'_> {
                         }
                         snapshot
                     }
-                    _ => self.archive.snapshot_file(self.workspace, &place, &found)?,
+                    _ => self.archive.snapshot_file(self.workspace, &disk, &found)?,
                 };
                 let restored = self.copy_snapshot(&place, segment, before)?;
                 self.set(&place, found, restored);
             }
             Step::Move { from, to, what } => {
-                let what = Snapshot::of(&self.workspace.state_like(&to.to_path(), &what.state())?);
+                let what = match what {
+                    // Its mode may be another one by then.
+                    Snapshot::Directory { attributes: None } => what.clone(),
+                    what => now(to, what)?,
+                };
                 self.push(Step::Move { from: to.clone(), to: from.clone(), what });
             }
             Step::Mode { path, what, before, after } => {
-                let what = Snapshot::of(&self.workspace.state_like(&path.to_path(), &what.state())?);
+                let what = now(path, &with_mode(what.clone(), *after))?;
                 self.push(Step::Mode { path: path.clone(), what, before: *after, after: *before });
             }
         }

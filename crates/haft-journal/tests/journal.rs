@@ -4,6 +4,9 @@
 
 #[path = "journal/basics.rs"]
 mod basics;
+#[cfg(target_os = "linux")]
+#[path = "journal/commands.rs"]
+mod commands;
 #[path = "journal/common.rs"]
 mod common;
 #[path = "journal/confine.rs"]
@@ -16,3 +19,10 @@ mod damage;
 mod large;
 #[path = "journal/model.rs"]
 mod model;
+#[cfg(target_os = "linux")]
+#[path = "../../haft-sandbox/tests/recorder/operations.rs"]
+mod operations;
+#[cfg(target_os = "linux")]
+#[allow(dead_code)]
+#[path = "../../haft-sandbox/tests/recorder/common.rs"]
+mod recorded;

@@ -25,5 +25,5 @@ pub use link::{ServerState, ServerStatus};
 pub use listing::ServerInfo;
 pub use login::{LoginBrowser, Loopback};
 pub use resources::{Prompt, PromptArgument};
-pub use server::{Limits, OAuth, Protocol, Server, ServerTransport};
+pub use server::{Limits, OAuth, Protocol, Server, ServerSandbox, ServerSandboxes, ServerTransport};
 pub use servers::{Servers, TestResult};

@@ -1,9 +1,10 @@
-//! Git operations: status, diff, log, show, add, commit, branch. Git runs in the session's sandbox: programs that a
+//! Git operations: status, diff, log, show, add, commit, branch, push. Git runs in the session's sandbox: programs that a
 //! repository makes it run, such as filters and hooks, are confined like any command, and an operation that only reads
 //! runs without write access. How git is started is in `call`, how its output is parsed in `parse`.
 
 mod call;
 mod parse;
+mod push;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,6 +15,7 @@ use haft_sandbox::names;
 use super::shell::May;
 
 pub use parse::{Branch, Commit, FileCount, StatusEntry, WorkingTree};
+pub use push::{GitPush, PushPlan, PushStatus, Pushed};
 
 /// A folder in a git repository.
 #[derive(Clone, Debug)]

@@ -38,7 +38,8 @@ pub use forget::{Forget, ForgottenCall};
 #[cfg(feature = "git")]
 pub use git::{
     Between, Branch, BranchAction, Commit, FileCount, Force, GitAdd, GitBranch, GitCommit, GitDiff,
-    GitDiffed, GitLog, GitShow, GitStatus, Repository, Revision, StatusEntry, WorkingTree,
+    GitDiffed, GitLog, GitPush, GitShow, GitStatus, PushPlan, PushStatus, Pushed, Repository, Revision,
+    StatusEntry, WorkingTree,
 };
 pub use haft_text::notebook::{CellEdit, CellKind, CellMode};
 pub use haft_text::{Diff, EditOptions, Leniency, LineContent, LineEdit, Occurrences, Placeholders, Replace};
@@ -66,8 +67,9 @@ pub use search::{
 };
 #[cfg(feature = "commands")]
 pub use shell::{
-    Blocked, Command, Foreseen, Kill, Look, Looked, May, Moved, Outcome, Printed, Profile, Program, Ran,
-    ReadySandbox, SandboxOptions, Shell, Surroundings, TaskListed, TaskState, Tasks, find_program, in_words,
+    Blocked, ChangeKind, Command, CommandChanges, FileChange, Foreseen, Kill, Look, Looked, May, Moved,
+    Outcome, Printed, Profile, Program, Ran, ReadySandbox, SandboxOptions, Shell, Surroundings, TaskListed,
+    TaskState, Tasks, find_program, in_words,
 };
 pub use todos::{ChangeTodos, MAX_TODOS, NewTodo, Todo, TodoStatus, Todos, TodosNow};
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};

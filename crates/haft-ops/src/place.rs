@@ -37,9 +37,18 @@ fn found(
     }
 }
 
-/// Resolves a path for writing; the file and its parent folders may be missing. A relative path starts from `base`.
+/// Resolves a path for writing; the file and its parent folders may be missing. A relative path starts from `base`. A new
+/// file whose name is in quotes, or is an address, is hardly meant.
 pub fn writable(path: &str, base: &AbsPath, cx: &Context) -> Result<AbsPath, Fault> {
-    Ok(cx.reach(base, path, FolderAccess::Write)?.path)
+    let place = cx.reach(base, path, FolderAccess::Write)?;
+    let is_quoted = path.starts_with(['"', '\'', '`', '“', '<']) || path.starts_with("file://");
+    match undecorated(path).filter(|_| is_quoted && place.stat.is_none()) {
+        Some(plain) => Err(Fault::invalid(format!("`{path}` is no name for a new file"))
+            .hint(format!("did you mean `{plain}`?"))
+            .at(path)
+            .with("similar", [plain])),
+        None => Ok(place.path),
+    }
 }
 
 /// An entry of a folder: if it is a link, the link itself and not its target.
@@ -111,6 +120,9 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
         .with("target", target);
     }
     let fault = not_there(path);
+    if let Some(plain) = undecorated(path).filter(|plain| is_there(plain, base, cx)) {
+        return fault.hint(format!("did you mean `{plain}`?")).with("similar", [plain]);
+    }
     let Some((folder, wanted)) = nearest_folder(place, cx) else { return fault };
     let Ok(entries) = cx.workspace().names(&folder) else { return fault };
     let names: Vec<String> =
@@ -131,6 +143,31 @@ fn missing(path: &str, place: &ResolvedPath, base: &AbsPath, cx: &Context) -> Fa
         1 => fault.hint(format!("the folder `{shown}` has 1 entry, `{}`", names[0])),
         count => fault.hint(format!("the folder `{shown}` has {count} entries, none of a similar name")),
     }
+}
+
+fn is_there(path: &str, base: &AbsPath, cx: &Context) -> bool {
+    cx.workspace().resolve(base, path).is_ok_and(|place| place.stat.is_some())
+}
+
+/// A path without what models put around one: blanks, quotes, `@`, `file://` and the number of a line. `None` if it has
+/// nothing of that.
+fn undecorated(path: &str) -> Option<String> {
+    let mut plain = path.trim();
+    for (open, close) in [('"', '"'), ('\'', '\''), ('`', '`'), ('<', '>'), ('“', '”'), ('‘', '’')] {
+        if let Some(inner) = plain.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
+            plain = inner.trim();
+        }
+    }
+    plain = plain.strip_prefix('@').unwrap_or(plain);
+    if let Some(rest) = plain.strip_prefix("file://") {
+        plain = rest.strip_prefix("localhost").unwrap_or(rest);
+    }
+    // `src/main.rs:12`, `src/main.rs:12:5`
+    for _ in 0..2 {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+        plain = plain.rsplit_once(':').filter(|(_, end)| is_number(end)).map_or(plain, |(start, _)| start);
+    }
+    (plain != path && !plain.is_empty()).then(|| plain.to_owned())
 }
 
 /// A name without its extension.
@@ -171,6 +208,35 @@ fn nearest_folder(place: &ResolvedPath, cx: &Context) -> Option<(AbsPath, String
         match found.stat {
             Some(stat) if stat.kind == Kind::Directory => return Some((found.path, wanted)),
             _ => missing = parent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_found_in_what_models_put_around_it() {
+        for path in [
+            "`src/a b.rs`",
+            "\"src/a b.rs\"",
+            "'src/a b.rs'",
+            "@src/a b.rs",
+            "`@src/a b.rs`",
+            " src/a b.rs\n",
+            "<src/a b.rs>",
+            "src/a b.rs:12",
+            "src/a b.rs:12:5",
+            "file://src/a b.rs",
+            "“src/a b.rs”",
+        ] {
+            assert_eq!(undecorated(path).as_deref(), Some("src/a b.rs"), "{path}");
+        }
+        assert_eq!(undecorated("file:///ws/a.rs").as_deref(), Some("/ws/a.rs"));
+        assert_eq!(undecorated("file://localhost/ws/a.rs").as_deref(), Some("/ws/a.rs"));
+        for path in ["src/a.rs", "./a", "it's", "a:b", "\"", "@"] {
+            assert_eq!(undecorated(path), None, "{path}");
         }
     }
 }

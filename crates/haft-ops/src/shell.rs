@@ -12,6 +12,7 @@ mod printed;
 mod profile;
 mod program;
 mod prompt;
+mod recorded;
 mod run;
 mod sandbox_options;
 mod words;
@@ -28,10 +29,11 @@ pub use command::Command;
 pub use in_place::Foreseen;
 pub use printed::Printed;
 pub use program::{May, Program, ReadySandbox, Surroundings, find as find_program};
+pub use recorded::{ChangeKind, CommandChanges, FileChange};
 pub use sandbox_options::{Profile, SandboxOptions};
 pub use words::in_words;
 
-use run::{Finished, begin, prewarm, set_aside_notes, wait_for_end};
+use run::{Finished, Started, begin, set_aside_notes, wait_for_end};
 
 use super::patch::Planned;
 
@@ -83,6 +85,8 @@ pub struct Ran {
     pub meaning: Option<&'static str>,
     /// What the sandbox most likely refused the command.
     pub blocked: Vec<Blocked>,
+    /// What the command changed in the workspace.
+    pub changes: CommandChanges,
     /// Prompt that the command waited at; it gets no answer, because its input is closed.
     pub prompt: Option<String>,
     /// Remarks for the model.
@@ -183,6 +187,7 @@ impl Ran {
             hit: None,
             meaning: None,
             blocked: Vec::new(),
+            changes: CommandChanges::default(),
             prompt: None,
             notes,
         }
@@ -197,15 +202,19 @@ impl Shell {
 
     async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let (running, policy) = begin(&self.command, self.output, cx).await?;
+        let Started { running, policy, recording, mut notes } = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
-        let Finished { end, mut out, mut err, prompt } =
-            cx.cooperative(wait_for_end(running, timeout, cx)).await?;
-        let mut notes = set_aside_notes(&end, cx);
+        let (Finished { end, mut out, mut err, prompt }, changes, more) = cx
+            .cooperative(async {
+                let mut finished = wait_for_end(running, timeout, cx).await?;
+                let (changes, notes) =
+                    recorded::adopt(&mut finished.end, recording, &self.command.text, cx).await;
+                Ok::<_, Fault>((finished, changes, notes))
+            })
+            .await?;
+        notes.extend(more);
+        notes.extend(set_aside_notes(&end, cx));
         notes.extend(cx.session().extension::<Tasks>().unreported_ends());
-        if !cx.may_use_network() {
-            prewarm(policy.clone(), self.output, cx);
-        }
         let moved = match (self.moves, &end.dir) {
             (true, Some(dir)) => move_to(&self.command.dir, dir, cx),
             _ => Moved::No,
@@ -227,7 +236,22 @@ impl Shell {
         let (took, CommandEnd { left, hit, .. }) = (start.elapsed(), end);
         notes.extend(not_found::explain(exit, &self.command, cx).await);
         let limit = timeout;
-        Ok(Ran { exit, out, err, took, limit, left, moved, report, hit, meaning, blocked, prompt, notes })
+        Ok(Ran {
+            exit,
+            out,
+            err,
+            took,
+            limit,
+            left,
+            moved,
+            report,
+            hit,
+            meaning,
+            blocked,
+            changes,
+            prompt,
+            notes,
+        })
     }
 }
 

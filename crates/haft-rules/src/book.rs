@@ -144,6 +144,10 @@ impl Compiled {
         self.tools.get(name).or_else(|| self.tool_patterns.iter().find(|rule| name_matches(&rule.tool, name)))
     }
 
+    pub(super) fn has_command_rules(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
     pub(super) fn denies_command(&self, understood: &ParsedCommand) -> Option<&ToolRule> {
         self.commands.denies(understood).map(|rule| &self.command_rules[rule])
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use haft_shell::{self as shell, ParsedCommand};
 
-use super::{CallFacts, Effect, KnownTools, RuleBook, Rules, Ruling, ToolRule};
+use super::{CallFacts, Effect, KnownTools, RuleBook, Rules, Ruling, Scripts, ToolRule};
 
 /// Permanent storage for rules that a person agreed to.
 pub trait RuleStore: Send + Sync {
@@ -129,12 +129,13 @@ impl Judge for RuleJudge {
         // What a command runs may not be certain. In bypass mode no person is asked about that, so a deny rule that
         // might mean it must hold; elsewhere a rule that allows does not cover it, unless it names exactly this command.
         let bypasses = cx.session().mode() == Mode::Bypass;
+        let scripts = if bypasses { Scripts::Read } else { Scripts::Trusted };
         let check_uncertain = match &ruling {
             Some(ruling) if ruling.effect == Effect::Allow => bypasses || !ruling.exactly,
             Some(ruling) => bypasses && ruling.effect != Effect::Deny,
             None => bypasses,
         };
-        if let Some((rule, because)) = check_uncertain.then(|| rules.might_deny(claims)).flatten() {
+        if let Some((rule, because)) = check_uncertain.then(|| rules.might_deny(&called, scripts)).flatten() {
             let doubt = format!("{because}, and the rule `{rule}` denies what it could be");
             return Ok(match bypasses {
                 true => Verdict::Deny(format!(

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use haft_core::{Category, DynTool, Spec, suggest};
+use haft_core::{Category, DynTool, Sensitivity, Spec, suggest};
 
 use super::BadRule;
 use super::book::Class;
+use super::tool_rule::name_matches;
 
 /// The tools that rules can be about, and the syntax of rules for each. Cheap to clone.
 ///
@@ -27,7 +28,27 @@ use super::book::Class;
 /// assert!(ToolRule::parse("deplyo", &known).is_err(), "probably a typing mistake");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownTools(Arc<BTreeMap<Arc<str>, Kind>>);
+pub struct KnownTools(Arc<BTreeMap<Arc<str>, Known>>);
+
+/// What is known of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) kind: Kind,
+    pub(super) approval: KnownApproval,
+}
+
+/// When calls of a tool need approval, as far as that is the same for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KnownApproval {
+    /// Never: they change nothing.
+    Never,
+    /// That depends on the call.
+    Depends,
+    /// Every time: they can do harm that cannot be undone.
+    Always,
+    /// There is no such tool here; other agents have one of this name.
+    Foreign,
+}
 
 /// What the brackets of a rule about a tool contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,23 +71,23 @@ impl KnownTools {
 
     /// These tools, and names that other agents use for some of them.
     pub fn of(tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
-        let mut known: BTreeMap<Arc<str>, Kind> = [
+        let mut known: BTreeMap<Arc<str>, Known> = [
             ("LS", Kind::Files(Class::Read)),
             ("MultiEdit", Kind::Files(Class::Write)),
             ("WebFetch", Kind::Web),
             ("WebSearch", Kind::Other),
         ]
-        .map(|(name, kind)| (name.into(), kind))
+        .map(|(name, kind)| (name.into(), Known { kind, approval: KnownApproval::Foreign }))
         .into();
-        known.extend(tools.into_iter().map(|tool| (tool.spec().name.clone(), kind(tool.spec()))));
+        known.extend(tools.into_iter().map(|tool| (tool.spec().name.clone(), known_of(tool.spec()))));
         Self(Arc::new(known))
     }
 
     /// Adds a tool.
     #[must_use]
     pub fn with(mut self, spec: &Spec) -> Self {
-        if self.0.get(&spec.name) != Some(&kind(spec)) {
-            Arc::make_mut(&mut self.0).insert(spec.name.clone(), kind(spec));
+        if self.0.get(&spec.name) != Some(&known_of(spec)) {
+            Arc::make_mut(&mut self.0).insert(spec.name.clone(), known_of(spec));
         }
         self
     }
@@ -76,11 +97,17 @@ impl KnownTools {
         self.0.contains_key(tool)
     }
 
+    /// The tools that a rule with this name, or pattern of names, is about.
+    pub(super) fn named<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = (&'a str, Known)> + 'a {
+        let all = self.0.iter().filter(move |(name, _)| name_matches(pattern, name));
+        all.map(|(name, known)| (&**name, *known))
+    }
+
     /// What the brackets of a rule about a tool contain. An unknown name is accepted, since a program or a server may
     /// add the tool later, unless it is so close to a known name that it is probably a typing mistake.
     pub(super) fn kind(&self, tool: &str) -> Result<Kind, BadRule> {
-        if let Some(kind) = self.0.get(tool) {
-            return Ok(*kind);
+        if let Some(known) = self.0.get(tool) {
+            return Ok(known.kind);
         }
         if tool.starts_with("mcp__") || tool.contains('*') {
             return Ok(Kind::Other);
@@ -92,6 +119,15 @@ impl KnownTools {
             None => Ok(Kind::Other),
         }
     }
+}
+
+fn known_of(spec: &Spec) -> Known {
+    let approval = match spec.sensitivity {
+        Sensitivity::Safe => KnownApproval::Never,
+        Sensitivity::Extreme => KnownApproval::Always,
+        _ => KnownApproval::Depends,
+    };
+    Known { kind: kind(spec), approval }
 }
 
 fn kind(spec: &Spec) -> Kind {

@@ -3,10 +3,12 @@
 //! every call that accesses them, through any tool and under any path. Knows no tool by itself: a registry lists them.
 
 mod book;
+mod ineffective;
 mod judge;
 mod known;
 mod paths;
 mod recommended;
+mod scripts;
 mod tool_rule;
 
 use std::path::{Path, PathBuf};
@@ -61,6 +63,15 @@ pub struct Ruling {
     pub exactly: bool,
 }
 
+/// Whether the script files that a command runs are read, to find out what is not certain about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scripts {
+    /// They are read.
+    Read,
+    /// They are trusted to be what the author of a rule about the command knows.
+    Trusted,
+}
+
 /// Rules compiled for one workspace.
 #[derive(Debug, Default)]
 pub struct Rules {
@@ -97,9 +108,16 @@ impl Rules {
     }
 
     /// A deny rule that might mean a claimed command which is not certain, and the part that is not.
-    pub fn might_deny(&self, claims: &Claims) -> Option<(&ToolRule, String)> {
-        claims.iter().find_map(|(_, resource)| match resource {
-            Resource::Command(line) => self.deny.might_deny_command(&parsed(line)),
+    pub fn might_deny(&self, called: &CallFacts<'_>, scripts: Scripts) -> Option<(&ToolRule, String)> {
+        called.claims.iter().find_map(|(_, resource)| match resource {
+            Resource::Command(_) if !self.deny.has_command_rules() => None,
+            Resource::Command(line) => {
+                let understood = match scripts {
+                    Scripts::Read => scripts::parsed(line, called.workspace),
+                    Scripts::Trusted => parsed(line),
+                };
+                self.deny.might_deny_command(&understood)
+            }
             _ => None,
         })
     }
@@ -143,8 +161,9 @@ impl Rules {
         for (access, resource) in called.claims.iter() {
             let found = match resource {
                 Resource::Path(path) => rules.on_path(access, path, called.workspace),
-                Resource::Command(line) => {
-                    rules.denies_command(&parsed(line)).map(|rule| (rule, format!("`{}`", line.text())))
+                Resource::Command(line) if rules.has_command_rules() => {
+                    let understood = scripts::parsed(line, called.workspace);
+                    rules.denies_command(&understood).map(|rule| (rule, format!("`{}`", line.text())))
                 }
                 Resource::Host(host) => rules.host(host).map(|rule| (rule, format!("`{host}`"))),
                 _ => None,
@@ -166,9 +185,10 @@ impl Rules {
             let about = format!("`{}`", called.tool);
             Some(Ruling { effect: Effect::Allow, rule: rule.clone(), about, exactly })
         };
-        let mut by: Option<&ToolRule> = rules.tool(called.tool);
-        let by_tool = by.is_some();
-        let mut exactly = !by_tool;
+        let by_tool = rules.tool(called.tool);
+        // The first rule that names a part of the call.
+        let mut by_part: Option<&ToolRule> = None;
+        let mut exactly = true;
         let mut names_command = false;
         for (access, resource) in called.claims.iter() {
             let inside = match resource {
@@ -183,36 +203,39 @@ impl Rules {
                     None if inside && access == Access::Read => continue,
                     // A rule without wildcards names exactly this command, so it includes the files that it accesses.
                     None if names_command => continue,
-                    None if inside && (by_tool || is_command(called.claims)) && !runs_code(path, called) => {
-                        continue;
-                    }
+                    None if inside && is_command(called.claims) && !runs_code(path, called) => continue,
+                    None if inside && by_tool.is_some() && !runs_code(path, called) => None,
                     None => return None,
                 },
-                Resource::Command(line) => {
-                    match rules.allows_command(&parsed(line)) {
-                        Some((rule, exact)) => {
-                            exactly &= exact;
-                            names_command = exact;
-                            Some(rule)
-                        }
-                        // A read-only command needs no rule of its own, only rules for the files that it reads.
-                        None if by_tool || access == Access::Read => continue,
-                        None => return None,
+                Resource::Command(line) => match rules.allows_command(&parsed(line)) {
+                    Some((rule, exact)) => {
+                        exactly &= exact;
+                        names_command = exact;
+                        Some(rule)
                     }
-                }
+                    // A read-only command needs no rule of its own, only rules for the files that it reads.
+                    None if access == Access::Read => continue,
+                    None if by_tool.is_some() => None,
+                    None => return None,
+                },
                 Resource::Host(host) => match rules.host(host) {
                     Some(rule) => Some(rule),
-                    None if by_tool || is_command(called.claims) => continue,
+                    None if is_command(called.claims) => continue,
+                    None if by_tool.is_some() => None,
                     None => return None,
                 },
                 Resource::State(_) => continue,
                 // A resource of unknown extent needs a rule for the tool or the command.
-                _ if by_tool || is_command(called.claims) => continue,
+                _ if is_command(called.claims) => continue,
+                _ if by_tool.is_some() => None,
                 _ => return None,
             };
-            by = by.or(rule);
+            // Only the rule for the tool covers this part.
+            exactly &= rule.is_some();
+            by_part = by_part.or(rule);
         }
-        ruling(by?, exactly)
+        exactly &= by_part.is_some();
+        ruling(by_part.filter(|_| exactly).or(by_tool).or(by_part)?, exactly)
     }
 }
 

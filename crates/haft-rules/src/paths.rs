@@ -125,17 +125,23 @@ impl Patterns {
 fn absolute(pattern: &str, folders: &[PathBuf], home: Option<&Path>) -> Vec<String> {
     let below = |folder: &Path, rest: &str| format!("{}/{rest}", escaped(folder));
     if let Some(rest) = pattern.strip_prefix("~/") {
-        return home.map(|home| below(home, rest)).into_iter().collect();
+        return home.map(|home| below(home, &plain(rest))).into_iter().collect();
     }
     if pattern.starts_with('/') {
-        return vec![format!("/{}", pattern.trim_start_matches('/'))];
+        return vec![format!("/{}", plain(pattern))];
     }
-    let rest = pattern.strip_prefix("./");
-    let anywhere = rest.is_none() && !pattern.trim_end_matches('/').contains('/');
-    let rest = rest.unwrap_or(pattern);
+    // `.` is the folder itself, and not a name at any depth.
+    let anywhere = !pattern.trim_end_matches('/').contains('/') && pattern != ".";
+    let rest = plain(pattern);
     let anchored =
-        |folder: &PathBuf| if anywhere { below(folder, &format!("**/{rest}")) } else { below(folder, rest) };
+        |folder: &PathBuf| if anywhere { below(folder, &format!("**/{rest}")) } else { below(folder, &rest) };
     folders.iter().map(anchored).collect()
+}
+
+/// A pattern without the components that mean nothing: paths have neither `.` nor `//` in them.
+fn plain(pattern: &str) -> String {
+    let parts: Vec<&str> = pattern.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    parts.join("/")
 }
 
 fn escaped(folder: &Path) -> String {
@@ -191,6 +197,11 @@ mod tests {
             ("~/notes", "/people/me/notes/a"),
             ("*.{key,pem}", "/ws/a/b.pem"),
             ("secrets", "/ws/a/secrets/b/c"),
+            (".", "/ws/a/b"),
+            ("./.", "/ws/a/b"),
+            ("src/./a", "/ws/src/a"),
+            ("src//a", "/ws/src/a"),
+            ("~/./notes", "/people/me/notes/a"),
         ];
         for (pattern, path) in yes {
             assert!(matches(pattern, path), "{pattern} {path}");
@@ -203,6 +214,8 @@ mod tests {
             ("src", "/ws/srcs"),
             ("~/notes", "/ws/notes"),
             ("/etc/**", "/ws/etc/x"),
+            (".", "/elsewhere/a"),
+            ("src//a", "/ws/a"),
         ];
         for (pattern, path) in no {
             assert!(!matches(pattern, path), "{pattern} {path}");

@@ -9,6 +9,7 @@ mod offload;
 mod path;
 pub mod process;
 pub mod sandbox;
+pub mod secrets;
 mod stat;
 mod store;
 pub mod terminal;

@@ -1,7 +1,9 @@
 //! Running commands in a sandbox: nothing they start outlives them, and they touch only what the policy allows.
-//! Haft starts its own program once more as a *supervisor*, which enters the sandbox first: it drops every right that the
-//! policy does not grant, reports which layers it could set up, and then runs the command. A supervisor can be started
-//! ahead of time, so that a command does not wait for its sandbox. This module knows nothing of tools or permissions.
+//!
+//! A session has one sandbox: its commands share temporary files, a loopback network and each other's processes, and nothing
+//! of it outlives the session. Haft starts its own program once more as a *supervisor*, which makes the sandbox's namespaces
+//! and reports which layers the kernel has. In it, *slots* run the commands: each command gets a view of the files and the
+//! rights that its own policy describes. This module knows nothing of tools or permissions.
 #![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 mod cgroups;
@@ -11,48 +13,62 @@ mod layer_error;
 #[cfg(target_os = "linux")]
 mod layers;
 mod policy;
+#[cfg(target_os = "linux")]
+pub mod recorder;
 mod running;
+mod slot;
 mod supervisor;
 mod wire;
 mod worker;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use rustix::pipe::PipeFlags;
+use tokio::net::unix::pipe;
 
 pub use cgroups::Quota;
 pub use cleanup::settle;
+pub(crate) use guards::made_by_haft;
 pub use guards::{SharedRepository, shared_repository};
 pub use policy::{Layer, Layers, LimitHit, Limits, Network, Policy, Report, Visibility};
+use running::Recording;
 pub use running::{CommandEnd, RunEvent, Running};
 pub use worker::{Worked, Worker, filter, has_worker, work};
 
-use cgroups::{Cgroup, Session};
+use cgroups::Account;
 use guards::Guards;
 use layer_error::LayerError;
-use wire::{Build, Frame};
+use slot::{SlotProcess, Supervisor};
+use supervisor::Base;
+use wire::{Build, Parts};
 
 /// `argv[0]` of a process that is started as a supervisor.
 const SUPERVISOR: &str = "haft-supervisor";
 /// Message by which a supervisor asks haft to write the user maps of its namespace.
 const MAP_USERS: &str = "map";
-/// Last message to a supervisor. Without it, the end of the socket means that haft died.
-const BYE: &str = "bye";
+/// Message by which haft asks a supervisor for a slot.
+const SLOT: &str = "slot";
+/// Message of a slot that waits for a command.
+const READY: &str = "ready";
+/// Message of a command that is about to start: the listener for its recorder is beside it, or why there is none.
+const RECORDER: &str = "recorder";
+/// Message of a slot whose command's program has started.
+const STARTED: &str = "started";
+/// Message by which haft asks a slot to send SIGTERM to its command and all that this has started.
+const TERMINATE: &str = "terminate";
+/// Message by which haft asks a slot to kill its command and all that this has started.
+const KILL: &str = "kill";
 /// Size of the output buffer.
 const CHUNK: usize = 256 << 10;
-/// Most sandboxes that are kept prepared.
-const MAX_READY: usize = 4;
-/// How long to wait for the last output once every process in the sandbox has ended.
+/// How long to wait for the last output once every process of a command has ended, and for those processes once they were
+/// killed.
 const DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Reported reason for a layer that the policy switches off.
@@ -97,6 +113,8 @@ pub struct Task {
     pub input: Vec<u8>,
     /// Whether the program is a bash that reports its working directory when it exits.
     pub reports_dir: bool,
+    /// What to record of its changes. Needs a sandbox with layers.
+    pub record: Option<recorder::Options>,
 }
 
 /// Whether standard output and standard error are read as one stream.
@@ -117,223 +135,170 @@ pub enum Stream {
     Err,
 }
 
-/// A sandbox whose supervisor is set up and waits for a command.
-#[derive(Debug)]
+/// The sandbox of a session. What its commands need of the machine is set up when the first of them runs; dropping it ends
+/// every process in it.
+#[derive(Debug, Default)]
 pub struct Sandbox {
-    child: Child,
-    control: UnixStream,
-    out: ChildStdout,
-    err: Option<ChildStderr>,
-    report: Report,
-    policy: Policy,
-    /// Device and inode of each guarded path when the sandbox was made, to notice a file that was replaced since.
-    guarded: Vec<Option<(u64, u64)>>,
-    cgroup: Option<Cgroup>,
-    session: Arc<Session>,
+    /// A supervisor for each set of layers that commands have asked for: all of them, or none for commands that the user lets
+    /// run freely. Dropped before the account, whose control group goes when no process is left in it.
+    supervisors: tokio::sync::Mutex<HashMap<Base, Arc<Supervisor>>>,
+    account: Arc<Account>,
 }
 
 impl Sandbox {
-    /// Sets up a sandbox. Its report lists the layers that this machine does not support.
-    pub async fn new(policy: &Policy, output: Output) -> io::Result<Self> {
-        Self::in_session(&Arc::default(), policy, output).await
+    /// A sandbox whose commands, all that ever run in it together, share this quota.
+    pub fn new(quota: Quota) -> Self {
+        Self { account: Arc::new(Account::new(quota)), supervisors: tokio::sync::Mutex::default() }
     }
 
-    async fn in_session(session: &Arc<Session>, policy: &Policy, output: Output) -> io::Result<Self> {
-        let policy = &Policy { guarded: guards::resolved(policy), ..policy.clone() };
-        // One call makes both namespaces, so a policy without one of these layers gets neither.
-        let is_without = [Layer::Processes, Layer::View].iter().any(|layer| policy.without.contains(layer));
-        let attempt = match policy.layers == Layers::All && is_without {
-            true => Err(LayerError::Unsupported(LEFT_OUT.to_owned())),
-            false => Self::set_up(session, policy, output).await,
-        };
-        match attempt {
-            // Fall back only where the kernel lacks the feature: a command or a project could provoke any other failure.
-            Err(LayerError::Unsupported(why)) if policy.layers == Layers::All => {
-                let few = Policy { layers: Layers::Few, ..policy.clone() };
-                let mut sandbox = Self::set_up(session, &few, output).await?;
-                let network = (policy.network == Network::Off).then_some(Layer::Network);
-                let missing = [Layer::Processes, Layer::View].into_iter().chain(network);
-                sandbox.report.missing.extend(missing.map(|layer| (layer, why.clone())));
-                Ok(sandbox)
+    /// A slot for a command with this policy. Fails once the session's processor time is used up.
+    pub async fn slot(&self, policy: &Policy, output: Output) -> io::Result<Slot> {
+        self.account.require_time()?;
+        let base = Base { layers: policy.layers, without: policy.without.clone() };
+        let (mut supervisor, mut is_renewed) = self.supervisor(&base).await?;
+        let process = match supervisor.slot(&self.account, policy).await {
+            // It may have died since it was looked at.
+            Err(_) if !supervisor.is_alive() => {
+                (supervisor, is_renewed) = self.supervisor(&base).await?;
+                supervisor.slot(&self.account, policy).await?
             }
-            attempt => Ok(attempt?),
-        }
+            process => process?,
+        };
+        let report = supervisor.report(policy, &process);
+        let layers = supervisor.layers();
+        let policy = Policy { guarded: guards::resolved(policy), layers, ..policy.clone() };
+        Ok(Slot { account: self.account.clone(), supervisor, process, report, policy, output, is_renewed })
     }
 
-    async fn set_up(session: &Arc<Session>, policy: &Policy, output: Output) -> Result<Self, LayerError> {
-        if !is_armed() {
-            let message = "no sandbox can be had: `haft_sandbox::sandbox::arm` was not called";
-            return Err(io::Error::other(message).into());
+    /// The supervisor for commands with these layers, and whether it took the place of one that died.
+    async fn supervisor(&self, base: &Base) -> io::Result<(Arc<Supervisor>, bool)> {
+        let mut supervisors = self.supervisors.lock().await;
+        let known = supervisors.get(base);
+        if let Some(supervisor) = known.filter(|supervisor| supervisor.is_alive()) {
+            return Ok((supervisor.clone(), false));
         }
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg0(SUPERVISOR).env_clear().current_dir("/").process_group(0);
-        command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
-        command.stdout(Stdio::piped());
-        command.stderr(if output == Output::Apart { Stdio::piped() } else { Stdio::null() });
-        let mut child = command.spawn()?;
-        drop(command);
-        ours.set_nonblocking(true)?;
-        let mut control = UnixStream::from_std(ours)?;
-        let out = child.stdout.take().ok_or_else(|| io::Error::other("the supervisor has no output"))?;
-        let err = child.stderr.take();
-        // A large pipe lets a program print a lot before haft reads.
-        let _ = rustix::pipe::fcntl_setpipe_size(&out, 1 << 20);
-        let output_mode = Frame::of([if output == Output::Joined { "joined" } else { "apart" }]);
-        let pid = child.id().unwrap_or(0);
-        let limits = policy.limits;
-        let joined_cgroup = match policy.without.contains(&Layer::Quota) {
-            true => Err(io::Error::other(LEFT_OUT)),
-            false => join_cgroup(session.clone(), limits, pid).await,
-        };
-        // A control group limits the number of processes better than a resource limit, which counts all of a user's.
-        let processes = limits.processes.filter(|_| joined_cgroup.is_err());
-        let frame = Policy { limits: Limits { processes, ..limits }, ..policy.clone() }.frame();
-        let guarded = policy.guarded.iter().map(|path| guards::identity(path)).collect();
-        let report = async {
-            control.write_all(&[output_mode.encoded(), frame.encoded()].concat()).await?;
-            let mut message = LayerError::parse(receive(&mut control).await?)?;
-            if message == Frame::of([MAP_USERS]) {
-                map_all_users(pid).map_err(|error| LayerError::probed("a user namespace", error))?;
-                control.write_all(&message.encoded()).await?;
-                message = LayerError::parse(receive(&mut control).await?)?;
-            }
-            Ok(Report::parse(message)?)
-        };
-        match report.await {
-            Ok(mut report) => {
-                let (cgroup, outcome) = match joined_cgroup {
-                    Ok(cgroup) => (Some(cgroup), Ok(())),
-                    Err(error) => (None, Err(error)),
-                };
-                // Whether control groups can be made depends on the machine alone, so no command can provoke this failure.
-                report.note(
-                    Layer::Quota,
-                    outcome.map_err(|error| LayerError::Unsupported(error.to_string())),
-                )?;
-                let (policy, session) = (policy.clone(), session.clone());
-                Ok(Self { child, control, out, err, report, policy, guarded, cgroup, session })
-            }
-            Err(LayerError::Failed(error)) => {
-                let mut why = Vec::new();
-                if let Some(mut err) = err {
-                    let _ = tokio::time::timeout(DRAIN_TIMEOUT, err.read_to_end(&mut why)).await;
-                }
-                let why = String::from_utf8_lossy(&why);
-                // The supervisor usually reports the same error on both ways.
-                let more = if why.contains(&error.to_string()) { "" } else { why.trim_end() };
-                let message = format!("the sandbox could not be made, so nothing was run: {error}{more}");
-                Err(io::Error::new(error.kind(), message).into())
-            }
-            Err(unsupported) => Err(unsupported),
-        }
+        let is_renewed = known.is_some();
+        let supervisor = Arc::new(Supervisor::start(base).await?);
+        supervisors.insert(base.clone(), supervisor.clone());
+        Ok((supervisor, is_renewed))
     }
+}
 
+/// A place in a sandbox for one command.
+#[derive(Debug)]
+pub struct Slot {
+    account: Arc<Account>,
+    supervisor: Arc<Supervisor>,
+    process: SlotProcess,
+    report: Report,
+    policy: Policy,
+    output: Output,
+    is_renewed: bool,
+}
+
+impl Slot {
     /// Which layers are in force.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// Whether the sandbox was lost and made anew: what commands had in their temporary folders, and those that ran in the
+    /// background, are gone.
+    pub fn is_renewed(&self) -> bool {
+        self.is_renewed
     }
 
-    /// Runs a command.
-    pub async fn run(mut self, task: Task) -> io::Result<Running> {
+    /// Runs a command. Fails if its sandbox could not be set up; the command has not run then.
+    pub async fn run(self, task: Task) -> io::Result<Running> {
+        let input = input_file(&task.input)?;
+        self.start(task, input).await
+    }
+
+    /// Runs a command whose standard input is a pipe.
+    pub async fn talk(self, task: Task) -> io::Result<(Running, pipe::Sender)> {
+        let (input, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        Ok((self.start(task, input).await?, pipe::Sender::from_owned_fd(ours)?))
+    }
+
+    async fn start(mut self, task: Task, input: OwnedFd) -> io::Result<Running> {
         let bytes = |text: OsString| text.into_vec();
         let env =
             task.env.into_iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-        let guards = Guards::before(&self.policy, self.report.has(Layer::View));
-        // A sandbox that was prepared may predate a guarded file: editors often save by replacing the file.
-        let known = self.policy.guarded.iter().zip(&self.guarded);
-        let new = known.filter(|(path, known)| {
-            let now = guards::identity(path);
-            now.is_some() && now != **known
-        });
-        let guarded = new.map(|(path, _)| path).chain(&guards.reserved).cloned();
-        let guarded: Vec<Vec<u8>> = guarded.map(|path| bytes(path.into_os_string())).collect();
-        let frame = Build::default()
-            .list(guarded.into_iter())
+        let guards = Guards::before(&self.policy);
+        let (out, out_end) = output_pipe()?;
+        let (err, err_end) = match self.output {
+            Output::Joined => (None, out_end.try_clone()?),
+            Output::Apart => output_pipe().map(|(err, end)| (Some(err), end))?,
+        };
+        // A control group limits the number of processes better than a resource limit, which counts all of a user's.
+        let processes = self.policy.limits.processes.filter(|_| self.process.cgroup.is_none());
+        let limits = Limits { processes, ..self.policy.limits };
+        let frame = Policy { limits, ..self.policy.clone() }
+            .build(Build::default())
             .bytes(bytes(task.program))
             .list(task.args.into_iter().map(bytes))
             .bytes(bytes(task.dir.into_os_string()))
             .list(env)
             .number(task.reports_dir.into())
-            .bytes(task.input)
+            .number(task.record.is_some().into())
             .frame();
-        self.control.write_all(&frame.encoded()).await?;
-        Ok(Running::new(self, guards))
-    }
-}
-
-/// Moves a supervisor into a control group of its own, before it does anything. Blocks for some milliseconds, so it runs on
-/// the blocking pool.
-async fn join_cgroup(session: Arc<Session>, limits: Limits, supervisor: u32) -> io::Result<Cgroup> {
-    let make = move || {
-        let cgroup = session.leaf(limits.quota())?;
-        cgroup.enter(supervisor).map(|()| cgroup)
-    };
-    tokio::task::spawn_blocking(make).await.map_err(io::Error::other)?
-}
-
-/// Maps all users into the supervisor's user namespace, so that root there owns the files of every user as far as the other
-/// layers let it: with only itself mapped, it could not touch another user's files. Only a process outside of the
-/// namespace may write these maps.
-fn map_all_users(supervisor: u32) -> io::Result<()> {
-    for map in ["uid_map", "gid_map"] {
-        std::fs::write(format!("/proc/{supervisor}/{map}"), "0 0 4294967295")?;
-    }
-    Ok(())
-}
-
-/// A pool of sandboxes that are prepared before they are needed, so that a command does not wait for its own.
-#[derive(Debug, Default)]
-pub struct SandboxPool {
-    sandboxes: Mutex<HashMap<(Policy, Output), Sandbox>>,
-    session: Arc<Session>,
-}
-
-impl SandboxPool {
-    /// A pool whose sandboxes, all that are ever taken from it together, share this quota.
-    pub fn new(quota: Quota) -> Self {
-        Self { sandboxes: Mutex::default(), session: Arc::new(Session::new(quota)) }
-    }
-
-    /// Takes the sandbox that is prepared for this policy, or makes one. Fails once the session's processor time is used up.
-    pub async fn take(&self, policy: &Policy, output: Output) -> io::Result<Sandbox> {
-        self.session.require_time()?;
-        let ready = self.sandboxes().remove(&(policy.clone(), output));
-        if let Some(mut sandbox) = ready
-            && sandbox.is_alive()
-        {
-            return Ok(sandbox);
-        }
-        Sandbox::in_session(&self.session, policy, output).await
-    }
-
-    /// Prepares a sandbox for the next command. Best called after a command has ended: a sandbox protects the files that
-    /// exist when it is made, and the command may have made some that the next one must not touch.
-    pub async fn prepare(&self, policy: &Policy, output: Output) {
-        if let Ok(sandbox) = Sandbox::in_session(&self.session, policy, output).await {
-            let mut sandboxes = self.sandboxes();
-            if sandboxes.len() >= MAX_READY {
-                sandboxes.clear();
+        let files = [input.as_fd(), out_end.as_fd(), err_end.as_fd()];
+        let socket = &mut self.process.socket;
+        socket.send(&frame, &files).await?;
+        drop((input, out_end, err_end));
+        let mut recording = Recording::None;
+        loop {
+            let (frame, mut files) = match socket.receive().await {
+                // A command can kill its slot before that tells of its start: it ran, and `Running` tells how it ended.
+                Err(error) if is_closed(&error) => {
+                    return Ok(Running::new(self, guards, recording, out, err));
+                }
+                received => received?,
+            };
+            let frame = LayerError::parse(frame).map_err(|error| {
+                let error = io::Error::from(error);
+                io::Error::new(error.kind(), format!("nothing was run: {error}"))
+            })?;
+            let mut parts = Parts::of(frame);
+            if parts.bytes()? != RECORDER.as_bytes() {
+                return Ok(Running::new(self, guards, recording, out, err));
             }
-            sandboxes.insert((policy.clone(), output), sandbox);
+            recording = match (files.pop(), &task.record) {
+                (Some(listener), Some(options)) => {
+                    let deny: recorder::Deny = guards.deny();
+                    Recording::start(listener, recorder::Options { deny: Some(deny), ..options.clone() })
+                        .await
+                }
+                _ => Recording::Impossible(String::from_utf8_lossy(&parts.bytes()?).into_owned()),
+            };
         }
-    }
-
-    fn sandboxes(&self) -> MutexGuard<'_, HashMap<(Policy, Output), Sandbox>> {
-        self.sandboxes.lock()
     }
 }
 
-async fn receive(control: &mut UnixStream) -> io::Result<Frame> {
-    let mut head = [0; 4];
-    control.read_exact(&mut head).await?;
-    let mut bytes = vec![0; Frame::length(head)?];
-    control.read_exact(&mut bytes).await?;
-    Frame::decoded(&bytes)
+/// Whether an error says that the other end of a socket is gone.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
+
+/// A pipe for output, large enough for a program to print a lot before haft reads.
+fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
+    let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    let _ = rustix::pipe::fcntl_setpipe_size(&ours, 1 << 20);
+    Ok((pipe::Receiver::from_owned_fd(ours)?, theirs))
+}
+
+/// Standard input of a command: a file in memory, or nothing.
+fn input_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    if bytes.is_empty() {
+        return Ok(std::fs::File::open("/dev/null")?.into());
+    }
+    let memory = rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(memory);
+    file.write_all(bytes)?;
+    io::Seek::rewind(&mut file)?;
+    Ok(file.into())
 }
 
 fn os(bytes: &[u8]) -> &OsStr {

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// Prefix of temporary files, which are never listed.
 const TEMP_PREFIX: &str = ".unfinished-";
 
+/// Offset of a note in a lock's file.
+const NOTE_OFFSET: u64 = 8;
+
 /// One private folder. The first write makes it, for its owner only.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -85,7 +88,7 @@ impl ReusableLock {
             let file = match &self.file {
                 Some(file) => file.clone(),
                 None => Arc::new(OpenStoreFile::new(
-                    self.store.open_or_create(OpenOptions::new().write(true), &path)?,
+                    self.store.open_or_create(OpenOptions::new().read(true).write(true), &path)?,
                 )?),
             };
             if !lock(&file.file)? {
@@ -119,6 +122,23 @@ impl StoreLock {
     /// Writes a byte into the lock's file, which others can read even after this process has died. Not synced.
     pub fn mark(&self, mark: u8) -> io::Result<()> {
         self.file.file.write_all_at(&[mark], 0)
+    }
+}
+
+impl StoreLock {
+    /// Writes bytes into the lock's file behind the mark, which others can read even after this process has died. Not synced.
+    pub fn note(&self, bytes: &[u8]) -> io::Result<()> {
+        self.file.file.write_all_at(bytes, NOTE_OFFSET)
+    }
+
+    /// Syncs the lock's file, with its mark and note.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.file.sync_data()
+    }
+
+    /// Reads what a process, which may have died, has noted.
+    pub fn read_note(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.file.file.read_exact_at(bytes, NOTE_OFFSET)
     }
 }
 
@@ -161,6 +181,66 @@ impl Store {
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.checked(name)?;
         self.replace(&path, bytes).map_err(|error| with_path(&path, error))
+    }
+
+    /// Takes a file from elsewhere in under a name, without copying it where a hard link can be made. It becomes private. A
+    /// file that has the name already is left.
+    pub fn take_in(&self, name: &str, from: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.checked(name)?;
+        let take = || {
+            self.make()?;
+            let found = std::fs::symlink_metadata(from)?;
+            // A file with other names can still change.
+            let linked = match found.nlink() {
+                1 => std::fs::hard_link(from, &path),
+                _ => Err(ErrorKind::CrossesDevices.into()),
+            };
+            match linked {
+                Ok(()) => std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                Err(_) => {
+                    let mut file = tempfile::Builder::new().prefix(TEMP_PREFIX).tempfile_in(&self.dir)?;
+                    io::copy(&mut File::open(from)?, &mut file)?;
+                    file.persist(&path)?;
+                    Ok(())
+                }
+            }
+        };
+        take().map_err(|error| with_path(&path, error))
+    }
+
+    /// Syncs the file system that the folder is on.
+    pub fn sync_all(&self) -> io::Result<()> {
+        match File::open(&self.dir) {
+            #[cfg(target_os = "linux")]
+            Ok(dir) => Ok(rustix::fs::syncfs(dir)?),
+            #[cfg(not(target_os = "linux"))]
+            Ok(dir) => dir.sync_all(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(with_path(&self.dir, error)),
+        }
+    }
+
+    /// The names of the folders in this one; none if it is missing.
+    pub fn folders(&self) -> io::Result<Vec<String>> {
+        self.require_valid()?;
+        let listing = match std::fs::read_dir(&self.dir) {
+            Ok(listing) => listing,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(with_path(&self.dir, error)),
+        };
+        let folders = listing.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        Ok(folders.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    /// Removes the folder with all that is in it. A missing one is no error.
+    pub fn remove_all(&self) -> io::Result<()> {
+        self.require_valid()?;
+        match std::fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(with_path(&self.dir, error)),
+            _ => Ok(()),
+        }
     }
 
     /// Syncs a file.

@@ -10,6 +10,25 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+/// The home folders of this user: that of the environment, and the one that the system knows, which may differ.
+pub fn homes() -> Vec<PathBuf> {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let known = read_regular(Path::new("/etc/passwd"), 1 << 20).ok().flatten().unwrap_or_default();
+    let known = String::from_utf8_lossy(&known).lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2) == Some(&uid.as_str())).then(|| fields.get(5).map(PathBuf::from))?
+    });
+    let own = std::env::var_os("HOME").map(PathBuf::from);
+    let mut homes: Vec<PathBuf> = own.into_iter().chain(known).filter(|home| is_home(home)).collect();
+    homes.dedup();
+    homes
+}
+
+/// Whether a folder can be a home: the root of the file system is the home of some services.
+fn is_home(folder: &Path) -> bool {
+    folder.is_absolute() && folder.parent().is_some()
+}
+
 /// The whole content of a regular file or a pipe; an error when it is larger than `max` bytes.
 pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     at_most(path, open(path)?, max)

@@ -166,6 +166,18 @@ fn search_pattern(command: &Command) -> Option<&Word> {
     None
 }
 
+/// The files and hosts that a single command of a line accesses if the shell starts in `cwd`.
+pub(super) fn of_one(command: &Command, cwd: &Path) -> Accesses {
+    let mut found = Accesses::default();
+    let at = match &command.cwd {
+        Cwd::Start => Some(Cow::Borrowed(cwd)),
+        Cwd::At(path) => Some(Cow::Owned(resolve(cwd, path))),
+        Cwd::Unknown => None,
+    };
+    Collector { out: &mut found, cwd: at }.command(command);
+    found
+}
+
 /// The files and hosts that a command accesses if the shell starts in `cwd`.
 pub fn accesses(understood: &ParsedCommand, cwd: &Path) -> Accesses {
     let mut found = Accesses::default();
@@ -188,7 +200,7 @@ pub fn accesses(understood: &ParsedCommand, cwd: &Path) -> Accesses {
 }
 
 /// Joins two paths and resolves `.` and `..` lexically.
-fn resolve(base: &Path, path: &str) -> PathBuf {
+pub(super) fn resolve(base: &Path, path: &str) -> PathBuf {
     let below = path.strip_prefix('/').unwrap_or(path);
     if below.split('/').all(|name| !matches!(name, "" | "." | "..")) {
         return base.join(path);

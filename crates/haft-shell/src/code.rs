@@ -13,6 +13,15 @@ const STARTS: &[&str] = &[
 ];
 /// Beginnings of such names: `execSync`, `spawnSync`, `popen2`, `system`, `shell_exec`, `__import__`.
 const BEGINNINGS: &[&str] = &["exec", "spawn", "posix_spawn", "popen", "Popen", "system", "shell_", "__"];
+/// Names of Python that classes and modules define, and through which nothing else can be reached.
+#[rustfmt::skip]
+const HARMLESS_DUNDERS: &[&str] = &[
+    "__name__", "__main__", "__file__", "__doc__", "__version__", "__author__", "__all__", "__future__", "__init__",
+    "__post_init__", "__new__", "__del__", "__str__", "__repr__", "__len__", "__iter__", "__next__", "__enter__",
+    "__exit__", "__aenter__", "__aexit__", "__aiter__", "__anext__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__",
+    "__ge__", "__hash__", "__bool__", "__int__", "__float__", "__add__", "__sub__", "__mul__", "__truediv__",
+    "__contains__", "__getitem__", "__setitem__", "__delitem__", "__call__", "__slots__",
+];
 /// Programs whose own commands run others behind a `!`.
 const WITH_BANG: &[&str] = &[
     "vim", "vi", "nvim", "view", "ex", "ed", "dc", "gdb", "lldb", "psql", "mysql", "mariadb", "sqlite",
@@ -88,8 +97,7 @@ fn can_start(interpreter: &str, text: &str) -> bool {
     let text =
         if is_python { text.replace(".execute", "").replace("re.compile", "") } else { text.to_owned() };
     let names = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
-    let mut names =
-        names.filter(|name| !(is_python && matches!(*name, "__name__" | "__main__" | "__file__")));
+    let mut names = names.filter(|name| !(is_python && HARMLESS_DUNDERS.contains(name)));
     let starts =
         |name: &str| STARTS.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning));
     // A pipe as the name of a file, a property that is put together, a module whose name is.

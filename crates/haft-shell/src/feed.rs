@@ -253,7 +253,7 @@ fn is_option(text: &str) -> bool {
 }
 
 /// Whether a file name means the standard input or another descriptor.
-fn names_descriptor(path: &str) -> bool {
+pub(super) fn names_descriptor(path: &str) -> bool {
     path == "-"
         || path == "/dev/stdin"
         || (path.starts_with("/dev/fd/") && path != DESCRIPTOR)

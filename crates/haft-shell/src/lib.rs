@@ -6,6 +6,7 @@
 
 mod accesses;
 mod banned;
+mod bindings;
 mod code;
 mod doubt;
 mod exit_code;
@@ -20,6 +21,7 @@ mod programs;
 mod read_only;
 mod rules;
 mod scan;
+mod scripts;
 mod sed;
 mod sensitive;
 mod subcommands;
@@ -30,8 +32,9 @@ mod walk;
 mod word;
 mod wrap;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use bindings::Binding;
 use feed::Input;
 
 pub use accesses::{Accesses, Repository, accesses};
@@ -44,6 +47,7 @@ pub use read_only::{Proof, read_only};
 pub use rules::{
     BadRule, Coverage, MightDeny, Rule, RuleSet, Side, exact_rules, matches, offered_rules, whole_rule,
 };
+pub use scripts::{Script, ScriptFile, parse_with_scripts};
 pub use sensitive::{Sensitive, sensitive};
 pub use word::Word;
 
@@ -62,7 +66,7 @@ pub const MAX_NESTING: usize = 32;
 /// assert!(shell::read_only(&understood).proven());
 /// ```
 pub fn parse(text: &str) -> ParsedCommand {
-    walk::read(text)
+    walk::read(text, None)
 }
 
 /// A parsed command: the simple commands that it runs, and the reasons why the analysis may be incomplete.
@@ -77,6 +81,8 @@ pub struct ParsedCommand {
     words: BTreeSet<String>,
     /// All words of the text if a program that it runs is not certain: any of them may become one.
     nearby: BTreeSet<String>,
+    /// The variables that loops and `read` set, with what they become.
+    bindings: BTreeMap<String, Binding>,
     /// The simple command that sets the exit code, if that is certain.
     exit_code_source: Option<ExitCodeSource>,
 }
@@ -115,6 +121,14 @@ impl ParsedCommand {
     /// case, with and without a version (`python3.11` and `python`). An over-approximation.
     pub fn words(&self) -> &BTreeSet<String> {
         &self.words
+    }
+
+    /// Whether the command runs files that may be scripts, whose text [`parse_with_scripts`] would look at.
+    pub fn runs_files(&self) -> bool {
+        let runs = |command: &Command| {
+            !scripts::files(command).is_empty() || scripts::foreign_folder(command).is_some()
+        };
+        self.commands.iter().any(runs)
     }
 
     /// Words of text that the parser could not read.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::options::{Options, has_args_after_operand};
-use super::{Command, git, sed};
+use super::{Command, bindings, git, sed};
 
 /// When a program only reads.
 pub(super) enum Profile {
@@ -68,6 +68,8 @@ static READERS: &[(&[&str], Profile)] = &[
     (&["dd"], Check(dd)),
     (&["tee", "env"], Check(no_args)),
     (&["test", "["], Check(test)),
+    (&["read"], Check(bindings::read)),
+    (&["break", "continue"], Check(levels)),
     (&["printf"], Check(printf)),
     (
         &[
@@ -202,6 +204,11 @@ fn all_args(command: &Command, fits: impl Fn(&str) -> bool) -> Result<(), String
 
 fn no_args(command: &Command) -> Result<(), String> {
     all_args(command, |_| false)
+}
+
+/// Accepts the number of loops to leave.
+fn levels(command: &Command) -> Result<(), String> {
+    all_args(command, |arg| arg.bytes().all(|c| c.is_ascii_digit()))
 }
 
 fn date(command: &Command) -> Result<(), String> {

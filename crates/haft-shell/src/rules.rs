@@ -118,6 +118,38 @@ impl Rule {
         if rule.words.is_empty() { Err(BadRule::Empty) } else { Ok(rule) }
     }
 
+    /// Why the rule covers no command at all; `None` if it may cover one.
+    pub fn matches_nothing(&self, side: Side) -> Option<String> {
+        // To allow, the whole text of a command line counts, whatever is in it.
+        if side == Side::Allow && self.is_exact() {
+            return None;
+        }
+        let text = |word: &Vec<Piece>| -> String {
+            word.iter().map(|piece| if let Piece::Char(c) = piece { *c } else { '*' }).collect()
+        };
+        let words: Vec<String> = self.words.iter().map(text).collect();
+        let is_operator = |word: &str| {
+            matches!(word, "&&" | "||" | "|" | "|&" | ";" | "&" | ">" | ">>" | "<" | "<<" | "2>&1")
+                || word.len() > 1 && word.ends_with(';')
+        };
+        if let Some(word) = words.iter().find(|word| is_operator(word)) {
+            let word = if word.ends_with(';') { ";" } else { word };
+            return Some(format!(
+                "a rule is about one command, and `{word}` is between commands or beside them: write a rule for each"
+            ));
+        }
+        let is_plain = |word: &&Vec<Piece>| word.iter().all(|piece| *piece != Piece::Any);
+        let argv: Vec<Word> =
+            self.words.iter().take_while(is_plain).map(|word| Word::literal(&text(word))).collect();
+        let command = Command { argv, ..Command::default() };
+        let name = command.name();
+        (side == Side::Allow && !name.is_empty() && !wildcard_may_cover(&command)).then(|| {
+            format!(
+                "`{name}` runs something else, which a `*` never covers: write the whole command as the rule"
+            )
+        })
+    }
+
     fn is_exact(&self) -> bool {
         !self.open_ended && self.words.iter().flatten().all(|piece| *piece != Piece::Any)
     }

@@ -10,9 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use brush_parser::ast::{self, CommandPrefixOrSuffixItem as Item, CompoundCommand as Compound};
 use brush_parser::{ParserOptions, parse_tokens, uncached_tokenize_str};
 
+use super::bindings::{self, Binding};
 use super::feed::{self, Input};
+use super::scripts::Lookup;
 use super::variables::Variables;
-use super::word::{Quoting, scripts};
+use super::word::{Quoting, scripts, variables};
 use super::wrap;
 use super::{
     Assignment, Command, Cwd, Doubt, ExitCodeSource, ParsedCommand, Preceding, RedirectKind, Word, gate, scan,
@@ -20,11 +22,13 @@ use super::{
 
 /// Deepest nesting of scripts within scripts and wrappers within wrappers that the walk follows.
 const MAX_DEPTH: usize = 12;
+/// Longest word whose variables are looked at: the word parser takes exponential time on unbalanced text.
+const MAX_EXPANDED: usize = 256;
 /// Most words that the walk visits. No text within `MAX_COMMAND_BYTES` has as many, but each nested wrapper visits its words
 /// again, which would be quadratic without this limit.
 const MAX_WORDS: usize = 40_000;
 
-pub(super) fn read(text: &str) -> ParsedCommand {
+pub(super) fn read(text: &str, scripts: Option<Lookup<'_>>) -> ParsedCommand {
     let options = ParserOptions {
         // `Word` detects tildes itself; the parser fails on numbers behind them.
         tilde_expansion_at_word_start: false,
@@ -48,6 +52,9 @@ pub(super) fn read(text: &str) -> ParsedCommand {
     walk.script(text);
     walk.run_written_files();
     walk.expand_variables(text);
+    if let Some(lookup) = scripts {
+        walk.run_script_files(lookup);
+    }
     walk.out.collect_words();
     walk.out
 }
@@ -272,8 +279,26 @@ impl Walk {
                 self.test(b);
             }
             T::Not(a) | T::Parenthesized(a) => self.test(a),
-            T::UnaryTest(_, a) => self.evaluated_word(a),
-            T::BinaryTest(_, a, b) => {
+            T::UnaryTest(predicate, a) => {
+                use ast::UnaryPredicate as P;
+                if matches!(predicate, P::ShellVariableIsSetAndAssigned | P::ShellVariableIsSetAndNameRef) {
+                    self.out.add_doubt(Doubt::Evaluates("[[".to_owned()));
+                }
+                self.evaluated_word(a);
+            }
+            T::BinaryTest(predicate, a, b) => {
+                use ast::BinaryPredicate as P;
+                if matches!(
+                    predicate,
+                    P::ArithmeticEqualTo
+                        | P::ArithmeticNotEqualTo
+                        | P::ArithmeticLessThan
+                        | P::ArithmeticLessThanOrEqualTo
+                        | P::ArithmeticGreaterThan
+                        | P::ArithmeticGreaterThanOrEqualTo
+                ) {
+                    self.out.add_doubt(Doubt::Evaluates("[[".to_owned()));
+                }
                 self.evaluated_word(a);
                 self.evaluated_word(b);
             }
@@ -304,6 +329,7 @@ impl Walk {
             }
             Compound::ArithmeticForClause(clause) => {
                 self.out.add_doubt(Doubt::ControlFlow);
+                self.out.add_doubt(Doubt::Arithmetic);
                 for sum in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {
                     self.out.scan(&sum.value);
                 }
@@ -320,9 +346,17 @@ impl Walk {
             }
             Compound::ForClause(clause) => {
                 self.out.add_doubt(Doubt::ControlFlow);
+                let mut values = Vec::new();
                 for word in clause.values.iter().flatten() {
                     let word = self.word(&word.value);
                     self.variables.assign(&clause.variable_name, &word);
+                    values.push(word);
+                }
+                // Without a list, the values are the arguments of the shell.
+                let values = clause.values.is_some().then_some(values.as_slice());
+                self.out.bind(&clause.variable_name, Binding::of_loop(values));
+                if !bindings::is_plain_name(&clause.variable_name) {
+                    self.out.add_doubt(Doubt::Evaluates(clause.variable_name.clone()));
                 }
                 self.list(&clause.body.list);
             }
@@ -481,9 +515,18 @@ impl Walk {
 
     /// Reads a word, and walks the scripts that the shell runs to expand it.
     fn word(&mut self, raw: &str) -> Word {
-        let word = Word::read(raw);
-        if let Some(doubt) = word.doubt() {
+        let mut word = Word::read(raw);
+        if let Some(doubt) = word.doubt().cloned() {
             self.out.add_doubt(doubt.clone());
+            if raw.contains('$') && raw.len() <= MAX_EXPANDED {
+                match variables(raw, &self.options) {
+                    Some(names) if doubt == Doubt::Expansion => word = word.with_variables(names),
+                    Some(_) => {}
+                    None => self.out.add_doubt(Doubt::Evaluates("$".to_owned())),
+                }
+            } else if raw.contains('$') {
+                self.out.add_doubt(Doubt::Evaluates("$".to_owned()));
+            }
             let had_syntax_doubt = self.out.doubts.contains(&Doubt::Syntax);
             let scripts = scripts(raw, &self.options, Quoting::Unquoted);
             // Where a substitution ends depends on the grammar of its script: `case` patterns, comments and

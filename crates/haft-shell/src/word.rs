@@ -14,25 +14,42 @@ pub struct Word {
     raw: String,
     text: Option<String>,
     doubt: Option<Doubt>,
+    /// The variables in it, if it has nothing else that the shell puts in; otherwise empty.
+    variables: Vec<String>,
 }
 
 impl Word {
     /// Parses a word as the shell would.
     pub(super) fn read(raw: &str) -> Self {
         if raw.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_./:,+%@^=".contains(&c)) {
-            return Self { raw: raw.to_owned(), text: None, doubt: None };
+            return Self { raw: raw.to_owned(), ..Self::default() };
         }
         let (text, doubt) = unquote(raw);
-        Self { raw: raw.to_owned(), text: Some(text), doubt }
+        Self { raw: raw.to_owned(), text: Some(text), doubt, ..Self::default() }
     }
 
     /// A literal word with this text.
     pub(super) fn literal(text: &str) -> Self {
-        Self { raw: text.to_owned(), text: Some(text.to_owned()), doubt: None }
+        Self { raw: text.to_owned(), text: Some(text.to_owned()), ..Self::default() }
     }
 
     pub(super) fn doubtful(raw: &str, doubt: Doubt) -> Self {
-        Self { raw: raw.to_owned(), text: None, doubt: Some(doubt) }
+        Self { raw: raw.to_owned(), doubt: Some(doubt), ..Self::default() }
+    }
+
+    pub(super) fn with_variables(self, variables: Vec<String>) -> Self {
+        Self { variables, ..self }
+    }
+
+    /// The variables whose values are put into the word; empty if there are none, or if something else is put into it, too.
+    pub(super) fn variables(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// Whether the shell makes exactly one word of it: everything that is put into it is in double quotes.
+    pub(super) fn is_one_word(&self) -> bool {
+        let inner = self.raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        self.is_literal() || inner.is_some_and(|inner| !inner.contains(['"', '\\']))
     }
 
     /// The source text, with quotes.
@@ -197,6 +214,40 @@ fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, max: 
 fn number(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, base: u32, max: usize) -> Option<char> {
     let digits = digits(chars, base, max);
     char::from_u32(digits.iter().fold(0_u32, |value, digit| value.wrapping_mul(base).wrapping_add(*digit)))
+}
+
+/// The variables that are put into a word; `None` if the shell does more to expand it than to look up values, such as to
+/// evaluate one as arithmetic (`${x:n}`), as another name (`${!x}`), or to assign (`${x:=y}`).
+pub(super) fn variables(raw: &str, options: &ParserOptions) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    let pieces = brush_parser::word::parse(raw, options).ok()?;
+    collect_variables(&pieces, &mut found).then_some(found)
+}
+
+fn collect_variables(pieces: &[WordPieceWithSource], found: &mut Vec<String>) -> bool {
+    use ParameterExpr as E;
+    use brush_parser::word::Parameter::Named;
+    pieces.iter().all(|piece| match &piece.piece {
+        WordPiece::Text(text) => !text.contains(['$', '`']),
+        WordPiece::SingleQuotedText(_) | WordPiece::EscapeSequence(_) => true,
+        WordPiece::DoubleQuotedSequence(inner) => collect_variables(inner, found),
+        WordPiece::ParameterExpansion(expansion) => match expansion {
+            E::Parameter { parameter: Named(name), indirect: false }
+            | E::ParameterLength { parameter: Named(name), indirect: false } => {
+                found.push(name.clone());
+                true
+            }
+            E::RemoveSmallestSuffixPattern { parameter: Named(name), indirect: false, pattern }
+            | E::RemoveLargestSuffixPattern { parameter: Named(name), indirect: false, pattern }
+            | E::RemoveSmallestPrefixPattern { parameter: Named(name), indirect: false, pattern }
+            | E::RemoveLargestPrefixPattern { parameter: Named(name), indirect: false, pattern } => {
+                found.push(name.clone());
+                pattern.as_ref().is_none_or(|pattern| !pattern.contains(['$', '`']))
+            }
+            _ => false,
+        },
+        _ => false,
+    })
 }
 
 /// The scripts of the command substitutions in a word; `None` if they cannot be determined for certain.

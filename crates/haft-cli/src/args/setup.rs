@@ -19,6 +19,9 @@ pub(crate) struct SetupFlags {
     /// Switch the client's own tools for files and commands off, where that is possible
     #[arg(long, conflicts_with = "remove")]
     pub(crate) no_builtin_tools: bool,
+    /// Switch the client's own tools on again, if an earlier setup switched them off
+    #[arg(long, conflicts_with_all = ["remove", "no_builtin_tools"])]
+    pub(crate) builtin_tools: bool,
     /// Take back what setup wrote
     #[arg(long)]
     pub(crate) remove: bool,

@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use haft_core::{Call, Input, Reply, Session, json as strict, takes_string};
 use serde_json::{Map, Value};
 
+use super::history;
 use super::{Completion, FaultWatcher, INTERRUPTED, Interrupted, StopSignal, interruptible, start_servers};
 use crate::args::Common;
 use crate::host::{self, Interaction};
@@ -29,6 +30,8 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     let call = Call::new("call_1", tool, input);
     let _log = CallLog::start(session.engine());
     let mut watcher = FaultWatcher::new(&session);
+    let is_told = std::io::stderr().is_terminal();
+    let last = if is_told { history::last_number(&host) } else { 0 };
     let outcome = runtime.block_on(interruptible(&session, &mut stop, session.call(call)));
     let (reply, code) = match outcome {
         Completion::Done(reply) => {
@@ -40,6 +43,9 @@ pub(super) fn run(common: &Common, tool: &str, words: &[String]) -> anyhow::Resu
     // The reply is printed first: a failure to save statistics or the session does not undo the call.
     let printed = reply.as_ref().map_or(Ok(()), |reply| print(reply, common));
     watcher.report(reply.as_slice());
+    if is_told {
+        history::tell_commands(&host, session.id(), last);
+    }
     runtime.block_on(host.end_servers());
     host::close(&host, std::slice::from_ref(&session));
     printed.map(|()| code)

@@ -204,8 +204,8 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let outcome = runtime.block_on(async {
         let policy = sandbox::Policy { write: vec![root.to_owned()], ..sandbox::Policy::default() };
-        let sandbox = sandbox::Sandbox::new(&policy, sandbox::Output::Joined).await?;
-        let report = sandbox.report().clone();
+        let slot = sandbox::Sandbox::default().slot(&policy, sandbox::Output::Joined).await?;
+        let report = slot.report().clone();
         let env = ["HOME", "PATH"].iter().filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
         let task = sandbox::Task {
             program: "/bin/bash".into(),
@@ -214,8 +214,9 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
             env: env.collect(),
             input: Vec::new(),
             reports_dir: false,
+            record: None,
         };
-        let mut running = sandbox.run(task).await?;
+        let mut running = slot.run(task).await?;
         let mut printed = Vec::new();
         while let sandbox::RunEvent::Output(_, bytes) = running.next().await? {
             printed.extend_from_slice(bytes);

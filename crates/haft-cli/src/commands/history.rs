@@ -58,8 +58,11 @@ pub(super) fn run(common: &Common, diff: bool, limit: usize, numbers: &[u64]) ->
             entry.number,
             ago(entry.time),
             one_line(&entry.tool),
-            one_line(&touched(&host, entry)),
+            one_line(&touched(&host, entry).join(" ")),
         )?;
+        if let Some(command) = &entry.command {
+            writeln!(out, "{:17}{DIM}$ {}{DIM:#}", "", one_line(command))?;
+        }
         if diff {
             for line in changes(&host, entry)?.lines() {
                 writeln!(out, "{}", diff_line(line))?;
@@ -76,16 +79,45 @@ fn changes(host: &Host, entry: &Entry) -> anyhow::Result<String> {
         .with_context(|| format!("change {} cannot be shown", entry.number))
 }
 
-fn touched(host: &Host, entry: &Entry) -> String {
+/// Most paths that are shown of what a command changed.
+const MAX_TOLD: usize = 8;
+
+/// What a session's commands have changed since a change with this number, for the person at the terminal.
+pub(super) fn tell_commands(host: &Host, session: &str, since: u64) {
+    let entries = host.journal().history(MAX_TOLD).unwrap_or_default();
+    let is_new = |entry: &&Entry| entry.number > since && entry.session == session && entry.command.is_some();
+    for entry in entries.iter().filter(is_new) {
+        let all = touched(host, entry);
+        let mut shown = all.iter().take(MAX_TOLD).cloned().collect::<Vec<_>>().join(" ");
+        if all.len() > MAX_TOLD {
+            shown.push_str(&format!(" and {} more", all.len() - MAX_TOLD));
+        }
+        notice(&format!("change {}: {}; `haft undo` undoes it", entry.number, one_line(&shown)));
+    }
+}
+
+/// The number of the last change.
+pub(super) fn last_number(host: &Host) -> u64 {
+    host.journal().history(1).ok().and_then(|entries| entries.first().map(|entry| entry.number)).unwrap_or(0)
+}
+
+/// The paths that a change touched, deletions first; files of a repository itself as one.
+fn touched(host: &Host, entry: &Entry) -> Vec<String> {
     let paths = entry.touched.iter().map(|touched| {
-        let path = host.workspace().display(&AbsPath::lexical(&touched.path));
+        let git = touched.path.ancestors().find(|above| above.ends_with(".git"));
+        let path = host.workspace().display(&AbsPath::lexical(git.unwrap_or(&touched.path)));
         match (touched.before.as_str(), touched.after.as_str()) {
+            _ if git.is_some_and(|git| git != touched.path) => path,
             ("nothing", _) => format!("+{path}"),
             (_, "nothing") => format!("-{path}"),
             _ => path,
         }
     });
-    paths.collect::<Vec<_>>().join(" ")
+    let mut paths: Vec<String> = paths.collect();
+    paths.sort_by_key(|path| !path.starts_with('-'));
+    let mut seen = std::collections::HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
+    paths
 }
 
 fn row(host: &Host, entry: &Entry, diff: bool) -> anyhow::Result<Value> {
@@ -111,6 +143,7 @@ fn row(host: &Host, entry: &Entry, diff: bool) -> anyhow::Result<Value> {
         "time_ms": time.as_millis() as u64,
         "tool": entry.tool,
         "session": entry.session,
+        "command": entry.command,
         "state": state,
         "undone_by": by,
         "undoes": entry.undoes,

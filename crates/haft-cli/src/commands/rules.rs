@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use haft_core::permissions::{Prediction, Scope};
+use haft_core::permissions::{DryRun, Prediction, Scope};
 use haft_core::{Access, Call, Claims, Resource};
-use haft_rules::{Effect, ToolRule};
+use haft_rules::{CallFacts, Effect, ToolRule};
 use serde_json::json;
 
 use super::call::read_input;
@@ -38,7 +38,10 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
     if common.json {
         let rows: Vec<_> = book
             .iter()
-            .map(|(effect, rule, place)| json!({"effect": effect.name(), "rule": rule.text(), "from": place}))
+            .map(|(effect, rule, place)| {
+                let no_effect = book.ineffective(effect, rule);
+                json!({"effect": effect.name(), "rule": rule.text(), "from": place, "no_effect": no_effect})
+            })
             .collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -47,14 +50,17 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
         writeln!(out, "there are no rules: what changes something is asked, unless the mode says otherwise")?;
     }
     for effect in Effect::ALL {
-        for (_, rule, place) in book.iter().filter(|(other, ..)| *other == effect) {
+        for (_, parsed, place) in book.iter().filter(|(other, ..)| *other == effect) {
             let style = match effect {
                 Effect::Deny => BAD,
                 Effect::Ask => NAME,
                 Effect::Allow => GOOD,
             };
-            let (word, rule, place) = (effect.name(), one_line(rule.text()), one_line(place));
+            let (word, rule, place) = (effect.name(), one_line(parsed.text()), one_line(place));
             writeln!(out, "{style}{word:<5}{style:#} {rule}  {DIM}{place}{DIM:#}")?;
+            if let Some(why) = book.ineffective(effect, parsed) {
+                writeln!(out, "      {DIM}has no effect: {}{DIM:#}", one_line(&why))?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -72,6 +78,9 @@ fn add(common: &Common, effect: Effect, rules: &[String], place: Where) -> anyho
                 "no tool of haft's own is called `{}`; the rule holds for one of that name which a program adds",
                 one_line(rule.tool())
             ));
+        }
+        if let Some(why) = environment.loaded.book.ineffective(effect, &rule) {
+            style::notice(&format!("{} has no effect: {}", one_line(rule.text()), one_line(&why)));
         }
         let is_new = environment.grants().add(effect, &rule, scope(place))?;
         let (word, place) = (effect.name(), if place.user { "everywhere" } else { "in this project" });
@@ -110,7 +119,9 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
         Prediction::Allowed(None) => {
             ("allow", GOOD, format!("nobody needs to be asked in the mode `{}`", host.mode().name()))
         }
-        Prediction::Asked(why) => ("ask", NAME, why.clone()),
+        Prediction::Asked(why) => {
+            ("ask", NAME, format!("{why}{}", overridden(tool, &dry_run, &host, &session)?))
+        }
         Prediction::Denied(why) => ("deny", BAD, why.clone()),
     };
     let touched: Vec<(&str, String)> = touched(&dry_run.claims, &session);
@@ -132,6 +143,20 @@ fn check(common: &Common, tool: &str, words: &[String]) -> anyhow::Result<ExitCo
         writeln!(out, "  {layer}")?;
     }
     Ok(code)
+}
+
+/// Why a call is asked about although a rule allows it, to append to the reason.
+fn overridden(
+    tool: &str,
+    dry_run: &DryRun,
+    host: &Host,
+    session: &haft_core::Session,
+) -> anyhow::Result<String> {
+    let called = CallFacts { tool, claims: &dry_run.claims, workspace: &session.workspace() };
+    let allowing = host.rules(session)?.rule_on(&called).filter(|ruling| ruling.effect == Effect::Allow);
+    Ok(allowing.map_or_else(String::new, |ruling| {
+        format!("; the rule `{}` would allow it, but such a call is asked about every time", ruling.rule)
+    }))
 }
 
 fn touched(claims: &Claims, session: &haft_core::Session) -> Vec<(&'static str, String)> {

@@ -15,7 +15,7 @@ use haft_host::settings::ConfiguredServer;
 pub(super) fn run(common: &Common, command: McpCommand) -> anyhow::Result<ExitCode> {
     let environment = host::lenient_environment(common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let servers = haft_host::servers(&environment.loaded, &environment.root, &environment.folders.state);
+    let servers = haft_host::servers(&environment)?;
     let outcome = runtime.block_on(async {
         match command {
             McpCommand::List => list(common, &environment, &servers).await,

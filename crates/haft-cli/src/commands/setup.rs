@@ -10,14 +10,15 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::ValueEnum as _;
+use haft_core::Mode;
 use haft_host::settings::{self, Folders};
-use haft_host::setup::{self, CLIENTS, Client, Folder, Level, Places, Plan, Request};
+use haft_host::setup::{self, BuiltinTools, CLIENTS, Client, Folder, Level, Places, Plan, Request};
 use haft_sandbox::{process, user};
 use serde_json::json;
 
 pub(super) use check::{Remark, check_clients};
 
-use crate::args::{Common, ModeName, SetupFlags};
+use crate::args::{Common, SetupFlags};
 use crate::style::{BOLD, DIM, diff_line, sanitize};
 
 pub(super) fn run(common: &Common, flags: &SetupFlags) -> anyhow::Result<ExitCode> {
@@ -29,7 +30,12 @@ pub(super) fn run(common: &Common, flags: &SetupFlags) -> anyhow::Result<ExitCod
     let places = Places::of(&project)?;
     if flags.clients.is_empty() && !flags.all {
         anyhow::ensure!(
-            !(flags.remove || flags.yes || flags.dry_run || flags.project || flags.no_builtin_tools),
+            !(flags.remove
+                || flags.yes
+                || flags.dry_run
+                || flags.project
+                || flags.no_builtin_tools
+                || flags.builtin_tools),
             "name a client, or say --all"
         );
         return list::run(common, &places);
@@ -40,7 +46,10 @@ pub(super) fn run(common: &Common, flags: &SetupFlags) -> anyhow::Result<ExitCod
         plans.push(if flags.remove {
             setup::plan_removal(client, level, &places)?
         } else {
-            setup::plan(client, &request(common, flags, level, &project)?, &places)?
+            let chosen = Chosen::of(common, setup::earlier_args(client, level, &places)?, client)?;
+            let mut plan = setup::plan(client, &request(&chosen, flags, level, &project)?, &places)?;
+            plan.notes.extend(chosen.note());
+            plan
         });
     }
     let mut out = anstream::stdout().lock();
@@ -96,30 +105,90 @@ fn chosen(common: &Common, flags: &SetupFlags, level: Level, places: &Places) ->
     CLIENTS.iter().filter(|client| is_meant(client)).collect()
 }
 
-fn request(common: &Common, flags: &SetupFlags, level: Level, project: &Path) -> anyhow::Result<Request> {
-    let mut args = Vec::new();
-    if let Some(dialect) = &common.dialect {
-        args.extend(["--dialect".to_owned(), dialect.clone()]);
+/// The options of the entry: those that were given now, and those of an earlier setup that are not given anew.
+struct Chosen {
+    dialect: Option<String>,
+    workspace: Option<PathBuf>,
+    args: Vec<String>,
+    haft_asks: bool,
+    /// The options of an earlier setup, as they are typed.
+    kept: Vec<String>,
+}
+
+impl Chosen {
+    fn of(common: &Common, earlier: Vec<String>, client: &Client) -> anyhow::Result<Self> {
+        let mut given = Vec::new();
+        given.extend(common.dialect.clone().map(|dialect| ("--dialect", dialect)));
+        let mode = common.mode.and_then(|mode| mode.to_possible_value());
+        given.extend(mode.map(|mode| ("--mode", mode.get_name().to_owned())));
+        for dir in &common.add_dir {
+            let dir = user::canonical(dir)?;
+            let dir = dir.to_str().with_context(|| format!("`{}` is not UTF-8", dir.display()))?;
+            given.push(("--add-dir", dir.to_owned()));
+        }
+        let mut chosen =
+            Self { dialect: None, workspace: None, args: Vec::new(), haft_asks: true, kept: Vec::new() };
+        if let Some(dir) = &common.workspace {
+            chosen.workspace = Some(user::canonical(dir)?);
+        }
+        let mut earlier = earlier.into_iter();
+        while let Some(word) = earlier.next() {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                // Each of these options has a value.
+                None => (word, earlier.next()),
+            };
+            let Some(value) = value.filter(|_| name.starts_with("--")) else { break };
+            let is_variable = matches!(client.folder, Folder::Variable(variable) if variable == value);
+            let is_given = given.iter().any(|(given, _)| *given == name)
+                || name == "--workspace" && (chosen.workspace.is_some() || is_variable);
+            if is_given {
+                continue;
+            }
+            chosen.kept.push(format!("{name} {value}"));
+            match name.as_str() {
+                "--workspace" => chosen.workspace = Some(value.into()),
+                _ => chosen.add(name, value),
+            }
+        }
+        for (name, value) in given {
+            chosen.add(name.to_owned(), value);
+        }
+        Ok(chosen)
     }
-    if let Some(mode) = common.mode.and_then(|mode| mode.to_possible_value()) {
-        args.extend(["--mode".to_owned(), mode.get_name().to_owned()]);
+
+    fn add(&mut self, name: String, value: String) {
+        match name.as_str() {
+            "--dialect" => self.dialect = Some(value.clone()),
+            "--mode" => self.haft_asks = value != Mode::Bypass.name(),
+            _ => {}
+        }
+        self.args.extend([name, value]);
     }
-    for dir in &common.add_dir {
-        let dir = user::canonical(dir)?;
-        let dir = dir.to_str().with_context(|| format!("`{}` is not UTF-8", dir.display()))?;
-        args.extend(["--add-dir".to_owned(), dir.to_owned()]);
+
+    fn note(&self) -> Option<String> {
+        let kept = self.kept.join(" ");
+        (!kept.is_empty()).then(|| {
+            format!(
+                "`{kept}` stays, from an earlier setup: give an option anew to change it, or --remove the entry first"
+            )
+        })
     }
+}
+
+fn request(chosen: &Chosen, flags: &SetupFlags, level: Level, project: &Path) -> anyhow::Result<Request> {
     let loaded = settings::load(&Folders::find()?, project, &settings::known_tools())?;
-    let dialect = haft_host::dialect(common.dialect.as_deref(), &loaded.settings)?;
+    let dialect = haft_host::dialect(chosen.dialect.as_deref(), &loaded.settings)?;
     let tools = dialect.tools().iter().map(|tool| tool.spec().name.to_string()).collect();
     // With --project the folder only says which project is meant.
-    let workspace = match (level, &common.workspace) {
-        (Level::User, Some(dir)) => Some(user::canonical(dir)?),
-        _ => None,
+    let workspace = chosen.workspace.clone().filter(|_| level == Level::User);
+    let builtin_tools = match (flags.no_builtin_tools, flags.builtin_tools) {
+        (true, _) => BuiltinTools::Off,
+        (_, true) => BuiltinTools::On,
+        _ => BuiltinTools::AsBefore,
     };
-    let haft_asks = !matches!(common.mode, Some(ModeName::Bypass));
-    let without_builtin_tools = flags.no_builtin_tools;
-    Ok(Request { level, command: command()?, args, workspace, tools, haft_asks, without_builtin_tools })
+    let (args, haft_asks) = (chosen.args.clone(), chosen.haft_asks);
+    Ok(Request { level, command: command()?, args, workspace, tools, haft_asks, builtin_tools })
 }
 
 /// How clients start haft: by its name, if that means this program, or by its path.

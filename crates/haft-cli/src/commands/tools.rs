@@ -33,7 +33,7 @@ pub(super) fn run(common: &Common, format: ToolFormat) -> anyhow::Result<ExitCod
     for name in &environment.loaded.settings.tools {
         tools.replace(dialects::tool_by_name(name).map_err(|fault| style::fault_error(&fault))?);
     }
-    let servers = haft_host::servers(&environment.loaded, &environment.root, &environment.folders.state);
+    let servers = haft_host::servers(&environment)?;
     if !servers.is_empty() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for status in runtime.block_on(servers.start_all()) {

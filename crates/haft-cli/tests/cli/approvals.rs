@@ -206,11 +206,43 @@ fn an_ordinary_question_is_not_marked() {
         shown.replace(&session, "SESSION"),
         "\nWrite wants to run (SESSION)\nbecause it changes `new.txt`\n--- /dev/null\n+++ new.txt\n\
          @@ -0,0 +1 @@\n+hello\n\\ No newline at end of file\n\
-         [y] once  [s] for the session  [p] for the project  [u] everywhere  [r] another rule  [e] edit  \
+         [y] once  [s] for the session  [p] for the project  [u] everywhere  [r] another rule  [e] edit\n\
          [v] all of it  [x] explain  [n] no\nalways means Write(./new.txt)\n>"
     );
     seat.types("y");
     assert_eq!(seat.ends(), 0);
+}
+
+#[test]
+fn a_question_breaks_between_words_on_a_narrow_screen() {
+    let fixture = two_files();
+    let mut seat = Seat::with_columns(
+        &fixture,
+        &["--session", "mine", "call", "Bash", "command=mkdir a && cargo build"],
+        &[],
+        40,
+    );
+    seat.sees("> ");
+    assert_eq!(
+        seat.rows(40),
+        [
+            "",
+            "Bash wants to run (mine)",
+            "because it changes `a`; what `cargo`",
+            "changes or reaches is not known",
+            "  command: mkdir a && cargo build",
+            "[y] once  [s] for the session",
+            "[p] for the project  [u] everywhere",
+            "[r] another rule",
+            "[w] once, with the network  [e] edit",
+            "[v] all of it  [x] explain  [n] no",
+            "always means Bash(mkdir:*),",
+            "Bash(cargo build:*)",
+            ">",
+        ]
+    );
+    seat.types("\u{4}");
+    assert_eq!(seat.ends(), 1);
 }
 
 /// The machine's loopback interface is in the command's network namespace only if the network was allowed.

@@ -107,7 +107,8 @@ fn a_history_as_json_has_every_field() {
     fixture.run(&["undo", "--any"]);
     let rows = fixture.run(&["--json", "history", "--diff"]).json();
     let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
-    let wanted = ["number", "time_ms", "tool", "session", "state", "undone_by", "undoes", "files", "diff"];
+    let wanted =
+        ["number", "time_ms", "tool", "session", "command", "state", "undone_by", "undoes", "files", "diff"];
     assert_eq!(keys, wanted);
     assert_eq!(
         (&rows[0]["tool"], &rows[0]["undoes"], &rows[0]["state"]),

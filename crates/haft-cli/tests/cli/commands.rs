@@ -48,6 +48,37 @@ fn secrets_of_the_profile_are_neither_passed_on_nor_kept() {
 }
 
 #[test]
+fn a_command_that_only_reads_sees_the_users_settings_and_the_folders_above() {
+    let fixture = Fixture::outside_of_temporary_folders(&[("note.swp", "x\n"), ("deep/file.txt", "x\n")]);
+    fixture.write("home/.gitconfig", "[core]\n\texcludesFile = ~/.ignored\n");
+    fixture.write("home/.ignored", "*.swp\n");
+    let made = fixture.run(&["--mode", "bypass", "call", "Bash", "command=git init -q . && git add deep"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let mut below =
+        fixture.haft(&["call", "Bash", "command=git status --short && git rev-parse --show-prefix"]);
+    below.current_dir(fixture.base.join("ws/deep")).stdin(Stdio::null());
+    let told = RunOutput::of(below.output().unwrap());
+    assert_eq!((told.code, told.stdout.as_str()), (0, "A  file.txt\ndeep/\n"), "{told:?}");
+}
+
+#[test]
+fn commands_see_no_secrets_of_the_system_or_the_user() {
+    let fixture = Fixture::outside_of_temporary_folders(&[]);
+    fixture.write("home/.codex/auth.json", "hush");
+    fixture.write("home/.config/gh/hosts.yml", "hush");
+    let script = "import os, sys\n\
+        paths = ['/etc/shadow', '~/.codex/auth.json', '~/.config/gh/hosts.yml']\n\
+        for path in paths:\n    try: print(len(open(os.path.expanduser(path)).read()))\n    except OSError: print(0)\n\
+        print(os.environ.get('DATABASE_URL'), os.environ.get('EDITOR_MODE'))";
+    fixture.write("ws/look.py", script);
+    let mut haft = fixture.haft(&["--mode", "bypass", "call", "Bash", "command=python3 look.py"]);
+    haft.env("DATABASE_URL", "postgres://app:hush@localhost/app")
+        .env("EDITOR_MODE", "vi")
+        .stdin(Stdio::null());
+    assert_eq!(RunOutput::of(haft.output().unwrap()).stdout, "0\n0\n0\nNone vi\n");
+}
+
+#[test]
 fn all_of_a_long_output_is_kept() {
     let fixture = two_files();
     let reply = bash(&fixture, "seq 1 1000000");
@@ -89,7 +120,7 @@ fn count_sleepers() -> usize {
 }
 
 #[test]
-fn placeholders_of_guarded_names_are_removed_after_an_interrupt() {
+fn an_interrupt_leaves_only_what_the_command_made() {
     let fixture = two_files();
     let mut child = fixture
         .haft(&["--mode", "bypass", "call", "Bash", "command=trap '' TERM; touch started; sleep 1000"])

@@ -60,7 +60,15 @@ struct RunOutput {
 
 impl Fixture {
     fn new(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(tempfile::tempdir().unwrap(), files)
+    }
+
+    /// A fixture that commands see with its home folder: the sandbox has temporary folders of its own.
+    fn outside_of_temporary_folders(files: &[(&str, &str)]) -> Self {
+        Self::in_folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), files)
+    }
+
+    fn in_folder(folder: tempfile::TempDir, files: &[(&str, &str)]) -> Self {
         let base = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("ws")).unwrap();
         std::fs::create_dir_all(base.join("home/.config/haft")).unwrap();

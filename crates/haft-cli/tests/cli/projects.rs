@@ -294,3 +294,162 @@ fn a_missing_program_is_named_with_how_to_get_it() {
         assert!(error["details"]["hint"].as_str().unwrap().contains("have the user"), "{tool}: {error}");
     }
 }
+
+/// A repository with one commit, and a bare one outside of the workspace as its remote `origin`.
+fn with_remote() -> Fixture {
+    let fixture = Fixture::new(&[("a.txt", "one\n")]);
+    let remote = fixture.base.join("remote.git");
+    fixture.git(&["init", "-q", "--bare", "-b", "main", remote.to_str().unwrap()]);
+    fixture.git(&["init", "-q", "-b", "main"]);
+    fixture.git(&["add", "."]);
+    fixture.git(&["commit", "-q", "-m", "Begin"]);
+    fixture.git(&["remote", "add", "origin", "../remote.git"]);
+    fixture
+}
+
+/// The subject of the last commit of the remote's branch.
+fn pushed(fixture: &Fixture) -> String {
+    let output = Command::new("git")
+        .args([
+            "--git-dir",
+            fixture.base.join("remote.git").to_str().unwrap(),
+            "log",
+            "-1",
+            "--format=%s",
+            "main",
+        ])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_push_is_always_asked_about_with_what_goes_where() {
+    let fixture = with_remote();
+    fixture.run(&["rules", "allow", "git_push", "Bash(git push)"]);
+    let push = ["--dialect", "workspace", "call", "git_push", "{}"];
+    let denied = fixture.run(&push);
+    assert_eq!((denied.code, pushed(&fixture).as_str()), (1, ""), "{denied:?}");
+    let mut seat = super::seat::Seat::take(&fixture, &push, &[]);
+    seat.sees("> ");
+    let shown = seat.shown();
+    for part in [
+        "DANGEROUS",
+        "`main` would be pushed to `origin`, ../remote.git: 1 commit\n(",
+        "Begin",
+        "to ../remote.git",
+    ] {
+        assert!(shown.contains(part), "`{part}` is not in {shown}");
+    }
+    assert!(!shown.contains("[s]"), "{shown}");
+    seat.types("y");
+    assert_eq!(seat.ends(), 0, "{}", seat.shown());
+    assert_eq!(pushed(&fixture), "Begin");
+}
+
+#[test]
+fn a_push_goes_to_a_repository_on_this_machine() {
+    let fixture = with_remote();
+    let ask = |input: Value| fixture.ask("workspace", "bypass", "git_push", input);
+    let (code, reply) = ask(json!({"set_upstream": "yes"}));
+    let value = &reply["value"];
+    assert_eq!(
+        (code, &value["status"], &value["remote"]),
+        (0, &json!("created"), &json!("origin")),
+        "{reply}"
+    );
+    assert_eq!(
+        (&value["branch"], &value["commits"][0]["subject"]),
+        (&json!("main"), &json!("Begin")),
+        "{reply}"
+    );
+    assert_eq!(ask(json!({})).1["value"]["status"], "up_to_date");
+    fixture.git(&["commit", "-q", "--allow-empty", "-m", "Second"]);
+    let url = format!("file://{}", fixture.base.join("remote.git").display());
+    fixture.git(&["remote", "set-url", "origin", &url]);
+    let (_, reply) = ask(json!({"remote": "origin", "branch": "main"}));
+    assert_eq!(
+        (&reply["value"]["status"], &reply["value"]["urls"][0]),
+        (&json!("updated"), &json!(url)),
+        "{reply}"
+    );
+    assert_eq!(pushed(&fixture), "Second");
+    // What the remote has is not replaced, unless that is asked for.
+    fixture.git(&["commit", "-q", "--amend", "--allow-empty", "-m", "Other"]);
+    let (code, reply) = ask(json!({}));
+    assert_eq!((code, &reply["error"]["code"]), (1, &json!("CONFLICT")), "{reply}");
+    assert_eq!(pushed(&fixture), "Second");
+    assert_eq!(ask(json!({"force": true})).1["value"]["status"], "forced");
+    assert_eq!(pushed(&fixture), "Other");
+    // Hooks get no network, and so do not run. Those of the other repository cannot be changed.
+    fixture.write("ws/.git/hooks/pre-push", "#!/bin/sh\ntouch ran\nexit 1\n");
+    let hook = fixture.base.join("ws/.git/hooks/pre-push");
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fixture.write(
+        "remote.git/hooks/post-receive",
+        "#!/bin/sh\necho x > hooks/planted; echo x >> config; echo ran\n",
+    );
+    let hook = fixture.base.join("remote.git/hooks/post-receive");
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fixture.git(&["commit", "-q", "--allow-empty", "-m", "Last"]);
+    let (code, reply) = ask(json!({}));
+    assert_eq!(pushed(&fixture), "Last");
+    assert!(!fixture.base.join("remote.git/hooks/planted").exists());
+    assert!(!std::fs::read_to_string(fixture.base.join("remote.git/config")).unwrap().contains('x'));
+    assert!(code == 0 && reply["notes"].to_string().contains("`pre-push` did not run"), "{reply}");
+    assert!(!fixture.base.join("ws/ran").exists());
+}
+
+#[test]
+fn a_push_that_cannot_work_says_why() {
+    let fixture = with_remote();
+    let ask = |input: Value| fixture.ask("workspace", "bypass", "git_push", input).1["error"].clone();
+    let told = |error: &Value, part: &str| assert!(error.to_string().contains(part), "{error}");
+    told(&ask(json!({"remote": "orgin"})), "there is no remote `orgin`");
+    told(&ask(json!({"branch": "mian"})), "did you mean `main`?");
+    told(&ask(json!({"remote": "https://example.com/x.git"})), "is no name of a remote");
+    told(&ask(json!({"remote": "--receive-pack=touch x"})), "like an option");
+    fixture.git(&["remote", "set-url", "origin", "../nowhere.git"]);
+    told(&ask(json!({})), "is no repository");
+    fixture.git(&["remote", "set-url", "origin", "ext::sh -c touch%20ran"]);
+    ask(json!({}));
+    assert!(!fixture.base.join("ws/ran").exists());
+    fixture.git(&["checkout", "-q", "--detach"]);
+    told(&ask(json!({})), "no branch is checked out");
+    fixture.git(&["checkout", "-q", "main"]);
+    fixture.git(&["remote", "remove", "origin"]);
+    told(&ask(json!({})), "the repository has no remote");
+    std::fs::remove_dir_all(fixture.base.join("ws/.git")).unwrap();
+    told(&ask(json!({})), "is in no git repository");
+    fixture.git(&["init", "-q", "-b", "main"]);
+    told(&ask(json!({})), "the repository has no commit yet");
+    fixture.settings("[permissions]\ndeny = [\"Bash(git push:*)\"]\n");
+    told(&ask(json!({})), "denied by the rule");
+}
+
+/// A server on loopback that wants credentials, as hosts of repositories do.
+#[test]
+fn a_push_without_credentials_says_how_to_push() {
+    let fixture = with_remote();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let _ = std::io::Read::read(&mut stream, &mut head);
+            let answer = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let url = format!("http://me:secret@127.0.0.1:{port}/x.git");
+    fixture.git(&["remote", "set-url", "origin", &url.replace("me:secret@", "")]);
+    let (code, reply) = fixture.ask("workspace", "bypass", "git_push", json!({}));
+    let error = reply["error"].to_string();
+    assert_eq!((code, &reply["error"]["code"]), (1, &json!("PERMISSION_DENIED")), "{reply}");
+    assert!(error.contains("wants credentials, which the sandbox hides"), "{error}");
+    assert!(error.contains("`git push origin main` in a terminal"), "{error}");
+    fixture.git(&["remote", "set-url", "origin", &url]);
+    let (_, reply) = fixture.ask("workspace", "bypass", "git_push", json!({}));
+    assert!(!reply.to_string().contains("secret"), "{reply}");
+}

@@ -210,3 +210,119 @@ fn what_a_command_touches_is_told_truly() {
     );
     assert!(check("cargo test").starts_with("ask: "), "{}", check("cargo test"));
 }
+
+#[test]
+fn a_rule_that_never_takes_effect_says_so() {
+    let fixture = two_files();
+    for (effect, rule, why) in [
+        ("allow", "delete_file", "`delete_file` needs approval every time"),
+        ("allow", "install_package", "`install_package` needs approval every time"),
+        ("allow", "git_status", "changes nothing, and needs no approval"),
+        ("allow", "Read", "only a rule that names the path"),
+        ("deny", "Read(~secrets)", "`~/…` is the home"),
+        ("allow", "Bash(sudo:*)", "`sudo` runs something else"),
+        ("allow", "Bash(bash *)", "`bash` runs something else"),
+        ("allow", "Bash(git add . && git commit:*)", "a rule is about one command, and `&&`"),
+        ("deny", "Bash(curl x | sh)", "a rule is about one command, and `|`"),
+        ("deny", "WebSearch", "haft has no tool `WebSearch`"),
+    ] {
+        let added = fixture.run(&["rules", effect, rule]);
+        assert_eq!(added.code, 0, "{added:?}");
+        let said = added.stderr.contains(&format!("{rule} has no effect: ")) && added.stderr.contains(why);
+        assert!(said, "{effect} {rule}: {added:?}");
+    }
+    for (effect, rule) in [
+        ("allow", "delete_file(old/**)"),
+        ("allow", "Write"),
+        ("allow", "Bash(sudo ls)"),
+        ("allow", "Bash(git add . && git commit -m x)"),
+        ("allow", "Bash(cargo test:*)"),
+        ("allow", "Bash(python3 app.py *)"),
+        ("deny", "Read"),
+        ("deny", "delete_file"),
+        ("deny", "Bash(sudo:*)"),
+        ("allow", "Read(/etc/hosts)"),
+        ("allow", "Edit(./.)"),
+        ("allow", "mcp__github__*"),
+    ] {
+        let added = Fixture::new(&[]).run(&["rules", effect, rule]);
+        assert_eq!((added.code, added.stderr.as_str()), (0, ""), "{effect} {rule}");
+    }
+    let listed = fixture.run(&["rules"]).stdout;
+    assert!(listed.contains("allow delete_file  this project\n      has no effect: "), "{listed}");
+    let fixture = two_files();
+    fixture.run(&["rules", "deny", "--user", "Bash(git push:*)"]);
+    let overruled = fixture.run(&["rules", "allow", "Bash(git push:*)"]);
+    assert!(overruled.stderr.contains("`Bash(git push:*)` denies the same"), "{overruled:?}");
+}
+
+#[test]
+fn a_check_says_that_an_allowing_rule_does_not_count() {
+    let fixture = two_files();
+    fixture.run(&["rules", "allow", "delete_file"]);
+    let check = ["--dialect", "workspace", "rules", "check", "delete_file", "path=one.txt"];
+    let asked = fixture.run(&check);
+    assert!(
+        asked
+            .stdout
+            .starts_with("ask: `one.txt` would be deleted; the rule `delete_file` would allow it, but"),
+        "{asked:?}"
+    );
+    fixture.run(&["rules", "allow", "delete_file(./one.txt)"]);
+    let allowed = fixture.run(&check);
+    assert!(allowed.stdout.starts_with("allow: by the rule `delete_file"), "{allowed:?}");
+}
+
+#[test]
+fn no_recommended_rule_is_without_effect() {
+    let fixture = two_files();
+    fixture.settings("[permissions]\nrecommended = true\n");
+    let rules = fixture.run(&["--json", "rules"]).json();
+    let rules = rules.as_array().unwrap();
+    assert!(rules.len() > 50);
+    for rule in rules {
+        assert_eq!(rule["no_effect"], Value::Null, "{rule}");
+    }
+}
+
+#[test]
+fn a_deny_holds_for_the_script_that_a_command_runs() {
+    let fixture =
+        Fixture::new(&[("f.txt", "x\n"), ("evil.sh", "echo hi\nrm f.txt\n"), ("good.sh", "echo hi\n")]);
+    fixture.settings("[permissions]\ndeny = [\"Bash(rm:*)\"]\n");
+    let bash = |command: &str| json!({"name": "Bash", "input": {"command": command}}).to_string();
+    let written = json!([
+        {"id": "a", "name": "Write", "input": {"file_path": "new.sh", "content": "rm f.txt\n"}},
+        {"id": "b", "name": "Bash", "input": {"command": "sh new.sh"}},
+    ]);
+    let lines = [bash("sh evil.sh"), bash(". ./evil.sh"), bash("sh good.sh"), written.to_string()];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let replies = fixture.batch(&["--mode", "bypass"], &lines);
+    for denied in [&replies[0], &replies[1], &replies[4]] {
+        assert!(text(denied).contains("is denied by the rule `Bash(rm:*)`"), "{denied}");
+    }
+    assert_eq!((text(&replies[2]), replies[3]["is_error"].as_bool()), ("hi", Some(false)), "{replies:?}");
+    assert!(fixture.base.join("ws/f.txt").exists());
+    let doubted = fixture.run(&["--mode", "bypass", "call", "Bash", "command=sh /etc/profile"]);
+    assert!(doubted.stdout.contains("lies outside of the workspace"), "{doubted:?}");
+    // Where a person is asked, the text of the script counts as well.
+    let checked = fixture.run(&["rules", "check", "Bash", "command=bash evil.sh"]);
+    assert!(checked.stdout.starts_with("deny: "), "{checked:?}");
+}
+
+#[test]
+fn a_loop_that_only_reads_is_not_asked_about() {
+    let fixture = two_files();
+    for (command, printed) in [
+        ("for f in *.txt; do echo \"$f\"; cat \"$f\"; done", "one.txt\none\ntwo.txt\ntwo\n"),
+        ("while read l; do echo \"<$l>\"; done < one.txt", "<one>\n"),
+        ("if grep -q one one.txt; then echo y; fi", "y\n"),
+    ] {
+        let output = fixture.run(&["call", "Bash", &format!("command={command}")]);
+        assert_eq!((output.code, output.stdout.as_str()), (0, printed), "{output:?}");
+    }
+    for command in ["for f in *.txt; do rm \"$f\"; done", "for f in /srv/*; do cat \"$f\"; done"] {
+        let asked = fixture.run(&["rules", "check", "Bash", &format!("command={command}")]);
+        assert!(asked.stdout.starts_with("ask: "), "{asked:?}");
+    }
+}

@@ -25,12 +25,17 @@ const COLUMNS: u16 = 100;
 
 impl Seat {
     pub(super) fn take(fixture: &Fixture, args: &[&str], env: &[(&str, &str)]) -> Self {
+        Self::with_columns(fixture, args, env, COLUMNS)
+    }
+
+    /// Takes a seat at a terminal of this width.
+    pub(super) fn with_columns(fixture: &Fixture, args: &[&str], env: &[(&str, &str)], columns: u16) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let other = || File::options().read(true).write(true).open(&name).unwrap();
-        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: ROWS, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).unwrap();
         let haft = fixture.haft(args);
         // A new session makes this haft's controlling terminal.
@@ -49,7 +54,7 @@ impl Seat {
             std::thread::sleep(Duration::from_secs(120));
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         });
-        let emulator = vt100::Parser::new(ROWS, COLUMNS, 0);
+        let emulator = vt100::Parser::new(ROWS, columns, 0);
         Self { child, screen: String::new(), emulator, terminal: File::from(terminal) }
     }
 
@@ -80,6 +85,16 @@ impl Seat {
         let text = self.emulator.screen().contents();
         let lines = text.lines().map(|line| redacted(line.trim_end()));
         lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    /// The screen row by row: a line that the terminal had to break is several rows.
+    pub(super) fn rows(&self, columns: u16) -> Vec<String> {
+        let rows = self.emulator.screen().rows(0, columns).map(|row| redacted(row.trim_end()));
+        let mut rows: Vec<String> = rows.collect();
+        while rows.last().is_some_and(String::is_empty) {
+            rows.pop();
+        }
+        rows
     }
 
     pub(super) fn types(&mut self, text: &str) -> &mut Self {

@@ -390,7 +390,7 @@ fn a_servers_question_reaches_the_user_of_hafts_client() {
     let reply = loop {
         let message = client.next();
         if message["method"] == "elicitation/create" {
-            let field = &message["params"]["requestedSchema"]["properties"]["answer_1"]["oneOf"][0]["const"];
+            let field = &message["params"]["requestedSchema"]["properties"]["answer_1"]["enum"][0];
             let content = if field.is_null() { json!({"other_1": "7"}) } else { json!({"answer_1": field}) };
             let answer = json!({"action": "accept", "content": content});
             client.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}));
@@ -455,4 +455,57 @@ fn output_schemas_of_servers_are_passed_on_with_the_content() {
     assert!(named("mcp__fault__echo").get("outputSchema").is_none());
     let answer = client.call("mcp__fault__structured", json!({}));
     assert_eq!(answer["structuredContent"], json!({"degrees": 21}), "{answer}");
+}
+
+/// A project with a server that writes down what it could do: write outside of the workspace, and see networks.
+fn curious_server() -> Option<Fixture> {
+    let fixture = fixture()?;
+    fixture.settings("");
+    let probe = "echo x > \\\"$HOME/out.txt\\\" || echo kept-in > in.txt; ls /sys/class/net /proc/net/dev_snmp6 > nets.txt";
+    let line = format!("{}; exec python3 {}", probe.replace('\\', ""), script());
+    let text = json!({"mcpServers": {"project": {"command": "sh", "args": ["-c", line]}}}).to_string();
+    std::fs::write(fixture.base.join("ws/.mcp.json"), text).unwrap();
+    let trusted = fixture.run(&["trust", "--yes"]);
+    assert_eq!(trusted.code, 0, "{trusted:?}");
+    Some(fixture)
+}
+
+#[test]
+fn a_server_that_only_the_project_asks_for_runs_in_the_sandbox() {
+    let Some(fixture) = curious_server() else { return };
+    let call = ["--mode", "bypass", "call", "mcp__project__echo", "text=7"];
+    let called = fixture.run(&call);
+    assert_eq!((called.code, called.stdout.as_str()), (0, "7\n"), "{called:?}");
+    assert!(!fixture.base.join("home/out.txt").exists());
+    assert!(fixture.has("in.txt"));
+    // The user can let it out.
+    let own = std::fs::read_to_string(fixture.base.join("home/.config/haft/config.toml")).unwrap();
+    fixture.settings(&format!("{own}\n[mcp]\nfree = [\"project\"]\n"));
+    assert_eq!(fixture.run(&call).stdout, "7\n");
+    assert!(fixture.base.join("home/out.txt").exists());
+}
+
+#[test]
+fn a_server_in_the_sandbox_that_fails_is_told_to_be_there() {
+    let Some(fixture) = fixture() else { return };
+    fixture.settings("");
+    std::fs::write(fixture.base.join("ws/.mcp.json"), mcp_json("exits")).unwrap();
+    fixture.run(&["trust", "--yes"]);
+    let dead = fixture.run(&["call", "mcp__project__echo"]);
+    for word in ["code 7", "the port is taken", "in the sandbox", "mcp.network", "mcp.free"] {
+        assert!(dead.stdout.contains(word), "{word}: {dead:?}");
+    }
+}
+
+#[test]
+fn a_project_cannot_let_its_own_servers_out_of_the_sandbox() {
+    let Some(fixture) = curious_server() else { return };
+    std::fs::create_dir_all(fixture.base.join("ws/.haft")).unwrap();
+    for key in ["free", "network"] {
+        let text = format!("[mcp]\n{key} = [\"project\"]\n");
+        std::fs::write(fixture.base.join("ws/.haft/config.toml"), text).unwrap();
+        let refused = fixture.run(&["call", "Read", "file_path=one.txt"]);
+        assert_ne!(refused.code, 0);
+        assert!(refused.stderr.contains(&format!("`mcp.{key}`")), "{refused:?}");
+    }
 }

@@ -317,11 +317,22 @@ fn options_become_part_of_the_entry_and_can_be_changed() {
     succeeds(&fixture, &args, "haft is set up");
     assert_eq!(entry()["mcp"]["haft"]["args"], json!(["mcp", "--dialect", "cdd", "--mode", "accept-edits"]));
     assert_eq!(entry()["permissions"]["allowed_tools"][0], "mcp_haft_read");
-    succeeds(&fixture, &["setup", "crush", "--project", "--yes", "--no-builtin-tools"], "haft is set up");
-    assert_eq!(entry()["mcp"]["haft"]["args"], json!(["mcp"]));
+    let args = [
+        "--dialect",
+        "claude",
+        "--mode",
+        "default",
+        "setup",
+        "crush",
+        "--project",
+        "--yes",
+        "--no-builtin-tools",
+    ];
+    succeeds(&fixture, &args, "haft is set up");
+    assert_eq!(entry()["mcp"]["haft"]["args"], json!(["mcp", "--dialect", "claude", "--mode", "default"]));
     assert_eq!(entry()["permissions"]["allowed_tools"][0], "mcp_haft_Read");
     assert!(entry()["options"]["disabled_tools"].as_array().unwrap().contains(&json!("bash")));
-    succeeds(&fixture, &["setup", "crush", "--project", "--yes"], "haft is set up");
+    succeeds(&fixture, &["setup", "crush", "--project", "--yes", "--builtin-tools"], "haft is set up");
     assert_eq!(entry().get("options"), None);
     succeeds(&fixture, &["setup", "crush", "--project", "--remove", "--yes"], "no longer");
     assert_eq!(read(&file), "{}");
@@ -433,4 +444,64 @@ fn a_damaged_record_is_named() {
         std::fs::write(entry.unwrap().path(), "{").unwrap();
     }
     fixture.run(&["setup", "qwen", "--remove", "--yes"]).refused("is damaged; delete it");
+}
+
+#[test]
+fn one_permission_for_everything_is_kept_beside_that_for_haft() {
+    for more in [&["--yes"][..], &["--yes", "--no-builtin-tools"]] {
+        let fixture = Fixture::new(&[]);
+        let before = "{\n  // mine\n  \"permission\": \"ask\"\n}\n";
+        fixture.write("home/.config/opencode/opencode.jsonc", before);
+        let path = fixture.base.join("home/.config/opencode/opencode.jsonc");
+        succeeds(&fixture, &with(&["setup".to_owned(), "opencode".to_owned()], more), "haft is set up");
+        let text = read(&path);
+        let (all, own) = (text.find("\"*\": \"ask\""), text.find("\"haft_*\": \"allow\""));
+        assert!(all.is_some() && all < own && text.contains("// mine"), "the last match counts: {text}");
+        // What others add in the meantime does not keep the shorthand from coming back.
+        std::fs::write(&path, text.replace("// mine", "// mine, still")).unwrap();
+        succeeds(&fixture, &["setup", "opencode", "--remove", "--yes"], "no longer set up");
+        assert_eq!(read(&path), before.replace("// mine", "// mine, still"));
+    }
+}
+
+#[test]
+fn a_later_setup_keeps_what_was_chosen_and_says_so() {
+    let fixture = Fixture::new(&[]);
+    for (client, file, off) in [
+        ("qwen", "home/.qwen/settings.json", "run_shell_command"),
+        ("opencode", "home/.config/opencode/opencode.json", "\"bash\": \"deny\""),
+        ("codex", "home/.codex/config.toml", "shell_tool = false"),
+    ] {
+        let chosen = ["--mode", "accept-edits", "--dialect", "ally", "--add-dir", "../home"];
+        let first = [&["setup", client, "--yes", "--no-builtin-tools"], &chosen[..]].concat();
+        succeeds(&fixture, &first, "haft is set up");
+        let path = fixture.base.join(file);
+        let before = read(&path);
+        let again = succeeds(&fixture, &["setup", client, "--yes"], "already set up");
+        assert_eq!(read(&path), before);
+        assert!(again.stdout.contains("its own tools stay off"), "{again:?}");
+        assert!(again.stdout.contains("--dialect ally --mode accept-edits --add-dir /"), "{again:?}");
+        // Another key of the file changed since: the record is only a list of edits then.
+        std::fs::write(&path, before.clone() + "\n").unwrap();
+        succeeds(&fixture, &["setup", client, "--yes"], "its own tools stay off");
+        assert!(read(&path).contains(off) && read(&path).contains("accept-edits"), "{}", read(&path));
+        succeeds(
+            &fixture,
+            &["setup", client, "--yes", "--builtin-tools", "--mode", "plan"],
+            "haft is set up",
+        );
+        let after = read(&path);
+        assert!(!after.contains(off) && after.contains("plan") && !after.contains("accept-edits"), "{after}");
+        assert!(after.contains("ally"), "{after}");
+        succeeds(&fixture, &["setup", client, "--remove", "--yes"], "no longer set up");
+        let fresh = succeeds(&fixture, &["setup", client, "--yes"], "haft is set up");
+        assert!(!fresh.stdout.contains("stay") && !read(&path).contains("ally"), "{fresh:?}");
+    }
+    // An entry that a project brings is not taken over.
+    fixture.write(
+        "ws/.gemini/settings.json",
+        r#"{"mcpServers": {"haft": {"command": "haft", "args": ["mcp", "--mode", "bypass"]}}}"#,
+    );
+    succeeds(&fixture, &["setup", "gemini", "--project", "--yes"], "haft is set up");
+    assert!(!read(&fixture.base.join("ws/.gemini/settings.json")).contains("bypass"));
 }

@@ -30,6 +30,24 @@ fn the_last_line_of_a_running_command_is_on_the_screen() {
 }
 
 #[test]
+fn the_last_line_is_on_a_narrow_screen_too() {
+    let fixture = with_pipe();
+    let command = "command=echo one and a long word after it; read x < pipe; echo $x # with a comment";
+    for (columns, expected) in [
+        (60, "* Bash echo one and … · N s · one and a long word after it"),
+        (40, "* Bash ech… · N s · one and a long wor…"),
+    ] {
+        let mut seat = Seat::with_columns(&fixture, &bash(command), &[], columns);
+        seat.sees("· one and a long");
+        let rows = seat.rows(columns);
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[0], expected);
+        std::fs::write(fixture.base.join("ws/pipe"), "three\n").unwrap();
+        assert_eq!(seat.ends(), 0);
+    }
+}
+
+#[test]
 fn each_running_call_of_a_turn_has_its_line() {
     let fixture = with_pipe();
     let call = |id: &str, command: &str| json!({"id": id, "name": "Bash", "input": {"command": command}});

@@ -1,6 +1,6 @@
 //! Repairs an input along its schema where only one meaning is possible: a number, a boolean or JSON inside of a string,
-//! a value instead of an array of such values, a word in other letters, `null` or nothing for an optional field; and a
-//! number just beyond the limit of an optional field. One pass over the input, however much is wrong with it. Does not
+//! a value instead of an array of such values, a word in other letters, `null` or nothing for an optional field; a
+//! number just beyond the limit of an optional field, and a timeout of zero. One pass over the input, however much is wrong with it. Does not
 //! validate: the caller checks whether the result fits.
 
 use serde_json::{Map, Value};
@@ -106,12 +106,18 @@ impl<'a> Repair<'a> {
             let is_left_out = |schema: &Value| match value {
                 Value::Null => kinds(schema, root, 0).is_some_and(|kinds| !kinds.contains(&"null")),
                 // The schema wants at least one character.
-                Value::String(text) => text.is_empty() && limit(schema, root, "minLength") > Some(0.0),
+                Value::String(text) if text.is_empty() && limit(schema, root, "minLength") > Some(0.0) => {
+                    true
+                }
+                Value::String(text) => {
+                    is_nothing(text) && kinds(schema, root, 0).is_some_and(|kinds| !kinds.contains(&"string"))
+                }
                 _ => false,
             };
             let own = schema.get("properties").and_then(|all| all.get(name));
             required.contains(name) || !own.is_some_and(is_left_out)
         });
+        self.without_zero_timeout(fields, schema, &required);
         for (name, value) in fields.iter_mut() {
             if let Some(schema) = field_schema(schema, name) {
                 self.path.push(Step::Field(name.clone()));
@@ -121,6 +127,33 @@ impl<'a> Repair<'a> {
                 }
                 self.path.pop();
             }
+        }
+    }
+
+    /// Leaves a timeout out that is zero or less, where the schema wants more: it means that there is none, and never that
+    /// the call ends at once.
+    fn without_zero_timeout(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        schema: &'a Value,
+        required: &[String],
+    ) {
+        const NAME: &str = "timeout";
+        let Some(own) = field_schema(schema, NAME).filter(|_| self.clamp.down) else { return };
+        let least = limit(own, self.root, "minimum");
+        let given = fields.get(NAME).and_then(|value| match value {
+            Value::String(text) => text.trim().parse().ok(),
+            value => value.as_f64(),
+        });
+        if least > Some(0.0)
+            && given.is_some_and(|given| given <= 0.0)
+            && !required.iter().any(|name| name == NAME)
+        {
+            fields.remove(NAME);
+            self.path.push(Step::Field(NAME.to_owned()));
+            let name = self.field_name();
+            self.path.pop();
+            self.notes.push(format!("`{name}` must be more than 0; the usual one was taken"));
         }
     }
 
@@ -223,11 +256,10 @@ impl<'a> Repair<'a> {
         if fits {
             return parsed;
         }
-        if wants("boolean") && trimmed.eq_ignore_ascii_case("true") {
-            return Some(Value::Bool(true));
-        }
-        if wants("boolean") && trimmed.eq_ignore_ascii_case("false") {
-            return Some(Value::Bool(false));
+        if wants("boolean")
+            && let Some(meant) = boolean(trimmed)
+        {
+            return Some(Value::Bool(meant));
         }
         if let Some(parsed) = parsed.filter(|parsed| wants("array") && self.fits_items(parsed, schema)) {
             return Some(Value::Array(vec![parsed]));
@@ -347,6 +379,22 @@ fn takes_text(schema: &Value, text: &str, root: &Value, depth: usize) -> bool {
     } else {
         kinds(schema, root, depth).is_none_or(|kinds| kinds.contains(&"string"))
     }
+}
+
+/// The boolean that a word stands for.
+fn boolean(word: &str) -> Option<bool> {
+    let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
+    match (is(&["true", "yes", "on", "1"]), is(&["false", "no", "off", "0"])) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether a text in place of another type stands for no value.
+fn is_nothing(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || ["null", "none", "undefined"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// The one word of an enum that differs from a text only in case, `-`, `_` and spaces.

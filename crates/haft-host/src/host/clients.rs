@@ -9,7 +9,7 @@ use haft_ops::PlanPlace;
 use haft_sandbox::{FolderAccess, user};
 use tokio::runtime::Handle;
 
-use super::{Host, Result, UNNAMED_PREFIX, start};
+use super::{Host, Result, UNNAMED_PREFIX, servers, start};
 
 impl Host {
     /// Starts a session for a client. It shares nothing with the sessions of other clients.
@@ -28,7 +28,7 @@ impl Host {
         let session = start(builder.approver(client.approver).respondent(client.respondent));
         self.explain_untrusted(&session);
         // Each client gets its own server processes, so that no server sees the calls of two clients.
-        let servers = super::servers(&self.loaded(), self.workspace.root().as_path(), &self.guards.state);
+        let servers = servers::all(&self.loaded(), &self.workspace, &self.state, &self.guards.state);
         if !servers.is_empty() && !is_haft {
             servers.join(&session);
             self.client_servers.lock().push(servers);

@@ -11,7 +11,8 @@ use haft_sandbox::Store;
 use haft_sandbox::sandbox::{self, Layer, Layers, Network};
 use haft_text::check::Checkers;
 
-use super::{DAY, Host, logins};
+use super::servers::logins;
+use super::{DAY, Host};
 use crate::settings::{LayerSetting, LayersSetting, Settings, home};
 
 /// The options of operations that change files.

@@ -178,7 +178,7 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
     let mut ignored = Vec::new();
     let mut servers = Vec::new();
     let mut held_back = Vec::new();
-    settings.mcp.add_to(&mut servers, &user_file.display().to_string());
+    settings.mcp.add_to(&mut servers, &user_file.display().to_string(), false);
     let mut unreadable = None;
     match read_mcp_json(&workspace.join(MCP_JSON), mcp_json) {
         Ok(found) if trust == Trust::Full => servers::add(found.into_iter(), &mut servers),
@@ -193,14 +193,19 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
     }
     for (name, (path, bytes)) in PROJECT_FILES.into_iter().zip(of_project.clone()) {
         let Some(mut found) = read(path.clone(), bytes)? else { continue };
-        if !found.trusted.is_empty() {
+        let own = [
+            ("trusted", !found.trusted.is_empty()),
+            ("mcp.network", !found.mcp.network.is_empty()),
+            ("mcp.free", !found.mcp.free.is_empty()),
+        ];
+        if let Some((key, _)) = own.into_iter().find(|(_, is_set)| *is_set) {
             return Err(HostError::settings(format!(
-                "`{}` sets `trusted`, which only the user's own file can",
+                "`{}` sets `{key}`, which only the user's own file can",
                 path.display()
             )));
         }
         let place = format!(".haft/{name}");
-        found.mcp.add_to(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place);
+        found.mcp.add_to(if trust == Trust::Full { &mut servers } else { &mut held_back }, &place, true);
         if trust != Trust::Full {
             let (kept, dropped) = found.restricted(&settings);
             ignored.extend(dropped.into_iter().map(|key| format!(".haft/{name}: {key}")));

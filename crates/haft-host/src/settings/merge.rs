@@ -26,7 +26,8 @@ impl Settings {
             permissions: Permissions { allow: _, ask: _, deny: _, recommended: _, seconds: patience },
             journal,
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
-            mcp: Mcp { servers },
+            // A project cannot set the others.
+            mcp: Mcp { servers, network: _, free: _ },
         } = later;
         fn win<T>(so_far: &mut Option<T>, later: Option<T>) {
             if later.is_some() {
@@ -88,7 +89,7 @@ impl Settings {
             journal:
                 JournalLimits { keep_days: days, keep_megabytes: space, keep_changes, max_file_megabytes },
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
-            mcp: Mcp { servers },
+            mcp: Mcp { servers, network: _, free: _ },
         } = self;
         let mut ignored_keys = Vec::new();
         let mut ignore = |key: &'static str, is_set: bool| {

@@ -22,6 +22,11 @@ pub struct Mcp {
     /// name the later counts. `${NAME}` in what is written is a variable of the environment, `${NAME:-text}` the text
     /// where there is none. Trusted projects only.
     pub servers: BTreeMap<String, ServerConfig>,
+    /// Names of servers that only a project asks for and that may use the network; they run in the sandbox, without it unless
+    /// `sandbox.network` is set. Only in your own settings.
+    pub network: Vec<String>,
+    /// Names of servers that only a project asks for and that run outside of the sandbox. Only in your own settings.
+    pub free: Vec<String>,
 }
 
 /// An MCP server of the settings, with its origin.
@@ -33,6 +38,8 @@ pub struct ConfiguredServer {
     pub config: ServerConfig,
     /// The file that configures it.
     pub origin: String,
+    /// Whether that is a file of the project.
+    pub is_of_project: bool,
     /// The error in its settings, if they are invalid.
     error: Option<String>,
 }
@@ -81,11 +88,12 @@ impl Mcp {
     }
 
     /// Adds the servers, with their origin; they replace servers of the same name.
-    pub(super) fn add_to(&self, servers: &mut Vec<ConfiguredServer>, from: &str) {
+    pub(super) fn add_to(&self, servers: &mut Vec<ConfiguredServer>, from: &str, is_of_project: bool) {
         let found = self.servers.iter().map(|(name, config)| ConfiguredServer {
             name: name.clone(),
             config: config.clone(),
             origin: from.to_owned(),
+            is_of_project,
             error: None,
         });
         add(found, servers);
@@ -111,7 +119,7 @@ pub(super) fn read_mcp_json(path: &Path, bytes: Result<Option<Vec<u8>>>) -> Resu
                     Ok(config) => (config, None),
                     Err(bad) => (ServerConfig::default(), Some(bad.why)),
                 };
-                ConfiguredServer { name, config, origin: MCP_JSON.to_owned(), error }
+                ConfiguredServer { name, config, origin: MCP_JSON.to_owned(), is_of_project: true, error }
             },
         );
         Ok(found.collect())

@@ -171,8 +171,9 @@ pub enum Extra {
     Items(&'static [&'static str], &'static [&'static str]),
     /// A text in a list for each of haft's tools: the list, and what is before the tool's name.
     ItemPerTool(&'static [&'static str], &'static str),
-    /// One text under each of several keys: the table, the keys, the text.
-    Texts(&'static [&'static str], &'static [&'static str], &'static str),
+    /// One text under each of several patterns: the table, the patterns, the text. One text in place of the table is
+    /// shorthand for a table with that text under `*`.
+    Patterns(&'static [&'static str], &'static [&'static str], &'static str),
     /// `false` under a key.
     False(&'static [&'static str]),
     /// A text for each of haft's tools: the table, what is before the tool's name, the key below that, the text.

@@ -176,8 +176,8 @@ pub static CLIENTS: &[Client] = &[
         servers: &["mcp"],
         layout: Layout::Local,
         folder: Folder::Project,
-        question: Switch::Write(&[Extra::Texts(&["permission"], &["haft_*"], "allow")]),
-        tools: Switch::Write(&[Extra::Texts(
+        question: Switch::Write(&[Extra::Patterns(&["permission"], &["haft_*"], "allow")]),
+        tools: Switch::Write(&[Extra::Patterns(
             &["permission"],
             &["read", "edit", "glob", "grep", "list", "bash"],
             "deny",

@@ -14,6 +14,9 @@ pub(super) enum Edit {
     Set { path: Vec<String>, value: Value },
     /// A text in the list at a path.
     Item { path: Vec<String>, text: String },
+    /// A table at a path where a text is shorthand for a table with that text under a key. Where there is nothing, or a
+    /// table already, nothing has to be done.
+    Widen { path: Vec<String>, key: String },
 }
 
 /// An edit that was made, with what is needed to take it back when the file has changed since.
@@ -35,9 +38,18 @@ impl Edit {
         Edit::Item { path: owned(path), text: text.to_owned() }
     }
 
+    pub(super) fn widen(path: &[&str], key: &str) -> Self {
+        Edit::Widen { path: owned(path), key: key.to_owned() }
+    }
+
+    /// Whether it brings a value into the document, and not only another form of one.
+    pub(super) fn is_about_value(&self) -> bool {
+        !matches!(self, Edit::Widen { .. })
+    }
+
     pub(super) fn path(&self) -> &[String] {
         match self {
-            Edit::Set { path, .. } | Edit::Item { path, .. } => path,
+            Edit::Set { path, .. } | Edit::Item { path, .. } | Edit::Widen { path, .. } => path,
         }
     }
 
@@ -54,6 +66,7 @@ impl Edit {
         match self {
             Edit::Set { path, .. } => path.iter().any(|key| key.contains(ENTRY)),
             Edit::Item { text, .. } => text.contains(ENTRY),
+            Edit::Widen { .. } => false,
         }
     }
 
@@ -62,6 +75,7 @@ impl Edit {
         match self {
             Edit::Set { path, value } => at(document, path).is_some_and(|found| includes(found, value)),
             Edit::Item { path, text } => has_item(document, path, text),
+            Edit::Widen { path, .. } => !at(document, path).is_some_and(Value::is_string),
         }
     }
 
@@ -77,6 +91,11 @@ impl Edit {
                 Some(_) => Err(not_a("list", path)),
                 None => set_steps(document, path, &Value::Array(vec![Value::String(text.clone())])),
             },
+            Edit::Widen { path, key } => {
+                let text = at(document, path).cloned().unwrap_or_default();
+                let value = Value::Object(Map::from_iter([(key.clone(), text)]));
+                Ok(vec![Step::Replace { path: path.clone(), value }])
+            }
         }
     }
 
@@ -84,7 +103,7 @@ impl Edit {
     pub(super) fn made_in(&self, document: &Value) -> Made {
         let path = self.path();
         let replaced = match self {
-            Edit::Set { path, .. } => at(document, path).cloned(),
+            Edit::Set { path, .. } | Edit::Widen { path, .. } => at(document, path).cloned(),
             Edit::Item { .. } => None,
         };
         // A list is made with the item; a value is not a container of anything else.
@@ -112,6 +131,12 @@ impl Made {
             Edit::Item { path, text } if has_item(document, path, text) => {
                 Some(Step::Take { path: path.clone(), text: text.clone() })
             }
+            // The shorthand comes back, unless others put more into the table.
+            Edit::Widen { path, key } => self.replaced.as_ref().and_then(|old| {
+                let found =
+                    at(document, path).filter(|table| size(table) == 1 && table.get(key) == Some(old));
+                found.map(|_| Step::Replace { path: path.clone(), value: old.clone() })
+            }),
             _ => None,
         };
         let Some(first) = first else { return Vec::new() };

@@ -35,7 +35,19 @@ pub struct Request {
     /// Whether haft asks before calls that need approval. If it does not, the client's own question stays on.
     pub haft_asks: bool,
     /// Whether the client's own tools for files and commands are switched off.
-    pub without_builtin_tools: bool,
+    pub builtin_tools: BuiltinTools,
+}
+
+/// Whether a client's own tools for files and commands are switched off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BuiltinTools {
+    /// They are switched off.
+    Off,
+    /// They are left, or switched on again if an earlier setup switched them off.
+    On,
+    /// They stay as an earlier setup left them; without one, they are left on.
+    #[default]
+    AsBefore,
 }
 
 /// What would be written for a client, or taken back.
@@ -134,7 +146,15 @@ pub fn plan(client: &'static Client, request: &Request, places: &Places) -> Resu
     if !request.haft_asks {
         notes.push(format!("{QUESTION} stays on, since haft would not ask in this mode"));
     }
-    let tools = request.without_builtin_tools.then_some(("its own tools", client.tools));
+    let stays_off =
+        request.builtin_tools == BuiltinTools::AsBefore && is_without_tools(client, files, places)?;
+    if stays_off {
+        notes.push(
+            "its own tools stay off, as an earlier setup has it: --builtin-tools switches them on".to_owned(),
+        );
+    }
+    let without_tools = stays_off || request.builtin_tools == BuiltinTools::Off;
+    let tools = without_tools.then_some(("its own tools", client.tools));
     let switches = question.into_iter().chain(tools);
     for (what, switch) in switches {
         notes.extend(switch.lacks().map(|why| format!("{what}: {why}")));
@@ -165,6 +185,42 @@ pub fn plan(client: &'static Client, request: &Request, places: &Places) -> Resu
     }
     let records = places.records.clone();
     Ok(Plan { client, level: request.level, files: planned, notes, records })
+}
+
+/// The arguments after `mcp` in the entry that an earlier setup wrote; none if there was none. An entry that others
+/// wrote counts for nothing: a project may bring one.
+pub fn earlier_args(client: &Client, level: Level, places: &Places) -> Result<Vec<String>, HostError> {
+    let files = files_of(client, level, places)?;
+    let Some(path) = servers_file(client, places, files) else { return Ok(Vec::new()) };
+    let Some(record) = Record::load(&places.records, &path)?.filter(|_| user::exists(&path)) else {
+        return Ok(Vec::new());
+    };
+    let entry = Edit::set(&[client.servers, &[ENTRY]].concat(), Value::Null);
+    let words = record.made.iter().find_map(|made| match &made.edit {
+        edit @ Edit::Set { value, .. } if edit.is_same_place(&entry) => client.layout.command(value),
+        _ => None,
+    });
+    let mut words = words.unwrap_or_default().into_iter().skip(1);
+    Ok(if words.next().as_deref() == Some("mcp") { words.collect() } else { Vec::new() })
+}
+
+/// Whether an earlier setup switched the client's own tools off, and they still are.
+fn is_without_tools(client: &Client, files: Files, places: &Places) -> Result<bool, HostError> {
+    let Some(path) = settings_file(client, places, files) else { return Ok(false) };
+    let Present { text: Some(text), record: Some(record), .. } = Present::read(&path, places)? else {
+        return Ok(false);
+    };
+    let Ok(document) = client.form.parse(&text) else { return Ok(false) };
+    let edits: Vec<Edit> = client
+        .tools
+        .extras()
+        .iter()
+        .flat_map(|extra| edits_of(*extra, &[]))
+        .filter(Edit::is_about_value)
+        .collect();
+    let is_off =
+        |made: &Made| edits.iter().any(|edit| edit.is_same_place(&made.edit) && edit.is_in(&document));
+    Ok(record.made.iter().any(is_off))
 }
 
 pub(super) fn files_of(client: &Client, level: Level, places: &Places) -> Result<Files, HostError> {
@@ -207,8 +263,10 @@ pub(super) fn edits_of(extra: Extra, tools: &[String]) -> Vec<Edit> {
         Extra::ItemPerTool(list, before) => {
             tools.iter().map(|tool| Edit::item(list, &format!("{before}{tool}"))).collect()
         }
-        Extra::Texts(table, keys, text) => {
-            keys.iter().map(|key| Edit::set(&[table, &[*key]].concat(), text.into())).collect()
+        Extra::Patterns(table, keys, text) => {
+            let widened = Edit::widen(table, "*");
+            let texts = keys.iter().map(|key| Edit::set(&[table, &[*key]].concat(), text.into()));
+            std::iter::once(widened).chain(texts).collect()
         }
         Extra::False(path) => vec![Edit::set(path, false.into())],
         Extra::TextPerTool(table, before, key, text) => tools
@@ -303,6 +361,9 @@ fn by_hand(edits: &[Edit]) -> String {
         .map(|edit| match edit {
             Edit::Set { path, value } => format!("set `{}` to {value}", path.join(".")),
             Edit::Item { path, text } => format!("add `{text}` to `{}`", path.join(".")),
+            Edit::Widen { path, key } => {
+                format!("make `{}` a table, with what it is now under `{key}`", path.join("."))
+            }
         })
         .collect();
     words.join(", ")
@@ -325,8 +386,8 @@ fn plan_file(
     let mut write = || -> Result<Vec<Made>, Problem> {
         let mut made = Vec::new();
         for old in record.iter().filter(|_| is_stale).flat_map(|record| record.made.iter().rev()) {
-            if edits.iter().any(|edit| edit.is_same_place(&old.edit)) {
-                made.insert(0, old.clone());
+            if let Some(edit) = edits.iter().find(|edit| edit.is_same_place(&old.edit)) {
+                made.insert(0, Made { edit: edit.clone(), ..old.clone() });
             } else {
                 let document = draft.meaning()?;
                 draft.take(&old.removal(&document))?;

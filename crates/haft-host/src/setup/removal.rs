@@ -99,6 +99,6 @@ fn present(extra: Extra, document: &Value) -> Vec<Edit> {
             let tools = tools.filter(|(key, _)| key.starts_with(before));
             tools.map(|(key, value)| Edit::set(&[table, &[key.as_str()]].concat(), value.clone())).collect()
         }
-        extra => edits_of(extra, &[]),
+        extra => edits_of(extra, &[]).into_iter().filter(Edit::is_about_value).collect(),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::{Fault, FaultKind, message_with_causes};
+use haft_sandbox::sandbox::Report;
 use haft_sandbox::{Exit, Partner, Start};
 use parking_lot::Mutex;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
@@ -26,7 +27,7 @@ use super::listing::ServerInfo;
 use super::login::{self, Logins};
 use super::notifications::Observed;
 use super::pipe::{Noise, Pipe, rejection};
-use super::server::{Protocol, Server, ServerTransport};
+use super::server::{Protocol, Server, ServerSandbox, ServerSandboxes, ServerTransport};
 use super::web;
 
 /// The most bytes of a server's stderr that are kept.
@@ -61,6 +62,14 @@ const DEFAULT_ENV: [&str; 17] = [
     "SSL_CERT_FILE",
 ];
 
+/// Where the servers that haft starts work.
+pub(super) struct Place {
+    /// The base of relative folders.
+    pub(super) root: PathBuf,
+    /// The sandbox of each server.
+    pub(super) sandbox: Option<ServerSandboxes>,
+}
+
 /// An open connection, with the server's process if haft has started it.
 pub(super) struct OpenConnection {
     pub(super) running: RunningService<RoleClient, NotificationHandler>,
@@ -79,6 +88,8 @@ pub(super) struct OpenConnection {
 struct RemoteEnd {
     partner: Option<Partner>,
     noise: Option<Arc<Noise>>,
+    /// Which sandbox the server runs in, for faults.
+    sandbox: Option<String>,
     /// The URL. Its query or user part may hold a secret, so faults show it without them.
     address: Option<Url>,
 }
@@ -87,7 +98,7 @@ impl OpenConnection {
     /// Connects. Falls back to `server/discover` if the server refuses `initialize`.
     pub(super) async fn open(
         server: &Server,
-        root: &Path,
+        place: &Place,
         logins: &Logins,
         handler: impl Fn() -> NotificationHandler,
     ) -> Result<Self, Fault> {
@@ -97,9 +108,9 @@ impl OpenConnection {
             Protocol::Initialize => ClientLifecycleMode::Initialize,
             Protocol::Discover => discover(),
         };
-        match attempt(server, root, logins, handler(), first).await {
+        match attempt(server, place, logins, handler(), first).await {
             Err((_, error)) if server.protocol == Protocol::Initialize && wants_discovery(&error) => {
-                let again = attempt(server, root, logins, handler(), discover()).await;
+                let again = attempt(server, place, logins, handler(), discover()).await;
                 again.map_err(|(fault, _)| fault)
             }
             outcome => outcome.map_err(|(fault, _)| fault),
@@ -226,6 +237,9 @@ impl RemoteEnd {
             if let Some(noise) = self.noise.as_ref().and_then(|noise| noise.summary()) {
                 message = format!("{message}; {noise}");
             }
+            if let Some(sandbox) = &self.sandbox {
+                message = format!("{message}; {sandbox}");
+            }
             let tail = last_lines(&partner.stderr_tail());
             if !tail.is_empty() {
                 message = format!("{message}; it said last:\n{tail}");
@@ -286,7 +300,7 @@ fn wants_discovery(error: &ClientInitializeError) -> bool {
 /// Connects with one kind of handshake.
 async fn attempt(
     server: &Server,
-    root: &Path,
+    place: &Place,
     logins: &Logins,
     handler: NotificationHandler,
     lifecycle: ClientLifecycleMode,
@@ -301,9 +315,17 @@ async fn attempt(
     let mut remote = RemoteEnd::default();
     let connected = match &server.transport {
         ServerTransport::Command { .. } => {
-            let (partner, pipe, noise) =
-                start(&server.transport, root).map_err(|error| unreachable(error.to_string()))?;
+            let sandbox = match &place.sandbox {
+                Some(sandboxes) => {
+                    sandboxes(server).map_err(|fault| (fault, ClientInitializeError::Cancelled))?
+                }
+                None => None,
+            };
+            let (partner, pipe, noise) = start(&server.transport, &place.root, sandbox.as_ref())
+                .await
+                .map_err(|error| unreachable(error.to_string()))?;
             (remote.partner, remote.noise) = (Some(partner), Some(noise));
+            remote.sandbox = sandbox.map(|sandbox| sandbox.about);
             serve(handler, pipe, lifecycle).await
         }
         ServerTransport::Unusable(why) => return Err(unreachable(why.clone())),
@@ -416,7 +438,11 @@ fn bounded_message(error: &(dyn std::error::Error + 'static)) -> String {
 /// behind a script; without the mark each haft would start another one.
 const NESTED: &str = "HAFT_NESTED";
 
-fn start(access: &ServerTransport, root: &Path) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
+async fn start(
+    access: &ServerTransport,
+    root: &Path,
+    sandbox: Option<&ServerSandbox>,
+) -> std::io::Result<(Partner, Pipe, Arc<Noise>)> {
     let ServerTransport::Command { program, args, dir, env, pass_env } = access else {
         return Err(std::io::ErrorKind::Unsupported.into());
     };
@@ -434,13 +460,26 @@ fn start(access: &ServerTransport, root: &Path) -> std::io::Result<(Partner, Pip
     let inherited = std::env::vars_os()
         .filter(|(name, _)| is_inherited(name) && !env.contains_key(&*name.to_string_lossy()));
     let set = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let (partner, pipes) = Partner::start(&Start {
+    let start = Start {
         program: program.into(),
         args: args.iter().map(OsString::from).collect(),
         dir: dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(dir)),
         env: inherited.chain(set).chain([(NESTED.into(), "1".into())]).collect(),
         max_stderr: MAX_STDERR,
-    })?;
+    };
+    let (partner, pipes) = match sandbox {
+        None => Partner::start(&start)?,
+        Some(ServerSandbox { policy, required, .. }) => {
+            let check = |report: &Report| match required.iter().find(|layer| !report.has(**layer)) {
+                None => Ok(()),
+                Some(layer) => Err(std::io::Error::other(format!(
+                    "it has to run in a sandbox with {}, and there is none here; `haft doctor` tells why",
+                    layer.made_of()
+                ))),
+            };
+            Partner::start_in_sandbox(policy, check, &start).await?
+        }
+    };
     let (pipe, noise) = Pipe::new(pipes);
     Ok((partner, pipe, noise))
 }

@@ -1,7 +1,6 @@
 //! One server over its lifetime: started on first use and restarted with back-off when it has died. Publishes its tools to
 //! every session that has joined.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, OpenConnection};
+use super::connect::{self, OpenConnection, Place};
 use super::handler::{Elicitation, NotificationHandler, SharedState};
 use super::listing::{self, ListedTool, Listing, ServerInfo};
 use super::login::{LoginBrowser, Logins};
@@ -35,8 +34,7 @@ const MIN_LIST_INTERVAL: Duration = Duration::from_millis(100);
 /// One server, with its connection if there is one.
 pub(super) struct Link {
     pub(super) server: Server,
-    /// The base of relative folders.
-    root: PathBuf,
+    place: Place,
     pub(super) shared: Arc<SharedState>,
     logins: Logins,
     phase: AsyncMutex<Phase>,
@@ -88,11 +86,11 @@ pub struct ServerStatus {
 }
 
 impl Link {
-    pub(super) fn new(server: Server, root: PathBuf, logins: Option<&Store>) -> Arc<Self> {
+    pub(super) fn new(server: Server, place: Place, logins: Option<&Store>) -> Arc<Self> {
         Arc::new(Self {
             logins: Logins::new(logins, &server),
             server,
-            root,
+            place,
             shared: Arc::default(),
             phase: AsyncMutex::new(Phase::Idle),
             offers: Mutex::default(),
@@ -187,7 +185,7 @@ impl Link {
             changed: changed.clone(),
             elicitation,
         };
-        let connection = OpenConnection::open(&self.server, &self.root, &self.logins, handler).await?;
+        let connection = OpenConnection::open(&self.server, &self.place, &self.logins, handler).await?;
         let listing = match connection.about.has_tools {
             true => match listing::tools(&self.server.name, connection.peer()).await {
                 Ok(listing) => listing,

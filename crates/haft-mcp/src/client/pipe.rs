@@ -11,7 +11,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::bounds;
@@ -24,11 +24,11 @@ const MAX_NOISE: usize = 32 * 1024 * 1024;
 
 /// The transport to a server's process.
 pub(super) struct Pipe {
-    read: BufReader<ChildStdout>,
+    read: BufReader<Receiver>,
     line: Vec<u8>,
     /// The line being read, once it is too long.
     long: Option<LongLine>,
-    write: Arc<AsyncMutex<Option<ChildStdin>>>,
+    write: Arc<AsyncMutex<Option<Sender>>>,
     noise: Arc<Noise>,
 }
 

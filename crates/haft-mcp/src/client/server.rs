@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use haft_core::Fault;
+use haft_sandbox::sandbox::{Layer, Policy};
 
 /// A server, and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +67,20 @@ pub enum ServerTransport {
         /// How to log in.
         oauth: OAuth,
     },
+}
+
+/// Tells which sandbox a server is started in; `None` is none.
+pub type ServerSandboxes = Arc<dyn Fn(&Server) -> Result<Option<ServerSandbox>, Fault> + Send + Sync>;
+
+/// The sandbox of a server that haft starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSandbox {
+    /// What the server may do.
+    pub policy: Policy,
+    /// Layers without which it is not started.
+    pub required: Vec<Layer>,
+    /// Why it is in a sandbox, and how that is changed: a part of its faults.
+    pub about: String,
 }
 
 /// How haft logs in to a server. By default it registers itself dynamically.

@@ -9,11 +9,11 @@ use haft_core::{DynTool, Fault, FaultKind, Session, Store};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use super::connect::OpenConnection;
+use super::connect::{OpenConnection, Place};
 use super::link::{Link, ServerState, ServerStatus};
 use super::login::LoginBrowser;
 use super::resources::NAMES;
-use super::server::Server;
+use super::server::{Server, ServerSandboxes};
 use crate::name::belongs_to;
 
 /// Servers whose tools are added to sessions. Cheap to clone. The servers end when the last clone and all sessions that
@@ -67,19 +67,35 @@ impl Servers {
     /// A set of servers, none of them started. Relative folders are based on `root`. Of two servers with the same name the
     /// later one counts.
     pub fn new(servers: Vec<Server>, root: &Path) -> Self {
-        Self::with(servers, root, None)
+        Self::with(servers, root, None, None)
     }
 
     /// A set of servers that stores the credentials of logins, otherwise like [`Servers::new`].
     pub fn with_login_store(servers: Vec<Server>, root: &Path, logins: &Store) -> Self {
-        Self::with(servers, root, Some(logins))
+        Self::with(servers, root, Some(logins), None)
     }
 
-    fn with(servers: Vec<Server>, root: &Path, logins: Option<&Store>) -> Self {
+    /// A set of servers that stores the credentials of logins and starts servers in their sandboxes, otherwise like
+    /// [`Servers::new`].
+    pub fn with_sandboxes(
+        servers: Vec<Server>,
+        root: &Path,
+        logins: &Store,
+        sandbox: ServerSandboxes,
+    ) -> Self {
+        Self::with(servers, root, Some(logins), Some(sandbox))
+    }
+
+    fn with(
+        servers: Vec<Server>,
+        root: &Path,
+        logins: Option<&Store>,
+        sandbox: Option<ServerSandboxes>,
+    ) -> Self {
         let mut links: Vec<Arc<Link>> = Vec::new();
         for server in servers {
             links.retain(|link| link.server.name != server.name);
-            links.push(Link::new(server, root.to_owned(), logins));
+            links.push(Link::new(server, Place { root: root.to_owned(), sandbox: sandbox.clone() }, logins));
         }
         Self(Arc::new(links))
     }

@@ -12,12 +12,13 @@ use parking_lot::Mutex;
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestParams,
     ElicitationAction, ElicitationSchema, InputRequest, ListRootsRequest, ListRootsResult, LoggingLevel,
-    LoggingMessageNotificationParam, Root, ServerRequest,
+    LoggingMessageNotificationParam, ProtocolVersion, Root, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleServer, ServiceError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::form::{self, Form};
 use super::rounds::Round;
 use crate::wire;
 
@@ -28,6 +29,8 @@ pub struct Caller(Arc<Inner>);
 struct Inner {
     peer: Peer<RoleServer>,
     can: ClientCapabilities,
+    /// The protocol version of the request.
+    version: Option<ProtocolVersion>,
     /// The lowest level that goes to its log.
     level: Option<LoggingLevel>,
     /// Set where a server may not send requests.
@@ -51,10 +54,11 @@ impl Caller {
     pub(super) fn new(
         peer: Peer<RoleServer>,
         can: ClientCapabilities,
+        version: Option<ProtocolVersion>,
         level: Option<LoggingLevel>,
         round: Option<Round>,
     ) -> Self {
-        Self(Arc::new(Inner { peer, can, level, round, missing: Mutex::default() }))
+        Self(Arc::new(Inner { peer, can, version, level, round, missing: Mutex::default() }))
     }
 
     /// The client that made a call. None for calls that did not come over the protocol.
@@ -82,8 +86,9 @@ impl Caller {
         self.0.round.as_ref().map_or(0, Round::number)
     }
 
-    /// Shows the user a form. `form` is a JSON schema: an object of primitive fields. `name` identifies the question within
-    /// the request.
+    /// Shows the user a form. `form` is a JSON schema as the protocol has it from 2025-11-25 on: an object of primitive
+    /// fields, choices (`oneOf`) and choices of several (`items` with `anyOf`). A client of an earlier version gets it in
+    /// the words of that version. `name` identifies the question within the request.
     pub async fn elicit(
         &self,
         name: &str,
@@ -95,12 +100,13 @@ impl Caller {
         }
         let required = required_fields(&form);
         let Value::Object(form) = form else { return Err(Fault::invalid("a form is an object")) };
-        let requested_schema = ElicitationSchema::from_json_schema(form)
+        let form = Form::for_version(form, self.0.version.as_ref());
+        let requested_schema = ElicitationSchema::from_json_schema(form.schema.clone())
             .map_err(|error| Fault::invalid(format!("this is no form: {error}")))?;
         let message = message.into();
         let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
         let request = InputRequest::Elicitation(ElicitRequest::new(params));
-        self.ask(name, request, |answer| elicited(answer, &required)).await
+        self.ask(name, request, |answer| elicited(answer, &required, &form)).await
     }
 
     /// Asks the client's model. Parameters and answer are those of `sampling/createMessage`.
@@ -148,7 +154,10 @@ impl Caller {
         }
         let request = match request {
             InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
-            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+            InputRequest::Elicitation(request) if form::has_modes(self.0.version.as_ref()) => {
+                ServerRequest::ElicitRequest(request)
+            }
+            InputRequest::Elicitation(request) => form::without_mode(&request),
             InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
             _ => return Err(Fault::new(FaultKind::Internal, "this cannot be asked")),
         };
@@ -195,11 +204,11 @@ fn required_fields(form: &Value) -> Vec<String> {
     required.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-fn elicited(answer: &Value, required: &[String]) -> Option<FormAnswer> {
+fn elicited(answer: &Value, required: &[String], form: &Form) -> Option<FormAnswer> {
     let action = ElicitationAction::deserialize(answer.get("action")?).ok()?;
     Some(match action {
         ElicitationAction::Accept => {
-            let content = answer.get("content").cloned().unwrap_or_else(|| json!({}));
+            let content = form.read(answer.get("content").cloned().unwrap_or_else(|| json!({})));
             let filled = |name: &String| content.get(name).is_some();
             if !content.is_object() || !required.iter().all(filled) {
                 return None;

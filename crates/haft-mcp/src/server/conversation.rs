@@ -135,7 +135,7 @@ impl Conversation {
         // A client with a session that never set a level gets what tools write for it.
         let level = self.level(context).or((!is_stateless(context)).then_some(LoggingLevel::Info));
         let can = context.client_capabilities().unwrap_or_default();
-        Ok(Caller::new(context.peer.clone(), can, level, round))
+        Ok(Caller::new(context.peer.clone(), can, context.protocol_version(), level, round))
     }
 
     /// The questions to answer a request with, if its tool asked any.

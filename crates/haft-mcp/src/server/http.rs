@@ -18,9 +18,11 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::SessionConfig;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -29,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Connection;
 use super::conversation::Conversation;
 use super::host::SessionHost;
+use super::lines::{IN_USE, INVALID_REQUEST};
 use super::sessions::Sessions;
 use crate::wire::MAX_MESSAGE_BYTES;
 
@@ -206,13 +209,19 @@ impl Gate {
             Some(id) if is_delete => self.sessions.has_session(&id.as_str().into()).await.unwrap_or(false),
             _ => false,
         };
-        let (request, initialize) = match strict(request).await {
+        let (request, message) = match strict(request).await {
             Ok(read) => read,
             Err(refusal) => return *refusal,
         };
+        if let (Some(session), Some(Message { id, .. })) = (&session, &message)
+            && RequestId::deserialize(id).is_ok_and(|id| self.sessions.is_running(session, &id))
+        {
+            return refusal(StatusCode::BAD_REQUEST, INVALID_REQUEST, id, IN_USE);
+        }
         // Only a session takes a slot; stateless requests take none.
-        let slot = match initialize.filter(|_| session.is_none()) {
-            Some(id) => match self.slots.clone().try_acquire_owned() {
+        let initialize = message.filter(|message| message.is_initialize && session.is_none());
+        let slot = match initialize {
+            Some(Message { id, .. }) => match self.slots.clone().try_acquire_owned() {
                 Ok(slot) => Some(slot),
                 Err(_) => return self.too_many_sessions(&id),
             },
@@ -248,8 +257,8 @@ fn refusal(status: StatusCode, code: i32, id: &Value, why: &str) -> Response {
 }
 
 /// Refuses malformed messages, as `lines` does. The parser is strict about duplicate keys, since two parsers need not
-/// agree on which of them counts. Returns the request, and its JSON-RPC id if it is an `initialize`.
-async fn strict(request: Request) -> Result<(Request, Option<Value>), Box<Response>> {
+/// agree on which of them counts. Returns the request, and the JSON-RPC request in it.
+async fn strict(request: Request) -> Result<(Request, Option<Message>), Box<Response>> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if request.method() != Method::POST || !kind.is_some_and(|kind| kind.starts_with("application/json")) {
         return Ok((request, None));
@@ -268,15 +277,27 @@ async fn strict(request: Request) -> Result<(Request, Option<Value>), Box<Respon
     };
     let refused = |code, why: &str| Box::new(refusal(StatusCode::BAD_REQUEST, code, &Value::Null, why));
     let text = std::str::from_utf8(&bytes).map_err(|_| refused(-32700, "the message is not UTF-8"))?;
-    let initialize = match haft_core::json::parse(text) {
+    let message = match haft_core::json::parse(text) {
         Err(fault) => return Err(refused(-32700, fault.message())),
-        Ok(Value::Array(_)) => return Err(refused(-32600, "batches are not taken: send one message")),
+        Ok(Value::Array(_)) => {
+            return Err(refused(INVALID_REQUEST, "batches are not taken: send one message"));
+        }
         Ok(mut message) => {
-            let is_initialize = message.get("method").is_some_and(|method| method == "initialize");
-            is_initialize.then(|| message.get_mut("id").map(Value::take).unwrap_or_default())
+            let method = message.get("method");
+            let (is_request, is_initialize) =
+                (method.is_some(), method.is_some_and(|method| method == "initialize"));
+            let id = message.get_mut("id").map(Value::take);
+            (is_initialize || is_request && id.is_some())
+                .then(|| Message { id: id.unwrap_or_default(), is_initialize })
         }
     };
-    Ok((Request::from_parts(head, Body::from(bytes)), initialize))
+    Ok((Request::from_parts(head, Body::from(bytes)), message))
+}
+
+/// What is known of a JSON-RPC request before the SDK sees it.
+struct Message {
+    id: Value,
+    is_initialize: bool,
 }
 
 /// Compares in constant time, so that the time does not reveal how much of a guessed token is right.

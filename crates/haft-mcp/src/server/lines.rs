@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haft_core::json as strict;
 use parking_lot::Mutex;
 use rmcp::model::{
-    CallToolRequest, ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcRequest, ProtocolVersion,
-    RequestId,
+    CallToolRequest, ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, JsonRpcRequest,
+    ProtocolVersion, RequestId,
 };
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -21,6 +21,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::running::{self, RunningRequests};
 use crate::wire::MAX_MESSAGE_BYTES;
 
 /// While this many messages wait to be written, haft reads none: a client that does not read cannot fill the memory.
@@ -32,8 +33,12 @@ const MAX_REUSED: usize = 256 * 1024;
 /// The newest protocol version that haft supports.
 pub(super) const NEWEST: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
+/// The refusal of a request whose id is in use.
+pub(super) const IN_USE: &str = "this id is in use by a request that is still running, which goes on: give each request an \
+                                 id of its own";
+
 const PARSE_ERROR: i32 = -32700;
-const INVALID_REQUEST: i32 = -32600;
+pub(super) const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
 /// A transport over two byte streams.
@@ -47,6 +52,7 @@ pub(super) struct Lines<R, W> {
     started: bool,
     /// Resolves when the latest call has been taken on.
     latest: Option<oneshot::Receiver<()>>,
+    running: RunningRequests,
 }
 
 struct Writer<W> {
@@ -102,6 +108,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             write: Arc::new(writer),
             started: false,
             latest: None,
+            running: RunningRequests::default(),
         }
     }
 
@@ -189,6 +196,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
                 self.refuse(INVALID_REQUEST, "the id must be a string or an integer", &Value::Null);
                 None
             }
+            Ok(ClientJsonRpcMessage::Request(request)) if !self.running.begin(&request.id) => {
+                self.refuse(INVALID_REQUEST, IN_USE, &id.unwrap_or_default());
+                None
+            }
             Ok(message) => Some(self.queue(message)),
             Err(_) if id.is_none() && is_request => None,
             Err(_) => {
@@ -206,6 +217,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
 
     /// Gives a call its place in the order of arrival.
     fn queue(&mut self, mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+        if let ClientJsonRpcMessage::Notification(notification) = &message
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(id) = &cancelled.params.request_id
+        {
+            self.running.cancel(id);
+        }
         if let ClientJsonRpcMessage::Request(request) = &mut message {
             self.started = self.started || is_start(&request.request);
             if let ClientRequest::CallToolRequest(call) = &mut request.request {
@@ -331,8 +348,10 @@ where
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let queued = Queued::new(&self.write);
-        queued.write(item)
+        if let Some(id) = running::answered(&item) {
+            self.running.end(id);
+        }
+        Queued::new(&self.write).write(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {

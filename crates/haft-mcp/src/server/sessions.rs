@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionTransport,
 };
@@ -17,6 +17,8 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
+
+use super::running::{self, RunningRequests};
 
 /// The most ended requests of a session whose streams can still be resumed.
 const MAX_ENDED: usize = 8;
@@ -32,12 +34,43 @@ type Events = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 pub(super) struct Sessions {
     sdk: LocalSessionManager,
     streams: Mutex<HashMap<SessionId, VecDeque<EventStream>>>,
+    running: Arc<Mutex<HashMap<SessionId, RunningRequests>>>,
     /// Held while a standalone stream is opened: the SDK gives out all of its events only once per session.
     opening: AsyncMutex<()>,
 }
 
 /// The request part of event ids on a standalone stream.
 const STANDALONE: &str = "";
+
+/// A request of a session, whose id is in use until it is answered or its stream ends.
+struct InUse {
+    running: Arc<Mutex<HashMap<SessionId, RunningRequests>>>,
+    session: SessionId,
+    request: RequestId,
+}
+
+impl InUse {
+    fn new(
+        running: &Arc<Mutex<HashMap<SessionId, RunningRequests>>>,
+        session: &SessionId,
+        request: RequestId,
+    ) -> Self {
+        running.lock().entry(session.clone()).or_default().begin(&request);
+        Self { running: running.clone(), session: session.clone(), request }
+    }
+
+    fn end(&self) {
+        if let Some(running) = self.running.lock().get_mut(&self.session) {
+            running.end(&self.request);
+        }
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
 
 /// The events of one request, or of the standalone stream.
 struct EventStream {
@@ -76,6 +109,11 @@ impl Sessions {
         let mut sessions = Self::default();
         sessions.sdk.session_config = config;
         sessions
+    }
+
+    /// Whether a session has a request of this id in progress.
+    pub(super) fn is_running(&self, session: &str, id: &RequestId) -> bool {
+        self.running.lock().get(session).is_some_and(|running| running.has(id))
     }
 
     /// Registers a stream of a session. Drops the oldest that has ended if there are too many.
@@ -237,6 +275,7 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
         self.streams.lock().remove(id);
+        self.running.lock().remove(id);
         self.sdk.close_session(id).await
     }
 
@@ -245,7 +284,18 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let mut events = Box::pin(self.sdk.create_stream(id, message).await?);
+        let request = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let events = self.sdk.create_stream(id, message).await?;
+        let in_use = request.map(|request| InUse::new(&self.running, id, request));
+        let mut events = Box::pin(events.map(move |event| {
+            if event.message.as_deref().is_some_and(|message| running::answered(message).is_some()) {
+                in_use.iter().for_each(InUse::end);
+            }
+            event
+        }));
         // The SDK sends a first event at once. Its id names the request.
         let first = events.next().await;
         let event_id = first.as_ref().and_then(|first| first.event_id.as_deref()).and_then(parse_event_id);

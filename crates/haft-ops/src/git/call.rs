@@ -22,6 +22,21 @@ const UNKNOWN: [&str; 5] =
 impl Repository {
     /// Runs git and returns its standard output.
     pub(super) async fn git(&self, may: May, args: Vec<OsString>, cx: &Context) -> Result<Vec<u8>, Fault> {
+        let ran = self.program(may, args, cx)?.run(None, TIMEOUT, cx).await?;
+        match ran.exit {
+            Exit::Code(0) => Ok(ran.out.bytes()),
+            Exit::Cancelled => Err(cx.cancelled_fault()),
+            Exit::TimedOut => Err(Fault::new(
+                FaultKind::Timeout,
+                format!("`git` was ended after {} seconds", TIMEOUT.as_secs()),
+            )
+            .hint("name fewer paths")),
+            _ => Err(self.failed(&format!("{}\n{}", ran.err.text(), ran.out.text()))),
+        }
+    }
+
+    /// Git with arguments, as it is run in the sandbox.
+    pub(super) fn program(&self, may: May, args: Vec<OsString>, cx: &Context) -> Result<Program, Fault> {
         let git = find_program("git", cx).ok_or_else(|| {
             Fault::new(
                 FaultKind::NotFound,
@@ -42,21 +57,11 @@ impl Repository {
         }
         let mut program = program.args(args).env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8");
         program.may = may;
-        let ran = program.run(None, TIMEOUT, cx).await?;
-        match ran.exit {
-            Exit::Code(0) => Ok(ran.out.bytes()),
-            Exit::Cancelled => Err(cx.cancelled_fault()),
-            Exit::TimedOut => Err(Fault::new(
-                FaultKind::Timeout,
-                format!("`git` was ended after {} seconds", TIMEOUT.as_secs()),
-            )
-            .hint("name fewer paths")),
-            _ => Err(self.failed(&format!("{}\n{}", ran.err.text(), ran.out.text()))),
-        }
+        Ok(program)
     }
 
     /// The fault for a failed git command, by the error message that it printed.
-    fn failed(&self, output: &str) -> Fault {
+    pub(super) fn failed(&self, output: &str) -> Fault {
         // Git's hints are commands for a person at a terminal, not calls of a tool.
         let output: Vec<&str> = output.lines().filter(|line| !line.starts_with("hint:")).collect();
         let output: String = output.join("\n").trim().chars().take(MAX_OUTPUT).collect();

@@ -1,9 +1,10 @@
-//! Reading PDFs: the text of each page, and images of pages without a text layer. The PDF library panics on unexpected
+//! Reading PDFs: the text of each page, and images of pages without a text layer or with pictures beside their text. The PDF library panics on unexpected
 //! input, recurses, and allocates as much memory as a file claims to need. So it runs as a worker process in the sandbox
 //! with limits on memory and time, behind a guard that rejects documents that would never finish. The programs that
 //! render pages run in the sandbox, too.
 
 mod guard;
+mod images;
 mod renderer;
 mod worker;
 
@@ -33,6 +34,8 @@ pub(super) const MAX_PAGES: usize = 20;
 const MAX_PAGE_TEXT: usize = 256 * 1024;
 /// Largest number of pages that one call renders as images.
 const MAX_RENDERED: usize = 5;
+/// Number of lines and areas from which on a page shows a drawing, and not only rules between its paragraphs.
+const MANY_PATHS: usize = 40;
 /// Stack size of the worker's thread, for the library's recursion up to the depth that the guard allows.
 const STACK: usize = 64 * 1024 * 1024;
 
@@ -60,6 +63,8 @@ pub(super) enum PdfProblem {
 pub(super) struct Extracted {
     pub(super) total: u32,
     pub(super) pages: Vec<(u32, Result<String, String>)>,
+    /// The pages among them that show something besides their text.
+    pub(super) with_pictures: Vec<u32>,
     /// First requested page that was not read because of [`MAX_PAGES`].
     pub(super) next: Option<u32>,
 }
@@ -107,7 +112,7 @@ fn pdf_fault(problem: &PdfProblem, shown: &str) -> Fault {
 
 /// Puts a heading before each page, and renders pages without text as images.
 async fn lay_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
-    let Extracted { total, pages, next } = extracted;
+    let Extracted { total, pages, with_pictures, next } = extracted;
     let mut paged =
         Paged { total, next, read: pages.iter().map(|(number, _)| *number).collect(), pieces: Vec::new() };
     let mut text = String::new();
@@ -122,6 +127,26 @@ async fn lay_out(extracted: Extracted, bytes: &Bytes, cx: &Context) -> Paged {
                 for line in page.trim_matches('\n').lines() {
                     text.push_str(line.trim_end());
                     text.push('\n');
+                }
+                if !with_pictures.contains(&number) {
+                } else if rendered == MAX_RENDERED {
+                    text.push_str(&format!(
+                        "[page {number} has pictures, too; ask for it with `pages` to see it]\n"
+                    ));
+                } else {
+                    match renderer::render(bytes, number, cx).await {
+                        Ok(picture) => {
+                            rendered += 1;
+                            text.push_str(&format!(
+                                "[page {number} has pictures, too; this is how it looks]\n"
+                            ));
+                            paged.pieces.push(Piece::Text(std::mem::take(&mut text)));
+                            paged.pieces.push(Piece::Picture(picture));
+                        }
+                        Err(problem) => {
+                            text.push_str(&format!("[page {number} has pictures, too, but {problem}]\n"));
+                        }
+                    }
                 }
             }
             Ok(_) if rendered == MAX_RENDERED => {
@@ -192,26 +217,37 @@ pub(super) fn extract(
         return Err(PdfProblem::NoSuchPage { total });
     }
     let mut pages = Vec::with_capacity(numbers.len());
+    let mut with_pictures = Vec::new();
     for number in numbers {
         if deadline.is_over() {
             return Err(PdfProblem::Slow);
         }
+        let mut drawn = 0;
         let page = match ids.get(&number) {
             Some(id) => catch_panic(|| guard::check_page(&document, *id))
                 .flatten()
-                .and_then(|()| page_text(&document, number, deadline)),
+                .and_then(|()| page_text(&document, number, deadline, &mut drawn)),
             None => Err("it is not there".to_owned()),
         };
+        let has_image = |id| catch_panic(|| images::on_page(&document, id)).unwrap_or_default();
+        if drawn >= MANY_PATHS || ids.get(&number).is_some_and(|id| has_image(*id)) {
+            with_pictures.push(number);
+        }
         pages.push((number, page));
     }
-    Ok(Extracted { total, pages, next })
+    Ok(Extracted { total, pages, with_pictures, next })
 }
 
-fn page_text(document: &Document, number: u32, deadline: &Deadline) -> Result<String, String> {
+fn page_text(
+    document: &Document,
+    number: u32,
+    deadline: &Deadline,
+    drawn: &mut usize,
+) -> Result<String, String> {
     let mut text = String::new();
     let written = catch_panic(|| {
         let plain = PlainTextOutput::new(&mut text);
-        output_doc_page(document, &mut Bounded { plain, deadline, left: MAX_PAGE_TEXT }, number)
+        output_doc_page(document, &mut Bounded { plain, deadline, left: MAX_PAGE_TEXT, drawn }, number)
     });
     match written {
         Ok(Ok(())) => Ok(text),
@@ -227,6 +263,8 @@ struct Bounded<'a> {
     plain: PlainTextOutput<&'a mut String>,
     deadline: &'a Deadline,
     left: usize,
+    /// Number of lines and areas that the page draws.
+    drawn: &'a mut usize,
 }
 
 impl Bounded<'_> {
@@ -284,10 +322,12 @@ impl OutputDev for Bounded<'_> {
         _: &[f64],
         _: &VectorPath,
     ) -> Result<(), OutputError> {
+        *self.drawn += 1;
         self.check()
     }
 
     fn fill(&mut self, _: &Transform, _: &ColorSpace, _: &[f64], _: &VectorPath) -> Result<(), OutputError> {
+        *self.drawn += 1;
         self.check()
     }
 }

@@ -12,7 +12,8 @@ use haft_sandbox::sandbox::{Output, RunEvent};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::{Command, Printed, begin, in_words};
+use super::run::Started;
+use super::{Command, Printed, begin, in_words, recorded};
 
 /// Name of the background commands in claims.
 const TASKS: &str = "background commands";
@@ -160,7 +161,7 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         return Err(Fault::failed(format!("{running} commands run in the background already"))
             .hint("end one of them first"));
     }
-    let (mut running, _) = begin(command, Output::Joined, cx).await?;
+    let Started { mut running, recording, notes, .. } = begin(command, Output::Joined, cx).await?;
     let (state_sender, state) = watch::channel(TaskState::Running);
     let (kill, mut killed) = watch::channel(false);
     // The task's entry holds the abort handle of its future, and the future writes into the entry: the channel closes the
@@ -172,7 +173,7 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
         table.count
     };
     let id = format!("bash_{number}");
-    let (inside, name) = (cx.after_the_call(), id.clone());
+    let (inside, name, text) = (cx.after_the_call(), id.clone(), command.text.clone());
     let work = tokio::spawn(async move {
         let mut session_end = std::pin::pin!(inside.cancelled());
         let Ok(task) = entry.await else { return };
@@ -206,7 +207,15 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
                 Err(_) => break TaskState::Killed,
             }
         };
-        let notes = running.ended().map(|ended| super::set_aside_notes(ended, &inside)).unwrap_or_default();
+        let mut notes = Vec::new();
+        if let Some(mut ended) = running.ended().cloned() {
+            notes = super::set_aside_notes(&ended, &inside);
+            let (changes, more) = recorded::adopt(&mut ended, recording, &text, &inside).await;
+            notes.extend(more);
+            if let Some(number) = changes.number {
+                notes.push(format!("what it changed is change {number}"));
+            }
+        }
         if let (Some(task), false) = (task.upgrade(), notes.is_empty()) {
             let text = format!("\nnote: {}\n", notes.join("\nnote: "));
             task.printed.lock().0.add(text.as_bytes(), || None);
@@ -220,10 +229,14 @@ pub(super) async fn start(command: &Command, cx: &Context) -> Result<String, Fau
             },
         );
     });
+    let mut printed = Printed::background();
+    for note in notes {
+        printed.add(format!("note: {note}\n").as_bytes(), || None);
+    }
     let task = Arc::new(BackgroundTask {
         command: command.text.clone(),
         reported: AtomicBool::new(false),
-        printed: Mutex::new((Printed::background(), 0)),
+        printed: Mutex::new((printed, 0)),
         state,
         kill,
         work: work.abort_handle(),

@@ -20,13 +20,14 @@ fn is_of_system(path: &Path) -> bool {
 /// Claims of a command.
 pub(super) fn of_command(
     text: &str,
+    dir: &AbsPath,
     parsed: &Arc<ParsedCommand>,
     accesses: &Accesses,
     is_read_only: bool,
     is_free: bool,
     cx: &Context,
 ) -> Claims {
-    let line = Resource::Command(CommandLine::new(text).with_analysis(parsed.clone()));
+    let line = Resource::Command(CommandLine::new(text).in_dir(dir.clone()).with_analysis(parsed.clone()));
     let mut claims = match is_read_only {
         true => Claims::none().read(line),
         false => Claims::none().write(line),

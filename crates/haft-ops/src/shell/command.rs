@@ -1,7 +1,6 @@
 //! A shell command before it runs: what its text proves about it, which resources it claims, and whether it is refused.
 //! Knows nothing of processes.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft_core::{AbsPath, Access, Claims, Context, Fault, FaultKind, Resource};
@@ -79,7 +78,7 @@ impl Command {
         };
         let is_read_only = safety == Safety::ReadOnly && !free;
         let accesses = shell::accesses(&parsed, dir.as_path());
-        let claims = super::claims::of_command(text, &parsed, &accesses, is_read_only, free, cx);
+        let claims = super::claims::of_command(text, &dir, &parsed, &accesses, is_read_only, free, cx);
         let incomplete = accesses.incomplete;
         let edit = shell::in_place(&parsed).and_then(|sed| SedEdit::of(sed, &dir, cx));
         if let Some(place) = guarded_path(&claims, cx) {
@@ -102,17 +101,6 @@ impl Command {
         Err(Fault::new(FaultKind::NotFound, format!("the folder `{shown}`, in which commands were, is gone"))
             .hint("nothing was run; the next command starts in the root of the workspace")
             .with("command", &self.text))
-    }
-
-    /// Paths outside the workspace that the command reads. Its claims contain them, so the approval covers them.
-    pub(super) fn reads_outside(&self, cx: &Context) -> Vec<PathBuf> {
-        let paths = self.claims.iter().filter_map(|(_, resource)| match resource {
-            Resource::Path(path) if cx.session_workspace().access(path).is_none() => {
-                Some(path.as_path().to_owned())
-            }
-            _ => None,
-        });
-        paths.collect()
     }
 
     /// The text for bash.

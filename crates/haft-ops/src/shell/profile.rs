@@ -55,8 +55,10 @@ pub(super) async fn user_env(env: &Env, policy: Policy, store: Option<&Store>) -
         return parse(cached);
     }
     let Some(output) = run_shell(&shell, home, env, policy).await else { return Env::new() };
-    let found: Env =
-        parse(&output).into_iter().filter(|(name, _)| super::sandbox_options::is_passed_on(name)).collect();
+    let found: Env = parse(&output)
+        .into_iter()
+        .filter(|(name, value)| super::sandbox_options::is_passed_on(name, value))
+        .collect();
     if let Some(store) = store {
         let mut bytes = stamp.into_bytes();
         for (name, value) in &found {
@@ -105,7 +107,7 @@ fn stamp(shell: &Path, home: &Path, path: Option<&OsStr>) -> String {
 
 /// Runs the login shell and returns its environment, as `env -0` prints it.
 async fn run_shell(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Option<Vec<u8>> {
-    let sandbox = Sandbox::new(&policy, Output::Apart).await.ok()?;
+    let slot = Sandbox::default().slot(&policy, Output::Apart).await.ok()?;
     let script = format!("printf '\\0%s\\0' {MARK}; exec env -0");
     let task = Task {
         program: shell.into(),
@@ -114,8 +116,9 @@ async fn run_shell(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Op
         env: env.clone(),
         input: Vec::new(),
         reports_dir: false,
+        record: None,
     };
-    let mut running = sandbox.run(task).await.ok()?;
+    let mut running = slot.run(task).await.ok()?;
     let mut output = Vec::new();
     let finished = async {
         loop {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft_core::{AbsPath, Context, Fault};
-use haft_sandbox::sandbox::{Layer, Limits, Network, Output, Policy, Sandbox, Task, Visibility};
+use haft_sandbox::sandbox::{Layer, Limits, Network, Output, Policy, Slot, Task, Visibility};
 
 use super::blocked::blocked;
-use super::run::{Finished, set_aside_notes, start_fault, take_sandbox, wait_for_end};
-use super::{Moved, Ran, SandboxOptions};
+use super::run::{Finished, set_aside_notes, start_fault, take_slot, wait_for_end};
+use super::{Moved, Ran, SandboxOptions, recorded};
 
 /// Access of a program to the files of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,15 @@ pub struct Program {
     pub needs: Vec<PathBuf>,
     /// Folders outside the workspace that it may write to.
     pub also: Vec<PathBuf>,
+    /// Files and folders in these that it may only read.
+    pub except: Vec<PathBuf>,
     /// Default resource limits, where the settings have none.
     pub limits: Limits,
 }
 
-/// A sandbox that is set up and has no program yet.
+/// A slot in the sandbox that has no program yet.
 #[derive(Debug)]
-pub struct ReadySandbox(Sandbox);
+pub struct ReadySandbox(Slot);
 
 impl ReadySandbox {
     /// The layers among `wanted` that are not active, each with the reason.
@@ -89,6 +91,7 @@ impl Program {
             network: None,
             needs: Vec::new(),
             also: Vec::new(),
+            except: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -117,7 +120,7 @@ impl Program {
     /// Sets up a sandbox for the program, so that the caller can check its layers before it runs anything.
     pub async fn hold(&self, cx: &Context) -> Result<ReadySandbox, Fault> {
         let policy = cx.session().extension::<SandboxOptions>().with_rules(self.policy(cx), cx).await?;
-        take_sandbox(&policy, Output::Apart, cx).await.map(ReadySandbox)
+        take_slot(&policy, Output::Apart, cx).await.map(ReadySandbox)
     }
 
     /// Runs the program, in the sandbox `held` if there is one. Standard error comes apart.
@@ -128,15 +131,17 @@ impl Program {
         cx: &Context,
     ) -> Result<Ran, Fault> {
         let start = Instant::now();
-        let ReadySandbox(sandbox) = match held {
+        let ReadySandbox(slot) = match held {
             Some(held) => held,
             None => self.hold(cx).await?,
         };
-        let (report, policy) = (sandbox.report().clone(), self.policy(cx));
+        let (report, policy) = (slot.report().clone(), self.policy(cx));
         let sandbox_options = cx.session().extension::<SandboxOptions>();
         let mut env = sandbox_options.env(cx).await;
         env.retain(|(name, _)| !self.env.iter().any(|(other, _)| other == name));
         env.extend(self.env.iter().cloned());
+        let record = recorded::options(&policy, cx);
+        let recording = record.as_ref().map(|options| options.store.clone());
         let task = Task {
             program: self.program.clone(),
             args: self.args.clone(),
@@ -144,11 +149,17 @@ impl Program {
             env,
             input: Vec::new(),
             reports_dir: false,
+            record,
         };
-        let running = sandbox.run(task).await.map_err(start_fault)?;
-        let Finished { end, mut out, mut err, prompt } =
-            cx.cooperative(wait_for_end(running, timeout, cx)).await?;
-        let notes = set_aside_notes(&end, cx);
+        let running = slot.run(task).await.map_err(start_fault)?;
+        let (Finished { end, mut out, mut err, prompt }, changes, mut notes) = cx
+            .cooperative(async {
+                let mut finished = wait_for_end(running, timeout, cx).await?;
+                let (changes, notes) = recorded::adopt(&mut finished.end, recording, &self.shown(), cx).await;
+                Ok::<_, Fault>((finished, changes, notes))
+            })
+            .await?;
+        notes.extend(set_aside_notes(&end, cx));
         let (exit, left, hit, took) = (end.exit, end.left, end.hit, start.elapsed());
         let blocked = blocked(exit, &[out.end(), err.end()], &policy, &report);
         Ok(Ran {
@@ -163,6 +174,7 @@ impl Program {
             hit,
             meaning: None,
             blocked,
+            changes,
             prompt,
             notes,
         })
@@ -173,6 +185,7 @@ impl Program {
         let sandbox_options = cx.session().extension::<SandboxOptions>();
         let mut policy = sandbox_options.policy_with(self.may, cx);
         policy.write.extend(self.also.iter().filter(|path| haft_sandbox::user::exists(path)).cloned());
+        policy.guarded.extend(self.except.iter().cloned());
         policy.network = self.network.unwrap_or(policy.network);
         let (limits, own) = (&mut policy.limits, self.limits);
         limits.memory = limits.memory.or(own.memory);

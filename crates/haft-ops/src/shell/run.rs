@@ -1,17 +1,19 @@
-//! Starts a command in a sandbox of the session and waits for its end, with a timeout, cancellation and a heuristic for
+//! Starts a command in the sandbox of the session and waits for its end, with a timeout, cancellation and a heuristic for
 //! prompts that get no answer. Knows nothing of the command's meaning.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
-use haft_sandbox::sandbox::{CommandEnd, Network, Output, Policy, RunEvent, Running, Sandbox, Stream, Task};
+use haft_sandbox::sandbox::{CommandEnd, Network, Output, Policy, RunEvent, Running, Slot, Stream, Task};
 
-use super::sandbox_options::SessionSandboxes;
-use super::{Command, Printed, SandboxOptions, prompt};
+use super::sandbox_options::SessionSandbox;
+use super::{Command, Printed, SandboxOptions, prompt, recorded};
 
+/// Note about a sandbox that was lost.
+const RENEWED: &str = "the sandbox of this session was lost and has been made anew: /tmp is empty, and commands that ran in \
+                       the background have ended";
 /// Time between the request to terminate and the kill.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -46,7 +48,7 @@ pub(super) async fn wait_for_end(
         tokio::select! {
             event = running.next() => match event.map_err(event_fault)? {
                 RunEvent::Output(stream, bytes) => waiting_at = take(stream, bytes),
-                RunEvent::Ended(ended) => break Ok(ended),
+                RunEvent::Ended(ended) => break Ok(*ended),
             },
             () = &mut deadline => break Err(Exit::TimedOut),
             () = tokio::time::sleep(prompt::QUIET), if waiting_at.is_some() => break Err(Exit::TimedOut),
@@ -65,20 +67,29 @@ pub(super) async fn wait_for_end(
     Ok(Finished { end, out, err, prompt })
 }
 
-/// Starts a command in a sandbox with its policy.
-pub(super) async fn begin(
-    command: &Command,
-    output: Output,
-    cx: &Context,
-) -> Result<(Running, Policy), Fault> {
+/// A command that has started.
+pub(super) struct Started {
+    pub(super) running: Running,
+    pub(super) policy: Policy,
+    /// Where its changes are recorded.
+    pub(super) recording: Option<PathBuf>,
+    /// Remarks about its sandbox for the model.
+    pub(super) notes: Vec<String>,
+}
+
+/// Starts a command in the session's sandbox, with its policy.
+pub(super) async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Started, Fault> {
     let sandbox_options = cx.session().extension::<SandboxOptions>();
     let mut policy = sandbox_options.policy(command, cx);
     if cx.may_use_network() {
         policy.network = Network::On;
     }
     let policy = sandbox_options.with_rules(policy, cx).await?;
-    let sandbox = take_sandbox(&policy, output, cx).await?;
-    sandbox_options.require_enforced(&sandbox, command.free, cx)?;
+    let slot = take_slot(&policy, output, cx).await?;
+    sandbox_options.require_enforced(&slot, command.free, cx)?;
+    let notes = slot.is_renewed().then(|| RENEWED.to_owned()).into_iter().collect();
+    let record = recorded::options(&policy, cx);
+    let recording = record.as_ref().map(|options| options.store.clone());
     let task = Task {
         program: "/bin/bash".into(),
         args: ["--noprofile", "--norc", "-c", "--", &command.text].map(Into::into).into(),
@@ -86,17 +97,18 @@ pub(super) async fn begin(
         env: sandbox_options.env(cx).await,
         input: Vec::new(),
         reports_dir: true,
+        record,
     };
-    Ok((sandbox.run(task).await.map_err(start_fault)?, policy))
+    Ok(Started { running: slot.run(task).await.map_err(start_fault)?, policy, recording, notes })
 }
 
-/// Takes a sandbox from the session's pool. Fails if it lacks a layer that the settings require.
-pub(super) async fn take_sandbox(policy: &Policy, output: Output, cx: &Context) -> Result<Sandbox, Fault> {
-    let sandboxes = cx.session().extension::<SessionSandboxes>();
+/// A slot in the session's sandbox. Fails if the sandbox lacks a layer that the settings require.
+pub(super) async fn take_slot(policy: &Policy, output: Output, cx: &Context) -> Result<Slot, Fault> {
+    let session = cx.session().extension::<SessionSandbox>();
     let sandbox_options = cx.session().extension::<SandboxOptions>();
-    let sandbox = sandboxes.pool(&sandbox_options).take(policy, output).await.map_err(start_fault)?;
+    let slot = session.sandbox(&sandbox_options).slot(policy, output).await.map_err(start_fault)?;
     if let Some((layer, why)) =
-        sandbox.report().missing.iter().find(|(layer, _)| sandbox_options.required.contains(layer))
+        slot.report().missing.iter().find(|(layer, _)| sandbox_options.required.contains(layer))
     {
         return Err(Fault::new(
             FaultKind::Disabled,
@@ -106,7 +118,7 @@ pub(super) async fn take_sandbox(policy: &Policy, output: Output, cx: &Context) 
             "`haft doctor` tells which layers are active here; the setting `sandbox.require` says which must",
         ));
     }
-    Ok(sandbox)
+    Ok(slot)
 }
 
 /// Fault about a sandbox or a command that could not be started.
@@ -117,18 +129,6 @@ pub(super) fn start_fault(error: std::io::Error) -> Fault {
 /// Fault about a lost connection to a running command.
 fn event_fault(error: std::io::Error) -> Fault {
     Fault::failed(error.to_string())
-}
-
-/// Prepares a sandbox for the next command with the same policy, in the background: setting one up takes milliseconds.
-pub(super) fn prewarm(policy: Policy, output: Output, cx: &Context) {
-    let sandboxes = cx.session().extension::<SessionSandboxes>();
-    let sandbox_options = cx.session().extension::<SandboxOptions>();
-    let sandboxes = Arc::downgrade(&sandboxes);
-    tokio::spawn(async move {
-        if let Some(sandboxes) = sandboxes.upgrade() {
-            sandboxes.pool(&sandbox_options).prepare(&policy, output).await;
-        }
-    });
 }
 
 /// Notes about files that the sandbox renamed because other programs would run something by their names.
@@ -154,7 +154,7 @@ async fn follow<T>(
     loop {
         match running.next().await.map_err(event_fault)? {
             RunEvent::Output(stream, bytes) => drop(take(stream, bytes)),
-            RunEvent::Ended(ended) => return Ok(ended),
+            RunEvent::Ended(ended) => return Ok(*ended),
         }
     }
 }
@@ -164,7 +164,7 @@ async fn terminate<T>(
     running: &mut Running,
     take: &mut impl FnMut(Stream, &[u8]) -> T,
 ) -> Result<CommandEnd, Fault> {
-    running.terminate().await;
+    running.terminate();
     match tokio::time::timeout(GRACE, follow(running, take)).await {
         Ok(ended) => ended,
         Err(_) => {

@@ -5,14 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use haft_core::{AbsPath, Context, Fault, FaultKind};
-use haft_sandbox::{FolderAccess, Kind, Store};
+use haft_core::{AbsPath, Context, Fault, FaultKind, Workspace};
+use haft_sandbox::{FolderAccess, Kind, Store, secrets, user};
 use tokio::sync::OnceCell;
 
 use super::profile::{self, Env};
 use super::{Command, May};
 use haft_rules::{Rules, SessionJudge};
-use haft_sandbox::sandbox::{self, Layer, Layers, Limits, Network, Policy, Sandbox, SandboxPool, Visibility};
+use haft_sandbox::sandbox::{self, Layer, Layers, Limits, Network, Policy, Sandbox, Slot};
 
 /// Names in a writable folder that commands cannot change: other programs run code because of them.
 const GUARDED: [&str; 11] = [
@@ -28,32 +28,6 @@ const GUARDED: [&str; 11] = [
     ".envrc",
     ".husky",
 ];
-
-/// Files and folders with credentials, in the user's home folder; commands do not see them.
-const CREDENTIALS: [&str; 18] = [
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/op",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".local/share/keyrings",
-    ".password-store",
-    ".bash_history",
-];
-
-/// Parts of the names of variables that hold secrets.
-const SECRET: [&str; 9] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"];
 
 /// Variables that inject code into a shell, or that lead out of the sandbox to an agent or a daemon.
 const DANGEROUS: [&str; 10] = [
@@ -134,17 +108,17 @@ pub enum Profile {
     Ignored,
 }
 
-/// The sandbox pool of a session, and the cached environment of its commands.
+/// The sandbox of a session, and the cached environment of its commands.
 #[derive(Debug, Default)]
-pub(super) struct SessionSandboxes {
-    pool: OnceLock<SandboxPool>,
+pub(super) struct SessionSandbox {
+    sandbox: OnceLock<Sandbox>,
     env: OnceCell<Env>,
 }
 
-impl SessionSandboxes {
-    /// The pool, created on first use.
-    pub(super) fn pool(&self, sandbox_options: &SandboxOptions) -> &SandboxPool {
-        self.pool.get_or_init(|| SandboxPool::new(sandbox_options.limits.quota()))
+impl SessionSandbox {
+    /// The sandbox, created on first use.
+    pub(super) fn sandbox(&self, sandbox_options: &SandboxOptions) -> &Sandbox {
+        self.sandbox.get_or_init(|| Sandbox::new(sandbox_options.limits.quota()))
     }
 }
 
@@ -163,21 +137,27 @@ impl SandboxOptions {
                 ..Policy::default()
             };
         }
-        if !command.is_read_only() {
-            return self.policy_with(May::Write, cx);
-        }
-        // A read-only command needs no approval, so it sees only the workspace, the system's programs and the paths in its
-        // claims, which the approval covers.
-        let mut policy = self.policy_with(May::Read, cx);
-        policy.sees = Visibility::Listed;
-        policy.read.extend(program_folders());
-        policy.read.extend(command.reads_outside(cx));
-        policy
+        // A read-only command sees what every other one sees, the user's settings of git included; it only cannot write.
+        self.policy_with(if command.is_read_only() { May::Read } else { May::Write }, cx)
     }
 
     /// Policy for a program with this access to the workspace, with the layers that are set.
     pub(super) fn policy_with(&self, may: May, cx: &Context) -> Policy {
-        let workspace = cx.session_workspace();
+        self.policy_in(cx.session_workspace(), may)
+    }
+
+    /// Policy for a server that a project has haft start: it may do what a command may that changes files.
+    pub fn policy_of_server(&self, workspace: &Workspace, rules: &Rules) -> Policy {
+        let mut policy = self.policy_in(workspace, May::Write);
+        if rules.hide_something() || rules.guard_something() {
+            let (hidden, guarded) = forbidden_paths(rules, workspace);
+            policy.hidden.extend(hidden);
+            policy.guarded.extend(guarded);
+        }
+        policy
+    }
+
+    fn policy_in(&self, workspace: &Workspace, may: May) -> Policy {
         let (mut write, mut read) = (Vec::new(), Vec::new());
         for folder in workspace.folders() {
             let path = folder.path.as_path().to_owned();
@@ -227,12 +207,12 @@ impl SandboxOptions {
 
     /// Environment of commands, computed on first use and cached for the session.
     pub(super) async fn env(&self, cx: &Context) -> Env {
-        let sandboxes = cx.session().extension::<SessionSandboxes>();
-        let cached = sandboxes.env.get_or_init(|| async {
-            let is_kept = |name: &OsString| {
-                is_passed_on(name) || self.passed.iter().any(|passed| name == passed.as_str())
+        let session = cx.session().extension::<SessionSandbox>();
+        let cached = session.env.get_or_init(|| async {
+            let is_kept = |name: &OsString, value: &OsString| {
+                is_passed_on(name, value) || self.passed.iter().any(|passed| name == passed.as_str())
             };
-            let own: Env = std::env::vars_os().filter(|(name, _)| is_kept(name)).collect();
+            let own: Env = std::env::vars_os().filter(|(name, value)| is_kept(name, value)).collect();
             let store = match &self.profile {
                 Profile::Ignored => return noninteractive(own),
                 Profile::Asked => None,
@@ -268,15 +248,10 @@ impl SandboxOptions {
     }
 
     /// Fails if rules forbid files and the sandbox lacks the layer that enforces it.
-    pub(super) fn require_enforced(
-        &self,
-        sandbox: &Sandbox,
-        is_free: bool,
-        cx: &Context,
-    ) -> Result<(), Fault> {
+    pub(super) fn require_enforced(&self, slot: &Slot, is_free: bool, cx: &Context) -> Result<(), Fault> {
         let forbids =
             SessionJudge::rules(cx)?.is_some_and(|rules| rules.hide_something() || rules.guard_something());
-        if is_free || !forbids || sandbox.report().has(Layer::View) {
+        if is_free || !forbids || slot.report().has(Layer::View) {
             return Ok(());
         }
         Err(Fault::new(
@@ -288,9 +263,7 @@ impl SandboxOptions {
 
     /// Paths that no command sees.
     fn hidden(&self) -> Vec<PathBuf> {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
-        credentials.chain(self.hidden.iter().cloned()).collect()
+        secrets::places(&user::homes()).into_iter().chain(self.hidden.iter().cloned()).collect()
     }
 }
 
@@ -298,7 +271,7 @@ impl SandboxOptions {
 const ANY_NAME: &str = "\u{1}any name at all";
 
 /// Existing paths that rules forbid to read, and paths that rules forbid to change.
-fn forbidden_paths(rules: &Rules, workspace: &haft_core::Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn forbidden_paths(rules: &Rules, workspace: &Workspace) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut hidden, mut guarded) = (rules.hidden_outside(), Vec::new());
     let mut folders: Vec<AbsPath> = workspace.folders().iter().map(|folder| folder.path.clone()).collect();
     while let Some(folder) = folders.pop() {
@@ -322,23 +295,13 @@ fn forbidden_paths(rules: &Rules, workspace: &haft_core::Workspace) -> (Vec<Path
     (hidden, guarded)
 }
 
-/// Folders of `PATH` outside the system folders.
-fn program_folders() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_foreign = |folder: &PathBuf| {
-        folder.is_absolute() && !["/usr", "/bin", "/sbin"].iter().any(|of| folder.starts_with(of))
-    };
-    std::env::split_paths(&path).filter(is_foreign).collect()
-}
-
-/// Whether commands get a variable by default: its name does not look like that of a secret, and it has no power over a
-/// shell, the dynamic linker or Git.
-pub(super) fn is_passed_on(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    let upper = name.to_uppercase();
-    let is_dangerous = DANGEROUS.contains(&&*name)
-        || ["LD_", "BASH_FUNC_", "GIT_", "DYLD_"].iter().any(|start| name.starts_with(start));
-    !is_dangerous && !SECRET.iter().any(|word| upper.contains(word))
+/// Whether commands get a variable by default: it does not look like a secret, and it has no power over a shell, the dynamic
+/// linker or Git.
+pub(super) fn is_passed_on(name: &OsStr, value: &OsStr) -> bool {
+    let text = name.to_string_lossy();
+    let is_dangerous = DANGEROUS.contains(&&*text)
+        || ["LD_", "BASH_FUNC_", "GIT_", "DYLD_"].iter().any(|start| text.starts_with(start));
+    !is_dangerous && !secrets::in_variable(name, value)
 }
 
 /// Adds the variables that turn off pagers, editors and prompts.

@@ -1,5 +1,6 @@
-//! A long-running program that haft talks to through pipes, such as a language server. Its standard error is drained, and the
-//! tail is kept for error messages. When it is dropped, every process that it started ends with it.
+//! A long-running program that haft talks to through pipes, such as a language server, in a sandbox or without one. Its
+//! standard error is drained, and the tail is kept for error messages. When it is dropped, every process that it started ends
+//! with it.
 #![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
 use std::collections::VecDeque;
@@ -12,12 +13,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::watch;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::tree::Tree;
 use super::{CHUNK, DRAIN_TIMEOUT, Exit, GRACE, POLL_INTERVAL, exit, leader};
+use crate::sandbox::{Output, Policy, Report, RunEvent, Running, Sandbox, Stream, Task};
 
 /// How long a program may take to end by itself after its input was closed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
@@ -44,20 +47,32 @@ pub struct Start {
 #[derive(Debug)]
 pub struct Pipes {
     /// Its standard input.
-    pub input: ChildStdin,
+    pub input: pipe::Sender,
     /// Its standard output.
-    pub output: ChildStdout,
+    pub output: pipe::Receiver,
 }
 
 /// A running program. Dropping this kills it.
 pub struct Partner {
-    tree: Arc<Mutex<Tree>>,
+    processes: Processes,
     stderr_tail: Arc<Mutex<Tail>>,
     ended: watch::Receiver<Option<Exit>>,
 }
 
+/// The program, and every process that it has started.
+enum Processes {
+    Free(Arc<Mutex<Tree>>),
+    /// What is asked of the task that watches the sandbox, which kills them when this is dropped.
+    Sandboxed(mpsc::UnboundedSender<Ask>),
+}
+
+enum Ask {
+    Terminate,
+    Kill,
+}
+
 impl Partner {
-    /// Starts a program. Must be called inside a tokio runtime, which watches it.
+    /// Starts a program outside of any sandbox. Must be called inside a tokio runtime, which watches it.
     pub fn start(start: &Start) -> io::Result<(Self, Pipes)> {
         let mark = format!("{MARK_PREFIX}{}", crate::random_id());
         // If this process is a partner itself, its own starter must be able to find these processes, too.
@@ -84,11 +99,43 @@ impl Partner {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("a program that has just been started has no pipes"));
         };
+        let input = pipe::Sender::from_owned_fd(input.into_owned_fd()?)?;
+        let output = pipe::Receiver::from_owned_fd(output.into_owned_fd()?)?;
         let stderr_tail = Arc::new(Mutex::new(Tail { bytes: VecDeque::new(), max: start.max_stderr }));
         let (end_sender, ended) = watch::channel(None);
         let stderr = child.stderr.take();
         tokio::spawn(watch_process(child, stderr, tree.clone(), stderr_tail.clone(), end_sender));
-        Ok((Self { tree, stderr_tail, ended }, Pipes { input, output }))
+        Ok((Self { processes: Processes::Free(tree), stderr_tail, ended }, Pipes { input, output }))
+    }
+
+    /// Starts a program in a sandbox of its own, unless `check` objects to the layers in force. Must be called inside a tokio
+    /// runtime, which watches it.
+    pub async fn start_in_sandbox(
+        policy: &Policy,
+        check: impl FnOnce(&Report) -> io::Result<()>,
+        start: &Start,
+    ) -> io::Result<(Self, Pipes)> {
+        let sandbox = Sandbox::new(policy.limits.quota());
+        let slot = sandbox.slot(policy, Output::Apart).await?;
+        check(slot.report())?;
+        let task = Task {
+            program: start.program.clone(),
+            args: start.args.clone(),
+            dir: start.dir.clone(),
+            env: start.env.clone(),
+            input: Vec::new(),
+            reports_dir: false,
+            record: None,
+        };
+        let (mut running, input) = slot.talk(task).await?;
+        let Some(output) = running.take_output() else {
+            return Err(io::Error::other("a program that has just been started has no pipes"));
+        };
+        let stderr_tail = Arc::new(Mutex::new(Tail { bytes: VecDeque::new(), max: start.max_stderr }));
+        let (end_sender, ended) = watch::channel(None);
+        let (asks, asked) = mpsc::unbounded_channel();
+        tokio::spawn(watch_sandbox(sandbox, running, asked, stderr_tail.clone(), end_sender));
+        Ok((Self { processes: Processes::Sandboxed(asks), stderr_tail, ended }, Pipes { input, output }))
     }
 
     /// The end of its standard error so far.
@@ -118,22 +165,61 @@ impl Partner {
         if let Ok(exit) = timeout(EXIT_TIMEOUT, self.ended()).await {
             return exit;
         }
-        self.tree.lock().ask_to_end();
-        let graceful = async {
-            while self.tree.lock().is_alive() {
-                sleep(POLL_INTERVAL).await;
+        match &self.processes {
+            Processes::Free(tree) => {
+                tree.lock().ask_to_end();
+                let graceful = async {
+                    while tree.lock().is_alive() {
+                        sleep(POLL_INTERVAL).await;
+                    }
+                };
+                let _ = timeout(GRACE, graceful).await;
+                tree.lock().kill();
             }
-        };
-        let _ = timeout(GRACE, graceful).await;
-        self.tree.lock().kill();
+            Processes::Sandboxed(asks) => {
+                // If it has ended meanwhile, nobody is asked.
+                let _ = asks.send(Ask::Terminate);
+                let _ = timeout(GRACE, self.ended()).await;
+                let _ = asks.send(Ask::Kill);
+            }
+        }
         self.ended().await
     }
 }
 
 impl Drop for Partner {
     fn drop(&mut self) {
-        self.tree.lock().kill();
+        if let Processes::Free(tree) = &self.processes {
+            tree.lock().kill();
+        }
     }
+}
+
+/// Drains standard error and waits for the end of a program in a sandbox, or of its partner.
+async fn watch_sandbox(
+    sandbox: Sandbox,
+    mut running: Running,
+    mut asked: mpsc::UnboundedReceiver<Ask>,
+    stderr_tail: Arc<Mutex<Tail>>,
+    end_sender: watch::Sender<Option<Exit>>,
+) {
+    let exit = loop {
+        tokio::select! {
+            ask = asked.recv() => match ask {
+                Some(Ask::Terminate) => running.terminate(),
+                Some(Ask::Kill) => running.kill(),
+                None => break Exit::Cancelled,
+            },
+            event = running.next() => match event {
+                Ok(RunEvent::Output(Stream::Err, bytes)) => stderr_tail.lock().add(bytes),
+                Ok(RunEvent::Output(Stream::Out, _)) => {}
+                Ok(RunEvent::Ended(ended)) => break ended.exit,
+                Err(_) => break Exit::Cancelled,
+            },
+        }
+    };
+    drop((running, sandbox));
+    end_sender.send_replace(Some(exit));
 }
 
 /// Drains standard error and waits for the program's end.

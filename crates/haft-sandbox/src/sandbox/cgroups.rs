@@ -1,13 +1,14 @@
-//! The quota of a sandbox, and the one that all sandboxes of a session share, by control groups of the kernel. Haft makes
+//! The quota of a command, and the one that all commands of a session share, by control groups of the kernel. Haft makes
 //! and removes them from outside. A group is a folder in each cgroup hierarchy that counts memory or processes and that haft
 //! may write: one hierarchy in version 2, up to two in version 1. It knows nothing of what runs in a group.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,10 +18,8 @@ use super::policy::LimitHit;
 
 /// Prefix of the folders of groups; the process id of their maker follows.
 const PREFIX: &str = "haft-";
-/// Most processes and threads of a supervisor, which do not count against the command.
-const SUPERVISOR_PROCESSES: u64 = 4;
-/// Most supervisors that may be prepared while a command runs.
-const MAX_SUPERVISORS: u64 = 8;
+/// Processes of a slot, which do not count against its command.
+const SLOT_PROCESSES: u64 = 1;
 /// How many milliseconds the end of a session waits for its groups to become empty.
 const REMOVAL_TIMEOUT_MS: usize = 100;
 
@@ -57,10 +56,12 @@ pub(super) struct Cgroup {
     folders: Vec<(PathBuf, &'static Hierarchy)>,
     /// The session's group, held so that it is removed after this one.
     parent: Option<Arc<Self>>,
+    /// How often it had run into its limits when that was last looked up.
+    events: Events,
 }
 
 impl Cgroup {
-    /// Makes a group for the sandboxes of a session.
+    /// Makes a group for all slots of a session.
     pub(super) fn new(quota: Quota) -> io::Result<Self> {
         let name = next_name();
         let group = Self::make(trees().iter().map(|tree| (tree.base.join(&name), tree)), None)?;
@@ -74,15 +75,11 @@ impl Cgroup {
                 write(folder, "cgroup.subtree_control", &delegated.join(" "))?;
             }
         }
-        let supervisors = MAX_SUPERVISORS * SUPERVISOR_PROCESSES;
-        group.limit(Quota {
-            processes: quota.processes.map(|max| max.saturating_add(supervisors)),
-            ..quota
-        })?;
+        group.limit(quota)?;
         Ok(group)
     }
 
-    /// Makes a group for one sandbox, below that of its session if it has one.
+    /// Makes a group for one slot, below that of its session if it has one.
     pub(super) fn leaf(parent: Option<Arc<Self>>, quota: Quota) -> io::Result<Self> {
         let name = next_name();
         let group = match parent {
@@ -93,7 +90,7 @@ impl Cgroup {
             }
             None => Self::make(trees().iter().map(|tree| (tree.base.join(&name), tree)), None)?,
         };
-        let processes = quota.processes.map(|max| max.saturating_add(SUPERVISOR_PROCESSES));
+        let processes = quota.processes.map(|max| max.saturating_add(SLOT_PROCESSES));
         group.limit(Quota { processes, ..quota })?;
         for (folder, tree) in &group.folders {
             if tree.version == Version::Two && tree.memory {
@@ -108,7 +105,7 @@ impl Cgroup {
         wanted: impl Iterator<Item = (PathBuf, &'static Hierarchy)>,
         parent: Option<Arc<Self>>,
     ) -> io::Result<Self> {
-        let mut group = Self { folders: Vec::new(), parent };
+        let mut group = Self { folders: Vec::new(), parent, events: Events::default() };
         for (folder, tree) in wanted {
             fs::create_dir(&folder)?;
             group.folders.push((folder, tree));
@@ -146,30 +143,56 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Moves a process into the group, and with it all that it starts.
-    pub(super) fn enter(&self, pid: u32) -> io::Result<()> {
-        self.folders.iter().try_for_each(|(folder, _)| write(folder, "cgroup.procs", &pid.to_string()))
+    /// Files by which a process enters the group: it writes its number into each, or 0.
+    pub(super) fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |(folder, _): &(PathBuf, &Hierarchy)| {
+            let path = folder.join("cgroup.procs");
+            let opened = fs::OpenOptions::new().write(true).open(&path);
+            opened
+                .map(OwnedFd::from)
+                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        };
+        self.folders.iter().map(open).collect()
     }
 
-    /// Which limit the group ran into, if any.
-    pub(super) fn hit(&self) -> Option<LimitHit> {
-        let has_events = |folder: &Path, file: &str, name: &str| {
+    /// Which limit the group ran into since it was last asked, if any.
+    pub(super) fn hit(&mut self) -> Option<LimitHit> {
+        let now = Events::of(&self.folders);
+        let before = std::mem::replace(&mut self.events, now);
+        match (now.memory > before.memory, now.processes > before.processes) {
+            (true, _) => Some(LimitHit::Memory),
+            (false, true) => Some(LimitHit::Processes),
+            (false, false) => None,
+        }
+    }
+}
+
+/// How often a group ran into its limits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Events {
+    memory: u64,
+    processes: u64,
+}
+
+impl Events {
+    fn of(folders: &[(PathBuf, &Hierarchy)]) -> Self {
+        let count = |folder: &Path, file: &str, name: &str| {
             let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
             let mut fields = text.lines().filter_map(|line| line.split_once(' '));
-            fields.any(|(field, count)| field == name && count.trim() != "0")
+            let field = fields.find(|(field, _)| *field == name);
+            field.and_then(|(_, count)| count.trim().parse().ok()).unwrap_or(0)
         };
-        let hit_memory = |(folder, tree): &(PathBuf, &Hierarchy)| match tree.version {
-            _ if !tree.memory => false,
-            Version::One => has_events(folder, "memory.oom_control", "oom_kill"),
-            Version::Two => has_events(folder, "memory.events", "oom_kill"),
-        };
-        let hit_processes = |(folder, tree): &(PathBuf, &Hierarchy)| {
-            tree.processes && has_events(folder, "pids.events", "max")
-        };
-        match self.folders.iter().any(hit_memory) {
-            true => Some(LimitHit::Memory),
-            false => self.folders.iter().any(hit_processes).then_some(LimitHit::Processes),
+        let mut events = Self::default();
+        for (folder, tree) in folders {
+            if tree.memory {
+                let file = if tree.version == Version::One { "memory.oom_control" } else { "memory.events" };
+                events.memory += count(folder, file, "oom_kill");
+            }
+            if tree.processes {
+                events.processes += count(folder, "pids.events", "max");
+            }
         }
+        events
     }
 }
 
@@ -180,9 +203,11 @@ impl Drop for Cgroup {
     }
 }
 
+/// A name that no other process has used: the number of this one alone was another's before, or is one's in a container.
 fn next_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    static START: LazyLock<String> = LazyLock::new(crate::random_id);
+    format!("{PREFIX}{}-{}-{}", std::process::id(), *START, COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn write(folder: &Path, file: &str, text: &str) -> io::Result<()> {
@@ -277,16 +302,16 @@ fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// What all sandboxes of a session share: their quota, and the group that enforces it, which is made with the first sandbox.
+/// What all commands of a session share: their quota, and the group that enforces it, which is made with the first slot.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct Account {
     quota: Quota,
     group: Mutex<Option<Arc<Cgroup>>>,
     /// Milliseconds of processor time that ended commands have used.
     spent_ms: AtomicU64,
 }
 
-impl Session {
+impl Account {
     pub(super) fn new(quota: Quota) -> Self {
         Self { quota, group: Mutex::default(), spent_ms: AtomicU64::new(0) }
     }
@@ -306,7 +331,7 @@ impl Session {
         }
     }
 
-    /// Makes a group for one sandbox of the session.
+    /// Makes a group for one slot of the session.
     pub(super) fn leaf(&self, quota: Quota) -> io::Result<Cgroup> {
         if (Quota { cpu: None, ..self.quota }) == Quota::default() {
             return Cgroup::leaf(None, quota);
@@ -317,11 +342,16 @@ impl Session {
             None => group.insert(Arc::new(Cgroup::new(self.quota)?)).clone(),
         };
         drop(group);
-        Cgroup::leaf(Some(parent), quota)
+        let leaf = Cgroup::leaf(Some(parent.clone()), quota)?;
+        // Every leaf holds its parent; their slots do not count against the session's commands.
+        let slots = SLOT_PROCESSES * Arc::strong_count(&parent) as u64;
+        let processes = self.quota.processes.map(|max| max.saturating_add(slots));
+        parent.limit(Quota { processes, memory: None, cpu: None })?;
+        Ok(leaf)
     }
 }
 
-impl Drop for Session {
+impl Drop for Account {
     fn drop(&mut self) {
         let group = self.group.get_mut().take();
         let Some(group) = group else { return };
@@ -348,11 +378,13 @@ fn remove_tree(group: &Path) {
 /// Removes groups of haft processes that were killed before they could clean up.
 fn remove_abandoned(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
+    let own = std::process::id().to_string();
     for entry in entries.flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
         let Some((owner, _)) = owner.filter(|(owner, _)| owner.parse::<u32>().is_ok()) else { continue };
-        if Path::new("/proc").join(owner).exists() {
+        // This process has made none yet: those with its number are of an earlier one.
+        if owner != own && Path::new("/proc").join(owner).exists() {
             continue;
         }
         remove_tree(&entry.path());
@@ -384,9 +416,13 @@ mod tests {
         let tree = tree(&mount, "1:name=systemd:/\n0::/user/scope\n").unwrap();
         assert_eq!(tree.base, folder.path().join("user"));
         assert!(tree.version == Version::Two && tree.memory && tree.processes);
-        let group = Cgroup { folders: vec![(tree.base.clone(), Box::leak(Box::new(tree)))], parent: None };
+        let folders: Vec<(PathBuf, &'static Hierarchy)> =
+            vec![(tree.base.clone(), Box::leak(Box::new(tree)))];
+        let mut group = Cgroup { folders, parent: None, events: Events::default() };
         group.limit(Quota { memory: Some(1000), processes: Some(10), cpu: None }).unwrap();
-        group.enter(42).unwrap();
+        for entrance in group.entrances().unwrap() {
+            io::Write::write_all(&mut fs::File::from(entrance), b"42").unwrap();
+        }
         let written = |file: &str| fs::read_to_string(folder.path().join("user").join(file)).unwrap();
         let files = ["memory.max", "memory.swap.max", "pids.max", "cgroup.procs"].map(written);
         assert_eq!(files, ["1000", "0", "10", "42"]);
@@ -395,6 +431,7 @@ mod tests {
         assert_eq!(group.hit(), Some(LimitHit::Processes));
         fs::write(folder.path().join("user/memory.events"), "low 0\noom 1\noom_kill 1\n").unwrap();
         assert_eq!(group.hit(), Some(LimitHit::Memory));
+        assert_eq!(group.hit(), None, "nothing new has happened");
     }
 
     #[test]

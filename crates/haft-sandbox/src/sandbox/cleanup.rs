@@ -1,12 +1,14 @@
-//! Clean-up after a sandbox that no caller waits for, on a background thread: once its processes have ended, remove its
-//! control group and check the paths that it guarded.
+//! Clean-up after a slot that no caller waits for, on a background thread: once its processes have ended, remove its control
+//! group and check the paths that its command was kept from.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::cgroups::{Cgroup, kill_all, remove_if_empty};
 use super::guards::Guards;
@@ -16,10 +18,10 @@ const MAX_TRIES: usize = 200;
 /// Pause between tries.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Number of ended sandboxes whose guarded paths are still to be checked.
+/// Number of ended slots whose guarded paths are still to be checked.
 static PENDING_GUARDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until the guarded paths of all ended sandboxes have been checked and restored, at most for this long.
+/// Waits until the guarded paths of all ended commands have been checked and restored, at most for this long.
 pub fn settle(timeout: Duration) {
     let end = Instant::now() + timeout;
     while PENDING_GUARDS.load(Ordering::Acquire) > 0 && Instant::now() < end {
@@ -27,11 +29,11 @@ pub fn settle(timeout: Duration) {
     }
 }
 
-/// What is left to do after a sandbox.
+/// What is left to do after a slot.
 #[derive(Default)]
 pub(super) struct Cleanup {
-    /// Process id of its supervisor, if that may still run.
-    pub(super) supervisor: Option<u32>,
+    /// The slot's process, if it may still run.
+    pub(super) slot: Option<OwnedFd>,
     /// The folders of its control group.
     pub(super) folders: Vec<PathBuf>,
     /// The session's control group, which has to be removed after that.
@@ -62,7 +64,7 @@ impl Cleanup {
     fn try_finish(&mut self) -> bool {
         self.tries += 1;
         self.folders.retain(|folder| !remove_if_empty(folder));
-        let has_ended = self.folders.is_empty() && self.supervisor.is_none_or(has_exited);
+        let has_ended = self.folders.is_empty() && self.slot.as_ref().is_none_or(has_exited);
         if self.tries == MAX_TRIES {
             self.folders.iter().for_each(|folder| kill_all(folder));
         }
@@ -90,8 +92,8 @@ fn run_queue(queue: &mpsc::Receiver<Cleanup>) {
     }
 }
 
-/// Whether a child has exited, reaped or not.
-fn has_exited(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+/// Whether the process that a descriptor stands for has exited.
+pub(super) fn has_exited(process: &OwnedFd) -> bool {
+    let mut end = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut end, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }

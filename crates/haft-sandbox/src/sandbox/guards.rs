@@ -1,16 +1,14 @@
 //! Guarded paths that do not exist yet: a command must not create them, because other programs run what they contain (git
-//! hooks, editor tasks). With a view, a placeholder reserves the name: an empty folder, or a socket, which git and searches
-//! skip and no program can open. Without a view, what was planted is renamed after the command.
+//! hooks, editor tasks). Nothing is put in their place, which a command could see or copy: what was planted is renamed when
+//! the command has ended. What haft itself makes meanwhile, with its user's approval, stays.
 //!
 //! A command may make a repository: `git init` and `git clone` are everyday work. Afterwards its configuration keeps only
 //! settings that cannot make git run programs, and its hooks are renamed.
 
-use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -20,10 +18,6 @@ use super::policy::Policy;
 const ASIDE_SUFFIX: &str = ".set-aside";
 /// Name of a repository's folder.
 const GIT: &str = ".git";
-/// Guarded names of files; all others are folders.
-const FILES: [&str; 3] = [".mcp.json", ".envrc", "config"];
-/// Files that break git if they exist and cannot be read, so that no placeholder can reserve their names.
-const WATCHED: [&str; 3] = ["commondir", "config.worktree", "attributes"];
 
 /// The guarded paths of a policy, with `.git` links and files resolved to the repositories that they point to. Targets that
 /// the command could not write anyway are left out: a `.git` file can name any folder.
@@ -86,69 +80,75 @@ pub fn shared_repository(folder: &Path) -> Option<SharedRepository> {
     Some(SharedRepository { others: others.filter(|tree| *tree != own).collect(), repository })
 }
 
-/// The names that are reserved, each with the number of this process's running commands that need it.
-fn reservations() -> MutexGuard<'static, HashMap<PathBuf, usize>> {
-    static RESERVATIONS: OnceLock<Mutex<HashMap<PathBuf, usize>>> = OnceLock::new();
-    RESERVATIONS.get_or_init(Mutex::default).lock()
+/// What haft itself makes while commands run, for the guards of these commands.
+#[derive(Default)]
+struct MadeByHaft {
+    /// How many commands with guards run.
+    commands: usize,
+    paths: Vec<PathBuf>,
 }
 
-/// Guards of a running command. Dropping them releases the reserved names.
+fn made() -> MutexGuard<'static, MadeByHaft> {
+    static MADE: OnceLock<Mutex<MadeByHaft>> = OnceLock::new();
+    MADE.get_or_init(Mutex::default).lock()
+}
+
+/// Notes that haft makes a file or folder, so that it is not taken for something that a running command has planted.
+pub(crate) fn made_by_haft(path: &Path) {
+    let mut made = made();
+    if made.commands > 0 && !made.paths.iter().any(|known| known == path) {
+        made.paths.push(path.to_owned());
+    }
+}
+
+/// Guards of a running command.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
-    /// Names that placeholders reserve.
-    pub(super) reserved: Vec<PathBuf>,
-    /// Paths to check afterwards, since no placeholder can reserve them.
+    /// Missing paths, to check afterwards.
     watched: Vec<PathBuf>,
     /// Links to restore afterwards, with their targets.
     links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Guards {
-    /// Decides how to guard each path of a policy. To be called before a command starts.
-    pub(super) fn before(policy: &Policy, has_view: bool) -> Self {
+    /// Notes which guarded paths are missing and which are links. To be called before a command starts.
+    pub(super) fn before(policy: &Policy) -> Self {
         let mut guards = Self::default();
-        let mut reservations = reservations();
         for path in &policy.guarded {
-            if let Ok(target) = fs::read_link(path) {
-                guards.links.push((path.clone(), target));
-                continue;
-            }
-            let git = path.ancestors().find(|above| above.ends_with(GIT));
-            let is_free =
-                |path: &Path| !exists(path) || reservations.contains_key(path) || is_placeholder(path);
-            let Some(topmost) = path.ancestors().take_while(|above| is_free(above)).last() else { continue };
-            // A command may make a repository, so names in one that does not exist are not reserved.
-            let is_new_repository = git.is_some_and(|git| git.starts_with(topmost));
-            let is_watched = WATCHED.iter().any(|name| path.ends_with(name));
-            match has_view && !is_new_repository && !is_watched && is_below(topmost, &policy.write) {
-                true => guards.reserved.push(topmost.to_owned()),
-                false => guards.watched.push(path.clone()),
+            match fs::read_link(path) {
+                Ok(target) => guards.links.push((path.clone(), target)),
+                Err(_) if !exists(path) => guards.watched.push(path.clone()),
+                Err(_) => {}
             }
         }
-        guards.reserved.sort();
-        guards.reserved.dedup();
-        guards.reserved.iter().for_each(|path| *reservations.entry(path.clone()).or_default() += 1);
+        made().commands += 1;
         guards
+    }
+
+    /// Tells which paths a command must not create. In a repository that it makes itself, it may: `git init` and `git clone`
+    /// are everyday work, and what they make is looked at afterwards.
+    pub(super) fn deny(&self) -> Arc<dyn Fn(&Path) -> bool + Send + Sync> {
+        let is_new_repository = |path: &&PathBuf| {
+            path.ancestors().find(|above| above.ends_with(GIT)).is_some_and(|git| !exists(git))
+        };
+        let denied: Vec<PathBuf> =
+            self.watched.iter().filter(|path| !is_new_repository(path)).cloned().collect();
+        Arc::new(move |path| denied.iter().any(|denied| path.starts_with(denied)))
     }
 
     /// Renames what was planted and restores links. To be called when every process has ended. Returns the new names.
     pub(super) fn restore(mut self) -> Vec<PathBuf> {
         let mut aside = Vec::new();
-        let reservations = reservations();
+        let made = made().paths.clone();
         for path in std::mem::take(&mut self.watched) {
-            // A placeholder of another command.
-            if path.ancestors().any(|above| reservations.contains_key(above)) {
-                continue;
-            }
             // Of a `.git` link or file, rename that and not the files it points to.
             let git = path.ancestors().find(|above| above.ends_with(GIT));
             match git.filter(|git| git.is_symlink() || git.is_file()) {
                 Some(git) => aside.extend(set_aside(git)),
-                None if !has_no_links_above(&path) || !exists(&path) || is_placeholder(&path) => {}
-                None => aside.extend(disarm(&path)),
+                None if !has_no_links_above(&path) || !exists(&path) => {}
+                None => aside.extend(disarm_but(&path, &made)),
             }
         }
-        drop(reservations);
         for (path, target) in std::mem::take(&mut self.links) {
             if fs::read_link(&path).ok().as_ref() != Some(&target) {
                 aside.extend(exists(&path).then(|| set_aside(&path)).flatten());
@@ -161,26 +161,29 @@ impl Guards {
 
 impl Drop for Guards {
     fn drop(&mut self) {
-        let mut reservations = reservations();
-        for path in &self.reserved {
-            let Some(count) = reservations.get_mut(path) else { continue };
-            *count -= 1;
-            if *count == 0 {
-                reservations.remove(path);
-                release(path);
-            }
+        let mut made = made();
+        made.commands -= 1;
+        if made.commands == 0 {
+            made.paths = Vec::new();
         }
     }
 }
 
-fn is_below(path: &Path, folders: &[PathBuf]) -> bool {
-    folders.iter().any(|folder| path.starts_with(folder) && path != folder)
+/// Disarms a planted path, but not what haft made there.
+fn disarm_but(path: &Path, made: &[PathBuf]) -> Vec<PathBuf> {
+    let made_below: Vec<PathBuf> = made.iter().filter(|made| made.starts_with(path)).cloned().collect();
+    if made_below.is_empty() {
+        return disarm(path);
+    }
+    if !path.is_dir() || path.is_symlink() {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.collect::<Vec<_>>().iter().flat_map(|entry| disarm_but(entry, &made_below)).collect()
 }
 
-/// Device and inode of the file at a path.
-pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+fn is_below(path: &Path, folders: &[PathBuf]) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder) && path != folder)
 }
 
 /// Whether no folder above a path is a link.
@@ -190,57 +193,6 @@ fn has_no_links_above(path: &Path) -> bool {
 
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
-}
-
-/// Whether a path is a placeholder, perhaps of a process that was killed before it could remove it.
-fn is_placeholder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
-}
-
-/// Makes a placeholder. False if something exists under that name, or could not be made there.
-pub(super) fn reserve(path: &Path) -> io::Result<bool> {
-    let is_file = path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file));
-    let made = match exists(path) {
-        true => return Ok(false),
-        false if is_file => make_socket(path),
-        false => fs::create_dir(path),
-    };
-    // A command could not make it here either.
-    let harmless = [
-        io::ErrorKind::PermissionDenied,
-        io::ErrorKind::ReadOnlyFilesystem,
-        io::ErrorKind::NotFound,
-        io::ErrorKind::AlreadyExists,
-    ];
-    match made {
-        Err(error) if harmless.contains(&error.kind()) => Ok(false),
-        made => made.map(|()| true),
-    }
-}
-
-fn make_socket(path: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    match mknodat(CWD, path, FileType::Socket, Mode::empty(), 0) {
-        Ok(()) => Ok(()),
-        // Not every file system has sockets.
-        Err(_) => fs::File::create_new(path).map(drop),
-    }
-}
-
-/// Removes a placeholder, if it is still empty.
-pub(super) fn release(path: &Path) {
-    if !has_no_links_above(path) {
-        return;
-    }
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => {
-            let _ = fs::remove_dir(path);
-        }
-        Ok(found) if found.file_type().is_socket() || found.len() == 0 => {
-            let _ = fs::remove_file(path);
-        }
-        _ => {}
-    }
 }
 
 /// Makes a planted path harmless. Returns the new names of what it set aside.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -17,11 +17,11 @@ use seccompiler::{
 };
 
 use super::layer_error::LayerError;
-use super::policy::{Layer, Network, Policy, Visibility};
+use super::policy::{Network, Policy, Visibility};
 
 mod view;
 
-pub(super) use view::{guard, make_view, probe_view, release};
+pub(super) use view::{make_session_root, make_view, probe_view};
 
 /// Devices that every command may write to.
 const DEVICES: [&str; 8] = [
@@ -44,18 +44,12 @@ pub(super) enum Users {
     All,
 }
 
-/// Enters new namespaces. The next process that is started is process 1 of the new process namespace.
-pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
+/// Enters the session's namespaces. The next process that is started is process 1 of the new process namespace. The network
+/// stays the machine's, since some commands may use it; all others enter [`own_network`].
+pub(super) fn enter_namespaces() -> Result<Users, LayerError> {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
-    let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
-    if policy.network == Network::Off && !policy.without.contains(&Layer::Network) {
-        flags |= UnshareFlags::NEWNET;
-    }
+    let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     unshare(flags).map_err(|error| LayerError::probed("namespaces", error))?;
-    if flags.contains(UnshareFlags::NEWNET) {
-        // Without loopback some programs fail, but the sandbox is no weaker.
-        let _ = start_loopback();
-    }
     if uid.is_root() {
         return Ok(Users::All);
     }
@@ -70,6 +64,26 @@ pub(super) fn enter_namespaces(policy: &Policy) -> Result<Users, LayerError> {
             .map_err(|error| LayerError::probed("a user namespace", error))?;
     }
     Ok(Users::Own)
+}
+
+/// Enters a new mount namespace, a copy of this process's.
+pub(super) fn copy_mounts() -> io::Result<()> {
+    unshare(UnshareFlags::NEWNS)
+}
+
+/// Enters a new network namespace, in which only loopback works, and returns a handle to it.
+pub(super) fn own_network() -> Result<OwnedFd, LayerError> {
+    let lacks = |error: io::Error| LayerError::probed("a network namespace", error);
+    unshare(UnshareFlags::NEWNET).map_err(lacks)?;
+    // Without loopback some programs fail, but the sandbox is no weaker.
+    let _ = start_loopback();
+    network_is_empty()?;
+    Ok(fs::File::open("/proc/self/ns/net").map_err(lacks)?.into())
+}
+
+/// Enters the network namespace that a handle leads to.
+pub(super) fn enter_network(network: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::thread::move_into_link_name_space(network, Some(rustix::thread::LinkNameSpaceType::Network))?)
 }
 
 #[allow(unsafe_code)]
@@ -98,7 +112,7 @@ fn start_loopback() -> io::Result<()> {
 }
 
 /// Checks that the network namespace has no device but loopback, which leads nowhere else.
-pub(super) fn network_is_empty() -> Result<(), LayerError> {
+fn network_is_empty() -> Result<(), LayerError> {
     let devices = fs::read_to_string("/proc/self/net/dev")?;
     match devices.lines().skip(2).all(|line| line.trim_start().starts_with("lo:")) {
         true => Ok(()),
@@ -147,8 +161,13 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))
         .map_err(failed)?
-        .scope(Scope::from_all(abi))
+        .scope(Scope::AbstractUnixSocket)
         .map_err(failed)?;
+    // A command may end what another command of its session has started: a process namespace has no others. Without one,
+    // it could end haft and the supervisor.
+    if !has_view {
+        ruleset = ruleset.scope(Scope::Signal).map_err(failed)?;
+    }
     // In a network namespace a command may listen and connect; without one, Landlock refuses both.
     if policy.network == Network::Off && !has_network {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(failed)?;

@@ -44,6 +44,25 @@ pub enum Layers {
     None,
 }
 
+impl Layers {
+    /// Its name on the wire.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Few => "few",
+            Self::None => "none",
+        }
+    }
+
+    pub(super) fn named(name: &[u8]) -> Self {
+        // An unknown name is that of the strictest.
+        [Self::None, Self::Few]
+            .into_iter()
+            .find(|layers| layers.name().as_bytes() == name)
+            .unwrap_or_default()
+    }
+}
+
 /// How much of the file system a command sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Visibility {
@@ -80,7 +99,7 @@ pub struct Limits {
     /// Bytes of memory for the whole command, temporary files included. Binds only where there are control groups.
     pub total_memory: Option<u64>,
     /// Seconds of processor time for all commands of a session: once they are used up, no other starts. A command that was
-    /// killed counts with its layer-clock time.
+    /// killed counts with its wall-clock time.
     pub total_cpu: Option<u64>,
 }
 
@@ -173,7 +192,7 @@ impl Layer {
         }
     }
 
-    fn named(name: &[u8]) -> Option<Self> {
+    pub(super) fn named(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|layer| layer.name().as_bytes() == name)
     }
 
@@ -236,19 +255,15 @@ impl Report {
 }
 
 impl Policy {
-    pub(super) fn frame(&self) -> Frame {
+    /// Adds the policy to a frame.
+    pub(super) fn build(&self, frame: Build) -> Build {
         let paths = |paths: &Vec<PathBuf>| -> Vec<Vec<u8>> {
             paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
         };
         // Haft enforces the totals from outside, by a control group.
         let Limits { memory, cpu, processes, files, file_size, total_memory: _, total_cpu: _ } = self.limits;
-        let layers = match self.layers {
-            Layers::All => "all",
-            Layers::Few => "few",
-            Layers::None => "none",
-        };
-        let frame = Build::default()
-            .bytes(layers)
+        let frame = frame
+            .bytes(self.layers.name())
             .list(paths(&self.write).into_iter())
             .list(paths(&self.guarded).into_iter())
             .list(paths(&self.read).into_iter())
@@ -257,16 +272,12 @@ impl Policy {
             .bytes(if self.sees == Visibility::Listed { "listed" } else { "everything" })
             .list(self.without.iter().map(|layer| layer.name().as_bytes().to_vec()));
         let limits = [memory, cpu, processes, files, file_size];
-        limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX))).frame()
+        limits.into_iter().fold(frame, |frame, limit| frame.number(limit.unwrap_or(u64::MAX)))
     }
 
-    pub(super) fn parse(frame: Frame) -> io::Result<Self> {
-        let mut parts = Parts::of(frame);
-        let layers = match &*parts.bytes()? {
-            b"all" => Layers::All,
-            b"few" => Layers::Few,
-            _ => Layers::None,
-        };
+    /// Takes a policy from the front of a frame.
+    pub(super) fn parse(parts: &mut Parts) -> io::Result<Self> {
+        let layers = Layers::named(&parts.bytes()?);
         let mut paths = || -> io::Result<Vec<PathBuf>> {
             Ok(parts.list()?.into_iter().map(|path| std::ffi::OsString::from_vec(path).into()).collect())
         };

@@ -2,60 +2,54 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
 
-use super::cgroups::{Cgroup, Session};
+use super::cgroups::Account;
 use super::cleanup::Cleanup;
 use super::guards::Guards;
 use super::policy::{LimitHit, Limits, Report};
+use super::recorder::{self, Effects, Recorder};
+use super::slot::{SlotProcess, Supervisor};
 use super::wire::{Frame, Parts};
-use super::{BYE, CHUNK, DRAIN_TIMEOUT, Sandbox, Stream};
+use super::{CHUNK, DRAIN_TIMEOUT, KILL, Slot, Stream, TERMINATE};
 use crate::process::Exit;
 
-/// The control socket to a supervisor. Sends [`BYE`] before it closes, so that a close without it means that haft died.
-#[derive(Debug)]
-struct Control(UnixStream);
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        use rustix::net::{SendFlags, send};
-        let _ = send(&self.0, &Frame::of([BYE]).encoded(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-    }
-}
-
-/// A command that runs in its sandbox. Dropping it ends every process in the sandbox.
+/// A command that runs in its sandbox. Dropping it ends every process that it has started.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
-    control: Option<Control>,
-    /// Bytes received of the supervisor's next message.
-    received: Vec<u8>,
-    out: Option<ChildStdout>,
-    err: Option<ChildStderr>,
+    supervisor: Arc<Supervisor>,
+    slot: Option<SlotProcess>,
+    /// Whether the slot does not answer any more.
+    is_lost: bool,
+    out: Option<pipe::Receiver>,
+    err: Option<pipe::Receiver>,
     report: Report,
     limits: Limits,
-    cgroup: Option<Cgroup>,
     guards: Option<Guards>,
-    /// The session that its processor time is charged to, and when it started.
-    session: Option<(Arc<Session>, Instant)>,
+    recording: Recording,
+    /// The account that its processor time is charged to, and when it started.
+    account: Option<(Arc<Account>, Instant)>,
     ended: Option<CommandEnd>,
+    /// When to stop waiting for the slot, or for output.
+    deadline: Option<tokio::time::Instant>,
     chunk: Vec<u8>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some((session, start)) = self.session.take() {
-            session.spend(start.elapsed());
+        if let Some((account, start)) = self.account.take() {
+            account.spend(start.elapsed());
         }
+        let process = self.slot.take().and_then(|slot| slot.process.try_clone().ok());
         if let Some(guards) = self.guards.take() {
-            Cleanup { supervisor: self.child.id(), guards: Some(guards), ..Cleanup::default() }.enqueue();
+            Cleanup { slot: process, guards: Some(guards), ..Cleanup::default() }.enqueue();
         }
     }
 }
@@ -75,12 +69,25 @@ pub struct CommandEnd {
     pub hit: Option<LimitHit>,
     /// New names of files that the command, or another program meanwhile, made under guarded names.
     pub set_aside: Vec<PathBuf>,
+    /// What it changed, if that was recorded.
+    pub effects: Option<Effects>,
+    /// Why its changes could not be recorded, although they should have been.
+    pub not_recorded: Option<String>,
 }
 
 impl CommandEnd {
     /// An end of which nothing but the exit is known.
     pub fn of(exit: Exit) -> Self {
-        Self { exit, left: Vec::new(), dir: None, cpu: None, hit: None, set_aside: Vec::new() }
+        Self {
+            exit,
+            left: Vec::new(),
+            dir: None,
+            cpu: None,
+            hit: None,
+            set_aside: Vec::new(),
+            effects: None,
+            not_recorded: None,
+        }
     }
 }
 
@@ -90,24 +97,31 @@ pub enum RunEvent<'a> {
     /// It printed something.
     Output(Stream, &'a [u8]),
     /// It has ended, and so has every process that it started.
-    Ended(CommandEnd),
+    Ended(Box<CommandEnd>),
 }
 
 impl Running {
-    pub(super) fn new(sandbox: Sandbox, guards: Guards) -> Self {
-        let Sandbox { child, control, out, err, report, policy, cgroup, session, .. } = sandbox;
+    pub(super) fn new(
+        slot: Slot,
+        guards: Guards,
+        recording: Recording,
+        out: pipe::Receiver,
+        err: Option<pipe::Receiver>,
+    ) -> Self {
+        let Slot { account, supervisor, process, report, policy, .. } = slot;
         Self {
-            child,
-            control: Some(Control(control)),
-            received: Vec::new(),
+            supervisor,
+            slot: Some(process),
+            is_lost: false,
             out: Some(out),
             err,
             report,
             limits: policy.limits,
-            cgroup,
             guards: Some(guards),
-            session: Some((session, Instant::now())),
+            recording,
+            account: Some((account, Instant::now())),
             ended: None,
+            deadline: None,
             chunk: vec![0; CHUNK],
         }
     }
@@ -127,16 +141,26 @@ impl Running {
         self.ended.as_ref()
     }
 
-    /// Sends SIGTERM to the command and every process that it started.
-    pub async fn terminate(&mut self) {
-        if let Some(control) = &mut self.control {
-            let _ = control.0.write_all(&Frame::of(["end"]).encoded()).await;
-        }
+    /// Its standard output, to be read directly and not as [events](RunEvent). `None` if it was taken already.
+    pub fn take_output(&mut self) -> Option<pipe::Receiver> {
+        self.out.take()
     }
 
-    /// Kills every process in the sandbox. Output from before that can still be read.
+    /// Sends SIGTERM to the command and every process that it started.
+    pub fn terminate(&mut self) {
+        self.tell(TERMINATE);
+    }
+
+    /// Kills the command and every process that it started. Output from before that can still be read.
     pub fn kill(&mut self) {
-        self.control = None;
+        self.tell(KILL);
+        self.deadline = Some(tokio::time::Instant::now() + DRAIN_TIMEOUT);
+    }
+
+    fn tell(&self, message: &str) {
+        if let Some(slot) = self.slot.as_ref().filter(|_| self.ended.is_none()) {
+            slot.socket.send_now(&Frame::of([message]));
+        }
     }
 
     /// Waits for the next event. Cancel-safe: a future that is dropped loses nothing.
@@ -144,37 +168,30 @@ impl Running {
         enum Event {
             Out(usize),
             Err(usize),
-            Control(io::Result<CommandEnd>),
-            DrainTimeout,
+            Ended(Box<io::Result<CommandEnd>>),
+            Deadline,
         }
         loop {
-            let Self { control, received, out, err, chunk, ended, .. } = &mut *self;
-            let open = out.is_some() || err.is_some();
-            if control.is_none() && !open {
-                let _ = self.child.wait().await;
-                let lost = || CommandEnd::of(Exit::Signal(9));
-                let ended = self.ended.get_or_insert_with(lost);
-                if let Some(cgroup) = self.cgroup.take() {
-                    ended.hit = cgroup.hit();
+            let Self { slot, out, err, chunk, ended, deadline, .. } = &mut *self;
+            if ended.is_some() && out.is_none() && err.is_none() {
+                self.settle();
+                let effects = self.recording.finish().await;
+                let Some(ended) = &mut self.ended else { continue };
+                match effects {
+                    Ok(effects) => ended.effects = effects,
+                    Err(why) => ended.not_recorded = Some(why),
                 }
-                if let Some((session, start)) = self.session.take() {
-                    session.spend(ended.cpu.unwrap_or_else(|| start.elapsed()));
-                }
-                if let Some(guards) = self.guards.take() {
-                    ended.set_aside = guards.restore();
-                }
-                ended.hit = ended.hit.or_else(|| LimitHit::from_exit(ended.exit, &self.limits));
-                return Ok(RunEvent::Ended(ended.clone()));
+                return Ok(RunEvent::Ended(Box::new(ended.clone())));
             }
             // Each stream needs a buffer of its own, as both may be read at once.
             let (first, second) = chunk.split_at_mut(CHUNK / 2);
-            let has_ended = control.is_none();
+            let is_running = ended.is_none();
             let event = tokio::select! {
                 biased;
                 read = read_some(out, first) => Event::Out(read),
                 read = read_some(err, second) => Event::Err(read),
-                end = receive_end(control, received) => Event::Control(end),
-                () = tokio::time::sleep(DRAIN_TIMEOUT), if has_ended => Event::DrainTimeout,
+                end = receive_end(slot), if is_running => Event::Ended(Box::new(end)),
+                () = wait_until(*deadline) => Event::Deadline,
             };
             match event {
                 Event::Out(0) => self.out = None,
@@ -183,18 +200,86 @@ impl Running {
                 Event::Err(read) => {
                     return Ok(RunEvent::Output(Stream::Err, &self.chunk[CHUNK / 2..CHUNK / 2 + read]));
                 }
-                Event::Control(end) => {
-                    *ended = end.ok();
-                    // Closing the control socket ends the supervisor, and with it every process in the sandbox.
-                    self.control = None;
+                Event::Ended(end) => {
+                    // A slot that says nothing more was killed; the supervisor ends what was in it.
+                    self.is_lost = end.is_err();
+                    self.ended = Some(end.unwrap_or_else(|_| CommandEnd::of(Exit::Signal(9))));
+                    self.deadline = Some(tokio::time::Instant::now() + DRAIN_TIMEOUT);
                 }
-                Event::DrainTimeout => (self.out, self.err) = (None, None),
+                Event::Deadline if is_running => {
+                    if let Some(slot) = &self.slot {
+                        slot.kill();
+                    }
+                    self.is_lost = true;
+                    self.ended = Some(CommandEnd::of(Exit::Signal(9)));
+                    self.deadline = Some(tokio::time::Instant::now() + DRAIN_TIMEOUT);
+                }
+                Event::Deadline => (self.out, self.err) = (None, None),
+            }
+        }
+    }
+
+    /// Settles accounts once every process of the command has ended, and gives the slot back. The second time it does nothing.
+    fn settle(&mut self) {
+        let Some(ended) = &mut self.ended else { return };
+        if let Some(mut slot) = self.slot.take() {
+            ended.hit = slot.cgroup.as_mut().and_then(|cgroup| cgroup.hit());
+            if !self.is_lost {
+                self.supervisor.put_back(slot);
+            }
+        }
+        if let Some((account, start)) = self.account.take() {
+            account.spend(ended.cpu.unwrap_or_else(|| start.elapsed()));
+        }
+        if let Some(guards) = self.guards.take() {
+            ended.set_aside = guards.restore();
+        }
+        ended.hit = ended.hit.or_else(|| LimitHit::from_exit(ended.exit, &self.limits));
+    }
+}
+
+/// The recording of a command's changes.
+#[derive(Debug)]
+pub(super) enum Recording {
+    /// There is none.
+    None,
+    /// It should have been made and could not, for this reason.
+    Impossible(String),
+    /// The recorder keeps the old side of what changes.
+    Running(Recorder),
+    /// The recorder compares what was with what is.
+    Ending(tokio::task::JoinHandle<io::Result<Effects>>),
+}
+
+impl Recording {
+    pub(super) async fn start(listener: OwnedFd, options: recorder::Options) -> Self {
+        let start = move || Recorder::start(listener, options);
+        match tokio::task::spawn_blocking(start).await.map_err(io::Error::other).and_then(|started| started) {
+            Ok(recorder) => Self::Running(recorder),
+            Err(error) => Self::Impossible(error.to_string()),
+        }
+    }
+
+    /// The effects, once the command has ended. Cancel-safe.
+    async fn finish(&mut self) -> Result<Option<Effects>, String> {
+        if let Self::Running(_) = self
+            && let Self::Running(recorder) = std::mem::replace(self, Self::None)
+        {
+            *self = Self::Ending(tokio::task::spawn_blocking(move || recorder.finish()));
+        }
+        match self {
+            Self::None | Self::Running(_) => Ok(None),
+            Self::Impossible(why) => Err(std::mem::take(why)),
+            Self::Ending(ending) => {
+                let ended = ending.await.map_err(io::Error::other).and_then(|ended| ended);
+                *self = Self::None;
+                ended.map(Some).map_err(|error| error.to_string())
             }
         }
     }
 }
 
-async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: &mut [u8]) -> usize {
+async fn read_some(pipe: &mut Option<pipe::Receiver>, chunk: &mut [u8]) -> usize {
     match pipe {
         // A read error is treated as the end.
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
@@ -202,31 +287,22 @@ async fn read_some(pipe: &mut Option<impl tokio::io::AsyncRead + Unpin>, chunk: 
     }
 }
 
-/// Waits for the supervisor's report that the command has ended. A part of the message stays in `received` if the future is
-/// dropped.
-async fn receive_end(control: &mut Option<Control>, received: &mut Vec<u8>) -> io::Result<CommandEnd> {
-    let Some(control) = control else { return std::future::pending().await };
-    loop {
-        if let Some((length, rest)) = received.split_first_chunk::<4>() {
-            let length = Frame::length(*length)?;
-            if rest.len() >= length {
-                let mut parts = Parts::of(Frame::decoded(&rest[..length])?);
-                let (kind, value) = (parts.bytes()?, parts.number()?);
-                let value = i32::try_from(value).unwrap_or(-1);
-                let exit = if kind == b"signal" { Exit::Signal(value) } else { Exit::Code(value) };
-                let left =
-                    parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-                let dir = Some(parts.bytes()?)
-                    .filter(|dir| !dir.is_empty())
-                    .map(|dir| OsString::from_vec(dir).into());
-                let cpu = Some(Duration::from_millis(parts.number()?));
-                return Ok(CommandEnd { left, dir, cpu, ..CommandEnd::of(exit) });
-            }
-        }
-        let mut more = [0; 512];
-        match control.0.read(&mut more).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => received.extend_from_slice(&more[..read]),
-        }
+async fn wait_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
+}
+
+/// Waits for the slot's report that the command has ended, and every process with it.
+async fn receive_end(slot: &mut Option<SlotProcess>) -> io::Result<CommandEnd> {
+    let Some(slot) = slot else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+    let mut parts = Parts::of(slot.socket.receive().await?.0);
+    let (kind, value) = (parts.bytes()?, parts.number()?);
+    let value = i32::try_from(value).unwrap_or(-1);
+    let exit = if kind == b"signal" { Exit::Signal(value) } else { Exit::Code(value) };
+    let left = parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let dir = Some(parts.bytes()?).filter(|dir| !dir.is_empty()).map(|dir| OsString::from_vec(dir).into());
+    let cpu = Some(Duration::from_millis(parts.number()?));
+    Ok(CommandEnd { left, dir, cpu, ..CommandEnd::of(exit) })
 }

@@ -1,10 +1,19 @@
-//! The protocol between haft and a supervisor: length-prefixed frames, each a list of byte strings. It knows nothing of
-//! what the strings mean.
+//! The protocol between haft, a supervisor and its slots: length-prefixed frames, each a list of byte strings, with open
+//! files beside them. It knows nothing of what the strings mean.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 
 /// Longer frames are refused.
-const MAX_FRAME: usize = 72 << 20;
+const MAX_FRAME: usize = 16 << 20;
+/// Most files beside one frame.
+const MAX_FILES: usize = 8;
 
 /// A list of byte strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,12 +58,78 @@ impl Frame {
         to.write_all(&self.encoded())
     }
 
+    /// Sends a frame with open files, over a blocking socket.
+    pub(super) fn send_with(
+        &self,
+        to: &std::os::unix::net::UnixStream,
+        files: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let bytes = self.encoded();
+        let sent = send_files(to, &bytes, files)?;
+        let mut to = to;
+        to.write_all(&bytes[sent..])
+    }
+
+    /// Receives a frame with the files beside it, over a blocking socket.
+    pub(super) fn receive_with(from: &std::os::unix::net::UnixStream) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let (mut head, mut files, mut filled) = ([0; 4], Vec::new(), 0);
+        while filled < head.len() {
+            match receive_files(from, &mut head[filled..], &mut files)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => filled += read,
+            }
+        }
+        let mut bytes = vec![0; Self::length(head)?];
+        let mut from = from;
+        from.read_exact(&mut bytes)?;
+        Ok((Self::decoded(&bytes)?, files))
+    }
+
     pub(super) fn receive(mut from: impl Read) -> io::Result<Self> {
         let mut head = [0; 4];
         from.read_exact(&mut head)?;
         let mut bytes = vec![0; Self::length(head)?];
         from.read_exact(&mut bytes)?;
         Self::decoded(&bytes)
+    }
+}
+
+/// Sends the beginning of some bytes, and files with its first byte. Returns how many bytes were sent.
+pub(super) fn send_files(to: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    retry(|| sendmsg(&to, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))
+}
+
+/// Receives some bytes, and adds the files beside them. Returns how many bytes were received.
+pub(super) fn receive_files(
+    from: impl AsFd,
+    bytes: &mut [u8],
+    files: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let read = retry(|| {
+        recvmsg(&from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
+            .map(|message| message.bytes)
+    })?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(sent) = message {
+            files.extend(sent);
+        }
+    }
+    Ok(read)
+}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            done => return Ok(done?),
+        }
     }
 }
 

@@ -83,14 +83,10 @@ pub async fn filter(
 ) -> io::Result<Worked> {
     let policy =
         Policy { sees: Visibility::Listed, read: vec![program.to_owned()], limits, ..Policy::default() };
-    let sandbox = Sandbox::new(&policy, Output::Apart).await?;
-    if !sandbox.report().has(Layer::View) && !sandbox.report().has(Layer::Paths) {
-        let missing: Vec<String> = sandbox
-            .report()
-            .missing
-            .iter()
-            .map(|(layer, why)| format!("{} ({why})", layer.made_of()))
-            .collect();
+    let slot = Sandbox::default().slot(&policy, Output::Apart).await?;
+    if !slot.report().has(Layer::View) && !slot.report().has(Layer::Paths) {
+        let missing: Vec<String> =
+            slot.report().missing.iter().map(|(layer, why)| format!("{} ({why})", layer.made_of())).collect();
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             format!("the sandbox lacks {}", missing.join(", ")),
@@ -104,8 +100,9 @@ pub async fn filter(
         env: env.map(|(name, value)| (name.into(), value.into())).into(),
         input,
         reports_dir: false,
+        record: None,
     };
-    let mut running = sandbox.run(task).await?;
+    let mut running = slot.run(task).await?;
     let (mut output, mut error) = (Vec::new(), Vec::new());
     let ended = loop {
         match running.next().await? {
@@ -119,7 +116,7 @@ pub async fn filter(
                 error.extend_from_slice(bytes);
                 error.drain(..error.len().saturating_sub(MAX_ERROR));
             }
-            RunEvent::Ended(ended) => break ended,
+            RunEvent::Ended(ended) => break *ended,
         }
     };
     Ok(Worked { output, error: String::from_utf8_lossy(&error).into_owned(), ended })

@@ -139,6 +139,16 @@ impl Beneath {
         })
     }
 
+    /// Syncs the file system that the folder is on.
+    pub(super) fn sync_file_system(&self) -> std::io::Result<()> {
+        // The handle itself may be one that only names the folder.
+        let dir = rustix::fs::openat(&self.fd, ".", READ | OFlags::DIRECTORY, Mode::empty())?;
+        #[cfg(target_os = "linux")]
+        return Ok(rustix::fs::syncfs(dir)?);
+        #[cfg(not(target_os = "linux"))]
+        Ok(rustix::fs::fsync(dir)?)
+    }
+
     /// Opens a directory to change something in it. Directories in /proc are refused.
     pub(super) fn open_changing(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let fd = self.open_directory(below)?;

@@ -72,6 +72,23 @@ impl Workspace {
         read().map_err(|kind| self.change_error(path, kind))
     }
 
+    /// Like [`Workspace::tree`], but reads no content: files are told apart by size and time alone.
+    pub fn outline(&self, path: &AbsPath) -> std::result::Result<Vec<TreeEntry>, ChangeError> {
+        let read = || {
+            let spot = self.spot_to_read(path)?;
+            tree::outline(&spot.dir, &spot.name)
+        };
+        read().map_err(|kind| self.change_error(path, kind))
+    }
+
+    /// Syncs the file systems of all folders for writing.
+    pub fn sync_folders(&self) -> std::io::Result<()> {
+        for folder in self.folders().iter().filter(|folder| folder.access == FolderAccess::Write) {
+            folder.handle.sync_file_system()?;
+        }
+        Ok(())
+    }
+
     /// The missing parent directories of a path, which a write would make, outermost first.
     pub fn missing_parents(&self, path: &AbsPath) -> std::result::Result<Vec<AbsPath>, ChangeError> {
         let mut missing = Vec::new();

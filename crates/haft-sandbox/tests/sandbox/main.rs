@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{
-    self, CommandEnd, Layers, Output, Policy, Quota, Report, RunEvent, Sandbox, SandboxPool, Stream, Task,
+    self, CommandEnd, Layers, Output, Policy, Quota, Report, RunEvent, Sandbox, Stream, Task,
 };
 use haft_testing::{Need, require};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -20,6 +20,7 @@ mod guarded;
 mod plain;
 mod quota;
 mod rights;
+mod session;
 
 type Test = fn(&Rig);
 
@@ -38,11 +39,19 @@ fn main() {
         return once();
     }
     let arguments = Arguments::from_args();
-    let tests =
-        [plain::TESTS, files::TESTS, guarded::TESTS, closed::TESTS, rights::TESTS, ends::TESTS, quota::TESTS]
-            .concat();
+    let tests = [
+        plain::TESTS,
+        files::TESTS,
+        guarded::TESTS,
+        closed::TESTS,
+        rights::TESTS,
+        ends::TESTS,
+        quota::TESTS,
+        session::TESTS,
+    ]
+    .concat();
     let view_tests =
-        [plain::VIEW_TESTS, files::VIEW_TESTS, guarded::VIEW_TESTS, closed::VIEW_TESTS, rights::VIEW_TESTS]
+        [session::VIEW_TESTS, files::VIEW_TESTS, guarded::VIEW_TESTS, closed::VIEW_TESTS, rights::VIEW_TESTS]
             .concat();
     let mut trials = Vec::new();
     for layers in [Layers::All, Layers::Few] {
@@ -73,28 +82,23 @@ const HOLD: &str = "--hold=";
 /// Option that makes this program run a command as a session does, and exit.
 const ONCE: &str = "--once";
 
-/// Runs a command, prepares the next sandbox, and exits.
+/// Runs a command and exits.
 fn once() {
     let rig = Rig::new(Layers::All).unwrap();
     rig.runtime.block_on(async {
-        let ready = SandboxPool::new(Quota { processes: Some(100), ..Quota::default() });
-        let sandbox = ready.take(&rig.policy, Output::Joined).await.unwrap();
+        let ready = Sandbox::new(Quota { processes: Some(100), ..Quota::default() });
+        let sandbox = ready.slot(&rig.policy, Output::Joined).await.unwrap();
         let mut running = sandbox.run(rig.task("true")).await.unwrap();
         while !matches!(running.next().await.unwrap(), RunEvent::Ended(_)) {}
-        ready.prepare(&rig.policy, Output::Joined).await;
     });
 }
 
 /// Runs a command that does not end.
 fn hold(mark: &str) {
     let layers = if mark.starts_with('1') { Layers::All } else { Layers::Few };
-    let mut rig = Rig::new(layers).unwrap();
-    if let Some(folder) = std::env::var_os("HAFT_TEST_FOLDER").map(PathBuf::from) {
-        rig.policy.guarded = [".vscode", ".envrc"].map(|name| folder.join(name)).to_vec();
-        rig.policy.write.push(folder);
-    }
+    let rig = Rig::new(layers).unwrap();
     rig.runtime.block_on(async {
-        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::default().slot(&rig.policy, Output::Joined).await.unwrap();
         let script = format!("{}; echo started; sleep 200", strays(mark));
         let mut running = sandbox.run(rig.task(&script)).await.unwrap();
         while let RunEvent::Output(_, bytes) = running.next().await.unwrap() {
@@ -183,6 +187,7 @@ impl Rig {
             env: env.chain([home]).collect(),
             input: Vec::new(),
             reports_dir: true,
+            record: None,
         }
     }
 
@@ -195,21 +200,21 @@ impl Rig {
     }
 
     fn run(&self, policy: &Policy, task: Task) -> Done {
-        self.within(&SandboxPool::default(), policy, task).unwrap()
+        self.within(&Sandbox::default(), policy, task).unwrap()
     }
 
     /// Runs a command of a session.
-    fn within(&self, session: &SandboxPool, policy: &Policy, task: Task) -> io::Result<Done> {
+    fn within(&self, session: &Sandbox, policy: &Policy, task: Task) -> io::Result<Done> {
         self.runtime.block_on(async {
-            let sandbox = session.take(policy, Output::Apart).await?;
-            let mut running = sandbox.run(task).await.unwrap();
+            let slot = session.slot(policy, Output::Apart).await?;
+            let mut running = slot.run(task).await?;
             let report = running.report().clone();
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let ended = loop {
                 match running.next().await.unwrap() {
                     RunEvent::Output(Stream::Out, bytes) => out.extend_from_slice(bytes),
                     RunEvent::Output(Stream::Err, bytes) => err.extend_from_slice(bytes),
-                    RunEvent::Ended(ended) => break ended,
+                    RunEvent::Ended(ended) => break *ended,
                 }
             };
             let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -243,11 +248,17 @@ fn soon(mut is: impl FnMut() -> bool) -> bool {
 
 /// Whether a process with this mark in its arguments runs.
 fn is_running(mark: &str) -> bool {
-    let is = |entry: std::fs::DirEntry| {
+    pid_of(mark).is_some()
+}
+
+/// The process with this mark in its arguments.
+fn pid_of(mark: &str) -> Option<u32> {
+    let is = |entry: &std::fs::DirEntry| {
         std::fs::read(entry.path().join("cmdline"))
             .is_ok_and(|line| line.windows(mark.len()).any(|part| part == mark.as_bytes()))
     };
-    std::fs::read_dir("/proc").unwrap().flatten().any(is)
+    let found = std::fs::read_dir("/proc").unwrap().flatten().find(is)?;
+    found.file_name().to_str()?.parse().ok()
 }
 
 /// Processes that try to outlive the one that started them.

@@ -1,7 +1,7 @@
 //! Limits and quotas.
 
 use haft_sandbox::Exit;
-use haft_sandbox::sandbox::{Layer, LimitHit, Limits, Output, Policy, Quota, RunEvent, Sandbox, SandboxPool};
+use haft_sandbox::sandbox::{Layer, LimitHit, Limits, Output, Policy, Quota, RunEvent, Sandbox};
 
 use haft_testing::{Need, missing, require};
 
@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
 ];
 
 fn a_session_has_limited_processor_time(rig: &Rig) {
-    let ready = SandboxPool::new(Quota { cpu: Some(1), ..Quota::default() });
+    let ready = Sandbox::new(Quota { cpu: Some(1), ..Quota::default() });
     let run = |script: &str| rig.within(&ready, &rig.policy, rig.task(script));
     assert!(run("sleep 1.5").unwrap().ended.cpu.unwrap().as_millis() < 1000, "waiting is free");
     // The time of child processes counts.
@@ -101,7 +101,7 @@ fn a_fork_bomb_is_contained(rig: &Rig) {
     let limits = Limits { processes: Some(60), ..Limits::default() };
     let policy = Policy { limits, ..rig.policy.clone() };
     rig.runtime.block_on(async {
-        let sandbox = Sandbox::new(&policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::default().slot(&policy, Output::Joined).await.unwrap();
         let is_counted = sandbox.report().has(Layer::Quota);
         // What it is called in the list of processes is its mark.
         let script = format!(": {mark}; :(){{ :|:& }};:; read -t 100 < <(sleep 100.{mark})");
@@ -172,7 +172,7 @@ fn a_quota_is_shared_by_a_session(rig: &Rig) {
     if !has_groups(rig) {
         return;
     }
-    let ready = SandboxPool::new(Quota { processes: Some(100), ..Quota::default() });
+    let ready = Sandbox::new(Quota { processes: Some(100), ..Quota::default() });
     let limits = Limits { processes: Some(90), ..Limits::default() };
     let policy = Policy { limits, ..rig.policy.clone() };
     let before = groups_of(std::process::id());
@@ -180,7 +180,7 @@ fn a_quota_is_shared_by_a_session(rig: &Rig) {
         let mut running = Vec::new();
         let mut counts = Vec::new();
         for _ in 0..2 {
-            let sandbox = ready.take(&policy, Output::Joined).await.unwrap();
+            let sandbox = ready.slot(&policy, Output::Joined).await.unwrap();
             let mut one = sandbox.run(rig.task(&format!("{FORK}; read -t 1000 <> <(:)"))).await.unwrap();
             let RunEvent::Output(_, count) = one.next().await.unwrap() else { panic!("it has ended") };
             counts.push(String::from_utf8_lossy(count).lines().next().unwrap().parse().unwrap());
@@ -199,7 +199,7 @@ fn a_quota_is_shared_by_a_session(rig: &Rig) {
 fn busy_loops_are_ended(rig: &Rig) {
     let mark = format!("busy{}{}", std::process::id(), u8::from(rig.has_view()));
     rig.runtime.block_on(async {
-        let sandbox = Sandbox::new(&rig.policy, Output::Joined).await.unwrap();
+        let sandbox = Sandbox::default().slot(&rig.policy, Output::Joined).await.unwrap();
         let script = format!(
             "for n in 1 2 3 4 5 6 7 8; do bash -c 'while :; do :; done' {mark} & done; echo started; wait"
         );

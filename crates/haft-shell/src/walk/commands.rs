@@ -1,5 +1,6 @@
 //! Simple commands, the commands that they run, and what they run from their input.
 
+use super::super::bindings::{self, Binding};
 use super::super::feed::{self, Input, Language};
 use super::super::wrap::{self, Nested};
 use super::super::{Command, Cwd, Doubt, RedirectKind, Word, WrappedBy};
@@ -15,6 +16,9 @@ impl Walk {
             self.out.add_doubt(doubt);
         }
         self.variables.learn(&command);
+        for name in bindings::names_read(&command) {
+            self.out.bind(name, Binding::Unknown);
+        }
         self.words += command.argv.len();
         let index = self.out.commands.len();
         self.out.commands.push(command.clone());

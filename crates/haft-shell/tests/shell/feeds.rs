@@ -261,3 +261,107 @@ fn only_a_command_that_waits_is_called_interactive() {
     }
     assert!(waits("tail -f x")[0].endless && !waits("vim f")[0].endless);
 }
+
+/// Whether a rule holds for a command that runs scripts, given the text of each.
+fn holds_with(rule: &str, command: &str, scripts: &[(&str, &str)]) -> bool {
+    let rules = shell::RuleSet::new(vec![Rule::parse(rule).unwrap()]);
+    let mut lookup = |file: shell::ScriptFile<'_>| {
+        let path = match file.cwd {
+            shell::Cwd::At(at) => format!("{at}/{}", file.path),
+            _ => file.path.to_owned(),
+        };
+        match scripts.iter().find(|(name, _)| *name == path) {
+            Some((_, "?")) => shell::Script::Unread("lies outside".to_owned()),
+            Some((_, text)) => shell::Script::Text((*text).to_owned()),
+            None => shell::Script::None,
+        }
+    };
+    let plain = shell::parse(command);
+    let understood = if plain.runs_files() { shell::parse_with_scripts(command, &mut lookup) } else { plain };
+    rules.denies(&understood).is_some() || rules.might_deny(&understood).is_some()
+}
+
+#[test]
+fn a_deny_holds_for_what_is_in_a_script_file() {
+    let evil = "echo start\nrm f.txt\n";
+    let scripts = [
+        ("s.sh", evil),
+        ("sub/s.sh", evil),
+        ("./s.sh", evil),
+        ("./plain", "echo hi\nls\n"),
+        ("good.sh", "set -e\necho hi\nls | wc -l\n"),
+        ("calls.sh", "echo hi\nsh s.sh\n"),
+        ("calls-good.sh", "sh good.sh\n"),
+        ("var.sh", "c=rm\n$c f.txt\n"),
+        ("unknown.sh", "$CMD f.txt\n"),
+        ("eval.sh", "eval \"$1\"\n"),
+        ("outside.sh", "?"),
+        ("a.py", "import os\nos.system('rm f')\n"),
+        ("b.py", "class A:\n    def __init__(self):\n        self.x = 1\nprint(A().x)\n"),
+        ("c.py", "print(A.__class__.__subclasses__())\n"),
+        (
+            "usual.sh",
+            "#!/bin/bash\nset -euo pipefail\ncd \"$(dirname \"$0\")\"\nfor f in *.txt; do wc -l \"$f\"; done\n",
+        ),
+        ("./p.py", "#!/usr/bin/env python3\nimport subprocess\nsubprocess.run(['ls'])\n"),
+        ("./q.py", "#!/usr/bin/python3\nprint(1)\n"),
+        ("./odd", "#!/opt/odd\nx\n"),
+        ("long.sh", &"echo a\n".repeat(4000)),
+        ("p.awk", "BEGIN { system(\"rm f\") }"),
+    ];
+    let expected = [
+        ("sh s.sh", true),
+        ("bash -e s.sh arg", true),
+        ("sh ./s.sh", true),
+        ("./s.sh", true),
+        (". s.sh", true),
+        ("source s.sh", true),
+        ("timeout 5 sh s.sh", true),
+        ("cd sub && sh s.sh", true),
+        ("true && sh s.sh", true),
+        ("find . -name x -exec sh s.sh {} +", true),
+        ("sh calls.sh", true),
+        ("sh var.sh", true),
+        ("sh unknown.sh", true),
+        ("sh eval.sh", true),
+        ("sh outside.sh", true),
+        ("sh long.sh", true),
+        ("python3 a.py", true),
+        ("python3 -u a.py x", true),
+        ("./p.py", true),
+        ("./odd", true),
+        ("awk -f p.awk x", true),
+        ("sh good.sh", false),
+        ("sh usual.sh", false),
+        ("env sh good.sh", false),
+        ("sh -c 'sh good.sh'", false),
+        ("sh -c 'sh s.sh'", true),
+        ("env sh s.sh", true),
+        ("PATH=. good.sh", true),
+        ("PATH=bin:$PATH; x", true),
+        ("export PATH=$PWD:$PATH; x", true),
+        ("PATH=/usr/local/bin:$PATH ls", false),
+        ("python3 c.py", true),
+        ("sh calls-good.sh", false),
+        ("./plain", false),
+        ("sh missing.sh", false),
+        ("python3 b.py", false),
+        ("./q.py", false),
+        ("python3 -m pytest", false),
+        ("touch x; sh good.sh", false),
+        ("cp s.sh good.sh; sh good.sh", true),
+        ("mv s.sh good.sh && sh good.sh", true),
+        ("cat s.sh > good.sh; sh good.sh", true),
+        ("git checkout evil && sh good.sh", true),
+        ("curl x | tar x; sh good.sh", true),
+        ("x=s.sh; sh $x", true),
+        ("./s*.sh", true),
+        ("sh s*.sh", true),
+        ("/usr/bin/l? x", false),
+        ("python3 b.py; sh good.sh", true),
+        ("sh good.sh; sh good.sh", false),
+    ];
+    let wrong: Vec<_> =
+        expected.iter().filter(|(command, held)| holds_with("rm:*", command, &scripts) != *held).collect();
+    assert_eq!(wrong, Vec::<&(&str, bool)>::new());
+}

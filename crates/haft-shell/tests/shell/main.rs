@@ -4,6 +4,7 @@
 
 mod against_bash;
 mod feeds;
+mod loops;
 mod rules;
 mod table;
 

@@ -16,7 +16,8 @@ Every client that `haft setup` knows, as `haft setup --markdown` prints it.
 `haft setup` alone lists the clients: which are installed, which are set up, and whether the entry works.
 
 - `--project` writes into the settings of the project instead of your own.
-- `--no-builtin-tools` also switches the client's own tools for files and commands off, so that its model uses haft's.
+- `--no-builtin-tools` also switches the client's own tools for files and commands off, so that its model uses haft's;
+  `--builtin-tools` switches them on again. A later setup without either keeps that, and the options that you gave before.
 - `--dialect`, `--mode`, `--workspace` and `--add-dir` become arguments of the entry. With `--project`, `--workspace` only
   names the project.
 - `--remove` takes back what setup wrote. As long as nobody else has changed the file, it has the bytes of before again. The
@@ -122,7 +123,7 @@ fn written(extras: &[Extra], client: &Client) -> String {
             Extra::ItemPerTool(list, before) => {
                 format!("`{before}TOOL` in `{}` for each of haft's tools", list.join("."))
             }
-            Extra::Texts(table, keys, text) => {
+            Extra::Patterns(table, keys, text) => {
                 format!("{} = `\"{text}\"` in `{}`", quoted(keys), table.join("."))
             }
             Extra::False(path) => format!("`{} = false`", path.join(".")),

@@ -231,7 +231,8 @@ fn a_question_of_a_tool_is_answered_in_the_clients_form() {
     let asked = answer(&mut client, &json!({"answer_1": "jiff", "other_2": "none at all"}));
     let fields = &asked["requestedSchema"]["properties"];
     assert_eq!(fields["answer_1"]["description"], "Which one?");
-    assert_eq!(fields["answer_2"]["oneOf"][0], json!({"const": "chrono", "title": "chrono: why"}));
+    assert_eq!(fields["answer_2"]["enum"][0], "chrono");
+    assert_eq!(fields["answer_2"]["enumNames"][0], "chrono: why");
     let reply = client.reply(&id);
     assert_eq!(reply["result"]["isError"], false, "{reply}");
     let told = text_of(&reply["result"]);
@@ -241,4 +242,35 @@ fn a_question_of_a_tool_is_answered_in_the_clients_form() {
     client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}));
     let reply = client.reply(&id);
     assert!(text_of(&reply["result"]).contains("does not want to answer"), "{reply}");
+}
+
+#[test]
+fn a_form_has_only_what_the_negotiated_version_has() {
+    let fixture = two_files();
+    let option = |label: &str| json!({"label": label, "description": "why"});
+    let question = json!({
+        "question": "Which ones?", "header": "Libraries", "multiSelect": true,
+        "options": [option("chrono"), option("jiff"), option("time")],
+    });
+    let call = json!({"name": "AskUserQuestion", "arguments": {"questions": [question]}});
+    for (version, chosen) in [
+        ("2025-06-18", json!({"answer_1_1": true, "answer_1_2": false, "answer_1_3": true})),
+        ("2025-11-25", json!({"answer_1": ["chrono", "time"]})),
+    ] {
+        let mut client = Client::start(&fixture, &[]);
+        let about = json!({
+            "protocolVersion": version, "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        assert_eq!(client.request("initialize", about)["protocolVersion"], version);
+        client.notify("notifications/initialized", json!({}));
+        let id = client.send_request("tools/call", call.clone());
+        let asked = answer(&mut client, &chosen);
+        assert_eq!(asked.get("mode").is_some(), version == "2025-11-25", "{asked}");
+        let form = asked["requestedSchema"].clone();
+        let has_arrays = form.to_string().contains("array") || form.to_string().contains("anyOf");
+        assert_eq!(has_arrays, version == "2025-11-25", "{form}");
+        let reply = client.reply(&id);
+        assert!(text_of(&reply["result"]).contains("\"Which ones?\": chrono, time"), "{reply}");
+    }
 }

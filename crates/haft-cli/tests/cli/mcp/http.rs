@@ -440,3 +440,29 @@ fn an_interrupted_server_ends_everything_that_runs() {
     started("31406", 0);
     assert_eq!(running("31406"), 0);
 }
+
+#[test]
+fn an_id_in_use_is_refused_over_http_too() {
+    let fixture = two_files();
+    let fifo = fixture.base.join("ws/fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let server = Server::start(&fixture, &["--mode", "bypass"]);
+    let session = server.begin();
+    let call = |command: &str| {
+        let params = json!({"name": "Bash", "arguments": {"command": command}});
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    };
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    let mut first = server.send("POST", &headers, &call("sleep 4711 & cat fifo; kill $!").to_string());
+    started("4711", 1);
+    let (code, _, body) = server.post(&headers, &call("echo second"));
+    let refused: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &refused["id"], &refused["error"]["code"]), (400, &json!(7), &json!(-32600)), "{body}");
+    std::fs::write(&fifo, "first\n").unwrap();
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).unwrap();
+    assert!(text_of(&answer_in(&answer, &json!(7))).contains("first"), "{answer}");
+    let (code, _, body) = server.post(&headers, &call("echo third"));
+    assert_eq!((code, text_of(&answer_in(&body, &json!(7)))), (200, "third"), "{body}");
+}

@@ -173,3 +173,34 @@ fn only_existing_resources_can_be_subscribed_to() {
         );
     }
 }
+
+#[test]
+fn an_id_in_use_is_refused_and_the_running_call_is_answered() {
+    let fixture = two_files();
+    let mut client = Client::ready(&fixture, &["--mode", "bypass"]);
+    let fifo = fixture.base.join("ws/fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let call = |command: &str| {
+        let params = json!({"name": "Bash", "arguments": {"command": command}});
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    };
+    client.send(&call("cat fifo"));
+    client.send(&call("echo second"));
+    let refused = client.next();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(7), &json!(-32600)), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("in use"), "{refused}");
+    std::fs::write(&fifo, "first\n").unwrap();
+    let first = client.reply(&json!(7));
+    assert_eq!(text_of(&first["result"]), "first");
+    // Once it is answered, the id is free.
+    client.send(&call("echo third"));
+    let third = client.reply(&json!(7));
+    assert_eq!(text_of(&third["result"]), "third");
+    // A call that was cancelled may still run: its id is not free.
+    client.send(&call("cat fifo"));
+    client.notify("notifications/cancelled", json!({"requestId": 7}));
+    client.send(&call("echo fourth"));
+    assert_eq!(client.reply(&json!(7))["error"]["code"], -32600);
+    client.request("ping", json!({}));
+}

@@ -190,3 +190,48 @@ fn streams_that_unpack_to_gigabytes_together_are_refused() {
     bytes.splice(0..8, bomb);
     assert_eq!(extract(&bytes, None, &deadline()), Err(PdfProblem::Bomb(64)));
 }
+
+/// A document of one page with text and these objects besides, of which the first is number 6.
+fn with_object(contents: &str, resources: &str, more: &[String]) -> Vec<u8> {
+    let mut objects = vec![
+        CATALOG.to_owned(),
+        "<< /Type /Pages /Kids [4 0 R] /Count 1 /MediaBox [0 0 200 200] >>".to_owned(),
+        FONT.to_owned(),
+        format!(
+            "<< /Type /Page /Parent 2 0 R /Contents 5 0 R /Resources << /Font << /F 3 0 R >> {resources} >> >>"
+        ),
+        stream("", contents),
+    ];
+    objects.extend(more.iter().cloned());
+    pdf(&objects)
+}
+
+#[test]
+fn pages_with_pictures_beside_their_text_are_found() {
+    let image = |side: usize| {
+        let form = "/Type /XObject /Subtype /Image /ColorSpace /DeviceGray /BitsPerComponent 8";
+        stream(&format!("{form} /Width {side} /Height {side}"), &"x".repeat(side * side))
+    };
+    let text = line("hello");
+    let shown = format!("{text} q 100 0 0 100 0 0 cm /I Do Q");
+    let lines = |count: usize| format!("{text} {}", "0 0 m 9 9 l S ".repeat(count));
+    let form = stream(
+        "/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /I 7 0 R >> >>",
+        "/I Do",
+    );
+    let cases = [
+        (with_object(&text, "", &[]), false),
+        (with_object(&shown, "/XObject << /I 6 0 R >>", &[image(20)]), true),
+        (with_object(&shown, "/XObject << /I 6 0 R >>", &[image(2)]), false),
+        (with_object(&shown, "/XObject << /I 6 0 R >>", &[form, image(20)]), true),
+        (with_object(&shown, "/XObject 9 0 R", &[]), false),
+        (with_object(&lines(5), "", &[]), false),
+        (with_object(&lines(50), "", &[]), true),
+    ];
+    for (at, (bytes, expected)) in cases.iter().enumerate() {
+        let extracted = extract(bytes, None, &deadline()).unwrap();
+        let (_, text) = &extracted.pages[0];
+        assert!(text.as_ref().unwrap().contains("hello"), "{at}");
+        assert_eq!(extracted.with_pictures, if *expected { vec![1] } else { vec![] }, "{at}");
+    }
+}

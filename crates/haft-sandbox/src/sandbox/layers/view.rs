@@ -1,6 +1,12 @@
 //! The file system as a command sees it: mounts in a namespace of its own. What may be written is mounted writable, all
 //! else read-only; hidden files are covered, guarded ones mounted read-only once more.
+//!
+//! The session's namespace has a root of its own with the machine's files below [`HOST`] and, beside them, what the
+//! session's commands share: `/proc` and the folders for temporary files. A command copies that namespace, takes the shared
+//! mounts along, makes the machine's root its own, and mounts the rest as its policy says. So each command sees the files
+//! that exist when it starts, and no policy is fixed when the session begins.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -16,8 +22,12 @@ use rustix::mount::{
 use super::super::layer_error::LayerError;
 use super::super::policy::{Policy, Visibility};
 
-/// Folders for temporary files: each sandbox has its own.
+/// Folders for temporary files, which the commands of a session share, and no other process.
 pub(super) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// The machine's files in the root of the session's namespace.
+const HOST: &str = "/host";
+/// Folder of the session's temporary files in that root.
+const SHARED: &str = "/shared";
 /// Folders of services' sockets, which are covered.
 const SOCKETS: [&str; 1] = ["/run"];
 /// Size limit of each folder for temporary files.
@@ -72,8 +82,63 @@ pub(in super::super) fn probe_view() -> Result<(), LayerError> {
     Ok(())
 }
 
-/// Sets up the view that a policy describes.
+/// Sets up the session's namespace: a root with the machine's files, a `/proc` of the session's own processes, and empty
+/// folders for temporary files. No policy is involved, so a failure means that the kernel does not allow it.
+pub(in super::super) fn make_session_root() -> Result<(), LayerError> {
+    session_root().map_err(|error| LayerError::probed("a root of its own", error))
+}
+
+fn session_root() -> io::Result<()> {
+    let host = clone_mounts(Path::new("/"))?;
+    // The new root is built on any existing folder; what that holds is in the clone.
+    let root = Path::new("/tmp");
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    tmpfs(root, "755", 1 << 20)?;
+    fs::create_dir(at(HOST))?;
+    mount_clone(&host, &at(HOST))?;
+    fs::create_dir(at("/proc"))?;
+    // While the old /proc is still mounted: the kernel refuses a new one that would show more than those in place.
+    proc_at(&at("/proc"), None)?;
+    for folder in TEMPORARY {
+        let folder = at(&shared_place(folder));
+        fs::create_dir_all(&folder)?;
+        tmpfs(&folder, "1777", TEMPORARY_BYTES)?;
+    }
+    enter_root(root)
+}
+
+/// Where the root of the session's namespace has a shared folder.
+fn shared_place(folder: &str) -> String {
+    format!("{SHARED}/{}", folder.trim_start_matches('/').replace('/', "-"))
+}
+
+/// What the commands of a session share, cloned from its namespace.
+struct Shared {
+    proc: OwnedFd,
+    temporary: Vec<(&'static str, OwnedFd)>,
+}
+
+impl Shared {
+    fn clone_all() -> io::Result<Self> {
+        let temporary =
+            TEMPORARY.into_iter().map(|folder| Ok((folder, clone_mounts(Path::new(&shared_place(folder)))?)));
+        Ok(Self { proc: clone_mounts(Path::new("/proc"))?, temporary: temporary.collect::<io::Result<_>>()? })
+    }
+}
+
+/// Makes a mounted folder the root of this namespace and detaches the old root.
+fn enter_root(root: &Path) -> io::Result<()> {
+    // `pivot_root(".", ".")` stacks the old root on the new one, where it can be detached without a folder for it.
+    rustix::process::chdir(root)?;
+    rustix::process::pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    Ok(rustix::process::chdir("/")?)
+}
+
+/// Sets up the view that a policy describes, in a copy of the session's namespace.
 pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
+    let shared = Shared::clone_all()?;
+    enter_root(Path::new(HOST))?;
     // Cloned before anything is covered or made read-only: the clones keep the original mounts and their access.
     let cloned = |paths: &[PathBuf]| -> io::Result<Vec<(PathBuf, OwnedFd)>> {
         paths
@@ -84,7 +149,7 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
     };
     let (write, read) = (cloned(&policy.write)?, cloned(&policy.read)?);
     match policy.sees {
-        Visibility::Everything => open_view()?,
+        Visibility::Everything => open_view(&shared)?,
         Visibility::Listed => closed_view()?,
     }
     for (path, tree) in &read {
@@ -98,9 +163,7 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
         // Only now: attaching made folders in it as mount points.
         read_only(Path::new("/"), Depth::One)?;
     }
-    for path in &policy.guarded {
-        guard(path, &policy.write)?;
-    }
+    guard(&policy.guarded, &policy.write)?;
     for path in &policy.hidden {
         hide(path, &policy.read)?;
     }
@@ -108,11 +171,16 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
 }
 
 /// A view of all files, read-only.
-fn open_view() -> io::Result<()> {
+fn open_view(shared: &Shared) -> io::Result<()> {
     read_only(Path::new("/"), Depth::All)?;
-    proc_at(Path::new("/proc"), None)?;
-    for folder in TEMPORARY {
-        tmpfs(Path::new(folder), "1777", TEMPORARY_BYTES)?;
+    mount_clone(&shared.proc, Path::new("/proc"))?;
+    read_only(Path::new("/proc"), Depth::One)?;
+    for (folder, tree) in &shared.temporary {
+        let folder = Path::new(folder);
+        // `/var/tmp` may be a link to `/tmp`.
+        if folder.is_dir() && !folder.is_symlink() {
+            mount_clone(tree, folder)?;
+        }
     }
     for folder in SOCKETS {
         tmpfs(Path::new(folder), "755", 1 << 20)?;
@@ -120,7 +188,7 @@ fn open_view() -> io::Result<()> {
     Ok(())
 }
 
-/// A view of the system's programs and what they need, and nothing else.
+/// A view of the system's programs and what they need, and nothing else: its folders for temporary files are empty.
 fn closed_view() -> io::Result<()> {
     // The new root is built on any existing folder; what that holds is not visible afterwards.
     let root = Path::new("/tmp");
@@ -151,28 +219,25 @@ fn closed_view() -> io::Result<()> {
         std::os::unix::fs::symlink(format!("/proc/self/{target}"), root.join("dev").join(name))?;
     }
     fs::create_dir(root.join("proc"))?;
-    // While the old /proc is still mounted: the kernel refuses a new one that would show more than those in place.
+    // While the machine's /proc is still mounted: the kernel refuses a new one that would show more than those in place.
     proc_at(&root.join("proc"), Some(c"subset=pid"))?;
+    read_only(&root.join("proc"), Depth::One)?;
     for folder in TEMPORARY.iter().chain(&SOCKETS) {
         let folder = at(Path::new(folder));
         fs::create_dir_all(&folder)?;
         tmpfs(&folder, "1777", TEMPORARY_BYTES)?;
     }
-    // `pivot_root(".", ".")` stacks the old root on the new one, where it can be detached without a folder for it.
-    rustix::process::chdir(root)?;
-    rustix::process::pivot_root(".", ".")?;
-    unmount(".", UnmountFlags::DETACH)?;
-    Ok(rustix::process::chdir("/")?)
+    enter_root(root)
 }
 
-/// The paths that may be read with [`Sees::Listed`], for Landlock where there is no view.
+/// The paths that may be read with [`Visibility::Listed`], for Landlock where there is no view.
 pub(super) fn listed(policy: &Policy) -> Vec<PathBuf> {
     let system = SYSTEM.iter().chain(&SETTINGS).chain(&["/proc"]).map(PathBuf::from);
     system.chain(policy.read.iter().cloned()).collect()
 }
 
 fn proc_at(path: &Path, options: Option<&std::ffi::CStr>) -> io::Result<()> {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     match mount("proc", path, "proc", flags, options) {
         // Before Linux 5.8 there is no `subset` option.
         Err(rustix::io::Errno::INVAL) if options.is_some() => Ok(mount("proc", path, "proc", flags, None)?),
@@ -214,35 +279,25 @@ fn tmpfs(path: &Path, mode: &str, bytes: u64) -> io::Result<()> {
     Ok(mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str()))?)
 }
 
-/// Makes an existing path read-only. The writable folders above it become mount points as well, which cannot be renamed: a
+/// Makes existing paths read-only. The writable folders above them become mount points as well, which cannot be renamed: a
 /// command that moved one of them away could put another file in the guarded place.
-pub(in super::super) fn guard(path: &Path, write: &[PathBuf]) -> io::Result<()> {
-    // A link cannot be a mount point; haft restores links after the command.
-    if !path.exists() || path.is_symlink() {
-        return Ok(());
-    }
-    let Some(root) = write.iter().find(|root| path.starts_with(root)) else { return Ok(()) };
-    let mut above: Vec<&Path> = path.ancestors().skip(1).take_while(|above| above != root).collect();
-    above.reverse();
-    let mount_all = || {
-        for folder in above {
-            mount_clone(&clone_mounts(folder)?, folder)?;
+fn guard(paths: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
+    let mut mount_points: BTreeSet<&Path> = BTreeSet::new();
+    let mut guarded: BTreeSet<&Path> = BTreeSet::new();
+    for path in paths {
+        // A link cannot be a mount point; haft restores links after the command.
+        if path.is_symlink() || !path.exists() {
+            continue;
         }
+        let Some(root) = write.iter().find(|root| path.starts_with(root)) else { continue };
+        mount_points.extend(path.ancestors().take_while(|above| above != root));
+        guarded.insert(path);
+    }
+    // Sorted: a folder comes before what is in it.
+    for path in mount_points {
         mount_clone(&clone_mounts(path)?, path)?;
-        read_only(path, Depth::All)
-    };
-    match mount_all() {
-        // It was a placeholder of another command, which has just ended.
-        Err(_) if !path.exists() => Ok(()),
-        done => done,
     }
-}
-
-/// Unmounts a guard, and releases the name that was reserved for it.
-pub(in super::super) fn release(path: &Path) {
-    if unmount(path, UnmountFlags::DETACH).is_ok() {
-        super::super::guards::release(path);
-    }
+    guarded.into_iter().try_for_each(|path| read_only(path, Depth::All))
 }
 
 /// Covers a path: a folder with an empty one, a file with `/dev/null`. Folders below it that may be read stay visible.

@@ -16,8 +16,10 @@ use crate::change::{
     Attributes, ChangeError, ChangeErrorKind, Changed, Durability, Like, State, TempName, TreeEntry,
 };
 use crate::offload::offload;
+use crate::path::AbsPath;
 use crate::start_writing;
 use crate::stat::{Stamp, Stat};
+use crate::workspace::Workspace;
 
 const NEW: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::WRONLY);
@@ -117,6 +119,21 @@ impl Draft {
         let temp = OsStr::new(self.temp.as_str());
         let made = new_link(self.spot.dir.as_fd(), temp, target, wanted);
         self.begin(made)
+    }
+
+    /// Makes it a hard link of another file of the workspace.
+    pub fn hard_link(
+        &mut self,
+        workspace: &Workspace,
+        other: &AbsPath,
+    ) -> std::result::Result<(), ChangeError> {
+        let link = |draft: &Self| {
+            let spot = workspace.spot_to_read(other)?;
+            let temp = draft.temp.as_str();
+            Ok(rustix::fs::linkat(&spot.dir, &spot.name, &draft.spot.dir, temp, AtFlags::empty())?)
+        };
+        let linked = link(self);
+        self.begin(linked)
     }
 
     /// Makes it an empty directory; without attributes it gets what the umask says.

@@ -29,6 +29,8 @@ pub(super) enum Depth {
     Whole,
     /// Assume this hash if it has this stamp; otherwise hash its content.
     Take(Hash, Stamp),
+    /// Do not read it.
+    Times,
 }
 
 /// The state of a name, without following a link.
@@ -106,6 +108,7 @@ fn file(open: &File, depth: Depth) -> Result<State> {
     let attributes = attributes::with_extended(&raw, open)?;
     let hash = match depth {
         Depth::Take(hash, stamp) if stamp == stat.stamp => Some(hash),
+        Depth::Times => None,
         Depth::Hash if stat.size > MAX_HASHED => None,
         _ if stat.size <= MAX_ONE_READ => Some(Hash::of(&read_whole(open, stat.size, MAX_HASHED)?)),
         // Bounded, since the file may be growing.

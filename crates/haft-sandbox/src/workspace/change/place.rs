@@ -57,6 +57,7 @@ impl Workspace {
     pub(super) fn spot_to_fill(&self, path: &AbsPath, durability: Durability) -> Result<(Spot, Made)> {
         let folder = self.writable(path)?;
         let (parent, name) = split(folder, path)?;
+        crate::sandbox::made_by_haft(path.as_path());
         let mut made = Made::default();
         match make_parents(folder, parent, durability, &mut made) {
             Ok(dir) => Ok((Spot { dir, name: name.to_owned() }, made)),

@@ -9,25 +9,38 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::Result;
-use super::look::look;
+use super::look::{Depth, look_to};
 use crate::change::{ChangeErrorKind, State, TreeEntry};
 use crate::stat::Kind;
 
 /// The states of a name and everything below it, directories before their content.
 pub(super) fn read(dir: impl AsFd, name: &OsStr) -> Result<Vec<TreeEntry>> {
     let mut entries = Vec::new();
-    collect(dir.as_fd(), name, PathBuf::new(), &mut entries)?;
+    collect(dir.as_fd(), name, PathBuf::new(), Depth::Hash, &mut entries)?;
     Ok(entries)
 }
 
-fn collect(dir: BorrowedFd<'_>, name: &OsStr, below: PathBuf, entries: &mut Vec<TreeEntry>) -> Result<()> {
-    let state = look(dir, name)?;
+/// Like [`read`], but without reading the content of files.
+pub(super) fn outline(dir: impl AsFd, name: &OsStr) -> Result<Vec<TreeEntry>> {
+    let mut entries = Vec::new();
+    collect(dir.as_fd(), name, PathBuf::new(), Depth::Times, &mut entries)?;
+    Ok(entries)
+}
+
+fn collect(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    below: PathBuf,
+    depth: Depth,
+    entries: &mut Vec<TreeEntry>,
+) -> Result<()> {
+    let state = look_to(dir, name, depth)?;
     let is_directory = matches!(state, State::Directory { .. });
     entries.push(TreeEntry { below: below.clone(), state });
     if is_directory {
         let inner = open_here(dir, name)?;
         for name in names(&inner)? {
-            collect(inner.as_fd(), &name, below.join(&name), entries)?;
+            collect(inner.as_fd(), &name, below.join(&name), depth, entries)?;
         }
     }
     Ok(())

@@ -1,0 +1,79 @@
+//! The MCP servers of the settings. Those that only the project asks for run in a sandbox.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft_core::{Store, Workspace};
+use haft_mcp::client::{Server, ServerSandbox, ServerSandboxes, Servers};
+use haft_rules::Rules;
+use haft_sandbox::FolderAccess;
+use haft_sandbox::sandbox::{Layer, Layers, Network};
+
+use super::{Result, runtime};
+use crate::environment::Environment;
+use crate::settings::{ConfiguredServer, Loaded, home_dir};
+
+/// The folder of logins to MCP servers, shared by all workspaces.
+pub(super) fn logins(state: &Path) -> PathBuf {
+    state.join("logins")
+}
+
+/// The enabled MCP servers of an environment, for use without a host. None is started yet.
+pub fn servers(environment: &Environment) -> Result<Servers> {
+    let mut workspace = Workspace::open(&environment.root)?;
+    for dir in &environment.loaded.settings.add_dirs {
+        workspace = workspace.with_folder(dir, FolderAccess::Write)?;
+    }
+    let Environment { loaded, state, folders, .. } = environment;
+    workspace = workspace.guarding(&folders.config).guarding(&folders.state);
+    Ok(all(loaded, &workspace, state, &folders.state))
+}
+
+/// The enabled MCP servers of the settings. None is started yet. `state` is the workspace's state folder, `user_state` that of
+/// all workspaces.
+pub(super) fn all(loaded: &Loaded, workspace: &Workspace, state: &Store, user_state: &Path) -> Servers {
+    let used = loaded.servers.iter().filter(|found| !found.config.disabled);
+    Servers::with_sandboxes(
+        used.map(ConfiguredServer::server).collect(),
+        workspace.root().as_path(),
+        &Store::at(logins(user_state)),
+        sandboxes(loaded, workspace, state, user_state),
+    )
+}
+
+/// Tells which sandbox a server is started in: one for a server that only the project asks for.
+fn sandboxes(loaded: &Loaded, workspace: &Workspace, state: &Store, user_state: &Path) -> ServerSandboxes {
+    let options = runtime::sandbox_options(&loaded.settings, state, user_state);
+    let (book, workspace, mcp) = (loaded.book.clone(), workspace.clone(), loaded.settings.mcp.clone());
+    let confined: Vec<String> = loaded
+        .servers
+        .iter()
+        .filter(|server| server.is_of_project && !mcp.free.contains(&server.name))
+        .map(|server| server.name.clone())
+        .collect();
+    Arc::new(move |server: &Server| {
+        if options.layers == Layers::None || !confined.contains(&server.name) {
+            return Ok(None);
+        }
+        let rules = Rules::new(&book, &workspace, home_dir().as_deref());
+        let mut policy = options.policy_of_server(&workspace, &rules);
+        if mcp.network.contains(&server.name) {
+            policy.network = Network::On;
+        }
+        let mut required = options.required.clone();
+        if rules.hide_something() || rules.guard_something() {
+            // Nothing else holds a program to rules about files.
+            required.push(Layer::View);
+        }
+        let name = &server.name;
+        let about = match policy.network {
+            Network::On => "it runs in the sandbox, since only the project asks for it".to_owned(),
+            Network::Off => format!(
+                "it runs in the sandbox and without the network, since only the project asks for it; `mcp.network = \
+                 [\"{name}\"]` in your own settings gives it the network"
+            ),
+        };
+        let about = format!("{about}; `mcp.free = [\"{name}\"]` there lets it run outside of the sandbox");
+        Ok(Some(ServerSandbox { policy, required, about }))
+    })
+}

@@ -154,18 +154,19 @@ fn a_projects_servers_are_started_once_it_is_trusted_with_them() {
 fn a_project_that_names_haft_as_a_server_does_not_start_haft_without_end() {
     let fixture = two_files();
     let own = env!("CARGO_BIN_EXE_haft");
-    // Behind a script, haft cannot be recognised. The script limits the recursion in case of a bug.
+    // Behind a script, haft cannot be recognised. The script limits the recursion in case of a bug. A server that only the
+    // project asks for runs in the sandbox, so what it writes is in the workspace or in a temporary folder.
     let script = format!(
         "#!/bin/sh\necho x >> '{log}'\n[ $(wc -l < '{log}') -le 4 ] || exit 1\nexec '{own}' mcp --workspace '{ws}'\n",
-        log = fixture.base.join("log").display(),
+        log = fixture.base.join("ws/log").display(),
         ws = fixture.base.join("ws").display(),
     );
-    fixture.write("wrapped", &script);
-    let wrapped = fixture.base.join("wrapped");
+    fixture.write("ws/wrapped", &script);
+    let wrapped = fixture.base.join("ws/wrapped");
     std::fs::set_permissions(&wrapped, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let servers = json!({"mcpServers": {
         "itself": {"command": own, "args": ["mcp"]},
-        "wrapped": {"command": wrapped, "env": {"HOME": fixture.base.join("home"), "XDG_STATE_HOME": fixture.base.join("state")}},
+        "wrapped": {"command": wrapped, "env": {"HOME": fixture.base.join("home"), "XDG_STATE_HOME": "/tmp/state"}},
     }});
     fixture.write("ws/.mcp.json", &servers.to_string());
     fixture.settings(&format!("trusted = [{:?}]\n", fixture.base.join("ws")));
@@ -182,7 +183,7 @@ fn a_project_that_names_haft_as_a_server_does_not_start_haft_without_end() {
     let read = client.call("mcp__wrapped__Read", json!({"file_path": "one.txt"}));
     assert_eq!(text_of(&read), ONE);
     // `mcp list` and the session each start it once.
-    assert_eq!(std::fs::read_to_string(fixture.base.join("log")).unwrap(), "x\nx\n");
+    assert_eq!(fixture.read("log"), "x\nx\n");
 }
 
 #[test]

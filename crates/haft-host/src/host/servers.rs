@@ -20,6 +20,10 @@ pub(super) fn logins(state: &Path) -> PathBuf {
 
 /// The enabled MCP servers of an environment, for use without a host. None is started yet.
 pub fn servers(environment: &Environment) -> Result<Servers> {
+    if !environment.loaded.servers.iter().any(is_confined(&environment.loaded)) {
+        // No sandbox, so no workspace: the current folder may be one that cannot be a workspace.
+        return Ok(outside(&environment.loaded, &environment.root, &environment.folders.state));
+    }
     let mut workspace = Workspace::open(&environment.root)?;
     for dir in &environment.loaded.settings.add_dirs {
         workspace = workspace.with_folder(dir, FolderAccess::Write)?;
@@ -29,12 +33,27 @@ pub fn servers(environment: &Environment) -> Result<Servers> {
     Ok(all(loaded, &workspace, state, &folders.state))
 }
 
+/// The enabled MCP servers of the settings, all of them outside of a sandbox.
+fn outside(loaded: &Loaded, root: &Path, user_state: &Path) -> Servers {
+    Servers::with_sandboxes(enabled(loaded), root, &Store::at(logins(user_state)), Arc::new(|_| Ok(None)))
+}
+
+fn enabled(loaded: &Loaded) -> Vec<Server> {
+    let used = loaded.servers.iter().filter(|found| !found.config.disabled);
+    used.map(ConfiguredServer::server).collect()
+}
+
+/// Tells whether a server runs in a sandbox: one that only the project asks for does.
+fn is_confined(loaded: &Loaded) -> impl Fn(&ConfiguredServer) -> bool {
+    let free = &loaded.settings.mcp.free;
+    move |server| server.is_of_project && !free.contains(&server.name)
+}
+
 /// The enabled MCP servers of the settings. None is started yet. `state` is the workspace's state folder, `user_state` that of
 /// all workspaces.
 pub(super) fn all(loaded: &Loaded, workspace: &Workspace, state: &Store, user_state: &Path) -> Servers {
-    let used = loaded.servers.iter().filter(|found| !found.config.disabled);
     Servers::with_sandboxes(
-        used.map(ConfiguredServer::server).collect(),
+        enabled(loaded),
         workspace.root().as_path(),
         &Store::at(logins(user_state)),
         sandboxes(loaded, workspace, state, user_state),
@@ -45,12 +64,8 @@ pub(super) fn all(loaded: &Loaded, workspace: &Workspace, state: &Store, user_st
 fn sandboxes(loaded: &Loaded, workspace: &Workspace, state: &Store, user_state: &Path) -> ServerSandboxes {
     let options = runtime::sandbox_options(&loaded.settings, state, user_state);
     let (book, workspace, mcp) = (loaded.book.clone(), workspace.clone(), loaded.settings.mcp.clone());
-    let confined: Vec<String> = loaded
-        .servers
-        .iter()
-        .filter(|server| server.is_of_project && !mcp.free.contains(&server.name))
-        .map(|server| server.name.clone())
-        .collect();
+    let confined = loaded.servers.iter().filter(|server| is_confined(loaded)(server));
+    let confined: Vec<String> = confined.map(|server| server.name.clone()).collect();
     Arc::new(move |server: &Server| {
         if options.layers == Layers::None || !confined.contains(&server.name) {
             return Ok(None);

@@ -37,7 +37,7 @@ pub use servers::servers;
 use crate::environment::Environment;
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
-use crate::settings::{Loaded, Settings, Trust, home_dir};
+use crate::settings::{Folders, Loaded, Settings, Trust, home_dir};
 
 type Result<T> = std::result::Result<T, HostError>;
 
@@ -111,15 +111,14 @@ pub struct Host {
 
 /// Folders of haft's own that sessions may not change, except for the plans in them.
 struct Guards {
-    config: PathBuf,
-    state: PathBuf,
+    folders: Folders,
     plans: PathBuf,
 }
 
 impl Guards {
     /// The workspace with these folders protected.
     fn apply(&self, workspace: Workspace) -> Workspace {
-        workspace.guarding(&self.config).guarding(&self.state).except(&self.plans)
+        workspace.guarding(&self.folders.config).guarding(&self.folders.state).except(&self.plans)
     }
 }
 
@@ -158,11 +157,7 @@ impl Host {
         let plans = plans(&state, settings)?;
         prune_terminal_sessions(&state, settings);
         workspace = workspace.with_folder(plans.dir(), FolderAccess::Write)?;
-        let guards = Guards {
-            config: folders.config.clone(),
-            state: folders.state.clone(),
-            plans: plans.dir().to_owned(),
-        };
+        let guards = Guards { folders: folders.clone(), plans: plans.dir().to_owned() };
         workspace = guards.apply(workspace);
         if let Some(focus) = &options.focus {
             workspace = workspace.with_focus(focus)?;
@@ -170,7 +165,7 @@ impl Host {
         let mode = options.mode.or(settings.mode.map(Mode::from)).unwrap_or_default();
         let dialect = dialect(options.dialect.as_deref(), settings)?;
         let grants = Arc::new(Grants { state: state.clone(), config: folders.config.clone() });
-        let servers = servers::all(&loaded, &workspace, &state, &folders.state);
+        let servers = servers::all(&loaded, &workspace, &state, &folders);
         let journal = Arc::new(Journal::at(state.folder("journal"), journal_limits(settings)));
         let live = Arc::new(LiveSettings::new(root.clone(), folders, known, state.clone(), loaded));
         let loaded = live.loaded();

@@ -233,6 +233,7 @@ impl Slot {
         };
         // A control group limits the number of processes better than a resource limit, which counts all of a user's.
         let processes = self.policy.limits.processes.filter(|_| self.process.cgroup.is_none());
+        let memory = self.policy.limits.total_memory.filter(|_| self.process.cgroup.is_none());
         let limits = Limits { processes, ..self.policy.limits };
         let frame = Policy { limits, ..self.policy.clone() }
             .build(Build::default())
@@ -242,6 +243,7 @@ impl Slot {
             .list(env)
             .number(task.reports_dir.into())
             .number(task.record.is_some().into())
+            .number(memory.unwrap_or(u64::MAX))
             .frame();
         let files = [input.as_fd(), out_end.as_fd(), err_end.as_fd()];
         let socket = &mut self.process.socket;

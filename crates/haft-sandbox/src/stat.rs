@@ -78,6 +78,11 @@ impl Stamp {
         Self { ctime_ns: 0, ..*self } == Self { ctime_ns: 0, ..*other }
     }
 
+    /// Device and inode: what the file is, whatever its name.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.dev, self.ino)
+    }
+
     pub(crate) fn device(&self) -> u64 {
         self.dev
     }

@@ -106,7 +106,7 @@ fn examine(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
     }
     check_state(folders, root, &mut found);
     check_clients(root, &mut found);
-    check_sandbox(root, &mut found);
+    check_sandbox(folders, root, &mut found);
     found.add("user folder", State::Note, folders.config.display().to_string());
     found.0
 }
@@ -200,7 +200,9 @@ true
 "#;
 
 /// Makes a sandbox, reports its layers, and runs the break-out attempts in it.
-fn check_sandbox(root: &Path, found: &mut Findings) {
+fn check_sandbox(folders: &Folders, root: &Path, found: &mut Findings) {
+    let recording =
+        haft_host::state_folder(folders, root).folder(&format!("doctor-{}", haft_sandbox::random_id()));
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let outcome = runtime.block_on(async {
         let policy = sandbox::Policy { write: vec![root.to_owned()], ..sandbox::Policy::default() };
@@ -214,16 +216,20 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
             env: env.collect(),
             input: Vec::new(),
             reports_dir: false,
-            record: None,
+            record: Some(sandbox::recorder::Options::new(vec![root.to_owned()], recording.dir().to_owned())),
         };
         let mut running = slot.run(task).await?;
         let mut printed = Vec::new();
-        while let sandbox::RunEvent::Output(_, bytes) = running.next().await? {
-            printed.extend_from_slice(bytes);
-        }
-        anyhow::Ok((report, String::from_utf8_lossy(&printed).into_owned()))
+        let not_recorded = loop {
+            match running.next().await? {
+                sandbox::RunEvent::Output(_, bytes) => printed.extend_from_slice(bytes),
+                sandbox::RunEvent::Ended(end) => break end.not_recorded,
+            }
+        };
+        anyhow::Ok((report, String::from_utf8_lossy(&printed).into_owned(), not_recorded))
     });
-    let Some((report, printed)) = found.check("sandbox", outcome) else { return };
+    let _ = recording.remove_all();
+    let Some((report, printed, not_recorded)) = found.check("sandbox", outcome) else { return };
     for layer in &report.active {
         found.add("sandbox", State::Good, format!("{}: {}", layer.name(), layer.made_of()));
     }
@@ -237,6 +243,16 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
     }
     if printed.trim().is_empty() {
         found.add("sandbox", State::Good, "six ways out of it were tried, and none led out");
+    }
+    match not_recorded {
+        None => {
+            found.add("recorder", State::Good, "`haft undo` undoes what commands change in the workspace")
+        }
+        Some(why) => found.add(
+            "recorder",
+            State::Bad,
+            format!("what commands change is not recorded and cannot be undone; replies say so: {why}"),
+        ),
     }
 }
 

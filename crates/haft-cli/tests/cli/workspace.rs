@@ -66,3 +66,19 @@ fn state_is_private_to_its_owner() {
         }
     }
 }
+
+#[test]
+fn commands_do_not_see_what_lies_outside_of_the_focus() {
+    let fixture = two_files();
+    fixture.write("ws/sub/inside.txt", "inside\n");
+    let call = |command: &str| {
+        fixture.run(&["--focus", "sub", "--mode", "bypass", "call", "Bash", &format!("command={command}")])
+    };
+    for command in ["cat ../one.txt", "cat ../*.txt", "cat < ../one.txt", "touch ../new.txt && echo made"] {
+        let output = call(command);
+        assert!(!output.stdout.contains(ONE.trim()) && !output.stdout.contains("made"), "{output:?}");
+    }
+    assert!(!fixture.base.join("ws/new.txt").exists());
+    assert_eq!(call("cat inside.txt; echo more >> inside.txt").stdout, "inside\n");
+    assert_eq!(fixture.read("sub/inside.txt"), "inside\nmore\n");
+}

@@ -28,7 +28,7 @@ impl Host {
         let session = start(builder.approver(client.approver).respondent(client.respondent));
         self.explain_untrusted(&session);
         // Each client gets its own server processes, so that no server sees the calls of two clients.
-        let servers = servers::all(&self.loaded(), &self.workspace, &self.state, &self.guards.state);
+        let servers = servers::all(&self.loaded(), &self.workspace, &self.state, &self.guards.folders);
         if !servers.is_empty() && !is_haft {
             servers.join(&session);
             self.client_servers.lock().push(servers);

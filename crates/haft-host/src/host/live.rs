@@ -92,11 +92,7 @@ impl RuleSource for LiveSettings {
         if session.extension::<Applied>().0.swap(version, Ordering::AcqRel) != version {
             session.set_extension(runtime::editing(&loaded.settings));
             session.set_extension(runtime::searching(&loaded.settings));
-            session.set_extension(runtime::sandbox_options(
-                &loaded.settings,
-                &self.state,
-                &self.folders.state,
-            ));
+            session.set_extension(runtime::sandbox_options(&loaded.settings, &self.state, &self.folders));
             cx.log("settings", "info", &taken_up(&self.first, &loaded));
         }
         Ok(book)

@@ -1,6 +1,5 @@
 //! Converts settings to the options of operations, the sandbox and the journal.
 
-use std::path::Path;
 use std::time::Duration;
 
 use haft_journal as journal;
@@ -11,9 +10,8 @@ use haft_sandbox::Store;
 use haft_sandbox::sandbox::{self, Layer, Layers, Network};
 use haft_text::check::Checkers;
 
-use super::servers::logins;
 use super::{DAY, Host};
-use crate::settings::{LayerSetting, LayersSetting, Settings, home};
+use crate::settings::{Folders, LayerSetting, LayersSetting, Settings, home};
 
 /// The options of operations that change files.
 pub(super) fn editing(settings: &Settings) -> Editing {
@@ -28,8 +26,8 @@ pub(super) fn editing(settings: &Settings) -> Editing {
     }
 }
 
-/// The sandbox options of commands. `state` is the workspace's state folder, `user_state` that of all workspaces.
-pub(super) fn sandbox_options(settings: &Settings, state: &Store, user_state: &Path) -> SandboxOptions {
+/// The sandbox options of commands. `state` is the workspace's state folder.
+pub(super) fn sandbox_options(settings: &Settings, state: &Store, folders: &Folders) -> SandboxOptions {
     const MEGABYTE: u64 = 1 << 20;
     let set = &settings.sandbox;
     let layer = |setting: &LayerSetting| match setting {
@@ -54,7 +52,8 @@ pub(super) fn sandbox_options(settings: &Settings, state: &Store, user_state: &P
             .hidden
             .iter()
             .map(|path| home(path))
-            .chain([state.dir().to_owned(), logins(user_state)])
+            // The settings may hold tokens, and the state what was in files of other workspaces.
+            .chain([folders.state.clone(), folders.config.clone()])
             .collect(),
         passed: set.pass_env.clone(),
         profile: match set.profile {
@@ -76,7 +75,7 @@ pub(super) fn sandbox_options(settings: &Settings, state: &Store, user_state: &P
 impl Host {
     /// The sandbox options of commands.
     pub fn sandbox_options(&self) -> SandboxOptions {
-        sandbox_options(&self.loaded().settings, &self.state, &self.guards.state)
+        sandbox_options(&self.loaded().settings, &self.state, &self.guards.folders)
     }
 }
 

@@ -11,10 +11,10 @@ use haft_sandbox::sandbox::{Layer, Layers, Network};
 
 use super::{Result, runtime};
 use crate::environment::Environment;
-use crate::settings::{ConfiguredServer, Loaded, home_dir};
+use crate::settings::{ConfiguredServer, Folders, Loaded, home_dir};
 
 /// The folder of logins to MCP servers, shared by all workspaces.
-pub(super) fn logins(state: &Path) -> PathBuf {
+fn logins(state: &Path) -> PathBuf {
     state.join("logins")
 }
 
@@ -30,7 +30,7 @@ pub fn servers(environment: &Environment) -> Result<Servers> {
     }
     let Environment { loaded, state, folders, .. } = environment;
     workspace = workspace.guarding(&folders.config).guarding(&folders.state);
-    Ok(all(loaded, &workspace, state, &folders.state))
+    Ok(all(loaded, &workspace, state, folders))
 }
 
 /// The enabled MCP servers of the settings, all of them outside of a sandbox.
@@ -49,20 +49,19 @@ fn is_confined(loaded: &Loaded) -> impl Fn(&ConfiguredServer) -> bool {
     move |server| server.is_of_project && !free.contains(&server.name)
 }
 
-/// The enabled MCP servers of the settings. None is started yet. `state` is the workspace's state folder, `user_state` that of
-/// all workspaces.
-pub(super) fn all(loaded: &Loaded, workspace: &Workspace, state: &Store, user_state: &Path) -> Servers {
+/// The enabled MCP servers of the settings. None is started yet. `state` is the workspace's state folder.
+pub(super) fn all(loaded: &Loaded, workspace: &Workspace, state: &Store, folders: &Folders) -> Servers {
     Servers::with_sandboxes(
         enabled(loaded),
         workspace.root().as_path(),
-        &Store::at(logins(user_state)),
-        sandboxes(loaded, workspace, state, user_state),
+        &Store::at(logins(&folders.state)),
+        sandboxes(loaded, workspace, state, folders),
     )
 }
 
 /// Tells which sandbox a server is started in: one for a server that only the project asks for.
-fn sandboxes(loaded: &Loaded, workspace: &Workspace, state: &Store, user_state: &Path) -> ServerSandboxes {
-    let options = runtime::sandbox_options(&loaded.settings, state, user_state);
+fn sandboxes(loaded: &Loaded, workspace: &Workspace, state: &Store, folders: &Folders) -> ServerSandboxes {
+    let options = runtime::sandbox_options(&loaded.settings, state, folders);
     let (book, workspace, mcp) = (loaded.book.clone(), workspace.clone(), loaded.settings.mcp.clone());
     let confined = loaded.servers.iter().filter(|server| is_confined(loaded)(server));
     let confined: Vec<String> = confined.map(|server| server.name.clone()).collect();

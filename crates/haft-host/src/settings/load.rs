@@ -91,6 +91,7 @@ pub enum Trust {
 }
 
 /// The user's folders for settings and for state.
+#[derive(Clone, Debug)]
 pub struct Folders {
     /// The folder of the user's settings.
     pub config: PathBuf,

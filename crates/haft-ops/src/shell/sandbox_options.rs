@@ -165,8 +165,10 @@ impl SandboxOptions {
             let may_write = folder.access == FolderAccess::Write && !workspace.guards(&folder.path);
             if may_write { write.push(path) } else { read.push(path) }
         }
+        let mut hidden = self.hidden();
         if let Some(focus) = workspace.focus() {
-            read.append(&mut write);
+            // Tools do not reach the rest of these folders, so commands do not either.
+            hidden.extend(write.drain(..).filter(|folder| folder != focus.as_path()));
             write.push(focus.as_path().to_owned());
         }
         // The repository of a linked Git working tree is in another folder.
@@ -182,16 +184,21 @@ impl SandboxOptions {
             // If the command writes after all, the layers refuse it.
             read.append(&mut write);
         }
+        let opened = write.iter().chain(&read).filter_map(|path| {
+            let found = workspace.stat(&AbsPath::lexical(path)).ok()?;
+            Some((path.clone(), found.stamp.identity()))
+        });
+        let opened = opened.collect();
         let own = workspace.guarded().iter().map(|place| place.as_path().to_owned());
         let own = own.filter(|place| write.iter().any(|folder| place.starts_with(folder)));
         let names = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name)));
         let guarded = names.chain(own).chain(others).collect();
-        let hidden = self.hidden();
         Policy {
             layers: self.layers,
             write,
             guarded,
             read,
+            opened,
             hidden,
             network: self.network,
             limits: self.limits,

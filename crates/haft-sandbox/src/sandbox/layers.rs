@@ -21,19 +21,12 @@ use super::policy::{Network, Policy, Visibility};
 
 mod view;
 
-pub(super) use view::{make_session_root, make_view, probe_view};
+pub(super) use view::{make_session_root, make_view, probe_view, temporary_bytes};
 
 /// Devices that every command may write to.
-const DEVICES: [&str; 8] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Devices that a command may write to where the view has its own: elsewhere they are terminals of the machine's users.
+const PSEUDOTERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
 
 /// Which users are mapped into a user namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,6 +169,7 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     let mut allow = |path: &Path, access: landlock::BitFlags<AccessFs>| -> io::Result<()> {
         // A path that does not exist needs no rule.
         let Ok(fd) = PathFd::new(path) else { return Ok(()) };
+        policy.require_opened(path, &fd)?;
         let is_file = path.metadata().is_ok_and(|found| !found.is_dir());
         // The kernel refuses rights for folders in a rule about a file.
         let access = if is_file { access & AccessFs::from_file(abi) } else { access };
@@ -183,12 +177,13 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
         Ok(())
     };
     // The view, where there is one, lacks hidden files already; otherwise they get no rule here.
-    let hidden: &[PathBuf] = if has_view { &[] } else { &policy.hidden };
+    let devices = PathBuf::from("/dev");
+    let hidden: Vec<PathBuf> = policy.hidden.iter().cloned().chain([devices]).filter(|_| !has_view).collect();
     let seen = match policy.sees {
         Visibility::Listed if !has_view => view::listed(policy),
         Visibility::Listed | Visibility::Everything => vec![PathBuf::from("/")],
     };
-    for path in readable(seen, hidden) {
+    for path in readable(seen, &hidden) {
         allow(&path, read)?;
     }
     let make_device = AccessFs::MakeChar | AccessFs::MakeBlock;
@@ -197,7 +192,8 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     for path in policy.write.iter().cloned().chain(temporary) {
         allow(&path, write)?;
     }
-    for device in DEVICES {
+    let pseudoterminals = PSEUDOTERMINALS.iter().filter(|_| has_view);
+    for device in DEVICES.iter().chain(pseudoterminals) {
         allow(Path::new(device), read | AccessFs::WriteFile | AccessFs::IoctlDev | AccessFs::Truncate)?;
     }
     let status = ruleset.restrict_self().map_err(failed)?;
@@ -228,7 +224,7 @@ fn readable(mut folders: Vec<PathBuf>, hidden: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Installs a seccomp filter against system calls that no command needs, and those that could break out of the sandbox.
-pub(super) fn restrict_calls(policy: &Policy, has_network: bool) -> Result<(), LayerError> {
+pub(super) fn restrict_calls(policy: &Policy, has_view: bool, has_network: bool) -> Result<(), LayerError> {
     let failed = |error: seccompiler::BackendError| io::Error::other(error);
     let arch = std::env::consts::ARCH.try_into();
     let arch = arch.map_err(|error: seccompiler::BackendError| LayerError::Unsupported(error.to_string()))?;
@@ -244,25 +240,23 @@ pub(super) fn restrict_calls(policy: &Policy, has_network: bool) -> Result<(), L
             .map_err(failed)
     };
     let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions).map_err(failed);
-    let mut families = vec![
-        libc::AF_VSOCK,
-        libc::AF_PACKET,
-        libc::AF_ALG,
-        libc::AF_KEY,
-        libc::AF_XDP,
-        libc::AF_TIPC,
-        libc::AF_BLUETOOTH,
-    ];
-    if policy.network == Network::Off {
-        families.push(libc::AF_UNIX);
-        // An empty network namespace leads nowhere, and programs that only open a socket keep working.
-        if !has_network {
-            families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
-        }
-    }
-    let sockets: io::Result<Vec<SeccompRule>> =
-        families.into_iter().map(|family| rule(vec![is(0, u64::try_from(family).unwrap_or(0))?])).collect();
-    rules.insert(libc::SYS_socket, sockets?);
+    let without = |index: u8, value: u64| {
+        SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value).map_err(failed)
+    };
+    let of = |value: i32| u64::try_from(value).unwrap_or(0);
+    // An empty network namespace leads nowhere, and programs that only open a socket keep working.
+    let families = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let families = families.into_iter().filter(|_| policy.network == Network::On || has_network);
+    let other_family = families.map(|family| without(0, of(family))).collect::<io::Result<Vec<_>>>()?;
+    let others = if other_family.is_empty() { Vec::new() } else { vec![rule(other_family)?] };
+    rules.insert(libc::SYS_socket, others);
+    // A pair of sockets for datagrams can send to any other socket of its family: those of services, by their paths.
+    let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| {
+        let kind =
+            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(SOCKET_KINDS), of(kind));
+        rule(vec![kind.map_err(failed)?])
+    });
+    rules.insert(libc::SYS_socketpair, datagrams.into_iter().collect::<io::Result<_>>()?);
     // These push input into the terminal that haft itself may have.
     let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| rule(vec![is(1, request)?]));
     rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<io::Result<_>>()?);
@@ -278,17 +272,48 @@ pub(super) fn restrict_calls(policy: &Policy, has_network: bool) -> Result<(), L
     let namespaces = namespaces.map(|flag| rule(vec![has(0, u64::try_from(flag).unwrap_or(0))?]));
     rules.insert(libc::SYS_clone, namespaces.into_iter().collect::<io::Result<_>>()?);
     // No set-user-ID or set-group-ID programs: others would run them with the owner's rights.
+    let special = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)];
     for (call, mode) in MODE_CALLS {
-        let special =
-            [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)].map(|bit| rule(vec![has(*mode, bit)?]));
+        let special = special.map(|bit| rule(vec![has(*mode, bit)?]));
         rules.insert(*call, special.into_iter().collect::<io::Result<_>>()?);
+    }
+    for (call, flags, mode) in OPEN_CALLS {
+        // Without these flags the mode is not used, and may be any number.
+        let making = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+        let pairs = making.into_iter().flat_map(|flag| special.map(|bit| (of(flag), bit)));
+        let pairs = pairs.map(|(flag, bit)| rule(vec![has(*flags, flag)?, has(*mode, bit)?]));
+        rules.insert(*call, pairs.collect::<io::Result<_>>()?);
+    }
+    // Landlock does not cover owners: without a view, those of every file of this user could be changed.
+    if !has_view {
+        rules.extend(OWNER_CALLS.iter().map(|call| (*call, Vec::new())));
     }
     let eperm = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     install(rules, eperm, arch)?;
     // A filter cannot look into the structures that these calls take. With ENOSYS, programs fall back to the older calls.
     let enosys = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let unfilterable = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
-    install(unfilterable.into_iter().collect(), enosys, arch)
+    install(unfilterable.into_iter().collect(), enosys, arch)?;
+    #[cfg(target_arch = "x86_64")]
+    refuse_x32()?;
+    Ok(())
+}
+
+/// Refuses the calls of the x32 ABI. They count as calls of this architecture, but have other numbers than those that the
+/// filters know.
+#[cfg(target_arch = "x86_64")]
+fn refuse_x32() -> Result<(), LayerError> {
+    use seccompiler::sock_filter;
+    const X32_BIT: u32 = 0x4000_0000;
+    let statement = |code: u32, k: u32| sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let jump = |code: u32, k: u32, jt: u8, jf: u8| sock_filter { code: code as u16, jt, jf, k };
+    apply(&vec![
+        // The number of the call is the first field of what a filter sees.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        jump(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, X32_BIT, 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ])
 }
 
 fn install(
@@ -299,7 +324,11 @@ fn install(
     let failed = |error: seccompiler::BackendError| io::Error::other(error);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(failed)?;
     let program: BpfProgram = filter.try_into().map_err(failed)?;
-    seccompiler::apply_filter(&program).map_err(|error| match error {
+    apply(&program)
+}
+
+fn apply(program: &BpfProgram) -> Result<(), LayerError> {
+    seccompiler::apply_filter(program).map_err(|error| match error {
         seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => {
             LayerError::probed("a seccomp filter", error)
         }
@@ -314,11 +343,32 @@ const MODE_CALLS: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
     (libc::SYS_fchmodat2, 2),
-    (libc::SYS_openat, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_mknod, 1),
     (libc::SYS_mknodat, 2),
 ];
+
+/// System calls that open files, and the indices of their flags and of the mode of a file that they make.
+const OPEN_CALLS: &[(i64, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+    (libc::SYS_openat, 2, 3),
+];
+
+/// System calls that change the owner of a file.
+const OWNER_CALLS: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+];
+
+/// The bits of a socket's type that say its kind; the others are flags.
+const SOCKET_KINDS: u64 = 0xf;
 
 /// System calls that are refused whatever their arguments.
 const REFUSED: &[i64] = &[

@@ -1,8 +1,9 @@
 //! What a command in a sandbox may do, the report of which layers are in force, and how both go over the wire.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::cgroups::Quota;
 use super::layer_error::LayerError;
@@ -20,6 +21,8 @@ pub struct Policy {
     pub guarded: Vec<PathBuf>,
     /// Folders that it may read although they lie in hidden ones, or although `sees` lists nothing else.
     pub read: Vec<PathBuf>,
+    /// Device and inode of folders of `write` and `read`. Nothing runs if another folder, or a link, has taken the place of one.
+    pub opened: Vec<(PathBuf, (u64, u64))>,
     /// How much of the file system it sees.
     pub sees: Visibility,
     /// Files and folders that it does not see.
@@ -96,7 +99,8 @@ pub struct Limits {
     pub files: Option<u64>,
     /// Bytes of the largest file that may be written.
     pub file_size: Option<u64>,
-    /// Bytes of memory for the whole command, temporary files included. Binds only where there are control groups.
+    /// Bytes of memory for the whole command, temporary files included. Where there are no control groups, it is looked at a few
+    /// times a second.
     pub total_memory: Option<u64>,
     /// Seconds of processor time for all commands of a session: once they are used up, no other starts. A command that was
     /// killed counts with its wall-clock time.
@@ -268,6 +272,8 @@ impl Policy {
             .list(paths(&self.guarded).into_iter())
             .list(paths(&self.read).into_iter())
             .list(paths(&self.hidden).into_iter())
+            .list(self.opened.iter().map(|(path, _)| path.as_os_str().as_bytes().to_vec()))
+            .list(self.opened.iter().map(|(_, (device, inode))| format!("{device} {inode}").into_bytes()))
             .bytes(if self.network == Network::On { "on" } else { "off" })
             .bytes(if self.sees == Visibility::Listed { "listed" } else { "everything" })
             .list(self.without.iter().map(|layer| layer.name().as_bytes().to_vec()));
@@ -282,6 +288,9 @@ impl Policy {
             Ok(parts.list()?.into_iter().map(|path| std::ffi::OsString::from_vec(path).into()).collect())
         };
         let (write, guarded, read, hidden) = (paths()?, paths()?, paths()?, paths()?);
+        let opened = paths()?;
+        let identities = parts.list()?.iter().map(|text| identity(text)).collect::<io::Result<Vec<_>>>()?;
+        let opened = opened.into_iter().zip(identities).collect();
         let network = if parts.bytes()? == b"on" { Network::On } else { Network::Off };
         let sees = if parts.bytes()? == b"listed" { Visibility::Listed } else { Visibility::Everything };
         let without = parts.list()?.iter().filter_map(|name| Layer::named(name)).collect();
@@ -296,6 +305,28 @@ impl Policy {
             total_memory: None,
             total_cpu: None,
         };
-        Ok(Self { layers, write, guarded, read, sees, hidden, network, limits, without })
+        Ok(Self { layers, write, guarded, read, opened, sees, hidden, network, limits, without })
     }
+
+    /// Fails if a folder, opened by its path, is not the one that the session opened.
+    pub(super) fn require_opened(&self, path: &Path, found: impl AsFd) -> io::Result<()> {
+        let Some((_, wanted)) = self.opened.iter().find(|(opened, _)| opened == path) else { return Ok(()) };
+        let found = rustix::fs::fstat(found)?;
+        match (found.st_dev, found.st_ino) == *wanted {
+            true => Ok(()),
+            false => Err(io::Error::other(format!(
+                "`{}` is not the folder that this session opened: that was moved or deleted, and something else has its name; \
+                 put it back, or start a new session",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Device and inode, as they go over the wire.
+fn identity(text: &[u8]) -> io::Result<(u64, u64)> {
+    let text = std::str::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData)?;
+    let (device, inode) = text.split_once(' ').ok_or(io::ErrorKind::InvalidData)?;
+    let number = |text: &str| text.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
+    Ok((number(device)?, number(inode)?))
 }

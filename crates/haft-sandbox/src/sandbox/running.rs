@@ -223,7 +223,7 @@ impl Running {
     fn settle(&mut self) {
         let Some(ended) = &mut self.ended else { return };
         if let Some(mut slot) = self.slot.take() {
-            ended.hit = slot.cgroup.as_mut().and_then(|cgroup| cgroup.hit());
+            ended.hit = ended.hit.or_else(|| slot.cgroup.as_mut().and_then(|cgroup| cgroup.hit()));
             if !self.is_lost {
                 self.supervisor.put_back(slot);
             }
@@ -304,5 +304,6 @@ async fn receive_end(slot: &mut Option<SlotProcess>) -> io::Result<CommandEnd> {
     let left = parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let dir = Some(parts.bytes()?).filter(|dir| !dir.is_empty()).map(|dir| OsString::from_vec(dir).into());
     let cpu = Some(Duration::from_millis(parts.number()?));
-    Ok(CommandEnd { left, dir, cpu, ..CommandEnd::of(exit) })
+    let hit = (parts.number()? == 1).then_some(LimitHit::Memory);
+    Ok(CommandEnd { left, dir, cpu, hit, ..CommandEnd::of(exit) })
 }

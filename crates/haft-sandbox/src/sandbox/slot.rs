@@ -124,7 +124,7 @@ impl Supervisor {
         }
         let (mut control, theirs) = Socket::pair()?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg0(SUPERVISOR).env_clear().current_dir("/").process_group(0);
+        command.arg0(SUPERVISOR).env_clear().current_dir("/");
         command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
         drop(command);

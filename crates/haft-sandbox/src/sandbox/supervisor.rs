@@ -8,6 +8,7 @@
 //! haft is dead, the supervisor ends everything.
 
 mod command;
+mod memory;
 mod slot;
 mod tree;
 
@@ -15,7 +16,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
 
 use super::layer_error::LayerError;
@@ -65,6 +66,9 @@ struct Made {
 /// Runs the supervisor and exits.
 pub(super) fn main() -> ! {
     close_inherited();
+    // Ctrl-C at haft's terminal is for haft. And a session of its own, not only a process group: when haft dies, its group
+    // would be orphaned, and the kernel would send SIGHUP to all of it because of slots that are stopped to be killed.
+    let _ = rustix::process::setsid();
     // Failures have been reported over the socket.
     std::process::exit(if supervise().is_ok() { 0 } else { 125 });
 }
@@ -207,7 +211,7 @@ fn serve(control: UnixStream, made: &Made) -> io::Result<()> {
             let slot_ends = slots.iter().map(|(_, end)| PollFd::new(end, PollFlags::IN));
             let mut events: Vec<PollFd<'_>> =
                 std::iter::once(PollFd::new(&control, PollFlags::IN)).chain(slot_ends).collect();
-            wait_for_event(&mut events)?;
+            wait_for_event(&mut events, None)?;
             let is_ready = |event: &PollFd<'_>| !event.revents().is_empty();
             let ended = events.iter().skip(1).position(is_ready);
             if ended.is_none() && !events.first().is_some_and(is_ready) {
@@ -242,9 +246,9 @@ fn serve(control: UnixStream, made: &Made) -> io::Result<()> {
     Ok(())
 }
 
-fn wait_for_event(events: &mut [PollFd<'_>]) -> io::Result<()> {
+fn wait_for_event(events: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
     loop {
-        match poll(events, None) {
+        match poll(events, timeout) {
             Err(rustix::io::Errno::INTR) => {}
             done => return Ok(done.map(drop)?),
         }

@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     busy_loops_are_ended,
     processes_are_counted_together,
     memory_is_counted_together,
+    memory_is_counted_without_control_groups,
     a_quota_is_shared_by_a_session,
     a_session_has_limited_processor_time,
 ];
@@ -41,6 +42,26 @@ fn has_groups(rig: &Rig) -> bool {
         missing(Need::ControlGroups, why.map_or("no reason", |(_, why)| why));
     }
     has
+}
+
+fn memory_is_counted_without_control_groups(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
+    let limits = Limits { total_memory: Some(256 << 20), ..Limits::default() };
+    let policy = Policy { limits, without: vec![Layer::Quota], ..rig.policy.clone() };
+    // Several processes, each of which keeps to what one may have.
+    let script = "import os, time\nfor _ in range(4): os.fork() == 0 and bytearray(b\"x\" * (100 << 20)) and time.sleep(100)\ntime.sleep(100)";
+    let done = rig.with(&policy, &format!("python3 -c '{script}'"));
+    assert_eq!((done.ended.exit, done.ended.hit), (Exit::Signal(9), Some(LimitHit::Memory)));
+    if rig.has_view() {
+        let done = rig.with(&policy, "head -c 300M /dev/zero > /tmp/large; sleep 100");
+        assert_eq!(done.ended.hit, Some(LimitHit::Memory), "{}", done.err);
+    }
+    // What processes share counts once.
+    let script = "import os, time\nlarge = bytearray(b\"x\" * (150 << 20))\nfor _ in range(4): os.fork() == 0 and (time.sleep(1), os._exit(0))\ntime.sleep(1)";
+    let done = rig.with(&policy, &format!("python3 -c '{script}'"));
+    assert_eq!((done.ended.exit, done.ended.hit), (Exit::Code(0), None), "{}", done.err);
 }
 
 /// How many processes a program can start.

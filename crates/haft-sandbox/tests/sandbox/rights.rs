@@ -1,6 +1,6 @@
 //! What a command reaches, and what it may do.
 
-use haft_sandbox::sandbox::{Layer, Network, Policy};
+use haft_sandbox::sandbox::{Layer, Network, Policy, Sandbox};
 
 use haft_testing::{Need, require};
 
@@ -10,6 +10,10 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     there_is_no_network,
     services_of_the_machine_are_not_reached,
     no_rights_are_gained,
+    no_call_makes_a_program_that_gives_rights,
+    datagrams_reach_no_service,
+    devices_of_the_machine_are_not_reached,
+    a_folder_that_was_replaced_is_not_worked_in,
     few_rights_are_kept,
     haft_itself_is_not_looked_into,
     no_terminal_is_typed_into,
@@ -20,7 +24,11 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
 ];
 
 /// Those that are about the view, which is one of the layers.
-pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![servers_in_the_cage_are_reached];
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![
+    servers_in_the_cage_are_reached,
+    only_a_few_devices_are_there,
+    pseudoterminals_are_the_sandboxs_own
+];
 
 fn there_is_no_network(rig: &Rig) {
     if !require(Need::Python) {
@@ -122,6 +130,154 @@ fn no_rights_are_gained(rig: &Rig) {
     let found =
         std::process::Command::new("find").arg(rig.path("ws")).args(["-perm", "/6000"]).output().unwrap();
     assert!(found.status.success() && found.stdout.is_empty());
+}
+
+/// Makes files with the bits for another user's rights by every call, flag and ABI, each in a process of its own.
+const SPECIAL_FILES: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define TRY(what) if (fork() == 0) { what; _exit(0); } else wait(0)
+static void unnamed(int mode) {
+    char name[64];
+    int file = syscall(SYS_openat, AT_FDCWD, ".", O_TMPFILE | O_RDWR, mode);
+    sprintf(name, "/proc/self/fd/%d", file);
+    linkat(AT_FDCWD, name, AT_FDCWD, "unnamed", AT_SYMLINK_FOLLOW);
+}
+static void old_abi(void) {
+#ifdef __x86_64__
+    char *name = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    long done;
+    strcpy(name, "old-abi");
+    __asm__ volatile("int $0x80" : "=a"(done) : "a"(8), "b"(name), "c"(06755) : "memory");
+#endif
+}
+int main(void) {
+    TRY(syscall(SYS_openat, AT_FDCWD, "openat", O_CREAT | O_WRONLY, 04755));
+    TRY(syscall(SYS_openat, AT_FDCWD, "group", O_CREAT | O_WRONLY, 02755));
+    TRY(unnamed(04755));
+    TRY(fchmod(open("fchmod", O_CREAT | O_WRONLY, 0755), 04755));
+#ifdef __x86_64__
+    TRY(syscall(SYS_open, "open", O_CREAT | O_WRONLY, 04755));
+    TRY(syscall(SYS_creat, "creat", 04755));
+    TRY(syscall(SYS_mknod, "mknod", 0104755, 0));
+    TRY(syscall(0x40000000 + SYS_creat, "x32", 04755));
+#endif
+    TRY(old_abi());
+    /* Without a flag that makes a file, the mode is not used. */
+    return syscall(SYS_openat, AT_FDCWD, "usual", O_RDONLY, 04755) < 0;
+}
+"#;
+
+fn no_call_makes_a_program_that_gives_rights(rig: &Rig) {
+    std::fs::write(rig.path("special.c"), SPECIAL_FILES).unwrap();
+    let (source, program) = (rig.path("special.c"), rig.path("ws/special"));
+    let made = std::process::Command::new("cc").arg(source).arg("-o").arg(program).status().unwrap();
+    assert!(made.success());
+    let done = rig.bash("touch usual; ./special");
+    assert!(done.succeeded(), "{}", done.err);
+    let found = std::process::Command::new("find").arg(rig.path("ws")).args(["-perm", "/6000"]).output();
+    assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
+}
+
+fn datagrams_reach_no_service(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
+    for policy in [rig.policy.clone(), Policy { network: Network::On, ..rig.policy.clone() }] {
+        for (kind, at) in [("SOCK_DGRAM", "outside/datagrams"), ("SOCK_RAW", "ws/datagrams")] {
+            let path = rig.path(at);
+            let service = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+            service.set_nonblocking(true).unwrap();
+            let script = format!(
+                "python3 -c 'import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.{kind}); \
+                 a.sendto(b\"x\", \"{}\")'",
+                path.display()
+            );
+            assert!(!rig.with(&policy, &script).succeeded(), "{script}");
+            assert!(service.recv(&mut [0]).is_err(), "{script}");
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let pair = "python3 -c 'import socket; a, b = socket.socketpair(); a.send(b\"x\"); print(b.recv(1))'";
+    assert_eq!(rig.bash(pair).out, "b'x'\n");
+}
+
+fn devices_of_the_machine_are_not_reached(rig: &Rig) {
+    // A terminal of the user, which the caller's own right to it would open.
+    let terminal =
+        rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&terminal).unwrap();
+    rustix::pty::unlockpt(&terminal).unwrap();
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    // Kept open, so that the name exists whatever a command does.
+    let _own = std::fs::OpenOptions::new().read(true).write(true).open(&name).unwrap();
+    for script in [
+        format!("echo x > {name}"),
+        format!("exec 3< {name}"),
+        "for disk in /dev/loop0 /dev/vda /dev/sda /dev/nvme0n1 /dev/kvm /dev/console /dev/mem /dev/vcs; do \
+         [ ! -e $disk ] || { exec 3< $disk && echo $disk && exit 0; }; done 2>/dev/null; exit 1"
+            .to_owned(),
+        "exec 3<> /dev/tty".to_owned(),
+    ] {
+        let done = rig.bash(&script);
+        assert!(!done.succeeded(), "{script}: {}", done.out);
+    }
+    rustix::io::ioctl_fionbio(&terminal, true).unwrap();
+    assert!(rustix::io::read(&terminal, &mut [0; 8]).is_err(), "something was written to the terminal");
+    assert_eq!(
+        rig.bash("head -c 3 /dev/zero | wc -c; echo x > /dev/null; head -c1 /dev/urandom | wc -c").out,
+        "3\n1\n"
+    );
+}
+
+fn only_a_few_devices_are_there(rig: &Rig) {
+    let wanted = "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero";
+    assert_eq!(rig.bash("echo $(LC_ALL=C ls /dev)").out.trim(), wanted);
+    let device = rig.path("ws/device");
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    // A device that root has made in the workspace before is none in the view.
+    let status = std::process::Command::new("mknod").arg(&device).args(["c", "1", "5"]).status().unwrap();
+    assert!(status.success());
+    assert!(!rig.bash("head -c1 device").succeeded());
+    std::fs::remove_file(device).unwrap();
+}
+
+fn pseudoterminals_are_the_sandboxs_own(rig: &Rig) {
+    if !require(Need::Python) {
+        return;
+    }
+    let done = rig.bash("python3 -c 'import pty; pty.spawn([\"tty\"])'");
+    assert!(done.out.starts_with("/dev/pts/"), "{} {}", done.out, done.err);
+    let script = "import os\ntry:\n  while True: os.openpty()\nexcept OSError: pass\nprint(len(os.listdir(\"/dev/pts\")) < 300)";
+    let done = rig.bash(&format!("ulimit -n 4096; python3 -c '{script}'"));
+    assert_eq!(done.out, "True\n", "{}", done.err);
+}
+
+fn a_folder_that_was_replaced_is_not_worked_in(rig: &Rig) {
+    use std::os::unix::fs::MetadataExt as _;
+    let (ws, outside) = (rig.path("ws"), rig.path("outside"));
+    let found = std::fs::metadata(&ws).unwrap();
+    let opened = vec![(ws.clone(), (found.dev(), found.ino()))];
+    let policy = Policy { opened, ..rig.policy.clone() };
+    let session = Sandbox::default();
+    let run = || rig.within(&session, &policy, rig.task("touch made"));
+    assert!(run().unwrap().succeeded());
+    std::fs::rename(&ws, rig.path("moved")).unwrap();
+    std::os::unix::fs::symlink(&outside, &ws).unwrap();
+    let error = run().err().unwrap().to_string();
+    assert!(error.contains("is not the folder that this session opened"), "{error}");
+    assert!(!outside.join("made").exists());
+    std::fs::remove_file(&ws).unwrap();
+    std::fs::rename(rig.path("moved"), &ws).unwrap();
+    assert!(run().unwrap().succeeded());
 }
 
 fn few_rights_are_kept(rig: &Rig) {

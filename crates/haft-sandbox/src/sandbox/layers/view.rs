@@ -28,6 +28,8 @@ pub(super) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const HOST: &str = "/host";
 /// Folder of the session's temporary files in that root.
 const SHARED: &str = "/shared";
+/// Folder of the session's devices in that root.
+const DEVICES: &str = "/dev";
 /// Folders of services' sockets, which are covered.
 const SOCKETS: [&str; 1] = ["/run"];
 /// Size limit of each folder for temporary files.
@@ -63,8 +65,13 @@ const SETTINGS: [&str; 24] = [
     "/etc/terminfo",
     "/etc/fonts",
 ];
-/// The devices of a view with listed paths only.
-const NODES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// The devices that commands see, besides pseudoterminals of their own. `tty` stands for a terminal that they do not have.
+const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Settings of the devices for pseudoterminals, which the commands of a session share: how many there can be, and that
+/// everyone can make one.
+const PSEUDOTERMINALS: &std::ffi::CStr = c"newinstance,ptmxmode=0666,mode=620,max=256";
+/// The settings of name lookup, which on some systems lead into a covered folder.
+const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Tries every feature of the kernel that a view needs, on nothing that a policy names. A failure after this probe is not for
 /// lack of a feature, so it must not take the layer away.
@@ -99,12 +106,45 @@ fn session_root() -> io::Result<()> {
     fs::create_dir(at("/proc"))?;
     // While the old /proc is still mounted: the kernel refuses a new one that would show more than those in place.
     proc_at(&at("/proc"), None)?;
+    devices_at(&at(DEVICES))?;
     for folder in TEMPORARY {
         let folder = at(&shared_place(folder));
         fs::create_dir_all(&folder)?;
         tmpfs(&folder, "1777", TEMPORARY_BYTES)?;
     }
     enter_root(root)
+}
+
+/// Makes a folder of devices: a few that hold nothing of the machine, and pseudoterminals of its own. Those of the machine
+/// are terminals of its users, disks and the like.
+fn devices_at(folder: &Path) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    tmpfs(folder, "755", 1 << 20)?;
+    for name in NODES {
+        let Ok(node) = clone_mounts(&Path::new("/dev").join(name)) else { continue };
+        fs::File::create(folder.join(name))?;
+        mount_clone(&node, &folder.join(name))?;
+    }
+    for (name, target) in [("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        std::os::unix::fs::symlink(format!("/proc/self/{target}"), folder.join(name))?;
+    }
+    fs::create_dir(folder.join("shm"))?;
+    fs::create_dir(folder.join("pts"))?;
+    // Without pseudoterminals some programs fail, but the sandbox is no weaker.
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    if mount("devpts", folder.join("pts"), "devpts", flags, Some(PSEUDOTERMINALS)).is_ok() {
+        std::os::unix::fs::symlink("pts/ptmx", folder.join("ptmx"))?;
+    }
+    read_only(folder, Depth::One)
+}
+
+/// Bytes of the session's temporary files, for a process in its namespace.
+pub(in super::super) fn temporary_bytes() -> u64 {
+    let used = |folder: &str| {
+        let found = rustix::fs::statvfs(&*shared_place(folder)).ok()?;
+        Some(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
+    };
+    TEMPORARY.into_iter().filter_map(used).sum()
 }
 
 /// Where the root of the session's namespace has a shared folder.
@@ -115,6 +155,7 @@ fn shared_place(folder: &str) -> String {
 /// What the commands of a session share, cloned from its namespace.
 struct Shared {
     proc: OwnedFd,
+    devices: OwnedFd,
     temporary: Vec<(&'static str, OwnedFd)>,
 }
 
@@ -122,7 +163,11 @@ impl Shared {
     fn clone_all() -> io::Result<Self> {
         let temporary =
             TEMPORARY.into_iter().map(|folder| Ok((folder, clone_mounts(Path::new(&shared_place(folder)))?)));
-        Ok(Self { proc: clone_mounts(Path::new("/proc"))?, temporary: temporary.collect::<io::Result<_>>()? })
+        Ok(Self {
+            proc: clone_mounts(Path::new("/proc"))?,
+            devices: clone_mounts(Path::new(DEVICES))?,
+            temporary: temporary.collect::<io::Result<_>>()?,
+        })
     }
 }
 
@@ -144,13 +189,17 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
         paths
             .iter()
             .filter(|path| path.exists())
-            .map(|path| Ok((path.clone(), clone_mounts(path)?)))
+            .map(|path| {
+                let tree = clone_mounts(path)?;
+                policy.require_opened(path, &tree)?;
+                Ok((path.clone(), tree))
+            })
             .collect()
     };
     let (write, read) = (cloned(&policy.write)?, cloned(&policy.read)?);
     match policy.sees {
         Visibility::Everything => open_view(&shared)?,
-        Visibility::Listed => closed_view()?,
+        Visibility::Listed => closed_view(&shared)?,
     }
     for (path, tree) in &read {
         attach(tree, path)?;
@@ -158,16 +207,15 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
     }
     for (path, tree) in &write {
         attach(tree, path)?;
+        set_attributes(CWD, path, Depth::All, HARMLESS)?;
     }
     if policy.sees == Visibility::Listed {
         // Only now: attaching made folders in it as mount points.
         read_only(Path::new("/"), Depth::One)?;
     }
     guard(&policy.guarded, &policy.write)?;
-    for path in &policy.hidden {
-        hide(path, &policy.read)?;
-    }
-    Ok(())
+    let kept: Vec<&PathBuf> = policy.read.iter().chain(&policy.write).collect();
+    policy.hidden.iter().try_for_each(|path| hide(path, &kept))
 }
 
 /// A view of all files, read-only.
@@ -175,6 +223,7 @@ fn open_view(shared: &Shared) -> io::Result<()> {
     read_only(Path::new("/"), Depth::All)?;
     mount_clone(&shared.proc, Path::new("/proc"))?;
     read_only(Path::new("/proc"), Depth::One)?;
+    mount_clone(&shared.devices, Path::new("/dev"))?;
     for (folder, tree) in &shared.temporary {
         let folder = Path::new(folder);
         // `/var/tmp` may be a link to `/tmp`.
@@ -182,18 +231,21 @@ fn open_view(shared: &Shared) -> io::Result<()> {
             mount_clone(tree, folder)?;
         }
     }
+    let resolver =
+        fs::canonicalize(RESOLVER).ok().filter(|path| SOCKETS.iter().any(|folder| path.starts_with(folder)));
+    let resolver = resolver.map(|path| Ok::<_, io::Error>((clone_mounts(&path)?, path))).transpose()?;
     for folder in SOCKETS {
         tmpfs(Path::new(folder), "755", 1 << 20)?;
     }
-    Ok(())
+    resolver.map_or(Ok(()), |(tree, path)| attach(&tree, &path))
 }
 
 /// A view of the system's programs and what they need, and nothing else: its folders for temporary files are empty.
-fn closed_view() -> io::Result<()> {
+fn closed_view(shared: &Shared) -> io::Result<()> {
     // The new root is built on any existing folder; what that holds is not visible afterwards.
     let root = Path::new("/tmp");
     let at = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    let wanted = SYSTEM.iter().chain(&SETTINGS).chain(&NODES).map(Path::new);
+    let wanted = SYSTEM.iter().chain(&SETTINGS).map(Path::new);
     let (links, others): (Vec<&Path>, Vec<&Path>) =
         wanted.filter(|path| path.exists()).partition(|path| path.is_symlink());
     let trees = others.into_iter().map(|path| Ok((path, path.canonicalize()?, clone_mounts(path)?)));
@@ -211,13 +263,9 @@ fn closed_view() -> io::Result<()> {
             fs::File::create(&to)?;
         }
         attach(tree, &to)?;
-        if !NODES.iter().any(|node| *path == Path::new(node)) {
-            read_only(&to, Depth::All)?;
-        }
+        read_only(&to, Depth::All)?;
     }
-    for (name, target) in [("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
-        std::os::unix::fs::symlink(format!("/proc/self/{target}"), root.join("dev").join(name))?;
-    }
+    attach(&shared.devices, &root.join("dev"))?;
     fs::create_dir(root.join("proc"))?;
     // While the machine's /proc is still mounted: the kernel refuses a new one that would show more than those in place.
     proc_at(&root.join("proc"), Some(c"subset=pid"))?;
@@ -300,24 +348,24 @@ fn guard(paths: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
     guarded.into_iter().try_for_each(|path| read_only(path, Depth::All))
 }
 
-/// Covers a path: a folder with an empty one, a file with `/dev/null`. Folders below it that may be read stay visible.
-fn hide(path: &Path, read: &[PathBuf]) -> io::Result<()> {
+/// Covers a path: a folder with an empty one, a file with `/dev/null`. Some folders below it stay as they are.
+fn hide(path: &Path, kept: &[&PathBuf]) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => {
-            let stays = |folder: &&PathBuf| *folder != path && folder.starts_with(path) && folder.is_dir();
-            let cloned = read.iter().filter(stays).map(|folder| Ok((folder, clone_mounts(folder)?)));
+            let stays = |folder: &&&PathBuf| **folder != path && folder.starts_with(path) && folder.is_dir();
+            let cloned = kept.iter().filter(stays).map(|folder| Ok((*folder, clone_mounts(folder)?)));
             let shown: Vec<(&PathBuf, OwnedFd)> = cloned.collect::<io::Result<_>>()?;
             // What stays must be reachable for the command's own user.
             tmpfs(path, if shown.is_empty() { "700" } else { "755" }, 4096)?;
             for (folder, tree) in &shown {
                 attach(tree, folder)?;
             }
-            read_only(path, Depth::All)
+            read_only(path, Depth::One)
         }
         Ok(found) if found.is_file() => attach(&clone_mounts(Path::new("/dev/null"))?, path),
         // The link's target could be read by its own name, so that is hidden.
         Ok(found) if found.is_symlink() => match path.canonicalize() {
-            Ok(target) if target != path && !target.is_symlink() => hide(&target, read),
+            Ok(target) if target != path && !target.is_symlink() => hide(&target, kept),
             _ => Ok(()),
         },
         _ => Ok(()),
@@ -339,16 +387,18 @@ fn read_only(path: &Path, depth: Depth) -> io::Result<()> {
 }
 
 /// Makes the mount at a path below a directory handle read-only; an empty path is the handle itself.
-#[allow(unsafe_code)]
 fn set_read_only(dir: BorrowedFd<'_>, path: &Path, depth: Depth) -> io::Result<()> {
+    set_attributes(dir, path, depth, libc::MOUNT_ATTR_RDONLY | HARMLESS)
+}
+
+/// Attributes of every mount but that of the devices: no program there gives rights, and no file there is a device.
+const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+
+#[allow(unsafe_code)]
+fn set_attributes(dir: BorrowedFd<'_>, path: &Path, depth: Depth, attributes: u64) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
+    let attributes = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let recursive = if depth == Depth::All { libc::AT_RECURSIVE } else { 0 };
     let own = if path.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
     // SAFETY: both pointers are valid for the call, and the size is that of what the second one points to.

@@ -28,6 +28,8 @@ pub(super) struct Command {
     env: Vec<Vec<u8>>,
     pub(super) dir_report: Option<DirReport>,
     is_recorded: bool,
+    /// The memory that it may use, if the slot has to see to that.
+    pub(super) max_memory: Option<u64>,
     streams: [OwnedFd; 3],
 }
 
@@ -38,7 +40,8 @@ impl Command {
         let (dir, env) = (task.bytes()?, task.list()?);
         let dir_report = if task.number()? == 1 { Some(DirReport::new()?) } else { None };
         let is_recorded = task.number()? == 1;
-        Ok(Self { program, args, dir, env, dir_report, is_recorded, streams })
+        let max_memory = Some(task.number()?).filter(|max| *max != u64::MAX);
+        Ok(Self { program, args, dir, env, dir_report, is_recorded, max_memory, streams })
     }
 }
 
@@ -148,7 +151,7 @@ pub(super) fn finish_layers(policy: &Policy, report: &mut Report) -> Result<(), 
     let (has_view, has_network) = (report.has(Layer::View), report.has(Layer::Network));
     let paths = || layers::restrict_paths(policy, has_view, has_network);
     report.note(Layer::Paths, unless_left_out(policy, Layer::Paths, paths))?;
-    let calls = || layers::restrict_calls(policy, has_network);
+    let calls = || layers::restrict_calls(policy, has_view, has_network);
     report.note(Layer::Calls, unless_left_out(policy, Layer::Calls, calls))
 }
 

@@ -17,6 +17,7 @@ use super::super::policy::Policy;
 use super::super::wire::{Build, Frame, Parts};
 use super::super::{KILL, READY, STARTED, TERMINATE};
 use super::command::{self, Command};
+use super::memory::MemoryWatch;
 use super::{Made, tree};
 
 /// Serves haft over the first of these files; the others are the entrances of the slot's control group.
@@ -66,6 +67,7 @@ fn run(
     };
     drop(report_failure);
     let dir = command.dir_report.take().map(command::DirReport::into_reader);
+    let watch = command.max_memory.map(MemoryWatch::new);
     drop(command);
     // The pipe closes when the command's own program starts.
     let mut why = Vec::new();
@@ -75,7 +77,7 @@ fn run(
         return Err(io::Error::other(String::from_utf8_lossy(&why).into_owned()));
     }
     Frame::of([STARTED]).send(control)?;
-    let status = wait(control, supervisor, pid)?;
+    let (status, is_over) = wait(control, supervisor, pid, watch)?;
     let (kind, value) = match (status.code(), status.signal()) {
         (Some(code), _) => ("code", u64::try_from(code).unwrap_or(0)),
         (None, signal) => ("signal", u64::try_from(signal.unwrap_or(9)).unwrap_or(9)),
@@ -87,7 +89,8 @@ fn run(
         .number(value)
         .list(left.into_iter())
         .bytes(dir.map(command::read_line).unwrap_or_default())
-        .number(tree::cpu_time_of_children().saturating_sub(spent));
+        .number(tree::cpu_time_of_children().saturating_sub(spent))
+        .number(is_over.into());
     ended.frame().send(control)?;
     if !is_settled {
         // The supervisor gets what could not be killed.
@@ -96,24 +99,35 @@ fn run(
     Ok(())
 }
 
-/// Waits for the command itself, and does meanwhile what haft asks for.
-fn wait(control: &UnixStream, supervisor: &OwnedFd, pid: Pid) -> io::Result<ExitStatus> {
+/// Waits for the command itself, and does meanwhile what haft asks for. Returns how it ended, and whether that was for the
+/// memory that it used.
+fn wait(
+    control: &UnixStream,
+    supervisor: &OwnedFd,
+    pid: Pid,
+    watch: Option<MemoryWatch>,
+) -> io::Result<(ExitStatus, bool)> {
     let end = pidfd_open(pid, PidfdFlags::empty())?;
+    let killed = ExitStatus::from_raw(libc::SIGKILL);
     loop {
         let mut events = [
             PollFd::new(&end, PollFlags::IN),
             PollFd::new(control, PollFlags::IN),
             PollFd::new(supervisor, PollFlags::IN),
         ];
-        super::wait_for_event(&mut events)?;
+        super::wait_for_event(&mut events, watch.as_ref().map(|_| &MemoryWatch::INTERVAL))?;
         let [has_ended, has_message, is_alone] = events.map(|event| !event.revents().is_empty());
         if has_ended {
-            return tree::wait_for(pid);
+            return Ok((tree::wait_for(pid)?, false));
         }
         if is_alone {
             // Without a process namespace, nobody else would end what runs here.
             tree::kill_all();
             std::process::exit(1);
+        }
+        if watch.as_ref().is_some_and(MemoryWatch::is_over) {
+            tree::kill_all();
+            return Ok((killed, true));
         }
         if !has_message {
             continue;
@@ -122,7 +136,7 @@ fn wait(control: &UnixStream, supervisor: &OwnedFd, pid: Pid) -> io::Result<Exit
             Ok(frame) if frame == Frame::of([TERMINATE]) => tree::signal_all(Signal::TERM),
             Ok(frame) if frame == Frame::of([KILL]) => {
                 tree::kill_all();
-                return Ok(ExitStatus::from_raw(libc::SIGKILL));
+                return Ok((killed, false));
             }
             // Haft is gone, or does not want to know how the command ends.
             _ => {

@@ -163,7 +163,7 @@ impl Prompt<'_> {
 
     /// Asks for a rule of the user's own instead of the offered ones, and for its scope.
     fn other_rule(&mut self, offered: &[Rule]) -> std::io::Result<Option<Decision>> {
-        let shown: Vec<String> = offered.iter().map(|rule| sanitize(&rule.0)).collect();
+        let shown: Vec<String> = offered.iter().map(|rule| haft_core::visible(&rule.0)).collect();
         self.print(&format!("offered: {}\nyour rule: ", shown.join(", ")))?;
         let Some(text) = self.terminal.line(self.is_withdrawn)? else { return Ok(None) };
         let rule = match ToolRule::parse(&text, self.known_tools) {
@@ -246,7 +246,7 @@ fn question(request: &ApprovalRequest, max_lines: Option<usize>, columns: usize)
         sanitize(&request.session),
         works_for.unwrap_or_default()
     );
-    let reason = sanitize(&request.reason);
+    let reason = haft_core::visible(&request.reason);
     let reason = match request.is_dangerous {
         true => format!("{BAD}it may do harm that cannot be undone: {reason}{BAD:#}"),
         false => format!("{DIM}because{DIM:#} {reason}"),
@@ -294,7 +294,7 @@ fn visible(text: &str) -> String {
         }
         *blanks = 0;
     };
-    for c in sanitize(text).chars() {
+    for c in haft_core::visible(text).chars() {
         if c == ' ' {
             blanks += 1;
             continue;
@@ -321,7 +321,7 @@ fn coloured(diff: &str) -> String {
 }
 
 fn choices(request: &ApprovalRequest, columns: usize) -> String {
-    let rules: Vec<String> = request.offered().iter().map(|rule| sanitize(&rule.0)).collect();
+    let rules: Vec<String> = request.offered().iter().map(|rule| haft_core::visible(&rule.0)).collect();
     let always =
         [('s', "for the session"), ('p', "for the project"), ('u', "everywhere"), ('r', "another rule")];
     let offers = |choice: Choice| request.choices.contains(&choice);
@@ -372,7 +372,7 @@ fn key_name(key: char) -> String {
 fn explanation(request: &ApprovalRequest, columns: usize) -> String {
     let wrap =
         |text: String| -> String { text.lines().map(|line| style::wrap(line, columns) + "\n").collect() };
-    let mut text = wrap(format!("asked because {}", sanitize(&request.reason)));
+    let mut text = wrap(format!("asked because {}", haft_core::visible(&request.reason)));
     for (access, resource) in request.claims.iter() {
         let how = match (access, resource) {
             (_, Resource::Command(_)) => "runs",

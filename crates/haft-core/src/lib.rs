@@ -45,7 +45,7 @@ pub use fault::{Fault, FaultKind, message_with_causes};
 pub use format::Format;
 pub use function::{AsyncBody, Function, blocking_function, function};
 pub use haft_sandbox::{AbsPath, Durability, Hash, Stamp, Store, Workspace};
-pub use invisible::is_invisible;
+pub use invisible::{is_invisible, visible};
 pub use operation::{Operation, Preview};
 pub use permissions::{Mode, Sensitivity};
 pub use preview::result as preview_result;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use ask::ApprovalAdvice;
 pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
 pub(crate) use ask::{Approved, DecidedBy, PermissionState, ask, request};
-use haft_sandbox::{AbsPath, Workspace};
+use haft_sandbox::{AbsPath, Workspace, triggers};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -503,32 +503,6 @@ pub fn is_of_system(path: &AbsPath) -> bool {
     SYSTEM_FOLDERS.iter().any(|folder| path.as_path().starts_with(folder))
 }
 
-/// Names of files and folders whose content other programs execute, such as git hooks and shell profiles.
-const CODE_NAMES: [&str; 17] = [
-    ".git",
-    ".gitmodules",
-    ".gitconfig",
-    ".husky",
-    ".pre-commit-config.yaml",
-    ".github",
-    ".vscode",
-    ".idea",
-    ".envrc",
-    ".mcp.json",
-    ".claude",
-    ".bashrc",
-    ".zshrc",
-    ".profile",
-    ".bash_profile",
-    ".npmrc",
-    ".ssh",
-];
-
-/// Whether other programs execute the content of a file or folder of this name, such as a git hook or a shell profile.
-pub fn is_code_name(name: &std::ffi::OsStr) -> bool {
-    CODE_NAMES.iter().any(|code| name.eq_ignore_ascii_case(code))
-}
-
 /// The first path that the claims write and whose content other programs execute, such as a git hook.
 pub fn runs_code<'a>(claims: &'a Claims, workspace: &Workspace) -> Option<&'a AbsPath> {
     claims.iter().find_map(|(access, resource)| match resource {
@@ -537,7 +511,7 @@ pub fn runs_code<'a>(claims: &'a Claims, workspace: &Workspace) -> Option<&'a Ab
             let folders = workspace.folders().iter();
             let below = folders.filter_map(|folder| path.as_path().strip_prefix(&folder.path).ok());
             let below = below.min_by_key(|below| below.as_os_str().len()).unwrap_or(path.as_path());
-            below.iter().any(is_code_name).then_some(path)
+            below.iter().any(triggers::is_asked).then_some(path)
         }
         _ => None,
     })

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use haft_core::permissions::is_code_name;
+use haft_sandbox::triggers;
 
 use super::ToolRule;
 
@@ -72,7 +72,7 @@ impl Patterns {
                     && pattern.trim_end_matches('/').contains('/'),
                 is_absolute: pattern.starts_with(['/', '~'])
                     && !pattern.trim_end_matches("/**").contains(['*', '?', '[', '{']),
-                names_code: pattern.split('/').any(|name| is_code_name(name.as_ref())),
+                names_code: pattern.split('/').any(|name| triggers::is_asked(name.as_ref())),
                 prefixes,
             };
             patterns.written.push((rule, shape));

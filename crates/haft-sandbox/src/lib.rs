@@ -13,6 +13,7 @@ pub mod secrets;
 mod stat;
 mod store;
 pub mod terminal;
+pub mod triggers;
 pub mod user;
 mod workspace;
 

@@ -3,7 +3,7 @@
 //! handle, so that a link swapped in between cannot lead out.
 #![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
-mod beneath;
+pub(crate) mod beneath;
 mod change;
 mod folder;
 mod resolve;

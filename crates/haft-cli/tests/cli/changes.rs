@@ -693,3 +693,28 @@ fn a_thousand_changes_of_one_file_are_undone_at_once() {
     assert_eq!(fixture.run(&["redo", "--last", "1000"]).code, 0);
     assert!(fixture.read("a.txt").contains("<1000>"));
 }
+
+#[test]
+fn a_tree_that_is_too_deep_is_left_alone() {
+    let fixture = two_files();
+    let mut folder = fixture.base.join("ws/deep");
+    (0..800).for_each(|_| folder.push("d"));
+    // The path is longer than the system takes, so it is made step by step.
+    let mut names = folder.strip_prefix(fixture.base.join("ws")).unwrap().iter();
+    let first = fixture.base.join("ws").join(names.next().unwrap());
+    std::fs::create_dir(&first).unwrap();
+    let mut open = std::fs::File::open(first).unwrap();
+    for name in names {
+        rustix::fs::mkdirat(&open, name, rustix::fs::Mode::RWXU).unwrap();
+        open = rustix::fs::openat(&open, name, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty())
+            .unwrap()
+            .into();
+    }
+    let delete =
+        ["--dialect", "workspace", "--mode", "bypass", "call", "delete_file", "path=deep", "recursive=true"];
+    let output = fixture.run(&delete);
+    assert!(output.code == 1 && output.stdout.contains("nested over 256 deep"), "{output:?}");
+    // A command can, and the next call is answered.
+    let output = fixture.run(&["--mode", "bypass", "call", "Bash", "command=rm -r deep && ls"]);
+    assert_eq!(output.stdout, "one.txt\ntwo.txt\n", "{output:?}");
+}

@@ -326,3 +326,18 @@ fn a_loop_that_only_reads_is_not_asked_about() {
         assert!(asked.stdout.starts_with("ask: "), "{asked:?}");
     }
 }
+
+#[test]
+fn a_command_without_the_sandbox_does_not_read_what_is_denied() {
+    let fixture = two_files();
+    fixture.write("ws/.env", "hush\n");
+    fixture.settings("permissions.deny = [\"Read(.env)\"]\n");
+    let code = "python3 -c \"print(open(chr(46) + 'env').read())\"";
+    let call = serde_json::json!({"command": code, "dangerously_disable_sandbox": true}).to_string();
+    let output = fixture.run(&["--mode", "bypass", "call", "Bash", &call]);
+    assert!(
+        output.code == 1 && output.stdout.contains("without the sandbox nothing would hold"),
+        "{output:?}"
+    );
+    assert!(!output.stdout.contains("hush"));
+}

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
 use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Scope};
-use haft_core::{BoxFuture, Fault, Hash, Resource};
+use haft_core::{BoxFuture, Fault, Hash, Resource, visible};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, json};
 
@@ -224,27 +224,9 @@ fn write_part(text: &mut String, part: &str) {
     }
 }
 
-/// Text with control and invisible characters escaped.
-pub(super) fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() || haft_core::is_invisible(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_question_shows_invisible_characters() {
-        assert_eq!(visible("a\u{202e}b\u{1b}[2J\n\tc"), "a\\u{202e}b\\u{1b}[2J\n\tc");
-    }
 
     #[test]
     fn a_long_part_says_what_is_missing() {

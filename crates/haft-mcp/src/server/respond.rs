@@ -4,7 +4,9 @@ use haft_core::questions::{Answer, QuestionSet, Respondent, Selection, UserQuest
 use haft_core::{BoxFuture, Fault};
 use serde_json::{Map, Value, json};
 
-use super::approve::{ClientUser, hash, visible};
+use haft_core::visible;
+
+use super::approve::{ClientUser, hash};
 use super::caller::FormAnswer;
 
 impl Respondent for ClientUser {

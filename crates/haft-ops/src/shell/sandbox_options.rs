@@ -6,28 +6,13 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use haft_core::{AbsPath, Context, Fault, FaultKind, Workspace};
-use haft_sandbox::{FolderAccess, Kind, Store, secrets, user};
+use haft_sandbox::{FolderAccess, Kind, Store, secrets, triggers, user};
 use tokio::sync::OnceCell;
 
 use super::profile::{self, Env};
 use super::{Command, May};
 use haft_rules::{Rules, SessionJudge};
 use haft_sandbox::sandbox::{self, Layer, Layers, Limits, Network, Policy, Sandbox, Slot};
-
-/// Names in a writable folder that commands cannot change: other programs run code because of them.
-const GUARDED: [&str; 11] = [
-    ".haft",
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/info/attributes",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".envrc",
-    ".husky",
-];
 
 /// Variables that inject code into a shell, or that lead out of the sandbox to an agent or a daemon.
 const DANGEROUS: [&str; 10] = [
@@ -128,7 +113,7 @@ impl SandboxOptions {
         let workspace = cx.session_workspace();
         if command.free || self.layers == Layers::None {
             // Approval of a command without layers does not extend to haft's own settings.
-            let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(GUARDED[0]));
+            let own = workspace.folders().iter().map(|folder| folder.path.as_path().join(triggers::OWN));
             return Policy {
                 layers: Layers::None,
                 network: Network::On,
@@ -191,7 +176,7 @@ impl SandboxOptions {
         let opened = opened.collect();
         let own = workspace.guarded().iter().map(|place| place.as_path().to_owned());
         let own = own.filter(|place| write.iter().any(|folder| place.starts_with(folder)));
-        let names = write.iter().flat_map(|folder| GUARDED.map(|name| folder.join(name)));
+        let names = write.iter().flat_map(|folder| triggers::guarded_in(folder));
         let guarded = names.chain(own).chain(others).collect();
         Policy {
             layers: self.layers,
@@ -207,9 +192,9 @@ impl SandboxOptions {
     }
 
     /// A guarded name in the text of a command, as a likely cause of its failure: the errors of programs do not say so.
-    pub(super) fn guarded_name_in(&self, command: &Command) -> Option<&'static str> {
+    pub(super) fn guarded_name_in(&self, command: &Command) -> Option<String> {
         let is_sandboxed = !command.free && self.layers != Layers::None;
-        GUARDED.into_iter().find(|name| is_sandboxed && command.text.contains(name))
+        is_sandboxed.then(|| triggers::named_in(&command.text)).flatten()
     }
 
     /// Environment of commands, computed on first use and cached for the session.
@@ -258,8 +243,15 @@ impl SandboxOptions {
     pub(super) fn require_enforced(&self, slot: &Slot, is_free: bool, cx: &Context) -> Result<(), Fault> {
         let forbids =
             SessionJudge::rules(cx)?.is_some_and(|rules| rules.hide_something() || rules.guard_something());
-        if is_free || !forbids || slot.report().has(Layer::View) {
+        if !forbids || slot.report().has(Layer::View) {
             return Ok(());
+        }
+        if is_free {
+            return Err(Fault::new(
+                FaultKind::Denied,
+                "rules forbid files to be read or changed, and without the sandbox nothing would hold a command to that",
+            )
+            .hint("run it in the sandbox, or ask the user to run it"));
         }
         Err(Fault::new(
             FaultKind::Disabled,

@@ -40,6 +40,8 @@ pub enum ChangeErrorKind {
     Unkeepable(Kind),
     /// Another file system is mounted there, or somewhere below.
     Mount,
+    /// Its folders are nested deeper than so many levels.
+    TooDeep(usize),
     /// Source and destination are on different file systems.
     CrossesFileSystems,
     /// The disk is full.
@@ -160,6 +162,9 @@ fn describe(path: &str, kind: &ChangeErrorKind) -> String {
         ChangeErrorKind::NotEmpty => format!("`{path}` is a directory that is not empty"),
         ChangeErrorKind::Mount => {
             format!("another file system is mounted at `{path}` or below it, or it is in use")
+        }
+        ChangeErrorKind::TooDeep(max) => {
+            format!("`{path}` has folders nested over {max} deep, and was not changed; a command can do that")
         }
         ChangeErrorKind::CrossesFileSystems => {
             format!("`{path}` is on another file system than its destination")

@@ -71,7 +71,7 @@ impl Cleanup {
         if !has_ended && self.tries < 2 * MAX_TRIES {
             return false;
         }
-        if let Some(guards) = self.guards.take() {
+        if let Some(mut guards) = self.guards.take() {
             guards.restore();
             PENDING_GUARDS.fetch_sub(1, Ordering::AcqRel);
         }

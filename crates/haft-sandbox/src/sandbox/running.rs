@@ -176,9 +176,14 @@ impl Running {
             if ended.is_some() && out.is_none() && err.is_none() {
                 self.settle();
                 let effects = self.recording.finish().await;
-                let Some(ended) = &mut self.ended else { continue };
+                let (Some(ended), guards) = (&mut self.ended, self.guards.take()) else { continue };
                 match effects {
-                    Ok(effects) => ended.effects = effects,
+                    Ok(mut effects) => {
+                        if let (Some(effects), Some(guards)) = (&mut effects, guards) {
+                            ended.set_aside.extend(guards.disarm_effects(effects));
+                        }
+                        ended.effects = effects;
+                    }
                     Err(why) => ended.not_recorded = Some(why),
                 }
                 return Ok(RunEvent::Ended(Box::new(ended.clone())));
@@ -231,8 +236,8 @@ impl Running {
         if let Some((account, start)) = self.account.take() {
             account.spend(ended.cpu.unwrap_or_else(|| start.elapsed()));
         }
-        if let Some(guards) = self.guards.take() {
-            ended.set_aside = guards.restore();
+        if let Some(guards) = &mut self.guards {
+            ended.set_aside.extend(guards.restore());
         }
         ended.hit = ended.hit.or_else(|| LimitHit::from_exit(ended.exit, &self.limits));
     }

@@ -21,11 +21,11 @@ const LOOKUP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 const LOOKUP: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// Flags for reading: never blocks on a fifo, never acquires a controlling terminal.
-pub(super) const READ: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(crate) const READ: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open directory of the workspace.
 #[derive(Debug)]
-pub(super) struct Beneath {
+pub(crate) struct Beneath {
     fd: OwnedFd,
     lookup: Lookup,
     device: u64,
@@ -34,7 +34,7 @@ pub(super) struct Beneath {
 
 /// How names below the directory are opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Lookup {
+pub(crate) enum Lookup {
     /// One `openat2` call that refuses links.
     #[cfg(target_os = "linux")]
     Openat2,
@@ -44,19 +44,24 @@ pub(super) enum Lookup {
 
 impl Beneath {
     /// Opens a directory by its canonical path.
-    pub(super) fn open(path: &Path) -> Result<Self, Errno> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let fd = rustix::fs::openat(CWD, path, LOOKUP | OFlags::NOFOLLOW, Mode::empty())?;
         let device = Stat::from(&rustix::fs::fstat(&fd)?).stamp.device();
         let is_proc = is_proc(fd.as_fd());
         Ok(Self { lookup: Lookup::of(fd.as_fd()), fd, device, is_proc })
     }
 
+    /// The directory itself.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// The device of the directory.
-    pub(super) fn device(&self) -> u64 {
+    pub(crate) fn device(&self) -> u64 {
         self.device
     }
 
-    pub(super) fn confinement(&self) -> &'static str {
+    pub(crate) fn confinement(&self) -> &'static str {
         match self.lookup {
             #[cfg(target_os = "linux")]
             Lookup::Openat2 => "by the kernel (openat2)",
@@ -65,13 +70,13 @@ impl Beneath {
     }
 
     #[cfg(all(test, target_os = "linux"))]
-    pub(super) fn stepwise(self) -> Self {
+    pub(crate) fn stepwise(self) -> Self {
         Self { lookup: Lookup::Stepwise, ..self }
     }
 
     /// Metadata of `below` if no link is on the way. Unlike in all other methods, `below` may contain `..`. `None` means
     /// that the path has to be walked.
-    pub(super) fn stat_without_links(&self, below: &Path) -> Option<Stat> {
+    pub(crate) fn stat_without_links(&self, below: &Path) -> Option<Stat> {
         match self.lookup {
             #[cfg(target_os = "linux")]
             Lookup::Openat2 => {
@@ -83,7 +88,7 @@ impl Beneath {
     }
 
     /// Metadata of `below`; of the link itself, if it is one by now.
-    pub(super) fn stat(&self, below: &Path) -> Result<Stat, PathErrorKind> {
+    pub(crate) fn stat(&self, below: &Path) -> Result<Stat, PathErrorKind> {
         match self.lookup {
             #[cfg(target_os = "linux")]
             Lookup::Openat2 => {
@@ -101,7 +106,7 @@ impl Beneath {
 
     /// Opens a regular file for reading. Anything else is refused before it is opened, because opening a device can have
     /// side effects.
-    pub(super) fn open_file(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
+    pub(crate) fn open_file(&self, below: &Path) -> Result<(File, Stat), PathErrorKind> {
         match self.lookup {
             #[cfg(target_os = "linux")]
             Lookup::Openat2 => {
@@ -121,7 +126,7 @@ impl Beneath {
     }
 
     /// Lists one directory with metadata, in no order. Entries that vanish meanwhile are left out.
-    pub(super) fn list(&self, below: &Path) -> Result<Vec<Entry>, PathErrorKind> {
+    pub(crate) fn list(&self, below: &Path) -> Result<Vec<Entry>, PathErrorKind> {
         read(self.open_directory(below)?, |directory, entry| {
             let stat = stat_entry(directory, entry.file_name())?;
             Ok(stat.map(|stat| Entry { name: owned(entry.file_name()), stat }))
@@ -129,7 +134,7 @@ impl Beneath {
     }
 
     /// Lists one directory in no order, with metadata only where the directory does not hold the file type.
-    pub(super) fn names(&self, below: &Path) -> Result<Vec<Name>, PathErrorKind> {
+    pub(crate) fn names(&self, below: &Path) -> Result<Vec<Name>, PathErrorKind> {
         read(self.open_directory(below)?, |directory, entry| {
             let kind = match entry.file_type() {
                 FileType::Unknown => stat_entry(directory, entry.file_name())?.map(|stat| stat.kind),
@@ -140,7 +145,7 @@ impl Beneath {
     }
 
     /// Syncs the file system that the folder is on.
-    pub(super) fn sync_file_system(&self) -> std::io::Result<()> {
+    pub(crate) fn sync_file_system(&self) -> std::io::Result<()> {
         // The handle itself may be one that only names the folder.
         let dir = rustix::fs::openat(&self.fd, ".", READ | OFlags::DIRECTORY, Mode::empty())?;
         #[cfg(target_os = "linux")]
@@ -150,7 +155,7 @@ impl Beneath {
     }
 
     /// Opens a directory to change something in it. Directories in /proc are refused.
-    pub(super) fn open_changing(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
+    pub(crate) fn open_changing(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let fd = self.open_directory(below)?;
         match self.is_proc || is_proc(fd.as_fd()) {
             true => Err(PathErrorKind::NotAFile(Kind::Special("kernel directory"))),
@@ -158,7 +163,7 @@ impl Beneath {
         }
     }
 
-    pub(super) fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
+    pub(crate) fn open_directory(&self, below: &Path) -> Result<OwnedFd, PathErrorKind> {
         let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         match self.lookup {
             #[cfg(target_os = "linux")]
@@ -248,18 +253,18 @@ fn reopen(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn is_proc(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn is_proc(fd: BorrowedFd<'_>) -> bool {
     // An unknown file system counts as /proc: fail closed.
     rustix::fs::fstatfs(fd).map_or(true, |system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_proc(_: BorrowedFd<'_>) -> bool {
+pub(crate) fn is_proc(_: BorrowedFd<'_>) -> bool {
     false
 }
 
 /// Maps an error of opening: resolved paths have no links, so `ELOOP` means that one has appeared.
-pub(super) fn link_appeared(errno: Errno) -> PathErrorKind {
+pub(crate) fn link_appeared(errno: Errno) -> PathErrorKind {
     match errno {
         Errno::LOOP => PathErrorKind::LinkAppeared,
         other => other.into(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_sandbox::sandbox::{Output, Policy, RunEvent, Sandbox};
+use haft_sandbox::sandbox::{Output, Policy, RunEvent, Sandbox, Task, recorder};
 
 use haft_testing::{Need, require};
 
@@ -15,11 +15,18 @@ pub(crate) const TESTS: &[(&str, Test)] = tests![
     what_haft_makes_while_a_command_runs_stays,
     a_new_repository_keeps_no_hooks,
     git_goes_on_working,
+    hooks_of_repositories_further_down_stay_as_they_are,
+    a_repository_that_cannot_be_read_hangs_nothing,
+    haft_is_not_led_outside_by_a_link_that_comes_and_goes,
 ];
 
 /// Those that are about the view, which is one of the layers.
-pub(crate) const VIEW_TESTS: &[(&str, Test)] =
-    tests![what_is_guarded_stays, what_came_before_the_command_is_guarded, a_repository_elsewhere_is_guarded];
+pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![
+    what_is_guarded_stays,
+    what_came_before_the_command_is_guarded,
+    a_repository_elsewhere_is_guarded,
+    hooks_that_are_elsewhere_are_guarded,
+];
 
 /// The names that a session guards.
 const NAMES: [&str; 10] = [
@@ -282,4 +289,148 @@ fn git_goes_on_working(rig: &Rig) {
     assert!(lines.contains(&"f") && lines.last() == Some(&"2"), "{lines:?}");
     let cloned = rig.with(&policy, "git clone -q . copy && ls copy");
     assert_eq!(cloned.out, "f\n", "{}", cloned.err);
+}
+
+fn hooks_that_are_elsewhere_are_guarded(rig: &Rig) {
+    if !require(Need::Git) {
+        return;
+    }
+    let ws = rig.path("ws");
+    git(&ws, &["init", "-q"]);
+    git(&ws, &["config", "core.hooksPath", ".githooks"]);
+    std::fs::create_dir(ws.join(".githooks")).unwrap();
+    std::fs::remove_dir_all(ws.join(".git/hooks")).unwrap();
+    std::fs::create_dir(ws.join("linked")).unwrap();
+    std::os::unix::fs::symlink("../linked", ws.join(".git/hooks")).unwrap();
+    std::fs::create_dir_all(ws.join(".git/modules/lib/sub/hooks")).unwrap();
+    std::fs::write(ws.join(".git/modules/lib/sub/HEAD"), "ref: refs/heads/main").unwrap();
+    for folder in [".githooks", "linked", ".git/modules/lib/sub/hooks"] {
+        let script = format!("echo x > {folder}/pre-commit");
+        assert!(!rig.with(&guarding(rig), &script).succeeded(), "{script}");
+        assert_eq!(entries(&ws.join(folder)), [""; 0]);
+    }
+}
+
+fn hooks_of_repositories_further_down_stay_as_they_are(rig: &Rig) {
+    use std::os::unix::fs::PermissionsExt;
+    if !require(Need::Git) {
+        return;
+    }
+    let sub = rig.path("ws/a/sub");
+    std::fs::create_dir_all(&sub).unwrap();
+    git(&sub, &["init", "-q"]);
+    git(&sub, &["config", "core.hooksPath", ".more"]);
+    git(&sub, &["config", "filter.x.clean", "cat"]);
+    std::fs::create_dir(sub.join(".more")).unwrap();
+    std::fs::write(sub.join(".git/hooks/pre-push"), "mine").unwrap();
+    std::fs::set_permissions(sub.join(".git/hooks/pre-push"), PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::write(sub.join(".git/hooks/commit-msg"), "inert").unwrap();
+    let before = std::fs::read_to_string(sub.join(".git/config")).unwrap();
+    let state = || {
+        let hooks = sub.join(".git/hooks");
+        let live = entries(&hooks)
+            .into_iter()
+            .filter(|name| !name.contains("sample") && !name.contains("set-aside"));
+        let bits = std::fs::metadata(hooks.join("pre-push")).unwrap().permissions().mode() & 0o777;
+        (live.collect::<Vec<_>>(), std::fs::read_to_string(hooks.join("pre-push")).unwrap(), bits)
+    };
+    let wanted = state();
+    let mut count = 0;
+    let mut run = |script: &str| {
+        count += 1;
+        let store = rig.path(&format!("store-{count}"));
+        let record = Some(recorder::Options::new(vec![rig.path("ws")], store));
+        let done = rig.run(&guarding(rig), Task { record, ..rig.task(script) });
+        assert!(done.succeeded(), "{script}: {}", done.err);
+        assert_eq!(done.ended.not_recorded, None);
+        done.ended
+    };
+    for script in [
+        "echo x > a/sub/.git/hooks/post-commit",
+        "echo x > y; mv y a/sub/.git/hooks/post-commit",
+        "echo x > y; ln y a/sub/.git/hooks/post-commit",
+        "cp -r a/sub/.git/hooks h; echo x > h/post-commit; rm -rf a/sub/.git/hooks; mv h a/sub/.git/hooks",
+        "echo x >> a/sub/.git/hooks/pre-push",
+        "echo x > y; mv y a/sub/.git/hooks/pre-push",
+        "chmod +x a/sub/.git/hooks/pre-push",
+        "echo x > a/sub/.more/post-commit",
+    ] {
+        run(script);
+        assert_eq!(state(), wanted, "{script}");
+    }
+    assert!(!sub.join(".more/post-commit").exists());
+    for script in ["git -C a/sub config core.fsmonitor evil", "git -C a/sub config core.hooksPath evil"] {
+        run(script);
+        assert_eq!(std::fs::read_to_string(sub.join(".git/config")).unwrap(), before, "{script}");
+    }
+    // Settings that run nothing are everyday work.
+    let ended = run("git -C a/sub remote add origin ../other");
+    assert_eq!(ended.set_aside, [""; 0].map(PathBuf::from));
+    assert!(std::fs::read_to_string(sub.join(".git/config")).unwrap().contains("../other"));
+    for script in [
+        "git init -q n/new && echo x > n/new/.git/hooks/post-commit && git -C n/new config core.pager evil",
+        "git init -q t/other && echo x > t/other/.git/hooks/post-commit && cp -r t/other n/copy && rm -r t",
+    ] {
+        run(script);
+    }
+    for repository in ["n/new", "n/copy"] {
+        let git = rig.path("ws").join(repository).join(".git");
+        assert!(!git.join("hooks/post-commit").exists(), "{repository}");
+        assert!(!std::fs::read_to_string(git.join("config")).unwrap().contains("evil"), "{repository}");
+    }
+}
+
+fn a_repository_that_cannot_be_read_hangs_nothing(rig: &Rig) {
+    let ws = rig.path("ws");
+    let fifo = |path: &str| {
+        let made = std::process::Command::new("mkfifo").arg(ws.join(path)).status();
+        assert!(made.unwrap().success());
+    };
+    std::fs::create_dir_all(ws.join("real")).unwrap();
+    std::fs::write(ws.join(".git"), "gitdir: real\n").unwrap();
+    fifo("real/commondir");
+    assert_eq!(rig.with(&guarding(rig), "echo done").out, "done\n");
+    std::fs::remove_file(ws.join(".git")).unwrap();
+    std::fs::create_dir(ws.join(".git")).unwrap();
+    fifo(".git/config");
+    assert_eq!(rig.with(&guarding(rig), "echo done").out, "done\n");
+    std::fs::remove_dir_all(ws.join(".git")).unwrap();
+    fifo(".git");
+    assert_eq!(rig.with(&guarding(rig), "echo done").out, "done\n");
+    // One that a command makes does no harm to the next.
+    std::fs::remove_file(ws.join(".git")).unwrap();
+    rig.with(&guarding(rig), "mkfifo .git");
+    assert_eq!(rig.with(&guarding(rig), "echo done").out, "done\n");
+}
+
+fn haft_is_not_led_outside_by_a_link_that_comes_and_goes(rig: &Rig) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (ws, outside) = (rig.path("ws"), rig.path("outside/repository"));
+    for folder in [outside.join("hooks"), ws.join(".git/refs")] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(outside.join("hooks/pre-commit"), "mine").unwrap();
+    std::fs::write(outside.join("config"), "[core]\n\tfsmonitor = mine\n").unwrap();
+    std::os::unix::fs::symlink(&outside, ws.join("link")).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let (from, to) = (ws.join("link"), ws.join(".git"));
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                let _ = rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, flags);
+            }
+        });
+        let session = Sandbox::default();
+        for _ in 0..60 {
+            let script =
+                "mkdir -p .git/hooks; echo x > .git/hooks/post-commit; echo '[core] pager = x' > .git/config";
+            // It may fail: what it names is a link half of the time.
+            let _ = rig.within(&session, &guarding(rig), rig.task(script));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(entries(&outside), ["config", "hooks"]);
+    assert_eq!(entries(&outside.join("hooks")), ["pre-commit"]);
+    assert_eq!(std::fs::read(outside.join("config")).unwrap(), b"[core]\n\tfsmonitor = mine\n");
 }

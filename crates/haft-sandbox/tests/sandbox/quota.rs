@@ -59,7 +59,7 @@ fn memory_is_counted_without_control_groups(rig: &Rig) {
         assert_eq!(done.ended.hit, Some(LimitHit::Memory), "{}", done.err);
     }
     // What processes share counts once.
-    let script = "import os, time\nlarge = bytearray(b\"x\" * (150 << 20))\nfor _ in range(4): os.fork() == 0 and (time.sleep(1), os._exit(0))\ntime.sleep(1)";
+    let script = "import os, time\nlarge = bytearray(b\"x\" * (100 << 20))\nfor _ in range(4): os.fork() == 0 and (time.sleep(1), os._exit(0))\ntime.sleep(1)";
     let done = rig.with(&policy, &format!("python3 -c '{script}'"));
     assert_eq!((done.ended.exit, done.ended.hit), (Exit::Code(0), None), "{}", done.err);
 }

@@ -41,7 +41,12 @@ pub(super) struct Settle<'a> {
     pub(super) with_new_mode: HashSet<Id>,
     /// Files that were compared, for the check of changes without a record.
     pub(super) compared: HashSet<Id>,
+    /// What is still to be compared, in directories that were made anew.
+    to_compare: Vec<Comparison>,
 }
+
+/// What had a path and what has it now, the path before and now, and the kind of place that it is in.
+type Comparison = (Option<Id>, Option<Meta>, PathBuf, PathBuf, Area);
 
 /// Lists what is different now.
 pub(super) fn settle(model: &Model, store: &Path, is_build_folder: &IsBuildFolder) -> io::Result<Effects> {
@@ -61,6 +66,7 @@ pub(super) fn settle(model: &Model, store: &Path, is_build_folder: &IsBuildFolde
         effects: Effects::default(),
         with_new_mode: HashSet::new(),
         compared: HashSet::new(),
+        to_compare: Vec::new(),
     };
     settle.scan();
     settle.find_before_paths();
@@ -212,6 +218,9 @@ impl Settle<'_> {
                 self.compare(was, is, &before.join(name), &now.join(name), info.area);
             }
         }
+        while let Some((was, is, path, at, area)) = self.to_compare.pop() {
+            self.compare(was, is, &path, &at, area);
+        }
     }
 
     /// Compares what had a path with what has it now, in a directory that is at `at` now.
@@ -322,7 +331,8 @@ impl Settle<'_> {
             let at = at.join(&name);
             let here = (is.id, name.clone());
             let found = meta_at(&at).filter(|meta| self.moved.get(&meta.id) != Some(&here));
-            self.compare(was, found, &path.join(&name), &at, area);
+            // Later: a tree may be deeper than the stack.
+            self.to_compare.push((was, found, path.join(&name), at, area));
         }
     }
 
@@ -358,33 +368,39 @@ impl Settle<'_> {
         if let Some(why) = &info.lost {
             self.effects.not_kept.push((path.to_owned(), why.clone()));
         }
-        let mut entries = Vec::new();
-        self.collect(was, path, Path::new(""), &mut entries);
+        let entries = self.collected(was, path);
         self.parts.deleted.push((path.to_owned(), Old::Tree(entries)));
     }
 
-    /// Adds a directory that went, and what was in it.
-    fn collect(&mut self, id: &Id, path: &Path, below: &Path, entries: &mut Vec<(PathBuf, Old)>) {
+    /// A directory that went, and what was in it. A directory comes before its content.
+    fn collected(&mut self, id: &Id, path: &Path) -> Vec<(PathBuf, Old)> {
         let model = self.model;
-        let Some(info) = model.inodes.get(id) else { return };
-        entries.push((below.to_owned(), Old::Directory { attributes: attributes(info, Vec::new()) }));
-        for (name, was) in model.slots.get(id).into_iter().flatten() {
-            let Some(was) = was.filter(|was| !self.moved.contains_key(was)) else { continue };
-            let Some(info) = model.inodes.get(&was) else { continue };
-            let (path, below) = (path.join(name), below.join(name));
-            if info.meta.is_dir() {
-                match model.dirs.get(&was).is_some_and(|dir| dir.area == Area::Build) {
-                    true => self.count_build_folder(&path),
-                    false => self.collect(&was, &path, &below, entries),
+        let mut entries = Vec::new();
+        let mut folders = vec![(*id, path.to_owned(), PathBuf::new())];
+        while let Some((id, path, below)) = folders.pop() {
+            let Some(info) = model.inodes.get(&id) else { continue };
+            entries.push((below.clone(), Old::Directory { attributes: attributes(info, Vec::new()) }));
+            for (name, was) in model.slots.get(&id).into_iter().flatten() {
+                let Some(was) = was.filter(|was| !self.moved.contains_key(was)) else { continue };
+                let Some(info) = model.inodes.get(&was) else { continue };
+                let (path, below) = (path.join(name), below.join(name));
+                if info.meta.is_dir() {
+                    match model.dirs.get(&was).is_some_and(|dir| dir.area == Area::Build) {
+                        true => self.count_build_folder(&path),
+                        false => folders.push((was, path, below)),
+                    }
+                    continue;
                 }
-                continue;
-            }
-            match self.old(info) {
-                Ok(before) if info.meta.links > 1 => self.parts.linked.push((was, path, before, None)),
-                Ok(before) => entries.push((below, before)),
-                Err(why) => self.effects.not_kept.push((path, why)),
+                match self.old(info) {
+                    Ok(before) if info.meta.links > 1 => self.parts.linked.push((was, path, before, None)),
+                    Ok(before) => entries.push((below, before)),
+                    Err(why) => self.effects.not_kept.push((path, why)),
+                }
             }
         }
+        // As a walk would list them.
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        entries
     }
 
     fn set(&mut self, info: &InodeInfo, path: &Path, before: Old, at: &Path) {

@@ -13,17 +13,25 @@ use super::look::{Depth, look_to};
 use crate::change::{ChangeErrorKind, State, TreeEntry};
 use crate::stat::Kind;
 
+/// Most levels of a tree: each of them is an open directory and a place on the stack.
+const MAX_LEVELS: usize = 256;
+
+/// Refuses a directory at a level that is too deep.
+fn require_level(level: usize) -> Result<()> {
+    if level < MAX_LEVELS { Ok(()) } else { Err(ChangeErrorKind::TooDeep(MAX_LEVELS)) }
+}
+
 /// The states of a name and everything below it, directories before their content.
 pub(super) fn read(dir: impl AsFd, name: &OsStr) -> Result<Vec<TreeEntry>> {
     let mut entries = Vec::new();
-    collect(dir.as_fd(), name, PathBuf::new(), Depth::Hash, &mut entries)?;
+    collect(dir.as_fd(), name, PathBuf::new(), Depth::Hash, &mut entries, 0)?;
     Ok(entries)
 }
 
 /// Like [`read`], but without reading the content of files.
 pub(super) fn outline(dir: impl AsFd, name: &OsStr) -> Result<Vec<TreeEntry>> {
     let mut entries = Vec::new();
-    collect(dir.as_fd(), name, PathBuf::new(), Depth::Times, &mut entries)?;
+    collect(dir.as_fd(), name, PathBuf::new(), Depth::Times, &mut entries, 0)?;
     Ok(entries)
 }
 
@@ -33,14 +41,16 @@ fn collect(
     below: PathBuf,
     depth: Depth,
     entries: &mut Vec<TreeEntry>,
+    level: usize,
 ) -> Result<()> {
+    require_level(level)?;
     let state = look_to(dir, name, depth)?;
     let is_directory = matches!(state, State::Directory { .. });
     entries.push(TreeEntry { below: below.clone(), state });
     if is_directory {
         let inner = open_here(dir, name)?;
         for name in names(&inner)? {
-            collect(inner.as_fd(), &name, below.join(&name), depth, entries)?;
+            collect(inner.as_fd(), &name, below.join(&name), depth, entries, level + 1)?;
         }
     }
     Ok(())
@@ -48,7 +58,12 @@ fn collect(
 
 /// Refuses a directory that is a mount point or has one below.
 pub(super) fn require_no_mounts(dir: impl AsFd, name: &OsStr) -> Result<()> {
-    let inner = match open_here(dir.as_fd(), name) {
+    require_no_mounts_at(dir.as_fd(), name, 0)
+}
+
+fn require_no_mounts_at(dir: BorrowedFd<'_>, name: &OsStr, level: usize) -> Result<()> {
+    require_level(level)?;
+    let inner = match open_here(dir, name) {
         Err(ChangeErrorKind::Path(crate::error::PathErrorKind::NotADirectory)) => {
             return Err(ChangeErrorKind::WrongKind(Kind::File));
         }
@@ -57,25 +72,39 @@ pub(super) fn require_no_mounts(dir: impl AsFd, name: &OsStr) -> Result<()> {
     for name in names(&inner)? {
         let raw = rustix::fs::statat(&inner, &name, AtFlags::SYMLINK_NOFOLLOW)?;
         if rustix::fs::FileType::from_raw_mode(raw.st_mode).is_dir() {
-            require_no_mounts(&inner, &name)?;
+            require_no_mounts_at(inner.as_fd(), &name, level + 1)?;
         }
     }
     Ok(())
 }
 
-/// The first path below a directory with a matching name. Directories that cannot be opened, and mounts, are skipped: they
-/// can be neither removed nor moved.
+/// The first path below a directory with a matching name. Directories that cannot be opened, mounts, and what is too deep are
+/// skipped: they can be neither removed nor moved.
 pub(super) fn find(dir: impl AsFd, name: &OsStr, is_match: &dyn Fn(&OsStr) -> bool) -> Option<PathBuf> {
-    let inner = open_here(dir.as_fd(), name).ok()?;
+    find_at(dir.as_fd(), name, is_match, 0)
+}
+
+fn find_at(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    is_match: &dyn Fn(&OsStr) -> bool,
+    level: usize,
+) -> Option<PathBuf> {
+    require_level(level).ok()?;
+    let inner = open_here(dir, name).ok()?;
     names(&inner).ok()?.into_iter().find_map(|name| match is_match(&name) {
         true => Some(PathBuf::from(name)),
-        false => find(&inner, &name, is_match).map(|below| Path::new(&name).join(below)),
+        false => find_at(inner.as_fd(), &name, is_match, level + 1).map(|below| Path::new(&name).join(below)),
     })
 }
 
 /// Removes a name, with its content if it is a directory. A missing one is no error.
 pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
-    let dir = dir.as_fd();
+    remove_at(dir.as_fd(), name, 0)
+}
+
+fn remove_at(dir: BorrowedFd<'_>, name: &OsStr, level: usize) -> Result<()> {
+    require_level(level)?;
     // For a directory, systems differ between these two; for a file, EPERM is a refusal.
     let refusal = match unlink(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -91,7 +120,7 @@ pub(super) fn remove(dir: impl AsFd, name: &OsStr) -> Result<()> {
         opened => opened?,
     };
     for name in names(&inner)? {
-        remove(&inner, &name)?;
+        remove_at(inner.as_fd(), &name, level + 1)?;
     }
     match unlink(dir, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),

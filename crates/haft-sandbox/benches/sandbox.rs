@@ -38,6 +38,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     latency(&runtime, folder.path());
     starts(&runtime, folder.path());
+    idle_sessions(&runtime, folder.path());
     large_output(&runtime, folder.path());
 }
 
@@ -183,6 +184,53 @@ fn settle(folder: &Path) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Number of sessions that wait.
+const SESSIONS: usize = 1000;
+
+/// Measures what sessions hold that have run a command and wait for another.
+fn idle_sessions(runtime: &tokio::runtime::Runtime, folder: &Path) {
+    let policy = Policy { write: vec![folder.to_owned()], limits: Limits::usual(), ..Policy::default() };
+    let (memory_before, files_before) = (memory_of_all(), resources(folder).files);
+    let sessions: Vec<Sandbox> = (0..SESSIONS).map(|_| Sandbox::default()).collect();
+    runtime.block_on(async {
+        for session in &sessions {
+            finish(session.slot(&policy, Output::Joined).await.unwrap(), folder).await;
+        }
+        // Until the slots of the last one have ended, too.
+        tokio::time::sleep(Duration::from_secs(32)).await;
+    });
+    let files = resources(folder).files.saturating_sub(files_before);
+    let megabytes = memory_of_all().saturating_sub(memory_before) / 1024;
+    let verdict = if megabytes <= 250 && files <= 1100 { "ok" } else { "OVER" };
+    println!(
+        "{SESSIONS} idle sessions         {megabytes} MB (at most 250), {files} descriptors (at most 1100) {verdict}"
+    );
+    drop(sessions);
+    settle(folder);
+}
+
+/// Kilobytes of memory of this process and all below it, what they share divided among them.
+fn memory_of_all() -> u64 {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let parent = |pid: &u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(") ").next()?.split_whitespace().nth(1)?.parse().ok()
+    };
+    let parents: std::collections::HashMap<u32, u32> =
+        pids.iter().filter_map(|pid| Some((*pid, parent(pid)?))).collect();
+    let is_own = |pid: &&u32| {
+        std::iter::successors(Some(**pid), |pid| parents.get(pid).copied())
+            .any(|pid| pid == std::process::id())
+    };
+    let share = |pid: &u32| -> Option<u64> {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let line = maps.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.trim().trim_end_matches(" kB").trim().parse().ok()
+    };
+    pids.iter().filter(is_own).filter_map(share).sum()
 }
 
 /// Measures the throughput of a gigabyte of output.

@@ -9,6 +9,7 @@
 mod cgroups;
 mod cleanup;
 mod guards;
+mod launcher;
 mod layer_error;
 #[cfg(target_os = "linux")]
 mod layers;

@@ -186,6 +186,14 @@ pub(super) fn restrict_paths(policy: &Policy, has_view: bool, has_network: bool)
     for path in readable(seen, &hidden) {
         allow(&path, read)?;
     }
+    // What may be read in a hidden folder, without what is hidden in that.
+    for folder in policy.read.iter().filter(|folder| hidden.iter().any(|hidden| folder.starts_with(hidden))) {
+        let inside: Vec<PathBuf> =
+            hidden.iter().filter(|hidden| hidden.starts_with(folder)).cloned().collect();
+        for path in readable(vec![folder.clone()], &inside) {
+            allow(&path, read)?;
+        }
+    }
     let make_device = AccessFs::MakeChar | AccessFs::MakeBlock;
     let write = AccessFs::from_all(abi) & !make_device;
     let temporary = view::TEMPORARY.iter().filter(|_| has_view).map(PathBuf::from);

@@ -213,6 +213,9 @@ impl Layer {
     }
 }
 
+/// Kind of a frame with a report.
+const REPORT: &str = "report";
+
 /// Which layers of a sandbox are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -241,14 +244,15 @@ impl Report {
     pub(super) fn frame(&self) -> Frame {
         let name = |layer: &Layer| layer.name().as_bytes().to_vec();
         Build::default()
+            .bytes(REPORT)
             .list(self.active.iter().map(name))
             .list(self.missing.iter().map(|(layer, _)| name(layer)))
             .list(self.missing.iter().map(|(_, why)| why.clone().into_bytes()))
             .frame()
     }
 
-    pub(super) fn parse(frame: Frame) -> io::Result<Self> {
-        let mut parts = Parts::of(frame);
+    /// Takes a report from a frame, after its kind.
+    pub(super) fn parse(parts: &mut Parts) -> io::Result<Self> {
         let layer = |name: &Vec<u8>| Layer::named(name);
         let standing = parts.list()?.iter().filter_map(layer).collect();
         let missing: Vec<Layer> = parts.list()?.iter().filter_map(layer).collect();

@@ -2,22 +2,21 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::process::Stdio;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::process::{Child, Command};
 
 use super::cgroups::{Account, Cgroup, Quota};
 use super::cleanup::has_exited;
+use super::launcher::launch;
 use super::layer_error::LayerError;
 use super::policy::{Layer, Layers, Policy, Report};
 use super::supervisor::Base;
 use super::wire::{Frame, Parts, receive_files, send_files};
-use super::{LEFT_OUT, MAP_USERS, READY, SLOT, SUPERVISOR, is_armed};
+use super::{LEFT_OUT, MAP_USERS, READY, SLOT};
 
 /// Most slots that wait for another command.
 const MAX_IDLE: usize = 8;
@@ -55,6 +54,15 @@ impl Socket {
         Ok(())
     }
 
+    /// Whether the other end is gone.
+    fn is_closed(&self) -> bool {
+        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+        !matches!(
+            rustix::net::recv(&self.stream, &mut [0; 1], flags),
+            Ok((_, 1..)) | Err(rustix::io::Errno::AGAIN)
+        )
+    }
+
     /// Sends a short frame without waiting.
     pub(super) fn send_now(&self, frame: &Frame) {
         let _ = send_files(&self.stream, &frame.encoded(), &[]);
@@ -86,7 +94,6 @@ impl Socket {
 /// A running supervisor. Dropping it ends every process in its sandbox.
 #[derive(Debug)]
 pub(super) struct Supervisor {
-    child: Mutex<Child>,
     control: tokio::sync::Mutex<Socket>,
     /// The layers that its commands have, apart from the quota.
     report: Report,
@@ -118,26 +125,21 @@ impl Supervisor {
     }
 
     async fn set_up(base: &Base) -> Result<Self, LayerError> {
-        if !is_armed() {
-            let message = "no sandbox can be had: `haft_sandbox::sandbox::arm` was not called";
-            return Err(io::Error::other(message).into());
-        }
         let (mut control, theirs) = Socket::pair()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg0(SUPERVISOR).env_clear().current_dir("/");
-        command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn()?;
-        drop(command);
-        let pid = child.id().unwrap_or(0);
+        launch(&theirs)?;
+        drop(theirs);
         let handshake = async {
             control.send(&base.frame(), &[]).await?;
-            let mut message = LayerError::parse(control.receive().await?.0)?;
-            if message == Frame::of([MAP_USERS]) {
-                map_all_users(pid).map_err(|error| LayerError::probed("a user namespace", error))?;
-                control.send(&message, &[]).await?;
-                message = LayerError::parse(control.receive().await?.0)?;
+            let message = LayerError::parse(control.receive().await?.0)?;
+            let mut parts = Parts::of(message);
+            if parts.bytes()? == MAP_USERS.as_bytes() {
+                map_all_users(parts.number()?)
+                    .map_err(|error| LayerError::probed("a user namespace", error))?;
+                control.send(&Frame::of([MAP_USERS]), &[]).await?;
+                parts = Parts::of(LayerError::parse(control.receive().await?.0)?);
+                parts.bytes()?;
             }
-            Ok::<_, LayerError>(Report::parse(message)?)
+            Ok::<_, LayerError>(Report::parse(&mut parts)?)
         };
         let report = handshake.await.map_err(|error| match error {
             LayerError::Failed(error) => {
@@ -147,7 +149,6 @@ impl Supervisor {
             unsupported => unsupported,
         })?;
         Ok(Self {
-            child: Mutex::new(child),
             control: tokio::sync::Mutex::new(control),
             report,
             layers: base.layers,
@@ -156,7 +157,8 @@ impl Supervisor {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        matches!(self.child.lock().try_wait(), Ok(None))
+        // Whoever holds the lock is talking to it, and notices when it is gone.
+        self.control.try_lock().map_or(true, |control| !control.is_closed())
     }
 
     /// Layers of its commands: those of a policy, or fewer.
@@ -293,7 +295,7 @@ async fn make_cgroup(account: Arc<Account>, quota: Quota) -> io::Result<Cgroup> 
 /// Maps all users into the supervisor's user namespace, so that root there owns the files of every user as far as the other
 /// layers let it: with only itself mapped, it could not touch another user's files. Only a process outside of the
 /// namespace may write these maps.
-fn map_all_users(supervisor: u32) -> io::Result<()> {
+fn map_all_users(supervisor: u64) -> io::Result<()> {
     for map in ["uid_map", "gid_map"] {
         std::fs::write(format!("/proc/{supervisor}/{map}"), "0 0 4294967295")?;
     }

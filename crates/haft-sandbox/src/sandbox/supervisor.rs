@@ -63,14 +63,40 @@ struct Made {
     network: Option<OwnedFd>,
 }
 
-/// Runs the supervisor and exits.
+/// Runs the launcher, which forks a supervisor whenever haft asks for one, and exits when the socket to haft closes.
 pub(super) fn main() -> ! {
     close_inherited();
-    // Ctrl-C at haft's terminal is for haft. And a session of its own, not only a process group: when haft dies, its group
-    // would be orphaned, and the kernel would send SIGHUP to all of it because of slots that are stopped to be killed.
+    // Ctrl-C at haft's terminal is for haft.
     let _ = rustix::process::setsid();
-    // Failures have been reported over the socket.
-    std::process::exit(if supervise().is_ok() { 0 } else { 125 });
+    std::process::exit(if launch_all().is_ok() { 0 } else { 125 });
+}
+
+fn launch_all() -> io::Result<()> {
+    let control = take_control()?;
+    // The kernel reaps supervisors: nothing waits for them.
+    reap_children(libc::SIG_IGN);
+    while let Ok((_, files)) = Frame::receive_with(&control) {
+        let Some(socket) = files.into_iter().next() else { continue };
+        if fork()?.is_none() {
+            drop(control);
+            reap_children(libc::SIG_DFL);
+            // A session of its own, not only a process group: when haft dies, a group would be orphaned, and the kernel would
+            // send SIGHUP to all of it because of slots that are stopped to be killed.
+            let _ = rustix::process::setsid();
+            // Failures have been reported over the socket.
+            std::process::exit(if supervise(socket.into()).is_ok() { 0 } else { 125 });
+        }
+    }
+    Ok(())
+}
+
+/// Sets what happens when a child of this process ends: it waits to be reaped, or the kernel reaps it.
+fn reap_children(how: libc::sighandler_t) {
+    #[allow(unsafe_code)]
+    // SAFETY: neither of the two values is a function.
+    unsafe {
+        libc::signal(libc::SIGCHLD, how);
+    }
 }
 
 /// Closes every inherited descriptor but the standard ones: neither a command nor the supervisor may hold what was open when
@@ -102,9 +128,8 @@ fn take_control() -> io::Result<UnixStream> {
     Ok(control.into())
 }
 
-/// Sets up the sandbox and serves haft, or reports why that failed.
-fn supervise() -> io::Result<()> {
-    let control = take_control()?;
+/// Sets up a sandbox and serves haft, or reports why that failed.
+fn supervise(control: UnixStream) -> io::Result<()> {
     let base = Base::parse(Frame::receive(&control)?)?;
     reported(&control, has_one_thread())?;
     if base.layers != Layers::All {
@@ -112,7 +137,8 @@ fn supervise() -> io::Result<()> {
         return serve(control, &made);
     }
     if reported(&control, layers::enter_namespaces())? == Users::All {
-        Frame::of([MAP_USERS]).send(&control)?;
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        Build::default().bytes(MAP_USERS).number(own.unsigned_abs().into()).frame().send(&control)?;
         // Haft answers once the maps are written.
         Frame::receive(&control)?;
     }
@@ -198,7 +224,9 @@ fn tried(base: Base) -> Result<Made, LayerError> {
     drop(theirs);
     let (frame, files) = Frame::receive_with(&ours)?;
     tree::wait_for(child)?;
-    let report = Report::parse(LayerError::parse(frame)?)?;
+    let mut parts = Parts::of(LayerError::parse(frame)?);
+    parts.bytes()?;
+    let report = Report::parse(&mut parts)?;
     Ok(Made { base, report, network: files.into_iter().next() })
 }
 

@@ -107,7 +107,8 @@ fn a_sandbox_that_was_lost_is_made_anew(rig: &Rig) {
         assert!(matches!(running.next().await.unwrap(), RunEvent::Output(..)));
         let command = crate::pid_of(&mark).unwrap();
         let supervisor = std::iter::successors(Some(command), |pid| parent_of(*pid))
-            .find(|pid| parent_of(*pid) == Some(std::process::id()))
+            // Between it and this process is the launcher.
+            .find(|pid| parent_of(*pid).and_then(parent_of) == Some(std::process::id()))
             .unwrap();
         let killed = std::process::Command::new("kill").args(["-9", &supervisor.to_string()]).status();
         assert!(killed.unwrap().success());

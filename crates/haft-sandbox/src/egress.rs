@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod proxy;
 mod resolver;
+mod route;
 mod stand_ins;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ pub use client::{install_tls, library_client};
 pub use error::EgressError;
 pub use proxy::Proxies;
 pub use resolver::{Lookup, Resolver};
+pub use route::has_public_route;
 pub use stand_ins::StandIns;
 
 use client::CONNECT_TIMEOUT;

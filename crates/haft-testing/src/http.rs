@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rcgen::{CertificateParams, CertifiedIssuer, KeyPair, date_time_ymd};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
 /// A request that a server got.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
@@ -27,10 +31,54 @@ impl Received {
     }
 }
 
+/// A connection, with or without TLS.
+pub trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
 /// A server on loopback. It ends with the process.
 pub struct HttpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
+}
+
+/// A certificate for names, valid from one year to another, signed by an authority of its own.
+pub struct Certificate {
+    config: Arc<ServerConfig>,
+    authority: Vec<u8>,
+}
+
+impl Certificate {
+    /// A certificate for these names that is valid now.
+    pub fn new(names: &[&str]) -> Self {
+        Self::between(names, 2000, 4000)
+    }
+
+    /// A certificate for these names that is valid between two years.
+    pub fn between(names: &[&str], from: i32, to: i32) -> Self {
+        let mut authority = CertificateParams::new(Vec::new()).expect("no names are valid");
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let new_key = || KeyPair::generate().expect("there are random numbers");
+        let authority = CertifiedIssuer::self_signed(authority, new_key()).expect("keys sign");
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).expect("the names are valid");
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(to, 1, 1);
+        let key = new_key();
+        let certificate = params.signed_by(&key, &authority).expect("keys sign");
+        let chain = vec![CertificateDer::from(certificate.der().to_vec())];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("the key is one");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config =
+            config.expect("the provider has ciphers").with_no_client_auth().with_single_cert(chain, key);
+        Self { config: Arc::new(config.expect("the key fits")), authority: authority.der().to_vec() }
+    }
+
+    /// The certificate of the authority, in DER.
+    pub fn authority(&self) -> Vec<u8> {
+        self.authority.clone()
+    }
 }
 
 #[derive(Default)]
@@ -42,13 +90,30 @@ struct Shared {
 impl HttpServer {
     /// Starts a server that answers one request a connection by writing to the stream.
     pub fn start(
-        answer: impl Fn(&Received, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
+        answer: impl Fn(&Received, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self::start_raw(move |mut stream, received| {
             let Ok(request) = read_request(&mut stream) else { return };
             received(request.clone());
             // The client may have hung up, which is what some tests are about.
             let _ = answer(&request, &mut stream);
+        })
+    }
+
+    /// Starts a server that speaks TLS with this certificate.
+    pub fn start_tls(
+        certificate: &Certificate,
+        answer: impl Fn(&Received, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let config = certificate.config.clone();
+        Self::start_raw(move |stream, received| {
+            let Ok(connection) = ServerConnection::new(config.clone()) else { return };
+            let mut stream = StreamOwned::new(connection, stream);
+            let Ok(request) = read_request(&mut stream) else { return };
+            received(request.clone());
+            let _ = answer(&request, &mut stream);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
         })
     }
 
@@ -116,7 +181,7 @@ pub fn response(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) 
 }
 
 /// Reads one request.
-pub fn read_request(stream: &mut impl Read) -> io::Result<Received> {
+pub fn read_request(stream: &mut (impl Read + ?Sized)) -> io::Result<Received> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

@@ -1,6 +1,5 @@
 //! Servers that send too much, too slowly, or not what they announced.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -63,7 +62,7 @@ async fn what_is_not_http_is_an_error() {
 async fn a_silent_server_is_given_up() {
     let server = HttpServer::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegin")?;
-        std::io::Read::read(stream, &mut [0]).map(drop)
+        stream.read(&mut [0]).map(drop)
     });
     let egress = playing(server.address());
     let mut answer = egress.send(within("http://site.example/", tight())).await.unwrap();
@@ -71,7 +70,7 @@ async fn a_silent_server_is_given_up() {
     let failed = answer.chunk().await.unwrap_err();
     assert!(matches!(failed, EgressError::Timeout { what: "has stopped sending", .. }), "{failed}");
 
-    let mute = HttpServer::start(|_, stream| std::io::Read::read(stream, &mut [0]).map(drop));
+    let mute = HttpServer::start(|_, stream| stream.read(&mut [0]).map(drop));
     let failed = playing(mute.address()).send(within("http://site.example/", tight())).await.unwrap_err();
     assert!(matches!(failed, EgressError::Timeout { what: "does not answer", .. }), "{failed}");
 }

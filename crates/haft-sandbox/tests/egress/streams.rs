@@ -1,6 +1,5 @@
 //! Bodies in both directions, and requests that are given up.
 
-use std::io::Write as _;
 use std::sync::mpsc;
 
 use super::*;
@@ -47,7 +46,7 @@ async fn a_dropped_response_closes_its_connection() {
     let server = HttpServer::start(move |_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nbegin")?;
         // Returns when the other side has closed the connection.
-        let _ = std::io::Read::read(stream, &mut [0]);
+        let _ = stream.read(&mut [0]);
         closed.send(()).map_err(std::io::Error::other)
     });
     let mut answer = playing(server.address()).send(get("http://site.example/")).await.unwrap();

@@ -3,38 +3,17 @@
 use std::io::{Read as _, Write as _};
 
 use super::*;
-use haft_sandbox::egress::install_tls;
-use haft_testing::http::{HttpServer, read_request, response};
-use rcgen::{CertificateParams, CertifiedIssuer, KeyPair, date_time_ymd};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use haft_testing::http::{Certificate, HttpServer, response};
 
-/// A server with a certificate for a name, and the authority that signed it.
-fn server(params: CertificateParams) -> (HttpServer, Vec<u8>) {
-    install_tls();
-    let mut authority = CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
-    let chain = vec![CertificateDer::from(certificate.der().to_vec())];
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
-    let config = Arc::new(config);
-    let server = HttpServer::start_raw(move |stream, received| {
-        let connection = ServerConnection::new(config.clone()).unwrap();
-        let mut stream = StreamOwned::new(connection, stream);
-        let Ok(request) = read_request(&mut stream) else { return };
-        received(request);
-        let _ = stream.write_all(&response("200 OK", &[], "safe"));
-        stream.conn.send_close_notify();
-        let _ = stream.flush();
-    });
-    (server, authority.der().to_vec())
+/// A server with this certificate, and the authority that signed it.
+fn server(certificate: &Certificate) -> (HttpServer, Vec<u8>) {
+    let server =
+        HttpServer::start_tls(certificate, |_, stream| stream.write_all(&response("200 OK", &[], "safe")));
+    (server, certificate.authority())
 }
 
-fn named(name: &str) -> CertificateParams {
-    CertificateParams::new(vec![name.to_owned()]).unwrap()
+fn named(name: &str) -> Certificate {
+    Certificate::new(&[name])
 }
 
 async fn fetched(server: &HttpServer, authority: Option<Vec<u8>>) -> Result<String, EgressError> {
@@ -48,13 +27,13 @@ async fn fetched(server: &HttpServer, authority: Option<Vec<u8>>) -> Result<Stri
 
 #[tokio::test]
 async fn a_valid_certificate_of_a_trusted_authority_is_accepted() {
-    let (server, authority) = server(named("site.example"));
+    let (server, authority) = server(&named("site.example"));
     assert_eq!(fetched(&server, Some(authority)).await.unwrap(), "safe");
 }
 
 #[tokio::test]
 async fn an_unknown_authority_is_refused() {
-    let (server, _) = server(named("site.example"));
+    let (server, _) = server(&named("site.example"));
     let refused = fetched(&server, None).await.unwrap_err();
     assert!(matches!(&refused, EgressError::Tls { .. }), "{refused}");
     assert_eq!(server.received().len(), 0, "nothing was sent, and not without TLS either");
@@ -62,17 +41,14 @@ async fn an_unknown_authority_is_refused() {
 
 #[tokio::test]
 async fn another_name_is_refused() {
-    let (server, authority) = server(named("other.example"));
+    let (server, authority) = server(&named("other.example"));
     let refused = fetched(&server, Some(authority)).await.unwrap_err().to_string();
     assert!(refused.contains("another name"), "{refused}");
 }
 
 #[tokio::test]
 async fn an_expired_certificate_is_refused() {
-    let mut expired = named("site.example");
-    expired.not_before = date_time_ymd(2001, 1, 1);
-    expired.not_after = date_time_ymd(2002, 1, 1);
-    let (server, authority) = server(expired);
+    let (server, authority) = server(&Certificate::between(&["site.example"], 2001, 2002));
     let refused = fetched(&server, Some(authority)).await.unwrap_err().to_string();
     assert!(refused.contains("expired"), "{refused}");
 }

@@ -27,7 +27,7 @@ use haft_sandbox::sandbox::recorder::{self, IsBuildFolder};
 use haft_sandbox::{FolderAccess, Store, sandbox, terminal};
 use parking_lot::Mutex;
 
-pub use engine::{command_hook, unused_hook_warning};
+pub use engine::{command_hook, result_store, unused_hook_warning};
 use live::LiveSettings;
 pub use runtime::journal_limits;
 use saved::STATS;

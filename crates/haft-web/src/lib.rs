@@ -11,7 +11,8 @@ mod search;
 mod target;
 mod web;
 
-pub use content::{Content, markdown};
+pub use content::Content;
+pub use content::markdown;
 pub use fence::{Fence, scrub};
 pub use fetch::{Fetch, Fetched, MAX_TIMEOUT, PageReader, PageReaders, Redirect, Verb, Want};
 pub use search::{Found, Key, MAX_RESULTS, Provider, Search, SearchAccount, SearchHit};

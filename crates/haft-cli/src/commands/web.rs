@@ -4,14 +4,14 @@
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use haft_core::{Context, Fault, FaultKind, Operation, Session};
+use haft_core::{Context, Engine, Fault, FaultKind, Operation, Session, Workspace};
 use haft_ops::Piece;
 use haft_web::{Content, Fetch, Fetched, Found, Search, Target, Web};
 use serde_json::json;
 
 use super::{Completion, INTERRUPTED, StopSignal, interruptible};
 use crate::args::Common;
-use crate::host::{self, Interaction};
+use crate::host;
 use crate::style::{self, BOLD, DIM, one_line, sanitize};
 
 /// Fetches a URL and prints it.
@@ -38,8 +38,7 @@ fn run<O: Operation>(
     prepare: impl FnOnce(&Session, Context) -> Result<(O, Context), Fault>,
     print: impl FnOnce(&Common, O::Output) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let host = host::open(common, Interaction::None)?;
-    let session = host.session(None)?;
+    let session = session(common)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut stop = {
         let _inside = runtime.enter();
@@ -55,12 +54,22 @@ fn run<O: Operation>(
         operation.run(&cx).await
     };
     let outcome = runtime.block_on(interruptible(&session, &mut stop, work));
-    host::close(&host, std::slice::from_ref(&session));
     match outcome {
         Completion::Done(Ok(output)) => print(common, output),
         Completion::Done(Err(fault)) => Ok(failed(&fault)),
         Completion::Stopped(_) => Ok(ExitCode::from(INTERRUPTED)),
     }
+}
+
+/// A session with the web of the settings. It touches no files, so it works in every folder.
+fn session(common: &Common) -> anyhow::Result<Session> {
+    let environment = host::lenient_environment(common)?;
+    let settings = &environment.loaded.settings;
+    let results = haft_host::result_store(settings, environment.results());
+    let engine = Engine::builder().keep_results(results).build();
+    let workspace = Workspace::open(&std::env::temp_dir())?;
+    let web = settings.web.runtime()?;
+    Ok(engine.session(workspace).extension(web).start())
 }
 
 /// Reports a fault of a valid request.

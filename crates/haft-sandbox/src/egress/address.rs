@@ -123,7 +123,8 @@ impl Reach {
 }
 
 impl Private {
-    fn contains(&self, address: IpAddr) -> bool {
+    /// Whether a network has an address.
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
         let Private::Network { address: network, bits } = self else { return false };
         // An IPv4 address inside of an IPv6 one is the same host.
         let address = embedded(address).filter(|_| network.is_ipv4()).map_or(address, IpAddr::V4);

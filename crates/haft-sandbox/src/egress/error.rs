@@ -16,7 +16,7 @@ pub enum EgressError {
     #[error("the URL names no host")]
     NoHost,
     /// The host has an address that must not be reached.
-    #[error("`{host}` {}: {kind}", addressed(host, address))]
+    #[error("`{host}` {}: it is {kind}", addressed(host, address))]
     Refused {
         /// The host as the URL names it.
         host: String,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use reqwest::Url;
 
-use super::address::{Private, Reach, plain_host};
+use super::address::{Private, plain_host};
 
 /// Which proxy a request goes through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,10 +81,7 @@ impl Proxies {
             let is_same = except == "*" || host == except;
             let is_below = host.strip_suffix(except.as_str()).is_some_and(|sub| sub.ends_with('.'));
             let is_in = || match (except.parse::<Private>(), address) {
-                (Ok(network @ Private::Network { .. }), Some(address)) => {
-                    let inside = Reach::Public { and: vec![network] };
-                    inside.judge(address).is_ok() && Reach::default().judge(address).is_err()
-                }
+                (Ok(network), Some(address)) => network.contains(address),
                 _ => false,
             };
             is_same || is_below || is_in()

@@ -1,4 +1,4 @@
-//! HTML to Markdown. The page is first rewritten to plain, balanced markup with bounds ([`rewrite`]), because the parser
+//! HTML to Markdown. The page is first rewritten to plain, balanced markup with bounds (`rewrite`), because the parser
 //! behind the converter is quadratic in depth and recursive; then it is converted on a thread with a stack that fits the
 //! bounds.
 
